@@ -1,0 +1,2 @@
+//! The `dircopy` program.
+fn main() {}

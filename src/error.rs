@@ -1,0 +1,119 @@
+//! What went wrong: the deed, the path and the cause, always together.
+//!
+//! An error that says only "permission denied" sends its reader hunting. There is deliberately no
+//! `From<io::Error>`: a bare `?` on I/O does not compile, so whoever calls the system must say what
+//! was being done and to what. The path is kept as it is and escaped only when shown.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::path::Shown;
+
+/// An error with the deed that failed, the path it concerns and the system's own reason.
+#[derive(Debug)]
+pub struct Error {
+    deed: &'static str,
+    path: PathBuf,
+    cause: Cause,
+}
+
+/// Why a deed failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The system said so.
+    Io(io::Error),
+    /// We say so: what was found is not what must hold.
+    Finding(Cow<'static, str>),
+}
+
+impl Error {
+    /// The system refused `deed` on `path`. `deed` completes the sentence "cannot …".
+    pub fn io(deed: &'static str, path: impl AsRef<Path>, cause: io::Error) -> Self {
+        Self { deed, path: path.as_ref().to_path_buf(), cause: Cause::Io(cause) }
+    }
+
+    /// We refuse `deed` on `path` because of what was found there.
+    pub fn finding(
+        deed: &'static str,
+        path: impl AsRef<Path>,
+        finding: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { deed, path: path.as_ref().to_path_buf(), cause: Cause::Finding(finding.into()) }
+    }
+
+    /// What was being done; completes the sentence "cannot …".
+    pub fn deed(&self) -> &'static str {
+        self.deed
+    }
+
+    /// The path as the system knows it: print it through [`Shown`] only.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Why it failed.
+    pub fn cause(&self) -> &Cause {
+        &self.cause
+    }
+
+    /// The system's error number, when the system was the cause.
+    pub fn errno(&self) -> Option<i32> {
+        match &self.cause {
+            Cause::Io(cause) => cause.raw_os_error(),
+            Cause::Finding(_) => None,
+        }
+    }
+
+    /// The kind of the system's error, when the system was the cause.
+    pub fn kind(&self) -> Option<io::ErrorKind> {
+        match &self.cause {
+            Cause::Io(cause) => Some(cause.kind()),
+            Cause::Finding(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {} {}: {}", self.deed, Shown::path(&self.path), self.cause)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Io(cause) => cause.fmt(f),
+            Cause::Finding(finding) => f.write_str(finding),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.cause {
+            Cause::Io(cause) => Some(cause),
+            Cause::Finding(_) => None,
+        }
+    }
+}
+
+/// What fallible functions of this crate return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_deed_path_and_cause() {
+        let error = Error::io("read", "a\nb", io::Error::from_raw_os_error(5));
+        assert!(error.to_string().starts_with("cannot read \"a\\nb\": "), "{error}");
+        assert_eq!(error.errno(), Some(5));
+        let error = Error::finding("copy", "x", "it changed");
+        assert_eq!(error.to_string(), "cannot copy x: it changed");
+        assert_eq!(error.errno(), None);
+    }
+}

@@ -1,0 +1,9 @@
+//! Digests and the algorithms that make them.
+//!
+//! A new algorithm is one file here and one line in the table of [`algorithm`].
+
+pub mod algorithm;
+pub mod digest;
+
+pub use algorithm::{Algorithm, Hasher};
+pub use digest::Digest;

@@ -1,0 +1,5 @@
+//! dircopy copies a directory tree in one pass and leaves a proven copy and a manifest.
+
+pub mod error;
+pub mod hash;
+pub mod path;

@@ -1,0 +1,226 @@
+//! Names: the relative paths that a tree and its manifest may hold, and how a name is shown.
+//!
+//! Names are bytes. A [`RelPath`] can only be a path *below* a root (never absolute, no `..`, no
+//! empty component), whatever a manifest or a file system says; so code that holds one need not
+//! check again. What goes to a screen or a log goes through [`Shown`], because a name may hold line
+//! feeds, terminal escapes and bytes that are not UTF-8.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::Path;
+
+/// A path below some root: components joined by `/`, none of them empty, `.` or `..`, no NUL.
+///
+/// The empty path is the root itself. The bytes are those the operating system uses (on Unix the
+/// raw bytes, elsewhere the encoding of [`OsStr::as_encoded_bytes`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RelPath(Vec<u8>);
+
+/// Why bytes are not a [`RelPath`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathFault {
+    /// Nothing at all.
+    Empty,
+    /// It starts with `/`.
+    Absolute,
+    /// A component is `..`.
+    Parent,
+    /// A component is empty (`a//b`, a trailing `/`) or `.`.
+    Component,
+    /// It holds a NUL byte, which no file name can.
+    Nul,
+}
+
+impl fmt::Display for PathFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PathFault::Empty => "the name is empty",
+            PathFault::Absolute => "the name is an absolute path",
+            PathFault::Parent => "the name leads out of the tree with \"..\"",
+            PathFault::Component => "the name has an empty component or a \".\" in it",
+            PathFault::Nul => "the name holds a NUL byte",
+        })
+    }
+}
+
+impl RelPath {
+    /// The root itself.
+    pub const fn root() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Checks bytes from outside (a manifest's name). A leading `./` is dropped, as `sha256sum` of
+    /// `find .` writes it; everything else that is not a plain relative path is a fault.
+    pub fn parse(mut bytes: &[u8]) -> Result<Self, PathFault> {
+        while let Some(rest) = bytes.strip_prefix(b"./") {
+            bytes = rest;
+        }
+        if bytes.is_empty() {
+            return Err(PathFault::Empty);
+        }
+        if memchr::memchr(0, bytes).is_some() {
+            return Err(PathFault::Nul);
+        }
+        if bytes[0] == b'/' {
+            return Err(PathFault::Absolute);
+        }
+        for component in bytes.split(|&b| b == b'/') {
+            match component {
+                b"" | b"." => return Err(PathFault::Component),
+                b".." => return Err(PathFault::Parent),
+                _ => {}
+            }
+        }
+        Ok(Self(bytes.to_vec()))
+    }
+
+    /// The path of the entry `name` in the directory `self`. `name` is one component, as a
+    /// directory listing gives it.
+    pub fn join(&self, name: &OsStr) -> Self {
+        let mut joined = Vec::new();
+        self.join_into(name, &mut joined);
+        Self(joined)
+    }
+
+    /// Like [`join`](Self::join), appended to `out`, for those who write many and want no
+    /// allocation each.
+    pub fn join_into(&self, name: &OsStr, out: &mut Vec<u8>) {
+        let name = name.as_encoded_bytes();
+        out.reserve(self.0.len() + 1 + name.len());
+        if !self.0.is_empty() {
+            out.extend_from_slice(&self.0);
+            out.push(b'/');
+        }
+        out.extend_from_slice(name);
+    }
+
+    /// The bytes, components joined by `/`.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether this is the root itself.
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The components, from the top down.
+    pub fn components(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.split(|&b| b == b'/').filter(|c| !c.is_empty())
+    }
+}
+
+/// Shows a name on a screen or in a log: as it is when it is harmless, otherwise in double quotes
+/// with control characters, bytes that are not UTF-8, invisible direction marks, `"` and `\` escaped
+/// as in a Rust string literal, so that two names never look alike and none can drive a terminal.
+pub struct Shown<'a>(&'a [u8]);
+
+impl<'a> Shown<'a> {
+    /// Shows a name given as bytes.
+    pub fn bytes(name: &'a [u8]) -> Self {
+        Self(name)
+    }
+
+    /// Shows a path.
+    pub fn path(path: &'a Path) -> Self {
+        Self(path.as_os_str().as_encoded_bytes())
+    }
+}
+
+/// Characters that are not control characters and still must not reach a terminal raw: line and
+/// paragraph separators, and the marks that change the direction or are not seen at all.
+fn is_deceptive(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write;
+        if let Ok(text) = std::str::from_utf8(self.0)
+            && !text.is_empty()
+            && !text.chars().any(|c| c.is_control() || is_deceptive(c) || c == '"')
+            && text.trim() == text
+        {
+            return f.write_str(text);
+        }
+        f.write_char('"')?;
+        for chunk in self.0.utf8_chunks() {
+            for c in chunk.valid().chars() {
+                match c {
+                    '\n' | '\r' | '\t' | '"' | '\\' => write!(f, "{}", c.escape_default())?,
+                    c if c.is_control() && c.is_ascii() => write!(f, "\\x{:02x}", c as u32)?,
+                    c if c.is_control() || is_deceptive(c) => write!(f, "{}", c.escape_unicode())?,
+                    c => f.write_char(c)?,
+                }
+            }
+            for byte in chunk.invalid() {
+                write!(f, "\\x{byte:02x}")?;
+            }
+        }
+        f.write_char('"')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_paths_below_the_root() {
+        let cases: &[(&[u8], Result<&[u8], PathFault>)] = &[
+            (b"a", Ok(b"a")),
+            (b"a/b c/\xff\n", Ok(b"a/b c/\xff\n")),
+            (b"./a", Ok(b"a")),
+            (b"././a/b", Ok(b"a/b")),
+            (b"..a/...", Ok(b"..a/...")),
+            (b"-rf", Ok(b"-rf")),
+            (b"", Err(PathFault::Empty)),
+            (b"./", Err(PathFault::Empty)),
+            (b".", Err(PathFault::Component)),
+            (b"/a", Err(PathFault::Absolute)),
+            (b".//a", Err(PathFault::Absolute)),
+            (b"..", Err(PathFault::Parent)),
+            (b"../a", Err(PathFault::Parent)),
+            (b"a/../b", Err(PathFault::Parent)),
+            (b"a/..", Err(PathFault::Parent)),
+            (b"a//b", Err(PathFault::Component)),
+            (b"a/./b", Err(PathFault::Component)),
+            (b"a/", Err(PathFault::Component)),
+            (b"a\0b", Err(PathFault::Nul)),
+        ];
+        for (input, expected) in cases {
+            let parsed = RelPath::parse(input);
+            let parsed = parsed.as_ref().map(RelPath::as_bytes).map_err(|fault| *fault);
+            assert_eq!(parsed, *expected, "{}", Shown::bytes(input));
+        }
+    }
+
+    #[test]
+    fn joins_and_splits() {
+        let path = RelPath::root().join(OsStr::new("a")).join(OsStr::new("b"));
+        assert_eq!(path.as_bytes(), b"a/b");
+        assert_eq!(path.components().collect::<Vec<_>>(), [b"a", b"b"]);
+        assert_eq!(RelPath::root().components().count(), 0);
+        assert!(RelPath::root().is_root() && !path.is_root());
+    }
+
+    #[test]
+    fn shows_every_name_harmlessly() {
+        let cases: &[(&[u8], &str)] = &[
+            (b"plain name.txt", "plain name.txt"),
+            ("caf\u{e9}".as_bytes(), "caf\u{e9}"),
+            (b"back\\slash", "back\\slash"),
+            (b"a\nb", "\"a\\nb\""),
+            (b"\x1b[31m", "\"\\x1b[31m\""),
+            (b"\xff\xfe", "\"\\xff\\xfe\""),
+            (b" lead", "\" lead\""),
+            (b"q\"q", "\"q\\\"q\""),
+            (b"n\n\\", "\"n\\n\\\\\""),
+            ("x\u{202e}y".as_bytes(), "\"x\\u{202e}y\""),
+            (b"", "\"\""),
+        ];
+        for (input, expected) in cases {
+            assert_eq!(Shown::bytes(input).to_string(), *expected);
+        }
+    }
+}
