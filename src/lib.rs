@@ -2,4 +2,5 @@
 
 pub mod error;
 pub mod hash;
+pub mod manifest;
 pub mod path;

@@ -167,7 +167,8 @@ mod tests {
 
     #[test]
     fn only_paths_below_the_root() {
-        let cases: &[(&[u8], Result<&[u8], PathFault>)] = &[
+        type Case<'a> = (&'a [u8], Result<&'a [u8], PathFault>);
+        let cases: &[Case] = &[
             (b"a", Ok(b"a")),
             (b"a/b c/\xff\n", Ok(b"a/b c/\xff\n")),
             (b"./a", Ok(b"a")),

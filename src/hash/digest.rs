@@ -57,7 +57,7 @@ const VALUE: [u8; 256] = {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.to_hex().iter().try_for_each(|&c| write!(f, "{}", c as char))
+        f.write_str(std::str::from_utf8(&self.to_hex()).map_err(|_| fmt::Error)?)
     }
 }
 

@@ -1,0 +1,267 @@
+//! What the lines of a manifest mean: the table of formats and what is common to them.
+//!
+//! A line is taken as `sha256sum -c` takes it (coreutils 9.11, `split_3`): comments start with `#`;
+//! a CR before the end is dropped; blanks before the digest are; a `\` then says that the name is
+//! escaped; and the first format that knows the line takes it apart. A new format is one file and
+//! one line of [`FORMATS`].
+//!
+//! Two lines that GNU takes are malformed here: one whose name holds a NUL byte (GNU opens what
+//! stands before it) and one whose name is empty.
+
+use memchr::memchr;
+
+use super::fault::Fault;
+use super::record::{Record, Split, Style};
+use super::{bsd, escape, gnu};
+
+/// Takes a line apart from a position on, knowing the style of earlier ones; `None` leaves the line
+/// to the next format.
+type Format = fn(&[u8], usize, &mut Option<Style>) -> Option<Result<Split, Fault>>;
+
+/// The formats, in the order in which they are asked.
+const FORMATS: [Format; 2] =
+    [|line, at, _style| bsd::split(line, at), |line, at, style| Some(gnu::split(line, at, style))];
+
+/// What a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed<'a> {
+    /// A name and its digest.
+    Record(Record<'a>),
+    /// A line that starts with `#`.
+    Comment,
+    /// An empty line.
+    Blank,
+    /// Anything else.
+    Malformed(Fault),
+}
+
+/// Reads the lines of one file, in their order.
+#[derive(Debug, Default)]
+pub struct Parser {
+    style: Option<Style>,
+    /// The last name that had to be unescaped.
+    unescaped: Vec<u8>,
+}
+
+impl Parser {
+    /// A parser for the lines of a file of which none was seen.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads the next line, given without its LF. A name that needs no unescaping is a slice of
+    /// `line`, any other lies in a buffer that is used again.
+    pub fn parse<'a>(&'a mut self, line: &'a [u8]) -> Parsed<'a> {
+        // Nearly every line takes this short way; it must say what the long one would.
+        if self.style != Some(Style::Reversed)
+            && line.last() != Some(&b'\r')
+            && let Some((digest, name)) = gnu::split_plain(line)
+        {
+            self.style = Some(Style::Standard);
+            return match memchr(0, name) {
+                None => Parsed::Record(Record { digest, name }),
+                Some(at) => {
+                    Parsed::Malformed(Fault::Nul { column: line.len() - name.len() + at + 1 })
+                }
+            };
+        }
+        if line.starts_with(b"#") {
+            return Parsed::Comment;
+        }
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            return Parsed::Blank;
+        }
+        match self.record(line) {
+            Ok(record) => Parsed::Record(record),
+            Err(fault) => Parsed::Malformed(fault),
+        }
+    }
+
+    /// Reads a line that is not empty, without its end.
+    fn record<'a>(&'a mut self, line: &'a [u8]) -> Result<Record<'a>, Fault> {
+        let mut at = line.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        let escaped = line.get(at) == Some(&b'\\');
+        at += usize::from(escaped);
+
+        let split = FORMATS.iter().find_map(|format| format(line, at, &mut self.style));
+        // The last format takes every line; should none be left, there was no digest.
+        let Split { digest, name } = split.unwrap_or(Err(Fault::DigestLength { found: 0 }))?;
+        let (start, mut name) = (name.start, &line[name]);
+        if let Some(nul) = memchr(0, name) {
+            return Err(Fault::Nul { column: start + nul + 1 });
+        }
+        if escaped {
+            self.unescaped.clear();
+            escape::unescape(name, &mut self.unescaped)
+                .map_err(|backslash| Fault::BadEscape { column: start + backslash + 1 })?;
+            name = &self.unescaped;
+        }
+        Ok(Record { digest, name })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::line;
+    use super::*;
+    use crate::hash::Digest;
+    use proptest::prelude::*;
+
+    /// `@` stands for 64 digits.
+    fn line(pattern: &str) -> Vec<u8> {
+        pattern.replace('@', &"ab".repeat(32)).into_bytes()
+    }
+
+    /// Either the name, or the fault, of a line that comes first in its file.
+    fn parse(pattern: &str) -> Result<Vec<u8>, Fault> {
+        let mut parser = Parser::new();
+        match parser.parse(&line(pattern)) {
+            Parsed::Record(record) => {
+                assert_eq!(record.digest, Digest([0xab; 32]));
+                Ok(record.name.to_vec())
+            }
+            Parsed::Malformed(fault) => Err(fault),
+            other => panic!("{pattern:?} is {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_taken() {
+        let cases: &[(&str, &[u8])] = &[
+            ("@  name", b"name"),
+            ("@ *name", b"name"),
+            ("@ name", b"name"),
+            ("@\tname", b"name"),
+            ("@\t*name", b"name"),
+            ("@   lead", b" lead"),
+            ("@  *star", b"*star"),
+            ("@ **star", b"*star"),
+            ("@  ", b" "),
+            ("@ *", b"*"),
+            ("@   ", b" "),
+            ("@  trail ", b"trail "),
+            ("@  crlf\r", b"crlf"),
+            ("@  two\r\r", b"two\r"),
+            (" \t @  blanks before", b"blanks before"),
+            ("@  raw\\n", b"raw\\n"),
+            ("\\@  a\\nb\\rc\\\\d", b"a\nb\rc\\d"),
+            ("\\@  not needed", b"not needed"),
+            (" \\@  a\\nb\r", b"a\nb"),
+            ("@  ../above", b"../above"),
+            ("@  /etc/passwd", b"/etc/passwd"),
+            ("@  a (b) = c", b"a (b) = c"),
+            ("SHA256 (name) = @", b"name"),
+            ("SHA256 (a) = b) = @", b"a) = b"),
+            ("SHA256 ( ) = @", b" "),
+            ("SHA256(name)= @", b"name"),
+            ("SHA256(name)=@", b"name"),
+            ("SHA256 (name)\t =\t @", b"name"),
+            ("SHA256 (name) = @\r", b"name"),
+            ("\\SHA256 (a\\nb) = @", b"a\nb"),
+            ("SHA2-256(name)= @", b"name"),
+        ];
+        for (pattern, name) in cases {
+            assert_eq!(parse(pattern).as_deref(), Ok(*name), "{pattern:?}");
+        }
+        let upper = [&[b'A'; 64][..], b"  name"].concat();
+        assert!(matches!(Parser::new().parse(&upper), Parsed::Record(_)));
+    }
+
+    #[test]
+    fn what_is_malformed() {
+        let cases: &[(&str, Fault)] = &[
+            (" ", Fault::DigestLength { found: 0 }),
+            ("\\", Fault::DigestLength { found: 0 }),
+            ("hello", Fault::NotHex { column: 1, byte: b'h' }),
+            ("  abcg", Fault::NotHex { column: 6, byte: b'g' }),
+            ("abc  name", Fault::DigestLength { found: 3 }),
+            ("@ab  name", Fault::DigestLength { found: 66 }),
+            ("@", Fault::NoName),
+            ("@ ", Fault::NoName),
+            ("@\r", Fault::NoName),
+            ("@-name", Fault::NotHex { column: 65, byte: b'-' }),
+            ("\u{feff}@  name", Fault::NotHex { column: 1, byte: 0xef }),
+            ("\\\\@  name", Fault::NotHex { column: 2, byte: b'\\' }),
+            ("\\@  a\\tb", Fault::BadEscape { column: 69 }),
+            ("\\@  a\\", Fault::BadEscape { column: 69 }),
+            ("@  a\0b", Fault::Nul { column: 68 }),
+            ("\\@  a\0b", Fault::Nul { column: 69 }),
+            ("SHA256 (a\0) = @", Fault::Nul { column: 10 }),
+            ("SHA256 (name = @", Fault::TagOpen),
+            ("SHA256 (", Fault::TagOpen),
+            ("SHA256 (name) @", Fault::TagWithoutEquals { column: 15 }),
+            ("SHA256 (name)", Fault::TagWithoutEquals { column: 14 }),
+            ("SHA256 (name) = ", Fault::DigestLength { found: 0 }),
+            ("SHA256 (name) = @ ", Fault::NotHex { column: 81, byte: b' ' }),
+            ("SHA256 (name) = @ab", Fault::DigestLength { found: 66 }),
+            ("SHA256 () = @", Fault::NoName),
+            ("SHA256  (name) = @", Fault::NotHex { column: 1, byte: b'S' }),
+            ("sha256 (name) = @", Fault::NotHex { column: 1, byte: b's' }),
+            ("MD5 (x) = abc", Fault::OtherAlgorithm("MD5")),
+            ("SHA512(x)= abc", Fault::OtherAlgorithm("SHA512")),
+        ];
+        for (pattern, fault) in cases {
+            assert_eq!(parse(pattern), Err(*fault), "{pattern:?}");
+        }
+        assert_eq!(Parser::new().parse(b"# @  name"), Parsed::Comment);
+        assert_eq!(Parser::new().parse(b""), Parsed::Blank);
+        assert_eq!(Parser::new().parse(b"\r"), Parsed::Blank);
+    }
+
+    /// The names of a file's lines, `!` for a line that is malformed for its style.
+    fn parse_all(patterns: &[&str]) -> Vec<String> {
+        let mut parser = Parser::new();
+        let name = |pattern: &&str| match parser.parse(&line(pattern)) {
+            Parsed::Record(record) => String::from_utf8(record.name.to_vec()).unwrap(),
+            Parsed::Malformed(Fault::MixedStyles) => "!".to_string(),
+            other => panic!("{pattern:?} is {other:?}"),
+        };
+        patterns.iter().map(name).collect()
+    }
+
+    #[test]
+    fn one_file_has_one_style() {
+        let cases: &[(&[&str], &[&str])] = &[
+            (&["@  a", "@ b", "@ *c", "@  "], &["a", "!", "c", "!"]),
+            (&["@ a", "@  b", "@ *c", "@ d"], &["a", " b", "*c", "d"]),
+            (&["@ a", "SHA256 (b) = @", "@  c"], &["a", "b", " c"]),
+            (&["SHA256 (a) = @", "@  b", "@ c"], &["a", "b", "!"]),
+            (&["\\@  a", "@ b"], &["a", "!"]),
+        ];
+        for (patterns, names) in cases {
+            assert_eq!(parse_all(patterns), *names, "{patterns:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            name in prop::collection::vec(
+                prop_oneof![Just(b'\\'), Just(b'\n'), Just(b'\r'), Just(b' '), Just(b')'), 1..=255u8],
+                1..40),
+            digest in any::<[u8; 32]>(),
+        ) {
+            let mut written = Vec::new();
+            line::write_path(&mut written, &Digest(digest), &name);
+            let bare = written.strip_suffix(b"\n").unwrap();
+            prop_assert!(memchr(b'\n', bare).is_none() && memchr(b'\r', bare).is_none());
+            let record = Record { digest: Digest(digest), name: &name };
+            let mut parser = Parser::new();
+            prop_assert_eq!(parser.parse(bare), Parsed::Record(record));
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(
+            lines in prop::collection::vec((any::<bool>(), prop::collection::vec(
+                prop_oneof![Just(b'\\'), Just(b' '), Just(b'('), Just(b')'), Just(b'='), any::<u8>()],
+                0..30)), 0..5),
+        ) {
+            let mut parser = Parser::new();
+            for (with_digest, bytes) in lines {
+                let line = if with_digest { [&[b'a'; 64], &bytes[..]].concat() } else { bytes };
+                parser.parse(&line);
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The format `HEX␠␠name`, also `HEX␠*name` and "BSD reversed" `HEX␠name`.
+//!
+//! The rules are those of `sha256sum -c`, found in the source of coreutils 9.11 and tried with 9.1:
+//! 64 hexadecimal digits of either case, a blank (space or tab), and then the name. One ` ` or `*`
+//! before the name is dropped (it means text or binary mode, which on POSIX is the same), unless it
+//! is all the name there is, or the file's first such line had none. Where the first had one, a
+//! line without is malformed: otherwise one could not tell a mode from a name's first byte.
+
+use crate::hash::Digest;
+
+use super::fault::Fault;
+use super::record::{Split, Style};
+
+/// Takes the line apart from `at` on; `style` is what earlier lines of the file have shown.
+///
+/// This is the format of last resort: what it does not take is malformed.
+pub fn split(line: &[u8], at: usize, style: &mut Option<Style>) -> Result<Split, Fault> {
+    let digits = &line[at..];
+    let count = digits.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+    match digits.get(count) {
+        None | Some(b' ' | b'\t') if count != Digest::HEX_LEN => {
+            return Err(Fault::DigestLength { found: count });
+        }
+        None => return Err(Fault::NoName),
+        Some(b' ' | b'\t') => {}
+        Some(&byte) => return Err(Fault::NotHex { column: at + count + 1, byte }),
+    }
+    let Some(digest) = Digest::from_hex(&digits[..count]) else {
+        return Err(Fault::DigestLength { found: count });
+    };
+
+    let mut name = at + count + 1;
+    match &line[name..] {
+        [] => return Err(Fault::NoName),
+        [b' ' | b'*', _, ..] => {
+            if *style.get_or_insert(Style::Standard) == Style::Standard {
+                name += 1;
+            }
+        }
+        _ => {
+            if *style.get_or_insert(Style::Reversed) == Style::Standard {
+                return Err(Fault::MixedStyles);
+            }
+        }
+    }
+    Ok(Split { digest, name: name..line.len() })
+}
+
+/// The common line, and no other: 64 digits, two spaces, a name. `None` says nothing about the
+/// line; ask [`split`].
+pub fn split_plain(line: &[u8]) -> Option<(Digest, &[u8])> {
+    let (digits, rest) = line.split_at_checked(Digest::HEX_LEN)?;
+    match rest {
+        [b' ', b' ', name @ ..] if !name.is_empty() => Some((Digest::from_hex(digits)?, name)),
+        _ => None,
+    }
+}

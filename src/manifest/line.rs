@@ -1,0 +1,104 @@
+//! Writes manifest lines, exactly as `sha256sum` does.
+//!
+//! `HEX␠␠name⏎`: 64 lower-case hexadecimal digits, two spaces, the raw bytes of the name, LF; see
+//! [`escape`](super::escape) for the few names that are not written raw. (coreutils manual, "md5sum
+//! invocation".) Lines go to the end of a buffer that the caller uses again: a million files cost
+//! no allocation each.
+
+use std::ffi::OsStr;
+
+use crate::hash::Digest;
+use crate::path::RelPath;
+
+use super::escape;
+
+/// What stands between digest and name: a blank, and "text mode", which on POSIX means nothing.
+const GAP: &[u8] = b"  ";
+
+/// Appends the line of the file `name` in the directory `dir`.
+pub fn write(out: &mut Vec<u8>, digest: &Digest, dir: &RelPath, name: &OsStr) {
+    let escaped = escape::is_needed(dir.as_bytes()) || escape::is_needed(name.as_encoded_bytes());
+    start(out, digest, escaped);
+    if escaped {
+        if !dir.is_root() {
+            escape::escape(dir.as_bytes(), out);
+            out.push(b'/');
+        }
+        escape::escape(name.as_encoded_bytes(), out);
+    } else {
+        dir.join_into(name, out);
+    }
+    out.push(b'\n');
+}
+
+/// Appends the line of a file given by its whole path, components joined by `/`.
+///
+/// The path must not be empty and must hold no NUL: no reader takes such a line for a record.
+pub fn write_path(out: &mut Vec<u8>, digest: &Digest, path: &[u8]) {
+    let escaped = escape::is_needed(path);
+    start(out, digest, escaped);
+    if escaped {
+        escape::escape(path, out);
+    } else {
+        out.extend_from_slice(path);
+    }
+    out.push(b'\n');
+}
+
+/// What stands before the name.
+fn start(out: &mut Vec<u8>, digest: &Digest, escaped: bool) {
+    if escaped {
+        out.push(b'\\');
+    }
+    out.extend_from_slice(&digest.to_hex());
+    out.extend_from_slice(GAP);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEX: &str = "abababababababababababababababababababababababababababababababab";
+
+    /// The names that `sha256sum` was seen to write (coreutils 9.1).
+    #[test]
+    fn lines_are_what_sha256sum_writes() {
+        let cases: &[(&[u8], &str, &[u8])] = &[
+            (b"plain", "", b"plain"),
+            (b"a\nb", "\\", b"a\\nb"),
+            (b"c\\d", "\\", b"c\\\\d"),
+            (b"e\rf", "\\", b"e\\rf"),
+            (b" lead", "", b" lead"),
+            (b"*star", "", b"*star"),
+            (b"t\tab", "", b"t\tab"),
+            (b"\xff\xfe", "", b"\xff\xfe"),
+            (b"#hash", "", b"#hash"),
+            (b"dir/file", "", b"dir/file"),
+        ];
+        for (name, flag, written) in cases {
+            let mut line = Vec::new();
+            write_path(&mut line, &Digest([0xab; 32]), name);
+            let expected =
+                [flag.as_bytes(), HEX.as_bytes(), b"  ".as_slice(), written, b"\n"].concat();
+            assert_eq!(line, expected, "{}", name.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn directory_and_name_make_the_line_of_their_path() {
+        for dir in ["", "a", "a/b c", "a\nb", "back\\slash/x"] {
+            for name in ["f", " f", "f\r", "\\"] {
+                let dir = if dir.is_empty() {
+                    RelPath::root()
+                } else {
+                    RelPath::parse(dir.as_bytes()).unwrap()
+                };
+                let (mut joined, mut whole) = (b"before\n".to_vec(), b"before\n".to_vec());
+                let digest = Digest([7; 32]);
+                write(&mut joined, &digest, &dir, OsStr::new(name));
+                write_path(&mut whole, &digest, dir.join(OsStr::new(name)).as_bytes());
+                assert_eq!(joined, whole);
+            }
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The line scanner: how a manifest of a hundred million lines is read.
+//!
+//! One buffer of fixed size; lines are slices of it. Nothing is copied but the one line that a read
+//! cut in two, nothing is allocated per line, and nothing grows, whatever the input holds: a line
+//! that does not fit is reported by its first bytes and its length, and skipped. The shape is that
+//! of the `rawscan` crate.
+//!
+//! It knows nothing of manifests: [`Entries`](super::entries::Entries) gives the lines their
+//! meaning.
+
+use std::io::{self, Read};
+
+use memchr::memchr;
+
+/// The longest line, in bytes without its end, that [`Scanner::new`] takes: with its end it fills
+/// the buffer of 256 KiB.
+///
+/// A line of dircopy's own is that long only if its path has more than 128 KiB (every byte may need
+/// an escape); the longest path Windows knows has less than 96 KiB. As for speed, buffers from
+/// 64 KiB to 1 MiB were measured alike on files; smaller ones cost system calls, larger ones cache.
+pub const MAX_LINE: usize = 256 * 1024 - 1;
+
+/// How much of a line that is too long is kept for a message, in bytes.
+const PREFIX: usize = 128;
+
+/// What ends a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Separator {
+    /// A line feed.
+    #[default]
+    Lf,
+    /// A NUL byte, as `find -print0` and `sha256sum -z` write.
+    Nul,
+}
+
+impl Separator {
+    /// The byte.
+    pub const fn byte(self) -> u8 {
+        match self {
+            Separator::Lf => b'\n',
+            Separator::Nul => 0,
+        }
+    }
+}
+
+/// One line of the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// Which line it is, counted from 1.
+    pub number: u64,
+    /// Where it starts, in bytes from the start of the input.
+    pub offset: u64,
+    /// Whether a separator ended it. The last line of an input may lack it: then it may be torn.
+    pub ended: bool,
+    /// Its bytes.
+    pub text: Text<'a>,
+}
+
+/// The bytes of a line, its separator not among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Text<'a> {
+    /// All of them.
+    Whole(&'a [u8]),
+    /// Too many of them.
+    TooLong {
+        /// The first few.
+        prefix: &'a [u8],
+        /// How many there were.
+        len: u64,
+    },
+}
+
+impl<'a> Text<'a> {
+    /// The bytes that are there: of a line that is too long, the first few.
+    pub fn shown(self) -> &'a [u8] {
+        match self {
+            Text::Whole(bytes) => bytes,
+            Text::TooLong { prefix, .. } => prefix,
+        }
+    }
+}
+
+/// Reads lines from `R`; see the [module](self).
+#[derive(Debug)]
+pub struct Scanner<R> {
+    input: R,
+    separator: u8,
+    buffer: Box<[u8]>,
+    /// `buffer[start..end]` was read and not yet given out.
+    start: usize,
+    end: usize,
+    /// `buffer[start..searched]` holds no separator.
+    searched: usize,
+    /// Where `buffer[start]` stands in the input.
+    offset: u64,
+    number: u64,
+    /// The input ended or failed: do not read it again.
+    closed: bool,
+}
+
+impl<R: Read> Scanner<R> {
+    /// Reads lines of up to [`MAX_LINE`] bytes that end with LF.
+    pub fn new(input: R) -> Self {
+        Self::with(input, Separator::Lf, MAX_LINE)
+    }
+
+    /// Reads lines of up to `limit` bytes (at least one) that end with `separator`. The buffer has
+    /// one byte more.
+    pub fn with(input: R, separator: Separator, limit: usize) -> Self {
+        Self {
+            input,
+            separator: separator.byte(),
+            buffer: vec![0; limit.max(1) + 1].into_boxed_slice(),
+            start: 0,
+            end: 0,
+            searched: 0,
+            offset: 0,
+            number: 0,
+            closed: false,
+        }
+    }
+
+    /// The next line, or `None` at the end of the input.
+    ///
+    /// # Errors
+    ///
+    /// What reading the input failed with, except [`Interrupted`](io::ErrorKind::Interrupted),
+    /// which is tried again. An error is final: nothing but `None` comes after it, and the part of
+    /// a line that was read before it is not given out.
+    pub fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
+        loop {
+            if let Some(at) = memchr(self.separator, &self.buffer[self.searched..self.end]) {
+                let (start, stop) = (self.start, self.searched + at);
+                return Ok(Some(self.give(start, stop, true)));
+            }
+            self.searched = self.end;
+            if self.start > 0 {
+                self.buffer.copy_within(self.start..self.end, 0);
+                self.end -= self.start;
+                self.searched = self.end;
+                self.start = 0;
+            }
+            if self.end == self.buffer.len() {
+                return self.skip().map(Some);
+            }
+            if self.fill(self.end)? == 0 {
+                if self.end == 0 {
+                    return Ok(None);
+                }
+                return Ok(Some(self.give(0, self.end, false)));
+            }
+        }
+    }
+
+    /// Gives out `buffer[start..stop]` as a line.
+    fn give(&mut self, start: usize, stop: usize, ended: bool) -> Line<'_> {
+        let offset = self.offset;
+        self.number += 1;
+        self.start = stop + usize::from(ended);
+        self.searched = self.start;
+        self.offset += (self.start - start) as u64;
+        Line { number: self.number, offset, ended, text: Text::Whole(&self.buffer[start..stop]) }
+    }
+
+    /// Passes over the line that fills the whole buffer without an end. Its first bytes stay where
+    /// they are; the rest of the buffer is read over.
+    fn skip(&mut self) -> io::Result<Line<'_>> {
+        let kept = PREFIX.min(self.buffer.len() / 2);
+        let mut len = self.end as u64;
+        let ended = loop {
+            self.start = kept;
+            self.end = kept;
+            let got = self.fill(kept)?;
+            if got == 0 {
+                break false;
+            }
+            let found = memchr(self.separator, &self.buffer[kept..self.end]);
+            len += found.unwrap_or(got) as u64;
+            if let Some(at) = found {
+                self.start = kept + at + 1;
+                break true;
+            }
+        };
+        self.searched = self.start;
+        let offset = self.offset;
+        self.offset += len + u64::from(ended);
+        self.number += 1;
+        let text = Text::TooLong { prefix: &self.buffer[..kept], len };
+        Ok(Line { number: self.number, offset, ended, text })
+    }
+
+    /// Reads once into `buffer[at..]`, where `at` is `end`; returns how much came, 0 at the end.
+    fn fill(&mut self, at: usize) -> io::Result<usize> {
+        while !self.closed {
+            match self.input.read(&mut self.buffer[at..]) {
+                Ok(0) => self.closed = true,
+                Ok(got) => {
+                    self.end = at + got;
+                    return Ok(got);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.closed = true;
+                    (self.start, self.end, self.searched) = (0, 0, 0);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Gives out its bytes in pieces of the lengths it is told, with interruptions (length 0)
+    /// between them, and ends with an error if it is told one.
+    struct Dribble<'a> {
+        bytes: &'a [u8],
+        pieces: std::iter::Cycle<std::vec::IntoIter<usize>>,
+        error: Option<io::ErrorKind>,
+    }
+
+    impl<'a> Dribble<'a> {
+        fn new(bytes: &'a [u8], mut pieces: Vec<usize>) -> Self {
+            pieces.push(1);
+            Self { bytes, pieces: pieces.into_iter().cycle(), error: None }
+        }
+    }
+
+    impl Read for Dribble<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let piece = self.pieces.next().unwrap();
+            if piece == 0 {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if self.bytes.is_empty()
+                && let Some(kind) = self.error.take()
+            {
+                return Err(kind.into());
+            }
+            let piece = piece.min(self.bytes.len()).min(buffer.len());
+            let (now, later) = self.bytes.split_at(piece);
+            buffer[..piece].copy_from_slice(now);
+            self.bytes = later;
+            Ok(piece)
+        }
+    }
+
+    /// What the scanner must say, said the simple way.
+    fn naive(bytes: &[u8], separator: u8, limit: usize) -> Vec<(u64, u64, bool, u64, Vec<u8>)> {
+        let mut lines = Vec::new();
+        let mut offset = 0;
+        for piece in bytes.split_inclusive(|&b| b == separator) {
+            let text = piece.strip_suffix(&[separator]).unwrap_or(piece);
+            let ended = text.len() < piece.len();
+            let kept = if text.len() <= limit { text.len() } else { PREFIX.min(limit.div_ceil(2)) };
+            lines.push((
+                lines.len() as u64 + 1,
+                offset,
+                ended,
+                text.len() as u64,
+                text[..kept].to_vec(),
+            ));
+            offset += piece.len() as u64;
+        }
+        lines
+    }
+
+    fn scanned(mut scanner: Scanner<Dribble>) -> Vec<(u64, u64, bool, u64, Vec<u8>)> {
+        let mut lines = Vec::new();
+        while let Some(line) = scanner.next_line().unwrap() {
+            let len = match line.text {
+                Text::Whole(bytes) => bytes.len() as u64,
+                Text::TooLong { len, .. } => len,
+            };
+            lines.push((line.number, line.offset, line.ended, len, line.text.shown().to_vec()));
+        }
+        assert_eq!(scanner.next_line().unwrap(), None);
+        lines
+    }
+
+    proptest! {
+        #[test]
+        fn says_what_a_plain_split_says(
+            bytes in prop::collection::vec(
+                prop_oneof![Just(b'\n'), Just(0u8), Just(b'a'), any::<u8>()], 0..600),
+            pieces in prop::collection::vec(0usize..40, 0..20),
+            limit in 1usize..80,
+            nul in any::<bool>(),
+        ) {
+            let separator = if nul { Separator::Nul } else { Separator::Lf };
+            let scanner = Scanner::with(Dribble::new(&bytes, pieces), separator, limit);
+            prop_assert_eq!(scanned(scanner), naive(&bytes, separator.byte(), limit));
+        }
+    }
+
+    #[test]
+    fn a_line_at_the_limit_fits_and_one_byte_more_does_not() {
+        let (fits, over) = ([b'a'; 10], [b'a'; 11]);
+        for end in [&b"\n"[..], b""] {
+            let bytes = [&fits[..], b"\n", &over, b"\n", &fits, end].concat();
+            let mut scanner = Scanner::with(&bytes[..], Separator::Lf, 10);
+            assert_eq!(scanner.next_line().unwrap().unwrap().text, Text::Whole(&fits));
+            let line = scanner.next_line().unwrap().unwrap();
+            assert_eq!(line.text, Text::TooLong { prefix: &over[..5], len: 11 });
+            assert!(line.ended);
+            let line = scanner.next_line().unwrap().unwrap();
+            assert_eq!((line.text, line.offset), (Text::Whole(&fits[..]), 23));
+            assert_eq!(line.ended, !end.is_empty());
+            assert_eq!(scanner.next_line().unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn fifty_megabytes_of_one_line_stay_in_the_buffer() {
+        let line = io::repeat(b'x').take(50_000_000).chain(&b"\nnext"[..]);
+        let mut scanner = Scanner::new(line);
+        let long = scanner.next_line().unwrap().unwrap();
+        assert_eq!(long.text, Text::TooLong { prefix: &[b'x'; PREFIX], len: 50_000_000 });
+        let next = scanner.next_line().unwrap().unwrap();
+        assert_eq!((next.text, next.number, next.ended), (Text::Whole(b"next"), 2, false));
+        assert_eq!(scanner.buffer.len(), MAX_LINE + 1);
+    }
+
+    #[test]
+    fn an_error_is_told_once_and_is_the_end() {
+        for bytes in [&b"one\ntorn"[..], b"one\ntoo long a line"] {
+            let mut input = Dribble::new(bytes, vec![0, 3]);
+            input.error = Some(io::ErrorKind::ConnectionReset);
+            let mut scanner = Scanner::with(input, Separator::Lf, 8);
+            assert_eq!(scanner.next_line().unwrap().unwrap().text, Text::Whole(b"one"));
+            let error = scanner.next_line().unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+            assert_eq!(scanner.next_line().unwrap(), None);
+        }
+    }
+}
