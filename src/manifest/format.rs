@@ -3,7 +3,7 @@
 //! A line is taken as `sha256sum -c` takes it (coreutils 9.11, `split_3`): comments start with `#`;
 //! a CR before the end is dropped; blanks before the digest are; a `\` then says that the name is
 //! escaped; and the first format that knows the line takes it apart. A new format is one file and
-//! one line of [`FORMATS`].
+//! one line of the table `FORMATS`.
 //!
 //! Two lines that GNU takes are malformed here: one whose name holds a NUL byte (GNU opens what
 //! stands before it) and one whose name is empty.

@@ -1,7 +1,7 @@
 //! Writes manifest lines, exactly as `sha256sum` does.
 //!
 //! `HEX␠␠name⏎`: 64 lower-case hexadecimal digits, two spaces, the raw bytes of the name, LF; see
-//! [`escape`](super::escape) for the few names that are not written raw. (coreutils manual, "md5sum
+//! [`escape`] for the few names that are not written raw. (coreutils manual, "md5sum
 //! invocation".) Lines go to the end of a buffer that the caller uses again: a million files cost
 //! no allocation each.
 

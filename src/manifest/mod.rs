@@ -1,15 +1,21 @@
 //! Manifests: the `sha256sum` files that say what a tree holds.
 
 pub mod bsd;
+pub mod encoding;
+pub mod entries;
 pub mod escape;
 pub mod fault;
 pub mod format;
 pub mod gnu;
 pub mod line;
+pub mod name;
 pub mod record;
 pub mod scan;
 
+pub use encoding::Utf16Reader;
+pub use entries::{Entries, Entry};
 pub use fault::Fault;
 pub use format::{Parsed, Parser};
+pub use name::ManifestName;
 pub use record::Record;
 pub use scan::Scanner;

@@ -120,6 +120,11 @@ impl<R: Read> Scanner<R> {
         }
     }
 
+    /// The input. What it gave may still lie in the buffer.
+    pub fn input(&self) -> &R {
+        &self.input
+    }
+
     /// The next line, or `None` at the end of the input.
     ///
     /// # Errors

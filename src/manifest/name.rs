@@ -1,0 +1,242 @@
+//! What manifests are called, and which of several is the newest.
+//!
+//! `dircopy-YYYYMMDDTHHMMSSZ.sha256sum`, in UTC, so that names sort by time. When that name is taken
+//! a number is put behind the time: `-2`, `-3`, … A manifest that is not finished has `.part` behind
+//! all that and gets its final name when the run ends; so a name alone tells whether the manifest
+//! may be believed to be complete.
+//!
+//! Only a name that this file could have made is ours: a user's `dircopy-notes.sha256sum` is a file
+//! like any other.
+
+use std::ffi::OsStr;
+use std::fmt;
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::Offset;
+
+const START: &[u8] = b"dircopy-";
+const EXTENSION: &[u8] = b".sha256sum";
+const PART: &[u8] = b".part";
+
+/// The name of a manifest, taken apart. The order is that of time, then number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ManifestName {
+    /// When its run started; whole seconds.
+    time: Timestamp,
+    /// Which of the manifests of that second; 1 is not written.
+    number: u32,
+    finished: bool,
+}
+
+impl ManifestName {
+    /// The name of the finished manifest of a run that started at `time`. What is below a second is
+    /// dropped; a time before 1970, which only a broken clock shows, counts as 1970.
+    pub fn new(time: Timestamp) -> Self {
+        let time = Timestamp::from_second(time.as_second()).unwrap_or(time);
+        Self { time: time.max(Timestamp::UNIX_EPOCH), number: 1, finished: true }
+    }
+
+    /// Takes the name of a file apart; `None` if it is not one that [`Display`](fmt::Display) writes.
+    pub fn parse(name: &OsStr) -> Option<Self> {
+        let name = name.as_encoded_bytes();
+        let (name, finished) = match name.strip_suffix(PART) {
+            Some(name) => (name, false),
+            None => (name, true),
+        };
+        let stem = name.strip_prefix(START)?.strip_suffix(EXTENSION)?;
+        let (stamp, number) = stem.split_at_checked(STAMP.len())?;
+        Some(Self { time: parse_time(stamp)?, number: parse_number(number)?, finished })
+    }
+
+    /// When the manifest's run started.
+    pub fn time(&self) -> Timestamp {
+        self.time
+    }
+
+    /// Which of the manifests of that second this is, counted from 1.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether the run that wrote it came to its end.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// The name to try when this one is taken. `None` after four billion of them.
+    pub fn next(self) -> Option<Self> {
+        Some(Self { number: self.number.checked_add(1)?, ..self })
+    }
+
+    /// The name of the same manifest while it is written.
+    pub fn unfinished(self) -> Self {
+        Self { finished: false, ..self }
+    }
+
+    /// The name of the same manifest when it is complete.
+    pub fn finished(self) -> Self {
+        Self { finished: true, ..self }
+    }
+}
+
+impl fmt::Display for ManifestName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let t = Offset::UTC.to_datetime(self.time);
+        write!(
+            f,
+            "dircopy-{:04}{:02}{:02}T{:02}{:02}{:02}Z",
+            t.year(),
+            t.month(),
+            t.day(),
+            t.hour(),
+            t.minute(),
+            t.second()
+        )?;
+        if self.number > 1 {
+            write!(f, "-{}", self.number)?;
+        }
+        f.write_str(if self.finished { ".sha256sum" } else { ".sha256sum.part" })
+    }
+}
+
+/// The shape of a time: `#` is a digit.
+const STAMP: &[u8] = b"########T######Z";
+
+/// Reads `YYYYMMDDTHHMMSSZ`, from 1970 on.
+fn parse_time(stamp: &[u8]) -> Option<Timestamp> {
+    let fits = |(&byte, &shape): (&u8, &u8)| match shape {
+        b'#' => byte.is_ascii_digit(),
+        letter => byte == letter,
+    };
+    if stamp.len() != STAMP.len() || !stamp.iter().zip(STAMP).all(fits) {
+        return None;
+    }
+    // At most four digits each, so nothing overflows.
+    let field = |from: usize, to: usize| {
+        stamp[from..to].iter().fold(0i16, |value, digit| value * 10 + i16::from(digit - b'0'))
+    };
+    let small = |from: usize| field(from, from + 2) as i8;
+    let civil = DateTime::new(field(0, 4), small(4), small(6), small(9), small(11), small(13), 0);
+    let time = Offset::UTC.to_timestamp(civil.ok()?).ok()?;
+    (time >= Timestamp::UNIX_EPOCH).then_some(time)
+}
+
+/// Reads what stands behind the time: nothing, or `-` and a number from 2 on, without zeros before
+/// it.
+fn parse_number(suffix: &[u8]) -> Option<u32> {
+    if suffix.is_empty() {
+        return Some(1);
+    }
+    let digits = suffix.strip_prefix(b"-")?;
+    if !digits.first()?.is_ascii_digit() || digits[0] == b'0' {
+        return None;
+    }
+    let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    (number > 1).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(name: &str) -> Option<ManifestName> {
+        ManifestName::parse(OsStr::new(name))
+    }
+
+    #[test]
+    fn names_are_made_of_utc_time() {
+        let name = ManifestName::new("2026-01-01T00:00:00.999Z".parse().unwrap());
+        assert_eq!(name.to_string(), "dircopy-20260101T000000Z.sha256sum");
+        assert_eq!(name.unfinished().to_string(), "dircopy-20260101T000000Z.sha256sum.part");
+        let third = name.next().and_then(ManifestName::next).unwrap();
+        assert_eq!(third.to_string(), "dircopy-20260101T000000Z-3.sha256sum");
+        assert_eq!(third.unfinished().finished(), third);
+        let name = ManifestName::new("2026-06-30T23:59:59-05:00".parse().unwrap());
+        assert_eq!(name.to_string(), "dircopy-20260701T045959Z.sha256sum");
+        let name = ManifestName::new(Timestamp::MIN);
+        assert_eq!(name.to_string(), "dircopy-19700101T000000Z.sha256sum");
+        assert_eq!(
+            parse(&ManifestName::new(Timestamp::MAX).to_string()).map(|n| n.number()),
+            Some(1)
+        );
+    }
+
+    #[test]
+    fn only_names_of_ours_are_ours() {
+        let ours = [
+            "dircopy-20260101T000000Z.sha256sum",
+            "dircopy-20260101T000000Z.sha256sum.part",
+            "dircopy-20240229T235959Z-2.sha256sum",
+            "dircopy-20240229T235959Z-4294967295.sha256sum.part",
+        ];
+        for name in ours {
+            assert_eq!(parse(name).map(|parsed| parsed.to_string()).as_deref(), Some(name));
+        }
+        let others = [
+            "",
+            "dircopy-.sha256sum",
+            "dircopy-notes.sha256sum",
+            "dircopy-20260101T000000Z",
+            "dircopy-20260101T000000Z.sha256",
+            "dircopy-20260101T000000Z.sha256sum.PART",
+            "dircopy-20260101T000000Z.sha256sum.part.part",
+            "dircopy-20260101T000000Z.sha256sum~",
+            "Dircopy-20260101T000000Z.sha256sum",
+            "xdircopy-20260101T000000Z.sha256sum",
+            "dircopy-20260101t000000z.sha256sum",
+            "dircopy-2026-01-01T000000Z.sha256sum",
+            "dircopy-20260101T000000.sha256sum",
+            "dircopy-2026010\u{ff11}T000000Z.sha256sum",
+            "dircopy-+0260101T000000Z.sha256sum",
+            "dircopy-20260230T000000Z.sha256sum",
+            "dircopy-20261301T000000Z.sha256sum",
+            "dircopy-20260100T000000Z.sha256sum",
+            "dircopy-20260101T240000Z.sha256sum",
+            "dircopy-20260101T006000Z.sha256sum",
+            "dircopy-20260101T000060Z.sha256sum",
+            "dircopy-19691231T235959Z.sha256sum",
+            "dircopy-20260101T000000Z-.sha256sum",
+            "dircopy-20260101T000000Z-0.sha256sum",
+            "dircopy-20260101T000000Z-1.sha256sum",
+            "dircopy-20260101T000000Z-02.sha256sum",
+            "dircopy-20260101T000000Z-+2.sha256sum",
+            "dircopy-20260101T000000Z-2 .sha256sum",
+            "dircopy-20260101T000000Z-4294967296.sha256sum",
+            "dircopy-20260101T000000Z2.sha256sum",
+        ];
+        for name in others {
+            assert_eq!(parse(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_newest_finished_one_is_the_greatest() {
+        let names = [
+            "dircopy-20260101T000000Z-10.sha256sum",
+            "dircopy-20260101T000000Z-9.sha256sum",
+            "dircopy-20260101T000000Z.sha256sum",
+            "dircopy-20251231T235959Z-99.sha256sum",
+            "dircopy-20270101T000000Z.sha256sum.part",
+            "notes.txt",
+        ];
+        let newest =
+            names.into_iter().filter_map(parse).filter(ManifestName::is_finished).max().unwrap();
+        assert_eq!(newest.to_string(), names[0]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_round_trips_and_sorts(
+            seconds in 0i64..253_402_200_000, later in 0i64..100_000, part in any::<bool>(),
+        ) {
+            let name = |at| ManifestName::new(Timestamp::from_second(at).unwrap());
+            let first = if part { name(seconds).unfinished() } else { name(seconds) };
+            prop_assert_eq!(parse(&first.to_string()), Some(first));
+            let second = name((seconds + later).min(253_402_200_000));
+            prop_assert!(first <= second);
+            prop_assert!(name(seconds).to_string() <= second.to_string());
+        }
+    }
+}
