@@ -1,0 +1,407 @@
+//! What an earlier manifest says about a path: how a re-run keeps the digests it need not compute.
+//!
+//! A manifest of a hundred million lines does not fit into memory, but a little of each line does:
+//! **12 bytes and 1 bit** (48 bits of a keyed hash of the name, 48 bits of the line's offset,
+//! whether it was looked up), beside about 64 KiB once. While an index is built there are another
+//! 256 KiB and nothing else: the lines are counted before they are stored.
+//!
+//! The hash only says where to look. The name is always compared with the line itself, and the
+//! digest comes from there, so equal hashes cost time and never a wrong answer; and the key is
+//! random, so nobody can choose names that collide.
+//!
+//! What a manifest says is taken only where it says it clearly: a line that is not ended is torn and
+//! counts for nothing, and a name with two different digests has none.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::hash::Digest;
+use crate::path::RelPath;
+
+use super::format::{Parsed, Parser};
+use super::record::Record;
+use super::scan::{Scanner, Text};
+use super::slot::{Hashing, Slot};
+use super::window::{RangeReader, Window};
+
+/// An index of one manifest of ours; many threads may ask it at once.
+#[derive(Debug)]
+pub struct Index {
+    window: Window,
+    /// How much of the file is indexed, in bytes; what is appended later is not.
+    len: u64,
+    skipped: u64,
+    hashing: Hashing,
+    /// Sorted: so lines of one name stand together, in the order of the file.
+    slots: Vec<Slot>,
+    /// One bit a slot.
+    visited: Vec<AtomicU64>,
+}
+
+impl Index {
+    /// Reads the manifest `file`, twice from its start to its end, and indexes its lines.
+    ///
+    /// The file should be one that dircopy wrote, or nothing in it will be worth keeping.
+    ///
+    /// # Errors
+    ///
+    /// What reading failed with; [`FileTooLarge`](io::ErrorKind::FileTooLarge) for a file of 256 TiB.
+    pub fn build(file: File) -> io::Result<Self> {
+        Self::build_with(file, Hashing::new(Slot::HASH_MASK))
+    }
+
+    fn build_with(file: File, hashing: Hashing) -> io::Result<Self> {
+        let window = Window::new(file);
+        let len = window.file_len()?;
+        if len > Slot::OFFSET_MASK {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let (count, skipped) = {
+            let (mut lines, mut count) = (Lines::new(&window, len), 0);
+            while lines.next_record(|_, _| ())?.is_some() {
+                count += 1;
+            }
+            (count, lines.skipped)
+        };
+        let mut slots = Vec::with_capacity(count);
+        let mut lines = Lines::new(&window, len);
+        let slot = |offset, record: Record| Slot::new(hashing.hash(record.name), offset);
+        // No more than were counted, should somebody change the file meanwhile.
+        while slots.len() < count
+            && let Some(slot) = lines.next_record(slot)?
+        {
+            slots.push(slot);
+        }
+        slots.sort_unstable();
+        let visited = (0..slots.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Ok(Self { window, len, skipped, hashing, slots, visited })
+    }
+
+    /// How many lines are indexed.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether no line is.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// How many lines say nothing that could be kept: torn, malformed or too long ones. A manifest
+    /// of a finished run has none.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// The digest of the file `path`, if the manifest has one for it and no two different ones. The
+    /// lines of that name are now visited.
+    ///
+    /// # Errors
+    ///
+    /// What reading the manifest failed with.
+    pub fn lookup(&self, path: &[u8]) -> io::Result<Option<Digest>> {
+        Ok(match self.find(path, |rank| self.mark(rank))? {
+            Found::Agreed { digest, .. } => Some(digest),
+            Found::Nothing | Found::Contradiction => None,
+        })
+    }
+
+    /// Marks the lines of that name as visited: something else is known about the file.
+    ///
+    /// # Errors
+    ///
+    /// What reading the manifest failed with.
+    pub fn visit(&self, path: &[u8]) -> io::Result<()> {
+        self.lookup(path).map(drop)
+    }
+
+    /// The records of names that were never looked up, in the order of the file, each name once (at
+    /// its last line). Left out are names that a tree cannot hold and names with two different
+    /// digests. Reads the manifest again; memory does not depend on its length.
+    pub fn unvisited(&self) -> Unvisited<'_> {
+        Unvisited { index: self, lines: Lines::new(&self.window, self.len) }
+    }
+
+    /// What the lines of the name `path` say together. Every line that may be one is read; `each` is
+    /// told the ranks of those that are.
+    fn find(&self, path: &[u8], mut each: impl FnMut(usize)) -> io::Result<Found> {
+        let hash = self.hashing.hash(path);
+        let first = self.slots.partition_point(|slot| slot.hash() < hash);
+        let mut found = Found::Nothing;
+        for (rank, slot) in self.slots.iter().enumerate().skip(first) {
+            if slot.hash() != hash {
+                break;
+            }
+            let offset = slot.offset();
+            let said = self.window.with_line(offset, |line| digest_of(path, line))?.flatten();
+            if let Some(digest) = said {
+                each(rank);
+                found = found.and(digest, offset);
+            }
+        }
+        Ok(found)
+    }
+
+    fn mark(&self, rank: usize) {
+        self.visited[rank / 64].fetch_or(1 << (rank % 64), Ordering::Relaxed);
+    }
+
+    fn is_marked(&self, rank: usize) -> bool {
+        self.visited[rank / 64].load(Ordering::Relaxed) & 1 << (rank % 64) != 0
+    }
+
+    /// Whether the record at `offset` is what [`unvisited`](Self::unvisited) is to give.
+    fn is_unvisited(&self, offset: u64, name: &[u8]) -> io::Result<bool> {
+        let hash = self.hashing.hash(name);
+        let Ok(rank) = self.slots.binary_search(&Slot::new(hash, offset)) else {
+            return Ok(false);
+        };
+        if self.is_marked(rank) {
+            return Ok(false);
+        }
+        let has_hash = |rank: Option<usize>| {
+            rank.and_then(|rank| self.slots.get(rank)).is_some_and(|slot| slot.hash() == hash)
+        };
+        if !has_hash(rank.checked_sub(1)) && !has_hash(Some(rank + 1)) {
+            return Ok(true);
+        }
+        let found = self.find(name, |_| ())?;
+        Ok(matches!(found, Found::Agreed { last, .. } if last == offset))
+    }
+}
+
+/// What the lines of one name say.
+#[derive(Clone, Copy, Debug)]
+enum Found {
+    Nothing,
+    Agreed { digest: Digest, last: u64 },
+    Contradiction,
+}
+
+impl Found {
+    /// The same with one more line, which stands at `last`.
+    fn and(self, digest: Digest, last: u64) -> Self {
+        match self {
+            Found::Nothing => Found::Agreed { digest, last },
+            Found::Agreed { digest: other, .. } if other == digest => {
+                Found::Agreed { digest, last }
+            }
+            Found::Agreed { .. } | Found::Contradiction => Found::Contradiction,
+        }
+    }
+}
+
+/// The records among the lines of a manifest. Each line is read for itself, in order or not: the
+/// lines of ours are all of one style, so none depends on those before it.
+#[derive(Debug)]
+struct Lines<'a> {
+    scanner: Scanner<RangeReader<'a>>,
+    skipped: u64,
+}
+
+impl<'a> Lines<'a> {
+    fn new(window: &'a Window, len: u64) -> Self {
+        Self { scanner: Scanner::new(window.range(0, len)), skipped: 0 }
+    }
+
+    /// What `see` makes of the next record and its offset.
+    fn next_record<T>(&mut self, see: impl FnOnce(u64, Record) -> T) -> io::Result<Option<T>> {
+        while let Some(line) = self.scanner.next_line()? {
+            if let Text::Whole(bytes) = line.text
+                && line.ended
+            {
+                match Parser::new().parse(bytes) {
+                    Parsed::Record(record) => return Ok(Some(see(line.offset, record))),
+                    Parsed::Comment | Parsed::Blank => continue,
+                    Parsed::Malformed(_) => {}
+                }
+            }
+            self.skipped += 1;
+        }
+        Ok(None)
+    }
+}
+
+/// The digest on `line`, if the line is a record of the name `path`.
+fn digest_of(path: &[u8], line: &[u8]) -> Option<Digest> {
+    match Parser::new().parse(line) {
+        Parsed::Record(record) if record.name == path => Some(record.digest),
+        _ => None,
+    }
+}
+
+/// An iterator over the records that were not looked up; see [`Index::unvisited`]. An item is an
+/// error where reading failed; what follows it may be incomplete.
+#[derive(Debug)]
+pub struct Unvisited<'a> {
+    index: &'a Index,
+    lines: Lines<'a>,
+}
+
+impl Unvisited<'_> {
+    fn step(&mut self) -> io::Result<Option<(RelPath, Digest)>> {
+        let index = self.index;
+        let give = |offset: u64, record: Record| -> io::Result<Option<(RelPath, Digest)>> {
+            // Only a name as we write it: `./a` would be `a`, which may have been looked up.
+            Ok(match RelPath::parse(record.name) {
+                Ok(path)
+                    if path.as_bytes() == record.name
+                        && index.is_unvisited(offset, record.name)? =>
+                {
+                    Some((path, record.digest))
+                }
+                _ => None,
+            })
+        };
+        while let Some(given) = self.lines.next_record(give)? {
+            if let Some(found) = given? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for Unvisited<'_> {
+    type Item = io::Result<(RelPath, Digest)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::line;
+    use super::*;
+    use std::fs;
+    use std::io::Write;
+
+    fn digest(seed: u64) -> Digest {
+        let mut bytes = [0; Digest::LEN];
+        bytes[..8].copy_from_slice(&seed.to_le_bytes());
+        Digest(bytes)
+    }
+
+    fn file(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    fn manifest(records: &[(&str, u64)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (name, seed) in records {
+            line::write_path(&mut bytes, &digest(*seed), name.as_bytes());
+        }
+        bytes
+    }
+
+    fn unvisited(index: &Index) -> Vec<(String, Digest)> {
+        let show = |item: io::Result<(RelPath, Digest)>| {
+            let (path, digest) = item.unwrap();
+            (path.as_bytes().escape_ascii().to_string(), digest)
+        };
+        index.unvisited().map(show).collect()
+    }
+
+    #[test]
+    fn finds_what_the_manifest_says() {
+        let names = [("a", 1), ("dir/b c", 2), ("line\nfeed", 3), ("back\\slash", 4), (" x", 5)];
+        let index = Index::build(file(&manifest(&names))).unwrap();
+        assert_eq!((index.len(), index.skipped()), (5, 0));
+        for (name, seed) in names.iter().rev() {
+            assert_eq!(index.lookup(name.as_bytes()).unwrap(), Some(digest(*seed)), "{name}");
+        }
+        for absent in ["", "b", "a ", "x", "dir", "line", "A"] {
+            assert_eq!(index.lookup(absent.as_bytes()).unwrap(), None, "{absent}");
+        }
+        assert!(unvisited(&index).is_empty());
+        let empty = Index::build(file(b"")).unwrap();
+        assert!(empty.is_empty() && empty.lookup(b"a").unwrap().is_none());
+        assert!(unvisited(&empty).is_empty());
+    }
+
+    #[test]
+    fn what_is_not_clear_counts_for_nothing() {
+        let mut bytes = manifest(&[("twice", 1), ("quarrel", 2), ("twice", 1), ("../up", 3)]);
+        bytes.extend_from_slice(b"# a note\n\nnonsense\n");
+        bytes.extend_from_slice(&manifest(&[("quarrel", 9), ("alone", 4)]));
+        let torn = manifest(&[("torn", 5)]);
+        // A torn line may look whole: its name may have been longer.
+        bytes.extend_from_slice(&torn[..torn.len() - 1]);
+        let index = Index::build(file(&bytes)).unwrap();
+
+        assert_eq!((index.len(), index.skipped()), (6, 2));
+        assert_eq!(unvisited(&index), [("twice".into(), digest(1)), ("alone".into(), digest(4))]);
+        assert_eq!(index.lookup(b"quarrel").unwrap(), None);
+        assert_eq!(index.lookup(b"torn").unwrap(), None);
+        assert_eq!(index.lookup(b"twice").unwrap(), Some(digest(1)));
+        assert_eq!(unvisited(&index), [("alone".into(), digest(4))]);
+        index.visit(b"alone").unwrap();
+        assert!(unvisited(&index).is_empty());
+    }
+
+    #[test]
+    fn equal_hashes_cost_time_and_no_wrong_answer() {
+        let names: Vec<String> = (0..200).map(|i| format!("dir/{i}")).collect();
+        let records: Vec<(&str, u64)> = names.iter().map(String::as_str).zip(0..).collect();
+        for mask in [0, 0b111] {
+            let index = Index::build_with(file(&manifest(&records)), Hashing::new(mask)).unwrap();
+            for (name, seed) in records.iter().step_by(2) {
+                assert_eq!(index.lookup(name.as_bytes()).unwrap(), Some(digest(*seed)));
+            }
+            assert_eq!(index.lookup(b"dir/200").unwrap(), None);
+            let left = unvisited(&index);
+            assert_eq!(left.len(), 100);
+            assert_eq!(left[1], ("dir/3".into(), digest(3)));
+        }
+    }
+
+    #[test]
+    fn a_file_cut_off_later_gives_no_wrong_answer() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("manifest");
+        let bytes = manifest(&[("a", 1), ("b", 2)]);
+        fs::write(&path, &bytes).unwrap();
+        let index = Index::build(File::open(&path).unwrap()).unwrap();
+        let end = bytes.len() as u64 - 1;
+        File::options().write(true).open(&path).unwrap().set_len(end).unwrap();
+        assert_eq!(index.lookup(b"a").unwrap(), Some(digest(1)));
+        assert_eq!(index.lookup(b"b").unwrap(), None);
+    }
+
+    #[test]
+    fn a_million_lines_take_what_the_documentation_says() {
+        const LINES: u64 = 1_000_000;
+        const THREADS: u64 = 4;
+        let mut bytes = Vec::new();
+        for seed in 0..LINES {
+            let name = format!("camera {}/reel {}/clip {seed}.mov", seed / 10_000, seed / 100);
+            line::write_path(&mut bytes, &digest(seed), name.as_bytes());
+        }
+        let index = Index::build(file(&bytes)).unwrap();
+        assert_eq!(index.len() as u64, LINES);
+        let bits = index.slots.capacity() * size_of::<Slot>() * 8 + index.visited.capacity() * 64;
+        assert!(bits as u64 <= LINES * (12 * 8 + 1) + 64, "{bits} bits");
+
+        // Several threads at once, one of them backwards, through the first hundredth.
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let index = &index;
+                scope.spawn(move || {
+                    for seed in (0..LINES / 100).filter(|seed| seed % THREADS == thread) {
+                        let seed = if thread == 0 { LINES / 100 - THREADS - seed } else { seed };
+                        let name =
+                            format!("camera {}/reel {}/clip {seed}.mov", seed / 10_000, seed / 100);
+                        let found = index.lookup(name.as_bytes()).unwrap();
+                        assert_eq!(found, Some(digest(seed)), "{name}");
+                    }
+                });
+            }
+        });
+        let left = index.unvisited().map(|item| item.unwrap().1);
+        assert!(left.eq((LINES / 100..LINES).map(digest)));
+    }
+}
