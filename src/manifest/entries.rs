@@ -50,7 +50,12 @@ impl<R: Read> Entries<R> {
     /// Reads from `input`, which is a file, a pipe, or either behind a
     /// [`Utf16Reader`](super::encoding::Utf16Reader).
     pub fn new(input: R) -> Self {
-        Self { scanner: Scanner::new(input), parser: Parser::new() }
+        Self::over(Scanner::new(input))
+    }
+
+    /// Reads the lines of a scanner that has given out none: one with another limit.
+    pub fn over(scanner: Scanner<R>) -> Self {
+        Self { scanner, parser: Parser::new() }
     }
 
     /// The input.
@@ -63,14 +68,15 @@ impl<R: Read> Entries<R> {
     /// # Errors
     ///
     /// What reading the input failed with; nothing comes after it.
+    #[inline]
     pub fn next_entry(&mut self) -> io::Result<Option<Entry<'_>>> {
         let Some(line) = self.scanner.next_line()? else {
             return Ok(None);
         };
         let Line { number, offset, ended, text } = line;
         let parsed = match text {
-            Text::Whole(bytes) if number == 1 => parse_first(&mut self.parser, bytes),
-            Text::Whole(bytes) => self.parser.parse(bytes),
+            Text::Whole(bytes) if number > 1 => self.parser.parse(bytes),
+            Text::Whole(bytes) => parse_first(&mut self.parser, bytes),
             Text::TooLong { len, .. } => Parsed::Malformed(Fault::TooLong { len }),
         };
         Ok(Some(Entry { number, offset, ended, parsed }))
@@ -78,6 +84,7 @@ impl<R: Read> Entries<R> {
 }
 
 /// Reads the line that may have a byte order mark before it.
+#[cold]
 fn parse_first<'a>(parser: &'a mut Parser, line: &'a [u8]) -> Parsed<'a> {
     if encoding::is_utf16(line) {
         return Parsed::Malformed(Fault::Utf16);

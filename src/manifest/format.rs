@@ -51,20 +51,28 @@ impl Parser {
 
     /// Reads the next line, given without its LF. A name that needs no unescaping is a slice of
     /// `line`, any other lies in a buffer that is used again.
+    #[inline]
     pub fn parse<'a>(&'a mut self, line: &'a [u8]) -> Parsed<'a> {
-        // Nearly every line takes this short way; it must say what the long one would.
-        if self.style != Some(Style::Reversed)
-            && line.last() != Some(&b'\r')
-            && let Some((digest, name)) = gnu::split_plain(line)
-        {
-            self.style = Some(Style::Standard);
-            return match memchr(0, name) {
-                None => Parsed::Record(Record { digest, name }),
-                Some(at) => {
-                    Parsed::Malformed(Fault::Nul { column: line.len() - name.len() + at + 1 })
-                }
-            };
+        match self.parse_plain(line) {
+            Some(record) => Parsed::Record(record),
+            None => self.parse_any(line),
         }
+    }
+
+    /// The short way, which nearly every line takes; it says what the long one would, or nothing.
+    #[inline]
+    fn parse_plain<'a>(&mut self, line: &'a [u8]) -> Option<Record<'a>> {
+        if self.style == Some(Style::Reversed) || line.last() == Some(&b'\r') {
+            return None;
+        }
+        let (digest, name) = gnu::split_plain(line)?;
+        self.style = Some(Style::Standard);
+        Some(Record { digest, name })
+    }
+
+    /// Reads a line of any kind.
+    #[cold]
+    fn parse_any<'a>(&'a mut self, line: &'a [u8]) -> Parsed<'a> {
         if line.starts_with(b"#") {
             return Parsed::Comment;
         }
@@ -249,6 +257,21 @@ mod tests {
             let record = Record { digest: Digest(digest), name: &name };
             let mut parser = Parser::new();
             prop_assert_eq!(parser.parse(bare), Parsed::Record(record));
+        }
+
+        #[test]
+        fn the_short_way_says_what_the_long_one_does(
+            lines in prop::collection::vec((0usize..5, prop::collection::vec(
+                prop_oneof![Just(b' '), Just(b'*'), Just(b'\r'), Just(0u8), Just(b'\\'), Just(b'x')],
+                0..4)), 1..4),
+        ) {
+            let (mut short, mut long) = (Parser::new(), Parser::new());
+            for (start, rest) in lines {
+                let hex = [b'a'; Digest::HEX_LEN];
+                let start = [&b"  "[..], b" *", b" ", b"\t", b""][start];
+                let line = [&hex[..], start, &rest].concat();
+                prop_assert_eq!(short.parse(&line), long.parse_any(&line));
+            }
         }
 
         #[test]

@@ -46,12 +46,30 @@ pub fn split(line: &[u8], at: usize, style: &mut Option<Style>) -> Result<Split,
     Ok(Split { digest, name: name..line.len() })
 }
 
-/// The common line, and no other: 64 digits, two spaces, a name. `None` says nothing about the
-/// line; ask [`split`].
+/// The common line, and no other: 64 digits, two spaces, a name without NUL. `None` says nothing
+/// about the line; ask [`split`].
+#[inline]
 pub fn split_plain(line: &[u8]) -> Option<(Digest, &[u8])> {
     let (digits, rest) = line.split_at_checked(Digest::HEX_LEN)?;
     match rest {
-        [b' ', b' ', name @ ..] if !name.is_empty() => Some((Digest::from_hex(digits)?, name)),
+        [b' ', b' ', name @ ..] if !name.is_empty() => {
+            let digest = Digest::from_hex(digits)?;
+            (!ends_with_nul_among(line, name.len())).then_some((digest, name))
+        }
         _ => None,
     }
+}
+
+/// Whether a NUL is among the last `count` bytes of `line`, or among the up to seven before them.
+///
+/// Names are short: calling `memchr` for one costs more than looking at it, eight bytes at a time
+/// from its end. What is looked at too much are two spaces and the digits of a digest.
+#[inline]
+fn ends_with_nul_among(line: &[u8], count: usize) -> bool {
+    const LOW: u64 = u64::from_ne_bytes([0x01; 8]);
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    // A byte's high bit comes out set for the lowest zero byte of the word, if there is one.
+    let zeros = |word: u64| word.wrapping_sub(LOW) & !word & HIGH;
+    let words = line.as_rchunks::<8>().1.iter().rev().take(count.div_ceil(8));
+    words.fold(0, |seen, word| seen | zeros(u64::from_ne_bytes(*word))) != 0
 }

@@ -16,8 +16,8 @@ use memchr::memchr;
 /// the buffer of 256 KiB.
 ///
 /// A line of dircopy's own is that long only if its path has more than 128 KiB (every byte may need
-/// an escape); the longest path Windows knows has less than 96 KiB. As for speed, buffers from
-/// 64 KiB to 1 MiB were measured alike on files; smaller ones cost system calls, larger ones cache.
+/// an escape); the longest path Windows knows has less than 96 KiB. Speed did not decide: buffers
+/// from 64 KiB to 1 MiB were measured alike.
 pub const MAX_LINE: usize = 256 * 1024 - 1;
 
 /// How much of a line that is too long is kept for a message, in bytes.
@@ -89,13 +89,21 @@ pub struct Scanner<R> {
     /// `buffer[start..end]` was read and not yet given out.
     start: usize,
     end: usize,
-    /// `buffer[start..searched]` holds no separator.
-    searched: usize,
     /// Where `buffer[start]` stands in the input.
     offset: u64,
     number: u64,
     /// The input ended or failed: do not read it again.
     closed: bool,
+}
+
+/// Where a line ends.
+enum End {
+    /// After this many bytes, by a separator in the buffer.
+    Separator(usize),
+    /// With the input: what is left in the buffer is the line, or there is none.
+    Input,
+    /// Behind the buffer: it was read past, and the first `kept` bytes of the buffer are its first.
+    Skipped { kept: usize, len: u64, ended: bool },
 }
 
 impl<R: Read> Scanner<R> {
@@ -113,7 +121,6 @@ impl<R: Read> Scanner<R> {
             buffer: vec![0; limit.max(1) + 1].into_boxed_slice(),
             start: 0,
             end: 0,
-            searched: 0,
             offset: 0,
             number: 0,
             closed: false,
@@ -132,66 +139,85 @@ impl<R: Read> Scanner<R> {
     /// What reading the input failed with, except [`Interrupted`](io::ErrorKind::Interrupted),
     /// which is tried again. An error is final: nothing but `None` comes after it, and the part of
     /// a line that was read before it is not given out.
+    #[inline]
     pub fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
+        match memchr(self.separator, &self.buffer[self.start..self.end]) {
+            Some(len) => Ok(Some(self.give(len, true))),
+            None => self.next_line_read(),
+        }
+    }
+
+    /// The next line, when its end is not in the buffer.
+    #[cold]
+    fn next_line_read(&mut self) -> io::Result<Option<Line<'_>>> {
+        Ok(match self.read_to_end_of_line()? {
+            End::Separator(len) => Some(self.give(len, true)),
+            End::Input if self.start == self.end => None,
+            End::Input => Some(self.give(self.end - self.start, false)),
+            End::Skipped { kept, len, ended } => {
+                let (number, offset) = self.count(len, ended);
+                let text = Text::TooLong { prefix: &self.buffer[..kept], len };
+                Some(Line { number, offset, ended, text })
+            }
+        })
+    }
+
+    /// Gives out the `len` bytes at `start` as a line.
+    #[inline]
+    fn give(&mut self, len: usize, ended: bool) -> Line<'_> {
+        let (number, offset) = self.count(len as u64, ended);
+        let start = self.start;
+        self.start += len + usize::from(ended);
+        Line { number, offset, ended, text: Text::Whole(&self.buffer[start..start + len]) }
+    }
+
+    /// Counts a line; returns its number and offset.
+    #[inline]
+    fn count(&mut self, len: u64, ended: bool) -> (u64, u64) {
+        let offset = self.offset;
+        self.offset += len + u64::from(ended);
+        self.number += 1;
+        (self.number, offset)
+    }
+
+    /// Reads until the end of the line at `start` is known; what was read is without it.
+    #[cold]
+    fn read_to_end_of_line(&mut self) -> io::Result<End> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
         loop {
-            if let Some(at) = memchr(self.separator, &self.buffer[self.searched..self.end]) {
-                let (start, stop) = (self.start, self.searched + at);
-                return Ok(Some(self.give(start, stop, true)));
+            let searched = self.end;
+            if searched == self.buffer.len() {
+                return self.skip();
             }
-            self.searched = self.end;
-            if self.start > 0 {
-                self.buffer.copy_within(self.start..self.end, 0);
-                self.end -= self.start;
-                self.searched = self.end;
-                self.start = 0;
+            if self.fill(searched)? == 0 {
+                return Ok(End::Input);
             }
-            if self.end == self.buffer.len() {
-                return self.skip().map(Some);
-            }
-            if self.fill(self.end)? == 0 {
-                if self.end == 0 {
-                    return Ok(None);
-                }
-                return Ok(Some(self.give(0, self.end, false)));
+            if let Some(at) = memchr(self.separator, &self.buffer[searched..self.end]) {
+                return Ok(End::Separator(searched + at));
             }
         }
     }
 
-    /// Gives out `buffer[start..stop]` as a line.
-    fn give(&mut self, start: usize, stop: usize, ended: bool) -> Line<'_> {
-        let offset = self.offset;
-        self.number += 1;
-        self.start = stop + usize::from(ended);
-        self.searched = self.start;
-        self.offset += (self.start - start) as u64;
-        Line { number: self.number, offset, ended, text: Text::Whole(&self.buffer[start..stop]) }
-    }
-
     /// Passes over the line that fills the whole buffer without an end. Its first bytes stay where
     /// they are; the rest of the buffer is read over.
-    fn skip(&mut self) -> io::Result<Line<'_>> {
+    fn skip(&mut self) -> io::Result<End> {
         let kept = PREFIX.min(self.buffer.len() / 2);
         let mut len = self.end as u64;
-        let ended = loop {
+        loop {
             self.start = kept;
             self.end = kept;
             let got = self.fill(kept)?;
             if got == 0 {
-                break false;
+                return Ok(End::Skipped { kept, len, ended: false });
             }
-            let found = memchr(self.separator, &self.buffer[kept..self.end]);
-            len += found.unwrap_or(got) as u64;
-            if let Some(at) = found {
+            if let Some(at) = memchr(self.separator, &self.buffer[kept..self.end]) {
                 self.start = kept + at + 1;
-                break true;
+                return Ok(End::Skipped { kept, len: len + at as u64, ended: true });
             }
-        };
-        self.searched = self.start;
-        let offset = self.offset;
-        self.offset += len + u64::from(ended);
-        self.number += 1;
-        let text = Text::TooLong { prefix: &self.buffer[..kept], len };
-        Ok(Line { number: self.number, offset, ended, text })
+            len += got as u64;
+        }
     }
 
     /// Reads once into `buffer[at..]`, where `at` is `end`; returns how much came, 0 at the end.
@@ -206,7 +232,7 @@ impl<R: Read> Scanner<R> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.closed = true;
-                    (self.start, self.end, self.searched) = (0, 0, 0);
+                    (self.start, self.end) = (0, 0);
                     return Err(error);
                 }
             }
