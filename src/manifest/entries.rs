@@ -31,13 +31,15 @@ pub struct Entry<'a> {
 ///
 /// let manifest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  empty\n?\n";
 /// let mut entries = Entries::new(manifest.as_bytes());
+/// let mut complaints = Vec::new();
 /// while let Some(entry) = entries.next_entry()? {
 ///     match entry.parsed {
 ///         Parsed::Record(record) => assert_eq!(record.name, b"empty"),
-///         Parsed::Malformed(fault) => println!("line {}: {fault}", entry.number),
+///         Parsed::Malformed(fault) => complaints.push(format!("line {}: {fault}", entry.number)),
 ///         Parsed::Comment | Parsed::Blank => {}
 ///     }
 /// }
+/// assert!(complaints[0].starts_with("line 2: '?' at column 1 is not a hexadecimal digit"));
 /// # std::io::Result::Ok(())
 /// ```
 #[derive(Debug)]
