@@ -10,7 +10,7 @@
 //! random, so nobody can choose names that collide.
 //!
 //! What a manifest says is taken only where it says it clearly: a line that is not ended is torn and
-//! counts for nothing, and a name with two different digests has none.
+//! counts for nothing, and a name with two different digests, or with more than 64 lines, has none.
 
 use std::fs::File;
 use std::io;
@@ -19,11 +19,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::hash::Digest;
 use crate::path::RelPath;
 
-use super::format::{Parsed, Parser};
+use super::own::{self, Lines};
 use super::record::Record;
-use super::scan::{Scanner, Text};
 use super::slot::{Hashing, Slot};
-use super::window::{RangeReader, Window};
+use super::window::Window;
+
+/// How many lines of one hash are read to answer for a name. A manifest of ours has one line a name,
+/// and that many hashes do not collide; more of them are somebody's attempt to keep us busy.
+const ALIKE: usize = 64;
 
 /// An index of one manifest of ours; many threads may ask it at once.
 #[derive(Debug)]
@@ -57,7 +60,7 @@ impl Index {
         if len > Slot::OFFSET_MASK {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        let mut slots = Vec::with_capacity(count_lines(&window, len)?);
+        let mut slots = Vec::with_capacity(own::count_lines(&window, len)?);
         let mut lines = Lines::new(&window, len);
         let slot = |offset, record: Record| Slot::new(hashing.hash(record.name), offset);
         // No more than were counted, should somebody change the file meanwhile.
@@ -68,7 +71,7 @@ impl Index {
         }
         slots.shrink_to_fit();
         slots.sort_unstable();
-        let skipped = lines.skipped;
+        let skipped = lines.skipped();
         let visited = (0..slots.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         Ok(Self { window, len, skipped, hashing, slots, visited })
     }
@@ -89,7 +92,7 @@ impl Index {
         self.skipped
     }
 
-    /// The digest of the file `path`, if the manifest has one for it and no two different ones. The
+    /// The digest of the file `path`, if the manifest is clear about it. The
     /// lines of that name are now visited.
     ///
     /// # Errors
@@ -98,7 +101,7 @@ impl Index {
     pub fn lookup(&self, path: &[u8]) -> io::Result<Option<Digest>> {
         Ok(match self.find(path, |rank| self.mark(rank))? {
             Found::Agreed { digest, .. } => Some(digest),
-            Found::Nothing | Found::Contradiction => None,
+            Found::Nothing | Found::Unclear => None,
         })
     }
 
@@ -123,13 +126,16 @@ impl Index {
     fn find(&self, path: &[u8], mut each: impl FnMut(usize)) -> io::Result<Found> {
         let hash = self.hashing.hash(path);
         let first = self.slots.partition_point(|slot| slot.hash() < hash);
+        if self.slots.get(first + ALIKE).is_some_and(|slot| slot.hash() == hash) {
+            return Ok(Found::Unclear);
+        }
         let mut found = Found::Nothing;
         for (rank, slot) in self.slots.iter().enumerate().skip(first) {
             if slot.hash() != hash {
                 break;
             }
             let offset = slot.offset();
-            let said = self.window.with_line(offset, |line| digest_of(path, line))?.flatten();
+            let said = self.window.with_line(offset, |line| own::digest_of(path, line))?.flatten();
             if let Some(digest) = said {
                 each(rank);
                 found = found.and(digest, offset);
@@ -171,7 +177,7 @@ impl Index {
 enum Found {
     Nothing,
     Agreed { digest: Digest, last: u64 },
-    Contradiction,
+    Unclear,
 }
 
 impl Found {
@@ -182,57 +188,8 @@ impl Found {
             Found::Agreed { digest: other, .. } if other == digest => {
                 Found::Agreed { digest, last }
             }
-            Found::Agreed { .. } | Found::Contradiction => Found::Contradiction,
+            Found::Agreed { .. } | Found::Unclear => Found::Unclear,
         }
-    }
-}
-
-/// How many lines there are, whatever they say.
-fn count_lines(window: &Window, len: u64) -> io::Result<usize> {
-    let mut scanner = Scanner::new(window.range(0, len));
-    let mut count = 0;
-    while scanner.next_line()?.is_some() {
-        count += 1;
-    }
-    Ok(count)
-}
-
-/// The records among the lines of a manifest. Each line is read for itself, in order or not: the
-/// lines of ours are all of one style, so none depends on those before it.
-#[derive(Debug)]
-struct Lines<'a> {
-    scanner: Scanner<RangeReader<'a>>,
-    skipped: u64,
-}
-
-impl<'a> Lines<'a> {
-    fn new(window: &'a Window, len: u64) -> Self {
-        Self { scanner: Scanner::new(window.range(0, len)), skipped: 0 }
-    }
-
-    /// What `see` makes of the next record and its offset.
-    fn next_record<T>(&mut self, see: impl FnOnce(u64, Record) -> T) -> io::Result<Option<T>> {
-        while let Some(line) = self.scanner.next_line()? {
-            if let Text::Whole(bytes) = line.text
-                && line.ended
-            {
-                match Parser::new().parse(bytes) {
-                    Parsed::Record(record) => return Ok(Some(see(line.offset, record))),
-                    Parsed::Comment | Parsed::Blank => continue,
-                    Parsed::Malformed(_) => {}
-                }
-            }
-            self.skipped += 1;
-        }
-        Ok(None)
-    }
-}
-
-/// The digest on `line`, if the line is a record of the name `path`.
-fn digest_of(path: &[u8], line: &[u8]) -> Option<Digest> {
-    match Parser::new().parse(line) {
-        Parsed::Record(record) if record.name == path => Some(record.digest),
-        _ => None,
     }
 }
 
@@ -350,18 +307,31 @@ mod tests {
 
     #[test]
     fn equal_hashes_cost_time_and_no_wrong_answer() {
-        let names: Vec<String> = (0..200).map(|i| format!("dir/{i}")).collect();
+        let names: Vec<String> = (0..60).map(|i| format!("dir/{i}")).collect();
         let records: Vec<(&str, u64)> = names.iter().map(String::as_str).zip(0..).collect();
         for mask in [0, 0b111] {
             let index = Index::build_with(file(&manifest(&records)), Hashing::new(mask)).unwrap();
             for (name, seed) in records.iter().step_by(2) {
                 assert_eq!(index.lookup(name.as_bytes()).unwrap(), Some(digest(*seed)));
             }
-            assert_eq!(index.lookup(b"dir/200").unwrap(), None);
+            assert_eq!(index.lookup(b"dir/60").unwrap(), None);
             let left = unvisited(&index);
-            assert_eq!(left.len(), 100);
+            assert_eq!(left.len(), 30);
             assert_eq!(left[1], ("dir/3".into(), digest(3)));
         }
+    }
+
+    #[test]
+    fn a_name_many_times_over_costs_no_time() {
+        let mut records = vec![("again", 1); 200_000];
+        records.push(("once", 2));
+        let index = Index::build(file(&manifest(&records))).unwrap();
+        // Read line by line for each of the lines, this would take days.
+        assert_eq!(unvisited(&index), [("once".into(), digest(2))]);
+        assert_eq!(index.lookup(b"again").unwrap(), None);
+        let index = Index::build(file(&manifest(&records[..ALIKE]))).unwrap();
+        assert_eq!(unvisited(&index), [("again".into(), digest(1))]);
+        assert_eq!(index.lookup(b"again").unwrap(), Some(digest(1)));
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod gnu;
 pub mod index;
 pub mod line;
 pub mod name;
+mod own;
 pub mod record;
 pub mod scan;
 mod slot;

@@ -1,0 +1,66 @@
+//! The lines of a manifest that dircopy itself wrote, taken more strictly than those of others: a
+//! line that is not ended is torn, and says nothing even if it looks whole.
+
+use std::io;
+
+use crate::hash::Digest;
+
+use super::format::{Parsed, Parser};
+use super::record::Record;
+use super::scan::{Scanner, Text};
+use super::window::{RangeReader, Window};
+
+/// How many lines there are, whatever they say.
+pub fn count_lines(window: &Window, len: u64) -> io::Result<usize> {
+    let mut scanner = Scanner::new(window.range(0, len));
+    let mut count = 0;
+    while scanner.next_line()?.is_some() {
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// The records among the lines of a manifest. Each line is read for itself, in order or not: the
+/// lines of ours are all of one style, so none depends on those before it.
+#[derive(Debug)]
+pub struct Lines<'a> {
+    scanner: Scanner<RangeReader<'a>>,
+    skipped: u64,
+}
+
+impl<'a> Lines<'a> {
+    /// The records in the first `len` bytes of the file.
+    pub fn new(window: &'a Window, len: u64) -> Self {
+        Self { scanner: Scanner::new(window.range(0, len)), skipped: 0 }
+    }
+
+    /// How many lines so far were neither records nor comments nor empty: torn, malformed, too long.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// What `see` makes of the next record and its offset.
+    pub fn next_record<T>(&mut self, see: impl FnOnce(u64, Record) -> T) -> io::Result<Option<T>> {
+        while let Some(line) = self.scanner.next_line()? {
+            if let Text::Whole(bytes) = line.text
+                && line.ended
+            {
+                match Parser::new().parse(bytes) {
+                    Parsed::Record(record) => return Ok(Some(see(line.offset, record))),
+                    Parsed::Comment | Parsed::Blank => continue,
+                    Parsed::Malformed(_) => {}
+                }
+            }
+            self.skipped += 1;
+        }
+        Ok(None)
+    }
+}
+
+/// The digest on `line`, if the line is a record of the name `path`.
+pub fn digest_of(path: &[u8], line: &[u8]) -> Option<Digest> {
+    match Parser::new().parse(line) {
+        Parsed::Record(record) if record.name == path => Some(record.digest),
+        _ => None,
+    }
+}
