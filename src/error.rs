@@ -17,6 +17,7 @@ pub struct Error {
     deed: &'static str,
     path: PathBuf,
     cause: Cause,
+    note: String,
 }
 
 /// Why a deed failed.
@@ -32,7 +33,12 @@ pub enum Cause {
 impl Error {
     /// The system refused `deed` on `path`. `deed` completes the sentence "cannot …".
     pub fn io(deed: &'static str, path: impl AsRef<Path>, cause: io::Error) -> Self {
-        Self { deed, path: path.as_ref().to_path_buf(), cause: Cause::Io(cause) }
+        Self {
+            deed,
+            path: path.as_ref().to_path_buf(),
+            cause: Cause::Io(cause),
+            note: String::new(),
+        }
     }
 
     /// We refuse `deed` on `path` because of what was found there.
@@ -41,7 +47,18 @@ impl Error {
         path: impl AsRef<Path>,
         finding: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { deed, path: path.as_ref().to_path_buf(), cause: Cause::Finding(finding.into()) }
+        Self {
+            deed,
+            path: path.as_ref().to_path_buf(),
+            cause: Cause::Finding(finding.into()),
+            note: String::new(),
+        }
+    }
+
+    /// Adds something the reader should know besides; follows the cause as it is.
+    pub fn with_note(mut self, note: impl AsRef<str>) -> Self {
+        self.note.push_str(note.as_ref());
+        self
     }
 
     /// What was being done; completes the sentence "cannot …".
@@ -78,7 +95,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {} {}: {}", self.deed, Shown::path(&self.path), self.cause)
+        write!(f, "cannot {} {}: {}{}", self.deed, Shown::path(&self.path), self.cause, self.note)
     }
 }
 

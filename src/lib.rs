@@ -1,6 +1,77 @@
-//! dircopy copies a directory tree in one pass and leaves a proven copy and a manifest.
+//! dircopy copies a directory tree in one pass and leaves a proven copy and a manifest that
+//! `sha256sum -c` accepts.
+//!
+//! # The road that data takes
+//!
+//! ```text
+//! walker ──Run▶ [ reader ──Block▶ hasher ──Block▶ writer ] ──Outcome▶ committer ──▶ manifest, report
+//!                    ▲               a lane (× N)     │
+//!                    └──────── empty blocks ──────────┘
+//! ```
+//!
+//! A [walker](tree::walk) streams the source; [lanes](lane) copy files side by side, each one a
+//! reader, a hasher and a writer thread; the committer makes what is finished durable in groups,
+//! gives it its final names and records it. Memory is bounded whatever the tree is.
+//!
+//! # Floors
+//!
+//! A room names only rooms below it:
+//! `error path sys hash < event manifest tree < lane < copy < cli < bin`.
+//! `docs/architecture.md` has the decisions and the evidence.
+//!
+//! # Copying a tree from another program
+//!
+//! ```
+//! use std::sync::Mutex;
+//! use dircopy::{CopyJob, Done, Ending, Event, Progress, Stop, Watch};
+//!
+//! /// Remembers what was copied.
+//! #[derive(Default)]
+//! struct Names(Mutex<Vec<String>>);
+//!
+//! impl Watch for Names {
+//!     fn event(&self, event: &Event<'_>) {
+//!         if let Event::Stands(path, Done::Copied) = event {
+//!             self.0.lock().unwrap().push(String::from_utf8_lossy(path).into_owned());
+//!         }
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let dir = tempfile::tempdir()?;
+//! let (source, output) = (dir.path().join("source"), dir.path().join("output"));
+//! std::fs::create_dir(&source)?;
+//! std::fs::write(source.join("film.mov"), b"frames")?;
+//!
+//! let names = Names::default();
+//! let mut job = CopyJob::new(&source, &output);
+//! job.sync = false; // an example need not survive a power cut
+//! let report = job.run(&names, &Progress::default(), &Stop::default())?;
+//!
+//! assert!(matches!(report.ending, Ending::Complete));
+//! assert_eq!(*names.0.lock().unwrap(), ["film.mov"]);
+//! assert_eq!(std::fs::read(output.join("film.mov"))?, b"frames");
+//! let manifest = std::fs::read_to_string(report.manifest.unwrap())?;
+//! assert!(manifest.ends_with("  film.mov\n"));
+//! # Ok(())
+//! # }
+//! ```
 
+pub mod cli;
+pub mod copy;
 pub mod error;
+pub mod event;
 pub mod hash;
+pub mod lane;
 pub mod manifest;
 pub mod path;
+pub mod sys;
+pub mod tree;
+
+pub use copy::job::CopyJob;
+pub use copy::report::{Counts, Ending, Report};
+pub use error::{Error, Result};
+pub use event::{Done, Event, Progress, Stop, Watch};
+pub use hash::{Algorithm, Digest};
+pub use tree::filter::{Filter, Pattern};
+pub use tree::plan::Policy;

@@ -94,6 +94,15 @@ impl RelPath {
         out.extend_from_slice(name);
     }
 
+    /// The directory and the name in it; `None` for the root itself.
+    pub fn split(&self) -> Option<(RelPath, &[u8])> {
+        match memchr::memrchr(b'/', &self.0) {
+            Some(slash) => Some((Self(self.0[..slash].to_vec()), &self.0[slash + 1..])),
+            None if self.is_root() => None,
+            None => Some((Self::root(), &self.0)),
+        }
+    }
+
     /// The bytes, components joined by `/`.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

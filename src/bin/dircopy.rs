@@ -1,2 +1,7 @@
 //! The `dircopy` program.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    dircopy::cli::dircopy(std::env::args_os())
+}

@@ -1,6 +1,7 @@
 //! Manifests: the `sha256sum` files that say what a tree holds.
 
 pub mod bsd;
+pub mod carry;
 pub mod encoding;
 pub mod entries;
 pub mod escape;
@@ -15,6 +16,7 @@ pub mod record;
 pub mod scan;
 mod slot;
 mod window;
+pub mod write;
 
 pub use encoding::Utf16Reader;
 pub use entries::{Entries, Entry};

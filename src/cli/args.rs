@@ -1,0 +1,258 @@
+//! The options, their help, and how they become a job.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum, value_parser};
+
+use crate::cli::size;
+use crate::copy::job::{BLOCK_SIZE, CopyJob, QUEUE_SIZE};
+use crate::hash::Algorithm;
+use crate::tree::filter::{Filter, Pattern};
+use crate::tree::plan::Policy;
+
+/// More lanes than any machine gains from; a typing error is more likely.
+const MOST_JOBS: u64 = 256;
+
+/// More blocks than any device needs.
+const MOST_BLOCKS: u64 = 65_536;
+
+/// Memory for blocks beyond this is refused; bytes.
+const MOST_MEMORY: u64 = 8 << 30;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    everything asked for was done: every regular file of the source is at the
+       output, byte-equal and listed in the manifest
+  1    finished, but some entries failed, changed while they were read, or were
+       left different
+  2    usage error, or refused before anything was touched
+  3    stopped early: the output became unusable (full, read-only, gone), or the
+       manifest could not be written
+  4    verify: a listed file is missing or differs
+  5    verify: the manifest is malformed or has nothing to check
+  129, 130, 143
+       ended by SIGHUP, SIGINT or SIGTERM: temporary files are removed, what was
+       finished is recorded
+
+The manifest OUTPUT/dircopy-<UTC time>.sha256sum is checked with
+`sha256sum -c --strict` from inside OUTPUT.";
+
+/// Copy a directory tree in one pass and leave a proven copy with a SHA-256 manifest.
+#[derive(Debug, Parser)]
+#[command(name = "dircopy", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub struct Args {
+    /// The directory whose contents are copied, or a file
+    #[arg(short, long, value_name = "PATH")]
+    pub input: PathBuf,
+
+    /// The directory they go to; made if only its last component is missing
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+
+    /// What happens to files that are at the output already and differ
+    #[arg(long, value_enum, value_name = "POLICY", default_value_t = OverwritePolicy::Default)]
+    pub overwrite_policy: OverwritePolicy,
+
+    /// Copy only what matches GLOB (as in .gitignore); repeatable, the last option that matches wins
+    #[arg(long, value_name = "GLOB")]
+    pub include: Vec<String>,
+
+    /// Leave out what matches GLOB (as in .gitignore); repeatable, the last option that matches wins
+    #[arg(long, value_name = "GLOB")]
+    pub exclude: Vec<String>,
+
+    /// Copy what symbolic links point to instead of the links
+    #[arg(long)]
+    pub follow_links: bool,
+
+    /// Make names of the same file links to one copy; without this each becomes a file of its own
+    #[arg(long)]
+    pub hard_links: bool,
+
+    /// Only tell what would happen
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// What is computed over every byte; "none" copies without digests and without a manifest
+    #[arg(long, value_enum, value_name = "ALGORITHM", default_value_t = Hash::Sha256)]
+    pub hash: Hash,
+
+    /// Do not wait for the disk: faster for small files, but after a power cut soon after the run,
+    /// files that are listed may be incomplete, empty or missing
+    #[arg(long)]
+    pub no_sync: bool,
+
+    /// Lanes that copy side by side [default: one for each core, at most 8]
+    #[arg(short, long, value_name = "N", value_parser = value_parser!(u64).range(1..=MOST_JOBS))]
+    pub jobs: Option<u64>,
+
+    /// Blocks that a lane has on their way between reader, hasher and writer
+    #[arg(long, value_name = "N", default_value_t = QUEUE_SIZE as u64,
+          value_parser = value_parser!(u64).range(1..=MOST_BLOCKS))]
+    pub queue_size: u64,
+
+    /// Size of a block: 4096, 128K, 1MiB …; memory is jobs × queue size × this [default: 256K]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_block)]
+    pub block_size: Option<usize>,
+
+    /// When to show progress; auto is when standard error is a terminal
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
+    pub progress: When,
+
+    /// Say nothing but errors and warnings
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Name every entry and what became of it
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub verbose: bool,
+}
+
+/// See [`Policy`].
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum OverwritePolicy {
+    /// Replace cut-off copies only; leave everything else that differs, and exit with 1
+    Default,
+    /// Also replace what is older than the source
+    Update,
+    /// Replace nothing
+    Never,
+    /// Replace everything
+    Always,
+}
+
+/// See [`Algorithm`].
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Hash {
+    /// SHA-256
+    Sha256,
+    /// Nothing
+    None,
+}
+
+/// When something is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    /// When it is of use
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// The definition of the command line, for those who make documents from it.
+pub fn command() -> clap::Command {
+    Args::command()
+}
+
+/// Reads the command line. The error knows how to print itself: it may be the help.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Args, CopyJob), clap::Error> {
+    let mut command = command();
+    let matches = command.try_get_matches_from_mut(args)?;
+    let args = Args::from_arg_matches(&matches)?;
+    let job =
+        job(&args, &matches).map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
+    Ok((args, job))
+}
+
+fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
+    let mut job = CopyJob::new(&args.input, &args.output);
+    job.policy = match args.overwrite_policy {
+        OverwritePolicy::Default => Policy::Default,
+        OverwritePolicy::Update => Policy::Update,
+        OverwritePolicy::Never => Policy::Never,
+        OverwritePolicy::Always => Policy::Always,
+    };
+    job.algorithm = match args.hash {
+        Hash::Sha256 => Algorithm::Sha256,
+        Hash::None => Algorithm::None,
+    };
+    job.filter = Filter::new(&patterns(args, matches))?;
+    job.follow_links = args.follow_links;
+    job.hard_links = args.hard_links;
+    job.sync = !args.no_sync;
+    job.dry_run = args.dry_run;
+    if let Some(jobs) = args.jobs {
+        job.lanes = jobs as usize;
+    }
+    job.queue_size = args.queue_size as usize;
+    job.block_size = args.block_size.unwrap_or(BLOCK_SIZE);
+    let memory = job.lanes as u64 * job.queue_size as u64 * job.block_size as u64;
+    if memory > MOST_MEMORY {
+        return Err(format!(
+            "{} jobs with {} blocks of {} bytes would take {} of memory; make one of them smaller",
+            job.lanes,
+            job.queue_size,
+            job.block_size,
+            humansize::format_size(memory, humansize::BINARY)
+        ));
+    }
+    Ok(job)
+}
+
+/// Includes and excludes in the order they were given in.
+fn patterns(args: &Args, matches: &ArgMatches) -> Vec<Pattern> {
+    let indices = |id| matches.indices_of(id).into_iter().flatten();
+    let includes = indices("include").zip(args.include.iter().cloned().map(Pattern::Include));
+    let excludes = indices("exclude").zip(args.exclude.iter().cloned().map(Pattern::Exclude));
+    let mut patterns: Vec<(usize, Pattern)> = includes.chain(excludes).collect();
+    patterns.sort_by_key(|(index, _)| *index);
+    patterns.into_iter().map(|(_, pattern)| pattern).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::filter::Verdict::{self, In, Out};
+
+    fn parse_words(words: &str) -> Result<(Args, CopyJob), clap::Error> {
+        let words = format!("dircopy -i a -o b {words}");
+        parse(words.split_whitespace().map(OsString::from))
+    }
+
+    fn verdicts<const N: usize>(words: &str, names: [&str; N]) -> [Verdict; N] {
+        let (_, job) = parse_words(words).unwrap();
+        names.map(|name| job.filter.judge(name.as_ref(), false, job.filter.root()))
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn filters_keep_their_order() {
+        let words = "--exclude x --include y --exclude z --include w";
+        assert_eq!(verdicts(words, ["x", "y", "z", "w", "v"]), [Out, In, Out, In, Out]);
+        assert_eq!(verdicts("--include x --exclude x", ["x"]), [Out]);
+        assert_eq!(verdicts("--exclude x --include x", ["x"]), [In]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for words in [
+            "--block-size 0",
+            "--block-size -1",
+            "--block-size banana",
+            "--block-size 1000000T",
+            "--jobs 0",
+            "--jobs 100000",
+            "--queue-size 0",
+            "--queue-size -3",
+            "--overwrite-policy sometimes",
+            "--hash md5",
+            "--block-size 1GiB --queue-size 1000",
+            "--exclude a[",
+            "-q -v",
+            "--no-such-option",
+            "stray",
+        ] {
+            let error = parse_words(words).expect_err(words);
+            assert_eq!(error.exit_code(), 2, "{words}");
+        }
+        assert_eq!(parse(["dircopy".into()]).unwrap_err().exit_code(), 2);
+    }
+}

@@ -1,0 +1,49 @@
+//! The exit codes: stable, documented in `--help` and the README.
+
+use std::process::ExitCode;
+
+use crate::copy::report::Ending;
+
+/// What the program's exit tells a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Everything asked for was done.
+    Complete,
+    /// Finished, but not everything was done.
+    Incomplete,
+    /// Usage error, or refused before anything was touched.
+    Refused,
+    /// Stopped early.
+    Stopped,
+    /// Ended by a signal, with 128 and its number.
+    Interrupted(u8),
+}
+
+impl Exit {
+    /// How a run ended. What could not be said, although it should have been, is not success.
+    pub fn of(ending: &Ending, said_all: bool) -> Self {
+        match ending {
+            Ending::Complete if said_all => Exit::Complete,
+            Ending::Complete | Ending::Incomplete => Exit::Incomplete,
+            Ending::Stopped(_) => Exit::Stopped,
+            Ending::Interrupted(code) => Exit::Interrupted(u8::try_from(*code).unwrap_or(130)),
+        }
+    }
+
+    /// The number.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Complete => 0,
+            Exit::Incomplete => 1,
+            Exit::Refused => 2,
+            Exit::Stopped => 3,
+            Exit::Interrupted(code) => code,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit.code())
+    }
+}

@@ -1,0 +1,13 @@
+//! The command line: the only part that knows `clap`, prints, and maps how a run ended to an exit
+//! code.
+
+mod args;
+mod console;
+mod exit;
+mod program;
+mod progress;
+mod size;
+mod summary;
+
+pub use args::command;
+pub use program::dircopy;

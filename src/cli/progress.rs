@@ -1,0 +1,136 @@
+//! Progress: a bar on a terminal, a plain line now and then elsewhere.
+//!
+//! Drawn by a thread of its own from the counters of the run, which never waits for it.
+
+use std::io::IsTerminal;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use humansize::{BINARY, format_size};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::cli::args::When;
+use crate::cli::console::Console;
+use crate::event::Progress;
+use crate::path::Shown;
+
+/// How often the bar is drawn: smooth to the eye, and no load.
+const DRAW: Duration = Duration::from_millis(100);
+
+/// How often a plain line is written.
+const LINE: Duration = Duration::from_secs(5);
+
+/// How progress is shown.
+pub enum View {
+    /// Not at all.
+    None,
+    /// As a bar.
+    Bar(ProgressBar),
+    /// As lines.
+    Lines,
+}
+
+impl View {
+    /// What is asked for and possible.
+    pub fn new(when: When, quiet: bool) -> Self {
+        match (when, std::io::stderr().is_terminal()) {
+            (When::Never, _) | (When::Auto, false) => View::None,
+            (When::Auto, true) if quiet => View::None,
+            (_, true) => {
+                let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+                View::Bar(bar.with_style(style(COUNTING)))
+            }
+            (When::Always, false) => View::Lines,
+        }
+    }
+
+    /// The bar, if there is one.
+    pub fn bar(&self) -> Option<ProgressBar> {
+        match self {
+            View::Bar(bar) => Some(bar.clone()),
+            _ => None,
+        }
+    }
+
+    /// Shows progress until the other end of `done` is dropped.
+    pub fn show(&self, progress: &Progress, console: &Console, done: &Receiver<()>) {
+        let started = Instant::now();
+        let wait = |every| done.recv_timeout(every) == Err(RecvTimeoutError::Timeout);
+        match self {
+            View::None => {}
+            View::Lines => {
+                while wait(LINE) {
+                    console.err(&line(progress, started.elapsed()));
+                }
+            }
+            View::Bar(bar) => {
+                let mut sized = false;
+                while wait(DRAW) {
+                    draw(bar, progress, &mut sized);
+                }
+                bar.finish_and_clear();
+            }
+        }
+    }
+}
+
+/// The bar while the total is not known …
+const COUNTING: &str = "{spinner} {bytes} ({binary_bytes_per_sec}) {elapsed}  {wide_msg}";
+
+/// … and when it is.
+const COUNTED: &str = "{bar:20} {percent:>3}% {bytes}/{total_bytes} ({binary_bytes_per_sec}) \
+                       ETA {eta}  {wide_msg}";
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+fn draw(bar: &ProgressBar, progress: &Progress, sized: &mut bool) {
+    if !*sized && progress.counted.load(Relaxed) {
+        *sized = true;
+        bar.set_length(progress.total_bytes.load(Relaxed));
+        bar.set_style(style(COUNTED));
+    }
+    let mut message = entries(progress, *sized);
+    let current = progress.current();
+    if !current.is_empty() {
+        message = format!("{message}  {}", Shown::bytes(&current));
+    }
+    bar.set_message(message);
+    bar.set_position(progress.bytes.load(Relaxed));
+}
+
+/// Files done, of how many, and how many failed.
+fn entries(progress: &Progress, counted: bool) -> String {
+    let done = progress.entries.load(Relaxed);
+    let mut text = match counted {
+        true => format!("{done} of {} files", progress.total_entries.load(Relaxed)),
+        false => format!("{done} files"),
+    };
+    let failed = progress.failed.load(Relaxed);
+    if failed > 0 {
+        text = format!("{text}, {failed} failed");
+    }
+    text
+}
+
+fn line(progress: &Progress, elapsed: Duration) -> String {
+    let counted = progress.counted.load(Relaxed);
+    let bytes = progress.bytes.load(Relaxed);
+    let mut size = format_size(bytes, BINARY);
+    if counted {
+        let total = progress.total_bytes.load(Relaxed);
+        size = format!("{size} of {}{}", format_size(total, BINARY), rest(bytes, total, elapsed));
+    }
+    format!("dircopy: {}, {size}", entries(progress, counted))
+}
+
+/// How long the rest will take at the average rate so far, in words.
+fn rest(bytes: u64, total: u64, elapsed: Duration) -> String {
+    if bytes == 0 || total <= bytes {
+        return String::new();
+    }
+    let rest = elapsed.as_secs_f64() * (total - bytes) as f64 / bytes as f64;
+    format!(", {} left", HumanDuration(Duration::from_secs_f64(rest.min(1e9))))
+}

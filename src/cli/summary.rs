@@ -1,0 +1,112 @@
+//! The closing summary: what was done, where the time went, how it ended.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use humansize::{BINARY, format_size};
+
+use crate::copy::report::{Ending, Report, StageTime, Stages};
+use crate::path::Shown;
+
+/// Below this, where the time went says nothing.
+const TOO_SHORT: Duration = Duration::from_millis(100);
+
+/// The summary of a run, without the last line's end.
+pub fn summary(report: &Report, dry: bool) -> String {
+    let counts = &report.counts;
+    let size = |bytes| format_size(bytes, BINARY);
+    let mut text = String::new();
+    let mut row = |name: &str, what: String| {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name:<9} {what}");
+    };
+    let copied = format!("{} files, {}", counts.copied + counts.replaced, size(counts.bytes));
+    row(
+        if dry { "to copy" } else { "copied" },
+        match counts.replaced {
+            0 => copied,
+            replaced => format!("{copied} ({replaced} in place of others)"),
+        },
+    );
+    if counts.kept > 0 {
+        row("there", format!("{} already, {}", counts.kept, size(counts.kept_bytes)));
+    }
+    for (name, count, what) in [
+        ("linked", counts.linked, "further names of the same files"),
+        ("links", counts.symlinks, "symbolic links"),
+        ("left", counts.left, "that differ at the output"),
+        ("failed", counts.failed, "entries"),
+        ("skipped", counts.skipped, "FIFOs, sockets or devices"),
+        ("warnings", counts.warnings, "about attributes and the like"),
+        ("kept on", counts.carried, "lines of files that are no longer in the source"),
+    ] {
+        if count > 0 {
+            row(name, format!("{count} {what}"));
+        }
+    }
+    if !dry {
+        let seconds = report.elapsed.as_secs_f64();
+        let rate = match counts.bytes {
+            0 => String::new(),
+            bytes => format!(", {}/s on average", size((bytes as f64 / seconds.max(1e-9)) as u64)),
+        };
+        row("time", format!("{seconds:.2} s{rate}"));
+        if report.elapsed >= TOO_SHORT && counts.bytes > 0 {
+            row("of it", times(&report.stages));
+            row("", format!("{} was the bottleneck", bottleneck(report)));
+        }
+    }
+    if let Some(manifest) = &report.manifest {
+        row("manifest", Shown::path(manifest).to_string());
+    }
+    text.push_str(&ending(report, dry));
+    text
+}
+
+fn times(stages: &Stages) -> String {
+    let stage = |name: &str, time: &StageTime| {
+        let (busy, waited) = (time.busy.as_secs_f64(), time.waited.as_secs_f64());
+        format!("{name} {busy:.2} s (waited {waited:.2} s)")
+    };
+    [
+        stage("reading", &stages.read),
+        stage("hashing", &stages.hash),
+        stage("writing", &stages.write),
+        stage("committing", &stages.commit),
+    ]
+    .join(", ")
+}
+
+/// The stage that was busy for the largest share of the time it could have been.
+fn bottleneck(report: &Report) -> &'static str {
+    let lanes = report.lanes.max(1) as f64;
+    let Stages { read, hash, write, commit } = &report.stages;
+    [
+        ("reading the source", read.busy.as_secs_f64() / lanes),
+        ("hashing (the processor)", hash.busy.as_secs_f64() / lanes),
+        ("writing to the output", write.busy.as_secs_f64() / lanes),
+        ("making the output durable", commit.busy.as_secs_f64()),
+    ]
+    .into_iter()
+    .max_by(|a, b| a.1.total_cmp(&b.1))
+    .map_or("nothing", |(name, _)| name)
+}
+
+fn ending(report: &Report, dry: bool) -> String {
+    let missing = report.counts.failed + report.counts.left;
+    let entries = if missing == 1 { "entry" } else { "entries" };
+    match &report.ending {
+        Ending::Complete if dry => "nothing was done: this was a dry run".into(),
+        Ending::Incomplete if dry => {
+            format!("nothing was done: this was a dry run; {missing} {entries} would be missing")
+        }
+        Ending::Complete => "done: everything is at the output".into(),
+        Ending::Incomplete => {
+            format!("NOT COMPLETE: {missing} {entries} not at the output as in the source")
+        }
+        Ending::Stopped(error) => format!("STOPPED EARLY: {error}"),
+        Ending::Interrupted(_) => {
+            "INTERRUPTED: what was finished is recorded; run the same command again to go on".into()
+        }
+    }
+}

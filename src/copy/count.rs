@@ -1,0 +1,44 @@
+//! Counting what there is to do, beside the copy, so that progress has a total.
+//!
+//! Only a hint: it walks by path, ignores errors, and is given up when the run stops. The copy's
+//! own walk never depends on it.
+
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+
+use walkdir::WalkDir;
+
+use crate::event::{Progress, Stop};
+use crate::tree::filter::{Filter, Verdict};
+
+/// Adds up the files and links below `root` into the totals of `progress`.
+pub fn count(root: &Path, follow: bool, filter: &Filter, progress: &Progress, stop: &Stop) {
+    // What was said of the directories from the root down to the current one.
+    let mut above = vec![filter.root()];
+    let mut walk = WalkDir::new(root).follow_links(follow).min_depth(1).into_iter();
+    while let Some(entry) = walk.next() {
+        if stop.is_requested() {
+            return;
+        }
+        let Ok(entry) = entry else { continue };
+        above.truncate(entry.depth());
+        let parent = above.last().copied().unwrap_or(Verdict::In);
+        let kind = entry.file_type();
+        let below = entry.path().strip_prefix(root).unwrap_or(entry.path());
+        let verdict = filter.judge(below, kind.is_dir(), parent);
+        if kind.is_dir() {
+            above.push(verdict);
+            if verdict == Verdict::Out {
+                walk.skip_current_dir();
+            }
+        } else if verdict != Verdict::Out && (kind.is_file() || kind.is_symlink()) {
+            progress.total_entries.fetch_add(1, Relaxed);
+            if kind.is_file()
+                && let Ok(metadata) = entry.metadata()
+            {
+                progress.total_bytes.fetch_add(metadata.len(), Relaxed);
+            }
+        }
+    }
+    progress.counted.store(true, Relaxed);
+}

@@ -1,0 +1,146 @@
+//! A dry run: the walk and the decisions of a real one, and nothing made.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::copy::prepare::Prepared;
+use crate::copy::report::Counts;
+use crate::copy::symlink::{self, Linked, Plan};
+use crate::error::Error;
+use crate::event::{Done, Event, Progress, Stop, Watch};
+use crate::lane::arrange::look;
+use crate::tree::node::{Entry, OutputDir, Run, SourceDir};
+use crate::tree::plan::{Decision, Destination, Policy, Source, decide};
+use crate::tree::walk::{Found, Walk};
+
+/// What a dry run works with.
+pub struct Dry<'a> {
+    pub policy: Policy,
+    pub follow: bool,
+    pub watch: &'a dyn Watch,
+    pub progress: &'a Progress,
+    pub stop: &'a Stop,
+}
+
+impl Dry<'_> {
+    /// Tells what would become of every entry, as if it had.
+    pub fn run(&self, prepared: Prepared, walk: &Walk<'_>) -> Counts {
+        let mut counts = Counts::default();
+        let Prepared { source, output, file, .. } = prepared;
+        if let Some(entry) = file {
+            self.files(Run { source, output, files: vec![entry] }, &mut counts);
+        } else {
+            let _ = walk.run(source, output, |found| {
+                self.found(found, &mut counts);
+                match self.stop.is_requested() {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            });
+        }
+        counts
+    }
+
+    fn found(&self, found: Found, counts: &mut Counts) {
+        match found {
+            Found::Files(run) => self.files(run, counts),
+            Found::HardLink(_, output, entry) => {
+                counts.seen += 1;
+                counts.linked += 1;
+                self.tell(&output, &entry, Done::Linked);
+            }
+            Found::Symlink(source, output, entry) => {
+                counts.seen += 1;
+                match symlink::plan(&source, &output, &entry, self.policy) {
+                    Ok(Plan::Make { .. }) => {
+                        counts.symlinks += 1;
+                        self.tell(&output, &entry, Done::Symlinked);
+                    }
+                    Ok(Plan::Settled(Linked::Left(why))) => self.left(&output, &entry, why, counts),
+                    Ok(Plan::Settled(_)) => {
+                        counts.kept += 1;
+                        self.tell(&output, &entry, Done::Kept);
+                    }
+                    Err(error) => self.failed(&error, counts),
+                }
+            }
+            Found::Special(source, listed, kind) => {
+                counts.skipped += 1;
+                let path = source.rel.join(&listed.name);
+                self.watch.event(&Event::Skipped(path.as_bytes(), kind));
+            }
+            Found::Failed(error) => {
+                counts.seen += 1;
+                self.failed(&error, counts);
+            }
+            Found::Warning(warning) => {
+                counts.warnings += 1;
+                self.watch.event(&Event::Warning(&warning));
+            }
+            Found::Done(_) | Found::Swept(..) => {}
+        }
+    }
+
+    fn files(&self, run: Run, counts: &mut Counts) {
+        for entry in &run.files {
+            counts.seen += 1;
+            self.progress.entries.fetch_add(1, Relaxed);
+            self.progress.bytes.fetch_add(entry.stat.size, Relaxed);
+            match self.decide(&run.source, &run.output, entry) {
+                Ok(Decision::Create) => {
+                    (counts.copied, counts.bytes) =
+                        (counts.copied + 1, counts.bytes + entry.stat.size);
+                    self.tell(&run.output, entry, Done::Copied);
+                }
+                Ok(Decision::Replace) => {
+                    (counts.replaced, counts.bytes) =
+                        (counts.replaced + 1, counts.bytes + entry.stat.size);
+                    self.tell(&run.output, entry, Done::Replaced);
+                }
+                Ok(Decision::Keep) => {
+                    (counts.kept, counts.kept_bytes) =
+                        (counts.kept + 1, counts.kept_bytes + entry.stat.size);
+                    self.tell(&run.output, entry, Done::Kept);
+                }
+                Ok(Decision::Leave(why)) => self.left(&run.output, entry, why, counts),
+                Ok(Decision::Refuse(why)) => {
+                    let path = run.output.path_of(&entry.name);
+                    self.failed(&Error::finding("copy to", path, why), counts);
+                }
+                Err(error) => self.failed(&error, counts),
+            }
+        }
+    }
+
+    fn decide(
+        &self,
+        source: &SourceDir,
+        output: &OutputDir,
+        entry: &Entry,
+    ) -> Result<Decision, Error> {
+        let there = look(output, entry)?;
+        let decision = decide(self.policy, Source(&entry.stat), there.as_ref().map(Destination));
+        if matches!(decision, Decision::Create | Decision::Replace) {
+            // A file that cannot be opened would fail.
+            source
+                .handle
+                .open_file(&entry.name, self.follow)
+                .map_err(|error| Error::io("open", source.path_of(&entry.name), error))?;
+        }
+        Ok(decision)
+    }
+
+    fn left(&self, output: &OutputDir, entry: &Entry, why: &'static str, counts: &mut Counts) {
+        counts.left += 1;
+        self.watch.event(&Event::Left(output.rel.join(&entry.name).as_bytes(), why));
+    }
+
+    fn failed(&self, error: &Error, counts: &mut Counts) {
+        counts.failed += 1;
+        self.watch.event(&Event::Failed(error));
+    }
+
+    fn tell(&self, output: &OutputDir, entry: &Entry, done: Done) {
+        self.watch.event(&Event::Stands(output.rel.join(&entry.name).as_bytes(), done));
+    }
+}

@@ -1,0 +1,308 @@
+//! A copy from beginning to end.
+
+use std::ffi::OsStr;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread::{Builder, ScopedJoinHandle, scope};
+use std::time::Instant;
+
+use crossbeam_channel::{Sender, bounded};
+use jiff::Timestamp;
+
+use crate::copy::commit::Committer;
+use crate::copy::count::count;
+use crate::copy::dry::Dry;
+use crate::copy::ledger::{GIVEN_UP, Ledger};
+use crate::copy::prepare::{Prepared, prepare};
+use crate::copy::report::{Counts, Ending, Report, StageTime, Stages};
+use crate::error::{Error, Result};
+use crate::event::{Progress, Stop, Watch};
+use crate::hash::Algorithm;
+use crate::lane::clock::{Clock, Clocks};
+use crate::lane::context::{Context, Durability};
+use crate::lane::outcome::Message;
+use crate::lane::start::start;
+use crate::manifest::carry::Carry;
+use crate::manifest::write::ManifestFile;
+use crate::sys::Dir;
+use crate::tree::filter::Filter;
+use crate::tree::node::{OutputDir, Run, SourceDir};
+use crate::tree::plan::Policy;
+use crate::tree::walk::{Found, Walk};
+
+/// Size of a block in bytes, by default.
+pub const BLOCK_SIZE: usize = 256 << 10;
+
+/// Blocks of a lane, by default.
+pub const QUEUE_SIZE: usize = 16;
+
+/// The most lanes there are by default: with more, memory would grow past what a copy should take,
+/// and no device known today would gain.
+const MOST_LANES: usize = 8;
+
+/// What to copy, where to, and how. Make one with [`new`](Self::new) and change what should differ.
+#[derive(Clone, Debug)]
+pub struct CopyJob {
+    /// A directory, whose contents are copied, or a file.
+    pub source: PathBuf,
+    /// The directory they go to. Made if only its last component is missing.
+    pub output: PathBuf,
+    /// What is computed over the bytes; with [`Algorithm::None`] there is no manifest.
+    pub algorithm: Algorithm,
+    /// What happens to files that are there already.
+    pub policy: Policy,
+    /// Which entries take part.
+    pub filter: Filter,
+    /// Copy what symbolic links point to instead of the links.
+    pub follow_links: bool,
+    /// Make the further names of a file links to its copy instead of copies of their own.
+    pub hard_links: bool,
+    /// Make everything durable before it is recorded. Without this, a power cut soon after the run
+    /// may leave files that are listed and not complete.
+    pub sync: bool,
+    /// Only tell what would happen.
+    pub dry_run: bool,
+    /// Lanes; at least 1.
+    pub lanes: usize,
+    /// Blocks of a lane; at least 1.
+    pub queue_size: usize,
+    /// Size of a block in bytes; at least 1. Memory is lanes × blocks × this.
+    pub block_size: usize,
+}
+
+impl CopyJob {
+    /// A job with the defaults of the command line.
+    pub fn new(source: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        Self {
+            source: source.into(),
+            output: output.into(),
+            algorithm: Algorithm::default(),
+            policy: Policy::default(),
+            filter: Filter::default(),
+            follow_links: false,
+            hard_links: false,
+            sync: true,
+            dry_run: false,
+            lanes: cores.min(MOST_LANES),
+            queue_size: QUEUE_SIZE,
+            block_size: BLOCK_SIZE,
+        }
+    }
+
+    /// Runs the job: `watch` is told what happens, `progress` can be read from another thread, and
+    /// `stop` ends it early; neither of the two may serve another run.
+    ///
+    /// # Errors
+    /// The job was refused and nothing was touched. Everything that goes wrong later is told to
+    /// `watch` and counted in the report; look at its [`ending`](Report::ending).
+    pub fn run(&self, watch: &dyn Watch, progress: &Progress, stop: &Stop) -> Result<Report> {
+        let started = Instant::now();
+        let mut prepared = prepare(&self.source, &self.output, self.dry_run)?;
+        let walk = Walk {
+            filter: &self.filter,
+            follow: self.follow_links,
+            hard_links: self.hard_links,
+            dry: self.dry_run,
+            block_size: self.block_size as u64,
+            source_root: prepared.source_id,
+            output_root: prepared.output_id,
+        };
+        if self.dry_run {
+            let (policy, follow) = (self.policy, self.follow_links || prepared.file.is_some());
+            let counts = Dry { policy, follow, watch, progress, stop }.run(prepared, &walk);
+            return Ok(Report {
+                counts,
+                ending: ending(&counts, stop, None),
+                elapsed: started.elapsed(),
+                stages: Stages::default(),
+                lanes: 0,
+                manifest: None,
+            });
+        }
+        let mut warnings = std::mem::take(&mut prepared.warnings);
+        let carry = match &prepared.output.handle {
+            Some(root) if self.algorithm != Algorithm::None && !prepared.output.fresh => {
+                let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
+                let (carry, unreadable) = Carry::load(root, &self.output, is_in_source);
+                warnings.extend(unreadable);
+                Some(carry)
+            }
+            _ => None,
+        };
+        let (manifest, no_manifest) = match self.begin_manifest(&prepared) {
+            Ok(manifest) => (manifest, None),
+            Err(error) => (None, Some(error)),
+        };
+        let clocks = Clocks::default();
+        let context = Context {
+            algorithm: self.algorithm,
+            block_size: self.block_size.max(1),
+            blocks: self.queue_size.max(1),
+            follow: self.follow_links || prepared.file.is_some(),
+            policy: self.policy,
+            durability: self.durability(&prepared.output),
+            carry: carry.as_ref(),
+            progress,
+            stop,
+            clocks: &clocks,
+        };
+        let mut ledger = Ledger::new(&context, watch, Arc::clone(&prepared.output));
+        warnings.iter().for_each(|warning| ledger.warn(warning));
+        if let Some(error) = no_manifest {
+            ledger.give_up(error);
+        }
+        if let Some(parent) = prepared.parent.take().filter(|_| self.sync)
+            && let Err(error) = parent.persist()
+        {
+            // The output's own name would not be as durable as what is in it.
+            ledger.give_up(Error::io("make durable the name of", &self.output, error));
+        }
+        let root = Arc::clone(&prepared.output);
+        let mut committer = Committer::new(ledger, &context, root, manifest, self.hard_links);
+        let seen = AtomicU64::new(0);
+        self.run_threads(&context, &walk, prepared, &mut committer, &seen);
+        let seen = seen.load(Relaxed);
+        let settled = committer.ledger.counts.settled();
+        if !stop.is_requested() && seen != settled {
+            let finding = format!(
+                "{seen} entries were found, {settled} are accounted for; this is a defect of dircopy"
+            );
+            committer.ledger.give_up(Error::finding("account for all of", &self.source, finding));
+        }
+        let manifest = committer.finish();
+        let counts = Counts { seen, ..committer.ledger.counts };
+        let ending = ending(&counts, stop, committer.ledger.into_broken());
+        Ok(Report {
+            counts,
+            ending,
+            elapsed: started.elapsed(),
+            stages: stages(&clocks),
+            lanes: self.lanes,
+            manifest,
+        })
+    }
+
+    fn durability(&self, output: &OutputDir) -> Durability {
+        let at_once = output.handle.as_ref().is_some_and(Dir::can_persist_all);
+        if self.sync { Durability::Grouped { at_once } } else { Durability::Off }
+    }
+
+    fn begin_manifest(&self, prepared: &Prepared) -> Result<Option<ManifestFile>> {
+        let (Some(root), Algorithm::Sha256) = (&prepared.output.handle, self.algorithm) else {
+            return Ok(None);
+        };
+        let root = root.try_clone().map_err(|error| Error::io("open", &self.output, error))?;
+        let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
+        let path = self.output.as_path().into();
+        ManifestFile::create(root, path, Timestamp::now(), is_in_source).map(Some)
+    }
+
+    /// Starts the threads, commits what they bring, and waits for them.
+    fn run_threads<'a>(
+        &'a self,
+        context: &'a Context<'a>,
+        walk: &Walk<'_>,
+        prepared: Prepared,
+        committer: &mut Committer<'_>,
+        seen: &AtomicU64,
+    ) {
+        let (to_lanes, tasks) = bounded(2 * self.lanes);
+        let (to_committer, inbox) = bounded(2 * self.lanes);
+        let counting = Stop::default();
+        scope(|scope| {
+            let mut threads: Vec<ScopedJoinHandle<'_, ()>> = Vec::new();
+            let start_all = || {
+                for number in 0..self.lanes.max(1) {
+                    let (tasks, outcomes) = (tasks.clone(), to_committer.clone());
+                    threads.extend(start(scope, number, context, tasks, outcomes)?);
+                }
+                let to_committer = to_committer.clone();
+                threads.push(Builder::new().name("walk".into()).spawn_scoped(scope, || {
+                    let Prepared { source, output, file, .. } = prepared;
+                    walk_all(walk, context, (source, output, file), to_lanes, to_committer, seen);
+                })?);
+                if context.progress.watched.load(Relaxed) {
+                    Builder::new().name("count".into()).spawn_scoped(scope, || {
+                        let follow = self.follow_links;
+                        count(&self.source, follow, &self.filter, context.progress, &counting);
+                    })?;
+                }
+                Ok(())
+            };
+            if let Err(error) = start_all() {
+                committer.ledger.give_up(Error::io("start the threads for", &self.source, error));
+            }
+            drop((tasks, to_committer));
+            committer.work(&inbox);
+            drop(inbox);
+            counting.request(GIVEN_UP);
+            for thread in threads {
+                let name = thread.thread().name().unwrap_or("nameless").to_owned();
+                if thread.join().is_err() {
+                    let finding = format!("its {name} thread died; this is a defect of dircopy");
+                    committer.ledger.give_up(Error::finding(
+                        "finish the copy of",
+                        &self.source,
+                        finding,
+                    ));
+                }
+            }
+        });
+    }
+}
+
+/// The walk's thread: files go to the lanes, everything else to the committer.
+fn walk_all(
+    walk: &Walk<'_>,
+    context: &Context<'_>,
+    (source, output, file): (Arc<SourceDir>, Arc<OutputDir>, Option<crate::tree::node::Entry>),
+    to_lanes: Sender<Run>,
+    to_committer: Sender<Message>,
+    seen: &AtomicU64,
+) {
+    if let Some(entry) = file {
+        output.announce(1);
+        seen.fetch_add(1, Relaxed);
+        // Fails only if the lanes are gone, and then the entry is missed in the account.
+        let _ = to_lanes.send(Run { source, output, files: vec![entry] });
+        return;
+    }
+    let _ = walk.run(source, output, |found| {
+        if context.stop.is_requested() {
+            return ControlFlow::Break(());
+        }
+        let entries = match &found {
+            Found::Files(run) => run.files.len(),
+            Found::HardLink(..) | Found::Symlink(..) | Found::Failed(_) => 1,
+            Found::Special(..) | Found::Swept(..) | Found::Warning(_) | Found::Done(_) => 0,
+        };
+        seen.fetch_add(entries as u64, Relaxed);
+        let sent = match found {
+            Found::Files(run) => to_lanes.send(run).is_ok(),
+            other => to_committer.send(Message::Walked(other)).is_ok(),
+        };
+        if sent { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+}
+
+fn ending(counts: &Counts, stop: &Stop, broken: Option<Error>) -> Ending {
+    match (broken, stop.requested()) {
+        (Some(error), _) => Ending::Stopped(error),
+        (None, Some(code)) => Ending::Interrupted(code),
+        (None, None) if counts.failed > 0 || counts.left > 0 => Ending::Incomplete,
+        (None, None) => Ending::Complete,
+    }
+}
+
+fn stages(clocks: &Clocks) -> Stages {
+    let time = |clock: &Clock| StageTime { busy: clock.busy(), waited: clock.waited() };
+    Stages {
+        read: time(&clocks.read),
+        hash: time(&clocks.hash),
+        write: time(&clocks.write),
+        commit: time(&clocks.commit),
+    }
+}

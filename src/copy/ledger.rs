@@ -1,0 +1,163 @@
+//! The ledger of a run: every entry's fate is counted, told, and, if it stands at the output, noted
+//! for the manifest. Whether the run can go on is decided here too, because it hangs on the errors.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::copy::health::Health;
+use crate::copy::report::Counts;
+use crate::error::{Cause, Error};
+use crate::event::{Done, Event, Watch};
+use crate::hash::Digest;
+use crate::lane::context::{Context, Durability};
+use crate::manifest::line;
+use crate::path::RelPath;
+use crate::tree::node::OutputDir;
+
+/// What the stop is requested with when the run gives itself up.
+pub const GIVEN_UP: usize = 3;
+
+/// Entries that stand at the output, and the lines that wait for their names to be durable.
+#[derive(Default)]
+pub struct Published {
+    pub lines: Vec<u8>,
+    /// Only kept where there is a sync that may fail.
+    pub entries: Vec<(PathBuf, Done)>,
+}
+
+impl Published {
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.entries.is_empty()
+    }
+}
+
+/// The ledger.
+pub struct Ledger<'a> {
+    context: &'a Context<'a>,
+    watch: &'a dyn Watch,
+    root: Arc<OutputDir>,
+    pub counts: Counts,
+    pub published: Published,
+    health: Health,
+    broken: Option<Error>,
+    /// For paths in events, so that there is no allocation each.
+    path: Vec<u8>,
+}
+
+impl<'a> Ledger<'a> {
+    /// An empty ledger for the output whose root is `root`.
+    pub fn new(context: &'a Context<'a>, watch: &'a dyn Watch, root: Arc<OutputDir>) -> Self {
+        Self {
+            context,
+            watch,
+            root,
+            counts: Counts::default(),
+            published: Published::default(),
+            health: Health::default(),
+            broken: None,
+            path: Vec::new(),
+        }
+    }
+
+    /// Gives the run up because of `error`; the first reason counts.
+    pub fn give_up(&mut self, error: Error) {
+        self.context.stop.request(GIVEN_UP);
+        self.broken.get_or_insert(error);
+    }
+
+    /// Whether the run was given up.
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// Why the run was given up, if it was.
+    pub fn into_broken(self) -> Option<Error> {
+        self.broken
+    }
+
+    /// An entry stands complete under its final name; its line waits for the next sync.
+    pub fn stands(&mut self, output: &OutputDir, name: &OsStr, digest: Option<Digest>, done: Done) {
+        *self.count_of(done) += 1;
+        if matches!(done, Done::Copied | Done::Replaced) {
+            self.health.good();
+        }
+        if let Some(digest) = digest {
+            line::write(&mut self.published.lines, &digest, &output.rel, name);
+        }
+        if self.context.durability != Durability::Off {
+            self.published.entries.push((output.path_of(name), done));
+        }
+        let (watch, path) = (self.watch, self.path(&output.rel, name));
+        watch.event(&Event::Stands(path, done));
+    }
+
+    /// An entry differs at the output and stays as it is.
+    pub fn left(&mut self, output: &OutputDir, name: &OsStr, why: &'static str) {
+        self.counts.left += 1;
+        let (watch, path) = (self.watch, self.path(&output.rel, name));
+        watch.event(&Event::Left(path, why));
+    }
+
+    /// An entry is not at the output.
+    pub fn failed(&mut self, error: &Error) {
+        self.counts.failed += 1;
+        self.context.progress.failed.fetch_add(1, Relaxed);
+        self.watch.event(&Event::Failed(error));
+        if let (Cause::Io(cause), Some(root)) = (error.cause(), &self.root.handle)
+            && error.path().starts_with(&self.root.root)
+            && self.health.is_lost(root, cause)
+        {
+            self.give_up(Error::io("go on writing to", self.root.path(), copy_of(cause)));
+        }
+    }
+
+    /// What was published since the last sync may not be durable, because of `error`: it counts as
+    /// failed and is not recorded.
+    pub fn published_in_vain(&mut self, error: &io::Error) {
+        let Published { entries, .. } = std::mem::take(&mut self.published);
+        for (path, done) in entries {
+            *self.count_of(done) -= 1;
+            self.failed(&Error::io("make durable the name of", path, copy_of(error)));
+        }
+    }
+
+    /// Something could not be done, and nothing is lost by it.
+    pub fn warn(&mut self, warning: &Error) {
+        self.counts.warnings += 1;
+        self.watch.event(&Event::Warning(warning));
+    }
+
+    /// Something else happened to the entry `name` in the directory `dir`.
+    pub fn tell(&mut self, dir: &RelPath, name: &OsStr, event: impl Fn(&[u8]) -> Event<'_>) {
+        let (watch, path) = (self.watch, self.path(dir, name));
+        watch.event(&event(path));
+    }
+
+    fn path(&mut self, dir: &RelPath, name: &OsStr) -> &[u8] {
+        self.path.clear();
+        dir.join_into(name, &mut self.path);
+        &self.path
+    }
+
+    fn count_of(&mut self, done: Done) -> &mut u64 {
+        match done {
+            Done::Copied => &mut self.counts.copied,
+            Done::Replaced => &mut self.counts.replaced,
+            Done::Linked => &mut self.counts.linked,
+            Done::Symlinked => &mut self.counts.symlinks,
+            Done::Kept => &mut self.counts.kept,
+        }
+    }
+}
+
+/// An error that several entries share.
+pub fn copy_of(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => error.kind().into(),
+    }
+}

@@ -1,0 +1,15 @@
+//! The copy: preparing both sides, running the road, recording what became of everything.
+
+pub mod job;
+pub mod report;
+
+mod carry_over;
+mod commit;
+mod count;
+mod dry;
+mod group;
+mod hard_link;
+mod health;
+mod ledger;
+mod prepare;
+mod symlink;

@@ -1,0 +1,210 @@
+//! Before anything is touched: opening both sides, and refusing what could harm the source.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
+
+use crate::error::{Error, Result};
+use crate::path::RelPath;
+use crate::sys::stat::{Identity, Kind};
+use crate::sys::{Attributes, Dir, Place};
+use crate::tree::node::{Entry, OutputDir, SourceDir};
+
+/// Both sides, opened and found to be apart.
+pub struct Prepared {
+    pub source: Arc<SourceDir>,
+    pub source_id: Identity,
+    /// The file to copy when the source is one file.
+    pub file: Option<Entry>,
+    pub output: Arc<OutputDir>,
+    pub output_id: Option<Identity>,
+    /// The directory in which the output was made, if it was.
+    pub parent: Option<Dir>,
+    /// What could not be learnt of either.
+    pub warnings: Vec<Error>,
+}
+
+/// Opens the source and the output, makes the output's directory if it is missing (not if `dry`),
+/// and refuses a pair that is not apart. An error means that nothing was touched.
+pub fn prepare(from: &Path, to: &Path, dry: bool) -> Result<Prepared> {
+    let (source, file) = open_source(from)?;
+    let cannot_look = |path: &Path, error| Error::io("look at", path, error);
+    let source_stat = source.stat_self().map_err(|error| cannot_look(from, error))?;
+    let opened = open_output(to)?;
+    let there = match &opened {
+        Opened::There(dir) | Opened::Parent(dir) => dir,
+    };
+    let apart = |inside: &str| {
+        Error::finding("copy to", to, format!("{inside} {}", crate::path::Shown::path(from)))
+    };
+    if let Opened::There(dir) = &opened
+        && dir.identity().map_err(|error| cannot_look(to, error))? == source_stat.id
+    {
+        return Err(apart("it is the same directory as the source, or holds the source file"));
+    }
+    if file.is_none() && is_inside(there, &source, source_stat.id, to)? {
+        return Err(apart("it is inside the source; choose an output outside of"));
+    }
+    let root: Arc<Path> = to.into();
+    let mut output = OutputDir {
+        handle: None,
+        root,
+        rel: RelPath::root(),
+        fresh: true,
+        gid: source_stat.gid,
+        with_root: true,
+        finish: None,
+        made_in: Mutex::new(None),
+        pending: AtomicUsize::new(1),
+    };
+    let (mut output_id, mut parent, mut warnings) = (None, None, Vec::new());
+    let (handle, fresh) = match opened {
+        Opened::There(dir) => (Some(dir), false),
+        Opened::Parent(_) if dry => (None, true),
+        Opened::Parent(above) => {
+            let made = make_output(&above, to, file.is_none())?;
+            parent = Some(above);
+            (Some(made), true)
+        }
+    };
+    if let Some(handle) = &handle {
+        let stat = handle.stat_self().map_err(|error| cannot_look(to, error))?;
+        if !dry && !handle.lock().map_err(|error| Error::io("lock the output", to, error))? {
+            let finding = "another dircopy is writing to it; wait until that one ends";
+            return Err(Error::finding("copy to", to, finding));
+        }
+        output.gid = stat.gid;
+        output_id = Some(stat.id);
+    }
+    if fresh && file.is_none() {
+        let attributes = Attributes::read(&source).unwrap_or_else(|error| {
+            warnings.push(Error::io("read the attributes of", from, error));
+            Attributes::default()
+        });
+        output.finish = Some((source_stat, attributes));
+    }
+    (output.handle, output.fresh) = (handle, fresh);
+    let root: Arc<Path> = match (&file, from.parent()) {
+        (None, _) | (_, None) => from.into(),
+        (Some(_), Some(parent)) => parent.into(),
+    };
+    Ok(Prepared {
+        source: Arc::new(SourceDir { handle: source, root, rel: RelPath::root() }),
+        source_id: source_stat.id,
+        file,
+        output: Arc::new(output),
+        output_id,
+        parent,
+        warnings,
+    })
+}
+
+/// Opens the source directory; for a source that is a file, the directory it is in, and the file.
+fn open_source(from: &Path) -> Result<(Dir, Option<Entry>)> {
+    let fail = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            Error::finding("copy", from, "there is no such file or directory")
+        }
+        _ => Error::io("open the source", from, error),
+    };
+    match Dir::open(from) {
+        Ok(dir) => return Ok((dir, None)),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
+        Err(error) => return Err(fail(error)),
+    }
+    let Some(name) = from.file_name() else {
+        return Err(fail(io::ErrorKind::NotADirectory.into()));
+    };
+    let parent = Dir::open(&parent_of(from)).map_err(fail)?;
+    // What the user names may be a link; what it points to is meant.
+    let stat = parent.stat(name, true).map_err(fail)?;
+    if stat.kind != Kind::File {
+        let finding = format!("it is {}, neither a directory nor a file", stat.kind.name());
+        return Err(Error::finding("copy", from, finding));
+    }
+    Ok((parent, Some(Entry { name: name.to_os_string(), stat })))
+}
+
+enum Opened {
+    /// The output's directory.
+    There(Dir),
+    /// The directory that the output's directory is to be made in.
+    Parent(Dir),
+}
+
+fn open_output(to: &Path) -> Result<Opened> {
+    match Dir::open(to) {
+        Ok(dir) => return Ok(Opened::There(dir)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Err(Error::finding("copy to", to, "it is there and is not a directory"));
+        }
+        Err(error) => return Err(Error::io("open the output", to, error)),
+    }
+    new_name(to)?;
+    let parent = parent_of(to);
+    match Dir::open(&parent) {
+        Ok(dir) => Ok(Opened::Parent(dir)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::finding(
+            "copy to",
+            to,
+            format!(
+                "the directory {} does not exist; make it first, or look for a typing error",
+                crate::path::Shown::path(&parent)
+            ),
+        )),
+        Err(error) => Err(Error::io("open the directory", &parent, error)),
+    }
+}
+
+/// Makes the output's directory. A `private` one is for its owner only until it is given the source's
+/// permissions in the end.
+fn make_output(parent: &Dir, to: &Path, private: bool) -> Result<Dir> {
+    let name = new_name(to)?;
+    let fail = |error| Error::io("make the output", to, error);
+    parent.make_dir(&name, private).map_err(fail)?;
+    let made = parent.open_dir(&name, false).map_err(fail)?;
+    Ok(made)
+}
+
+/// The last component of a path that is to be made.
+fn new_name(to: &Path) -> Result<OsString> {
+    match to.components().next_back() {
+        Some(Component::Normal(name)) => Ok(name.to_os_string()),
+        _ => Err(Error::finding("copy to", to, "there is no such directory")),
+    }
+}
+
+fn parent_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// Whether `dir` is the source or below it: by the directories above it, and by its place in the
+/// file system, which also sees through bind mounts.
+fn is_inside(dir: &Dir, source: &Dir, source_id: Identity, to: &Path) -> Result<bool> {
+    let fail = |error| Error::io("look above", to, error);
+    if let (Some(dir), Some(source)) =
+        (Place::of(dir).map_err(fail)?, Place::of(source).map_err(fail)?)
+        && dir.is_within(&source)
+    {
+        return Ok(true);
+    }
+    let mut here = dir.try_clone().map_err(fail)?;
+    let mut id = here.identity().map_err(fail)?;
+    loop {
+        if id == source_id {
+            return Ok(true);
+        }
+        here = here.parent().map_err(fail)?;
+        let above = here.identity().map_err(fail)?;
+        if above == id {
+            return Ok(false);
+        }
+        id = above;
+    }
+}

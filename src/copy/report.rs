@@ -1,0 +1,99 @@
+//! What a run leaves to say: counts, times, and how it ended.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::Error;
+
+/// What became of the entries. For a run that was not stopped,
+/// `seen = copied + replaced + linked + symlinks + kept + left + failed`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Files and links found in the source, and directories that could not be entered or listed.
+    pub seen: u64,
+    /// Files copied to where nothing was.
+    pub copied: u64,
+    /// Files copied in place of an older file.
+    pub replaced: u64,
+    /// Further names of copied files (only when hard links are kept).
+    pub linked: u64,
+    /// Symbolic links made.
+    pub symlinks: u64,
+    /// Files and links that were there already.
+    pub kept: u64,
+    /// Files and links that differ at the output and were left.
+    pub left: u64,
+    /// Entries that are not at the output because of an error.
+    pub failed: u64,
+    /// FIFOs, sockets and devices, which are not copied; not part of `seen`.
+    pub skipped: u64,
+    /// Attributes that could not be set, and the like; not part of `seen`.
+    pub warnings: u64,
+    /// Bytes of the files copied and replaced, holes included.
+    pub bytes: u64,
+    /// Bytes of the files kept.
+    pub kept_bytes: u64,
+    /// Lines carried over for files that are at the output but no longer in the source.
+    pub carried: u64,
+}
+
+impl Counts {
+    /// The entries whose fate is known.
+    pub fn settled(&self) -> u64 {
+        let Counts { copied, replaced, linked, symlinks, kept, left, failed, .. } = self;
+        copied + replaced + linked + symlinks + kept + left + failed
+    }
+}
+
+/// How long a stage worked and waited, summed over the lanes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StageTime {
+    /// Working.
+    pub busy: Duration,
+    /// Waiting for another stage.
+    pub waited: Duration,
+}
+
+/// Where the time went.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stages {
+    /// Opening and reading the source.
+    pub read: StageTime,
+    /// Hashing.
+    pub hash: StageTime,
+    /// Writing part files.
+    pub write: StageTime,
+    /// Making durable, publishing and recording. Its wait is that for something to do.
+    pub commit: StageTime,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub enum Ending {
+    /// Everything asked for was done.
+    Complete,
+    /// The run came to its end, but entries failed or were left different.
+    Incomplete,
+    /// The run was given up: an output became unusable, the manifest could not be written, or the
+    /// program broke.
+    Stopped(Error),
+    /// The run was asked to stop, with this code.
+    Interrupted(usize),
+}
+
+/// What a run leaves to say.
+#[derive(Debug)]
+pub struct Report {
+    /// What became of the entries.
+    pub counts: Counts,
+    /// How it ended.
+    pub ending: Ending,
+    /// How long it took, from the first look at the source to the last sync.
+    pub elapsed: Duration,
+    /// Where the time went.
+    pub stages: Stages,
+    /// How many lanes worked.
+    pub lanes: usize,
+    /// The manifest, finished or not, if one was written.
+    pub manifest: Option<PathBuf>,
+}

@@ -1,0 +1,122 @@
+//! What a run tells whoever watches, and how it is told to stop.
+//!
+//! Nothing correct depends on any of this: counters are added to and never waited for, and a
+//! watcher that ignores every event loses nothing but the view. The library itself prints nothing.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use crate::error::Error;
+use crate::path::RelPath;
+use crate::sys::stat::Kind;
+
+/// What became of an entry, told as it happens. The path is that of the entry below its root.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// The entry stands at the output, for this reason.
+    Stands(&'a [u8], Done),
+    /// An entry at the output differs and was left as it is, for the reason given.
+    Left(&'a [u8], &'static str),
+    /// Not a thing that can be copied: it was not opened.
+    Skipped(&'a [u8], Kind),
+    /// A part file that a killed run left behind was removed from the output.
+    Swept(&'a [u8]),
+    /// The entry is not at the output.
+    Failed(&'a Error),
+    /// The entry is at the output, but something about it could not be done.
+    Warning(&'a Error),
+}
+
+/// Why an entry stands at the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// The file was copied to where nothing was.
+    Copied,
+    /// The file was copied and took the place of something older.
+    Replaced,
+    /// A further name of a file that was copied under another was made.
+    Linked,
+    /// The symbolic link was made.
+    Symlinked,
+    /// It was there already.
+    Kept,
+}
+
+/// Who watches a run. Called from one thread at a time; a slow watcher slows the run.
+pub trait Watch: Sync {
+    /// Something happened.
+    fn event(&self, event: &Event<'_>);
+}
+
+/// A watcher that looks away.
+impl Watch for () {
+    fn event(&self, _: &Event<'_>) {}
+}
+
+/// How far a run is. Read it from any thread, at any time.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Bytes of files that were read and written, holes and files already there included.
+    pub bytes: AtomicU64,
+    /// Files and links that are done, whatever became of them.
+    pub entries: AtomicU64,
+    /// Entries that failed.
+    pub failed: AtomicU64,
+    /// Bytes that there are to do, as far as counted.
+    pub total_bytes: AtomicU64,
+    /// Entries that there are to do, as far as counted.
+    pub total_entries: AtomicU64,
+    /// Whether the two totals are final.
+    pub counted: AtomicBool,
+    /// Whether somebody looks at `current`; otherwise it is not kept.
+    pub watched: AtomicBool,
+    current: Mutex<Vec<u8>>,
+}
+
+impl Progress {
+    /// Notes what is being worked on. Skipped when nobody looks or somebody else is just noting.
+    pub fn set_current(&self, dir: &RelPath, name: &std::ffi::OsStr) {
+        if self.watched.load(Relaxed)
+            && let Ok(mut current) = self.current.try_lock()
+        {
+            current.clear();
+            dir.join_into(name, &mut current);
+        }
+    }
+
+    /// The path, below the source, of a file that was being worked on a moment ago.
+    pub fn current(&self) -> Vec<u8> {
+        self.current.lock().map(|current| current.clone()).unwrap_or_default()
+    }
+}
+
+/// Asks a run to stop. Clones ask the same run; ask once, it cannot be taken back.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicUsize>);
+
+impl Stop {
+    /// Asks the run to stop: no new file is begun, files on their way are given up, what is
+    /// finished is recorded. `code` must not be 0; the report carries the first one given.
+    pub fn request(&self, code: usize) {
+        let _ = self.0.compare_exchange(0, code, Relaxed, Relaxed);
+    }
+
+    /// The code that was asked with, if the run is to stop.
+    pub fn requested(&self) -> Option<usize> {
+        match self.0.load(Relaxed) {
+            0 => None,
+            code => Some(code),
+        }
+    }
+
+    /// Whether the run is to stop.
+    pub fn is_requested(&self) -> bool {
+        self.requested().is_some()
+    }
+
+    /// The number itself, for a signal handler to store a code in.
+    pub fn handle(&self) -> &Arc<AtomicUsize> {
+        &self.0
+    }
+}

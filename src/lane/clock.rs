@@ -1,0 +1,68 @@
+//! Where the time goes: how long each stage worked, and how long it waited for the others.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// The time of one kind of work, summed over all lanes; nanoseconds.
+#[derive(Debug, Default)]
+pub struct Clock {
+    /// Working.
+    pub busy: AtomicU64,
+    /// Waiting for another stage.
+    pub waited: AtomicU64,
+}
+
+impl Clock {
+    /// Time spent working.
+    pub fn busy(&self) -> Duration {
+        Duration::from_nanos(self.busy.load(Relaxed))
+    }
+
+    /// Time spent waiting for another stage.
+    pub fn waited(&self) -> Duration {
+        Duration::from_nanos(self.waited.load(Relaxed))
+    }
+}
+
+/// The clocks of a run.
+#[derive(Debug, Default)]
+pub struct Clocks {
+    /// Opening and reading the source.
+    pub read: Clock,
+    /// Hashing.
+    pub hash: Clock,
+    /// Writing to the output, in part files.
+    pub write: Clock,
+    /// Making durable, publishing and recording.
+    pub commit: Clock,
+}
+
+/// Adds the time from its start to its end to a counter.
+pub struct Timer<'a> {
+    counter: &'a AtomicU64,
+    since: Instant,
+}
+
+impl<'a> Timer<'a> {
+    /// Starts.
+    pub fn start(counter: &'a AtomicU64) -> Self {
+        Self { counter, since: Instant::now() }
+    }
+
+    /// Goes on with another counter: what comes now is another kind of work.
+    pub fn switch(&mut self, counter: &'a AtomicU64) {
+        let now = Instant::now();
+        self.add(now);
+        (self.counter, self.since) = (counter, now);
+    }
+
+    fn add(&self, now: Instant) {
+        self.counter.fetch_add((now - self.since).as_nanos() as u64, Relaxed);
+    }
+}
+
+impl Drop for Timer<'_> {
+    fn drop(&mut self) {
+        self.add(Instant::now());
+    }
+}

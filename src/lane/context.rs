@@ -1,0 +1,45 @@
+//! What every thread of a run shares.
+
+use crate::event::{Progress, Stop};
+use crate::hash::Algorithm;
+use crate::lane::clock::Clocks;
+use crate::manifest::carry::Carry;
+use crate::tree::plan::Policy;
+
+/// When a finished part file gets its final name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// At once; whether it survives a power cut is left to the system.
+    Off,
+    /// When the group it belongs to is durable. Each file is made durable on its own unless the
+    /// output's file system can do so for all at once (`at_once`).
+    Grouped {
+        /// Whether files on the root's file system wait for the group's one call.
+        at_once: bool,
+    },
+}
+
+/// What the lanes of a run have in common.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// What is computed over the bytes.
+    pub algorithm: Algorithm,
+    /// Size of a block in bytes; at least 1.
+    pub block_size: usize,
+    /// Blocks of a lane; at least 1.
+    pub blocks: usize,
+    /// Whether a symbolic link in the source stands for what it points to.
+    pub follow: bool,
+    /// What happens to files that are there already.
+    pub policy: Policy,
+    /// When files get their final names.
+    pub durability: Durability,
+    /// Digests from an earlier run.
+    pub carry: Option<&'a Carry>,
+    /// How far the run is.
+    pub progress: &'a Progress,
+    /// Whether it is to stop.
+    pub stop: &'a Stop,
+    /// Where its time goes.
+    pub clocks: &'a Clocks,
+}

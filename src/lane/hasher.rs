@@ -1,0 +1,69 @@
+//! The second thread of a lane: hashes what passes through.
+
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender};
+
+use crate::hash::Digest;
+use crate::lane::clock::Timer;
+use crate::lane::context::Context;
+use crate::lane::large::{Cut, LargeFile, ReadEnd, Step, receive, send};
+use crate::lane::reader::Read;
+
+/// What the hasher sends to the writer: the digest comes with the end, or not at all.
+pub type Hashed = Step<HashedEnd>;
+
+/// How a file comes out of the hasher.
+pub type HashedEnd = Result<(ReadEnd, Option<Digest>), Cut>;
+
+/// Works until the reader is gone.
+pub fn work(context: &Context<'_>, from: &Receiver<Read>, to: &Sender<Hashed>) {
+    let clock = &context.clocks.hash;
+    let mut hasher = context.algorithm.start();
+    let mut file: Option<Arc<LargeFile>> = None;
+    while let Ok(step) = receive(from, clock) {
+        let step = match step {
+            Step::Begin(large) => {
+                hasher = context.algorithm.start();
+                file = Some(Arc::clone(&large));
+                Step::Begin(large)
+            }
+            Step::Data(block) => {
+                let _busy = Timer::start(&clock.busy);
+                hasher.update(&block);
+                Step::Data(block)
+            }
+            Step::Hole(len) => {
+                let _busy = Timer::start(&clock.busy);
+                let mut left = len;
+                // A hole may be terabytes long: look up now and then whether it is still wanted.
+                while left > 0 && !file.as_ref().is_some_and(|file| file.is_given_up()) {
+                    if context.stop.is_requested() {
+                        break;
+                    }
+                    let now = left.min(64 << 20);
+                    hasher.update_zeros(now);
+                    left -= now;
+                }
+                if left > 0
+                    && let Some(file) = &file
+                {
+                    file.give_up();
+                }
+                Step::Hole(len)
+            }
+            Step::End(end) => {
+                let hasher = std::mem::replace(&mut hasher, context.algorithm.start());
+                let cut = file.take().is_none_or(|file| file.is_given_up());
+                Step::End(match end {
+                    Ok(_) if cut => Err(Cut::Abandoned),
+                    Ok(end) => Ok((end, hasher.finish())),
+                    Err(cut) => Err(cut),
+                })
+            }
+        };
+        if send(to, step, clock).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! A file on its way through the three threads of a lane, and the messages that carry it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crossbeam_channel::{Receiver, RecvError, Sender};
+
+use crate::error::Error;
+use crate::lane::block::Block;
+use crate::lane::clock::{Clock, Timer};
+use crate::sys::Attributes;
+use crate::tree::node::{Entry, OutputDir, SourceDir};
+
+/// A file on its way.
+pub struct LargeFile {
+    /// Where it comes from.
+    pub source: Arc<SourceDir>,
+    /// Where it goes.
+    pub output: Arc<OutputDir>,
+    /// The file.
+    pub entry: Entry,
+    /// Whether something at the output gives way for it.
+    pub replaces: bool,
+    given_up: AtomicBool,
+}
+
+impl LargeFile {
+    /// A file that is about to be read.
+    pub fn new(
+        source: Arc<SourceDir>,
+        output: Arc<OutputDir>,
+        entry: Entry,
+        replaces: bool,
+    ) -> Self {
+        Self { source, output, entry, replaces, given_up: AtomicBool::new(false) }
+    }
+
+    /// Tells the stages before that nothing more of the file is wanted.
+    pub fn give_up(&self) {
+        self.given_up.store(true, Relaxed);
+    }
+
+    /// Whether a later stage wants nothing more of it.
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.load(Relaxed)
+    }
+}
+
+/// One step of a file from stage to stage. Every `Begin` is followed by one `End`; a channel that
+/// closes in between means that a thread died, never that the file is complete.
+pub enum Step<E> {
+    /// What follows is of this file.
+    Begin(Arc<LargeFile>),
+    /// The next bytes.
+    Data(Block),
+    /// The next so many bytes are a hole.
+    Hole(u64),
+    /// There is no more, and this is how it ended.
+    End(E),
+}
+
+/// How reading ended well: what else there is to take over.
+pub struct ReadEnd {
+    /// The file's extended attributes.
+    pub attributes: Attributes,
+    /// What could not be read of them.
+    pub warnings: Vec<Error>,
+}
+
+/// How a file ended early.
+pub enum Cut {
+    /// With an error.
+    Failed(Error),
+    /// Because the run stops, or a later stage gave the file up.
+    Abandoned,
+}
+
+/// Receives the next step, counting the wait; an error when the stage before is gone.
+pub fn receive<E>(from: &Receiver<Step<E>>, clock: &Clock) -> Result<Step<E>, RecvError> {
+    from.try_recv().or_else(|_| {
+        let _waiting = Timer::start(&clock.waited);
+        from.recv()
+    })
+}
+
+/// The stage after is gone: its thread died, and this one is to end too.
+pub struct Gone;
+
+/// Sends a step, counting the wait.
+pub fn send<E>(to: &Sender<Step<E>>, step: Step<E>, clock: &Clock) -> Result<(), Gone> {
+    to.try_send(step).or_else(|full| {
+        let _waiting = Timer::start(&clock.waited);
+        to.send(full.into_inner()).map_err(|_| Gone)
+    })
+}

@@ -1,0 +1,26 @@
+//! The lanes: where bytes are read, hashed and written.
+//!
+//! A lane is a reader thread, a hasher thread and a writer thread joined by bounded channels of
+//! blocks, started once and used for many files. A file stays in one lane, so its blocks never
+//! reorder; the digest reaches the writer in the message that closes the file, so that a file that
+//! was not completely read, hashed and written cannot have one. Small files take the inline gear:
+//! the reader thread alone reads, hashes and writes them, because handing 4 KiB from thread to
+//! thread costs 25 times as much as copying them.
+
+pub mod block;
+pub mod clock;
+pub mod context;
+pub mod outcome;
+pub mod start;
+
+pub mod arrange;
+mod hasher;
+mod inline;
+mod large;
+pub mod part;
+mod reader;
+mod reading;
+mod writer;
+
+#[cfg(test)]
+mod tests;

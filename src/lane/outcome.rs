@@ -1,0 +1,63 @@
+//! What became of an entry, on its way from a lane to the committer.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::hash::Digest;
+use crate::tree::node::{Entry, OutputDir};
+use crate::tree::walk::Found;
+
+/// What goes to the committer.
+#[derive(Debug)]
+pub enum Message {
+    /// From a lane.
+    Outcomes(Vec<Outcome>),
+    /// From the walk: everything that is not for the lanes.
+    Walked(Found),
+}
+
+/// A file and what became of it.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Where it was to go.
+    pub output: Arc<OutputDir>,
+    /// The file.
+    pub entry: Entry,
+    /// What became of it.
+    pub fate: Fate,
+    /// What could not be done about it although it was copied.
+    pub warnings: Vec<Error>,
+}
+
+/// What became of a file.
+#[derive(Debug)]
+pub enum Fate {
+    /// Complete in the part file of this name, which waits for its final name.
+    Written {
+        /// The part file's name, in the same directory.
+        part: OsString,
+        /// The digest of all that was read and written.
+        digest: Option<Digest>,
+        /// Whether something at the output gives way for it.
+        replaces: bool,
+    },
+    /// Complete under its final name.
+    Published {
+        /// The digest of all that was read and written.
+        digest: Option<Digest>,
+        /// Whether something at the output gave way for it.
+        replaced: bool,
+    },
+    /// It was there already.
+    Kept {
+        /// The digest of what is there.
+        digest: Option<Digest>,
+    },
+    /// Something else is there and stays, for this reason.
+    Left(&'static str),
+    /// It is not at the output.
+    Failed(Error),
+    /// The run was told to stop before it was done; nothing of it is left.
+    Abandoned,
+}

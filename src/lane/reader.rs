@@ -1,0 +1,197 @@
+//! The first thread of a lane: takes files, copies the small ones itself, and reads the large ones
+//! block by block.
+
+use std::io::{Seek, SeekFrom};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crossbeam_channel::{Receiver, Sender};
+
+use crate::error::Error;
+use crate::lane::arrange::{Next, arrange};
+use crate::lane::block::Pool;
+use crate::lane::clock::Timer;
+use crate::lane::context::Context;
+use crate::lane::inline;
+use crate::lane::large::{Cut, Gone, LargeFile, ReadEnd, Step, send};
+use crate::lane::outcome::{Fate, Message, Outcome};
+use crate::lane::reading::Reading;
+use crate::sys;
+use crate::tree::node::{Entry, Run};
+
+/// What the reader sends to the hasher.
+pub type Read = Step<Result<ReadEnd, Cut>>;
+
+/// The reader of a lane.
+pub struct Reader<'a> {
+    /// What the run shares.
+    pub context: &'a Context<'a>,
+    /// The lane's blocks.
+    pub pool: Pool,
+    /// Where work comes from.
+    pub tasks: Receiver<Run>,
+    /// The hasher.
+    pub next: Sender<Read>,
+    /// The committer.
+    pub outcomes: Sender<Message>,
+}
+
+impl Reader<'_> {
+    /// Works until there is no more to do. It ends early only when a thread it needs is gone.
+    pub fn work(self) {
+        while let Ok(run) = self.tasks.recv() {
+            if self.take(run).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn take(&self, mut run: Run) -> Result<(), Gone> {
+        // The walk makes a large file a run of its own.
+        let block_size = self.context.block_size as u64;
+        if let Some(large) = run.files.pop_if(|entry| entry.stat.size > block_size) {
+            return self.take_large(&run, large);
+        }
+        let mut scratch = self.pool.take(&self.context.clocks.read);
+        self.report(inline::copy_run(self.context, run, &mut scratch))
+    }
+
+    fn take_large(&self, run: &Run, entry: Entry) -> Result<(), Gone> {
+        let context = self.context;
+        context.progress.set_current(&run.source.rel, &entry.name);
+        let next = if context.stop.is_requested() {
+            Next::Settled(Fate::Abandoned)
+        } else {
+            let mut scratch = self.pool.take(&context.clocks.read);
+            arrange(context, &run.output, &entry, &mut scratch)
+        };
+        match next {
+            Next::Settled(fate) => {
+                let output = Arc::clone(&run.output);
+                self.report(vec![Outcome { output, entry, fate, warnings: Vec::new() }])
+            }
+            Next::Copy { replaces } => {
+                let (source, output) = (Arc::clone(&run.source), Arc::clone(&run.output));
+                let large = Arc::new(LargeFile::new(source, output, entry, replaces));
+                self.send(Step::Begin(Arc::clone(&large)))?;
+                let end = match self.read(&large) {
+                    Ok(end) => Ok(end),
+                    Err(Ended::Cut(cut)) => Err(cut),
+                    Err(Ended::Gone) => return Err(Gone),
+                };
+                self.send(Step::End(end))
+            }
+        }
+    }
+
+    fn read(&self, large: &LargeFile) -> Result<ReadEnd, Ended> {
+        let LargeFile { source, entry, .. } = large;
+        let path = || source.path_of(&entry.name);
+        let (follow, stat) = (self.context.follow, &entry.stat);
+        let mut warnings = Vec::new();
+        let file = Reading::open(&source.handle, &entry.name, follow, stat, &path)?;
+        let attributes = file.attributes(&mut warnings);
+        let mut total = 0;
+        if stat.is_sparse() {
+            total = self.read_extents(large, &file)?;
+        }
+        // Also after the extents: a file that grew is read to its end, and found to have grown.
+        while !file.is_all(total) && self.read_block(large, &file, u64::MAX, &mut total)? {}
+        file.check(total)?;
+        Ok(ReadEnd { attributes, warnings })
+    }
+
+    /// Reads the data of a file with holes and names the holes. Returns how far it came, which is 0
+    /// where the file system does not tell where the holes are.
+    fn read_extents(&self, large: &LargeFile, file: &Reading<'_>) -> Result<u64, Ended> {
+        let size = large.entry.stat.size;
+        let mut at = 0;
+        while at < size {
+            let extent = sys::next_extent(file.file(), at, size)
+                .map_err(|error| file.error("find the holes of", error))?;
+            let Some(extent) = extent else { break };
+            if extent.start > at {
+                self.context.progress.bytes.fetch_add(extent.start - at, Relaxed);
+                self.send(Step::Hole(extent.start - at))?;
+                at = extent.start;
+            }
+            file.file()
+                .seek(SeekFrom::Start(at))
+                .map_err(|error| file.error("find the data of", error))?;
+            while at < extent.end {
+                if !self.read_block(large, file, extent.end - at, &mut at)? {
+                    return Ok(at);
+                }
+            }
+        }
+        if at == 0 {
+            file.file().rewind().map_err(|error| file.error("find the start of", error))?;
+        }
+        Ok(at)
+    }
+
+    /// Reads and sends a block of at most `limit` bytes, adding to `total`; false at the end.
+    fn read_block(
+        &self,
+        large: &LargeFile,
+        file: &Reading<'_>,
+        limit: u64,
+        total: &mut u64,
+    ) -> Result<bool, Ended> {
+        let context = self.context;
+        if context.stop.is_requested() || large.is_given_up() {
+            return Err(Ended::Cut(Cut::Abandoned));
+        }
+        let mut block = self.pool.take(&context.clocks.read);
+        let busy = Timer::start(&context.clocks.read.busy);
+        while (block.len() as u64) < limit && !file.is_all(*total) {
+            let room = block.room();
+            let room_len = room.len().min(usize::try_from(limit).unwrap_or(usize::MAX));
+            if room_len == 0 {
+                break;
+            }
+            let read = file.read(&mut room[..room_len])?;
+            if read == 0 {
+                break;
+            }
+            block.fill(read);
+            *total += read as u64;
+            context.progress.bytes.fetch_add(read as u64, Relaxed);
+            if block.len() as u64 >= limit {
+                break;
+            }
+        }
+        drop(busy);
+        if block.is_empty() {
+            return Ok(false);
+        }
+        self.send(Step::Data(block))?;
+        Ok(true)
+    }
+
+    fn send(&self, step: Read) -> Result<(), Gone> {
+        send(&self.next, step, &self.context.clocks.read)
+    }
+
+    fn report(&self, outcomes: Vec<Outcome>) -> Result<(), Gone> {
+        self.outcomes.send(Message::Outcomes(outcomes)).map_err(|_| Gone)
+    }
+}
+
+/// Why reading a file ended before its end.
+enum Ended {
+    Cut(Cut),
+    Gone,
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Ended::Cut(Cut::Failed(error))
+    }
+}
+
+impl From<Gone> for Ended {
+    fn from(_: Gone) -> Self {
+        Ended::Gone
+    }
+}

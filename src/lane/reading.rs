@@ -1,0 +1,88 @@
+//! A file being read, and watched for changes meanwhile.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use crate::sys::stat::{Kind, Stat};
+use crate::sys::{self, Attributes, Dir};
+
+/// An open file with what was known of it before.
+pub struct Reading<'a> {
+    file: File,
+    before: &'a Stat,
+    path: &'a dyn Fn() -> PathBuf,
+}
+
+impl<'a> Reading<'a> {
+    /// Opens `name` in `dir`, which was `before` when it was listed; `path` is its full path, for
+    /// messages. That it is still the same file is checked at the end with everything else.
+    pub fn open(
+        dir: &Dir,
+        name: &OsStr,
+        follow: bool,
+        before: &'a Stat,
+        path: &'a dyn Fn() -> PathBuf,
+    ) -> Result<Self> {
+        match dir.open_file(name, follow) {
+            Ok(file) => Ok(Self { file, before, path }),
+            Err(error) => Err(Error::io("open", path(), error)),
+        }
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Reads some bytes; none at the end of the file.
+    pub fn read(&self, room: &mut [u8]) -> Result<usize> {
+        loop {
+            match (&self.file).read(room) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.error("read", error)),
+                Ok(read) => return Ok(read),
+            }
+        }
+    }
+
+    /// Whether `read` bytes are all there are to read, as far as the size that was listed tells;
+    /// [`check`](Self::check) proves it. An empty file may be one whose content is made up as it is
+    /// read: that needs a look.
+    pub fn is_all(&self, read: u64) -> bool {
+        read >= self.before.size && self.before.size > 0
+    }
+
+    /// After `read` bytes: an error if the file is not what it was when it was listed, or if that
+    /// was not all of it.
+    pub fn check(&self, read: u64) -> Result<()> {
+        let now = Dir::stat_file(&self.file).map_err(|error| self.error("look at", error))?;
+        let finding = |what| Err(Error::finding("copy", (self.path)(), what));
+        if now.kind != Kind::File || now.id != self.before.id {
+            return finding("another file took its name before it was read".into());
+        }
+        let changed = self.before.change(&now);
+        if (changed.is_none() && read == now.size) || sys::is_synthetic(&self.file) {
+            return Ok(());
+        }
+        finding(match changed {
+            Some(change) => change.into(),
+            None => format!("its size is {} bytes, but {read} could be read", now.size),
+        })
+    }
+
+    /// Its extended attributes; none, with a warning, when they cannot be read.
+    pub fn attributes(&self, warnings: &mut Vec<Error>) -> Attributes {
+        Attributes::read(&self.file).unwrap_or_else(|error| {
+            warnings.push(self.error("read the attributes of", error));
+            Attributes::default()
+        })
+    }
+
+    /// An error of the system about this file.
+    pub fn error(&self, deed: &'static str, error: io::Error) -> Error {
+        Error::io(deed, (self.path)(), error)
+    }
+}

@@ -1,0 +1,39 @@
+//! Starting the lanes of a run.
+
+use std::io;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::lane::block::Pool;
+use crate::lane::context::Context;
+use crate::lane::outcome::Message;
+use crate::lane::reader::Reader;
+use crate::lane::{hasher, writer};
+use crate::tree::node::Run;
+
+/// Starts lane number `number`: three threads that take work from `tasks` and report to
+/// `outcomes` until there is no more work. An error when the system has no threads to give; the
+/// threads already started then end by themselves.
+pub fn start<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    number: usize,
+    context: &'scope Context<'scope>,
+    tasks: Receiver<Run>,
+    outcomes: Sender<Message>,
+) -> io::Result<Vec<ScopedJoinHandle<'scope, ()>>> {
+    let pool = Pool::new(context.blocks, context.block_size);
+    let (to_hasher, from_reader) = bounded(context.blocks);
+    let (to_writer, from_hasher) = bounded(context.blocks);
+    let named = |stage| Builder::new().name(format!("{stage}-{number}"));
+    let for_writer = outcomes.clone();
+    let reader = Reader { context, pool, tasks, next: to_hasher, outcomes };
+    Ok(vec![
+        named("write").spawn_scoped(scope, move || {
+            writer::work(context, &from_hasher, &for_writer);
+        })?,
+        named("hash")
+            .spawn_scoped(scope, move || hasher::work(context, &from_reader, &to_writer))?,
+        named("read").spawn_scoped(scope, move || reader.work())?,
+    ])
+}

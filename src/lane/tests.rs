@@ -1,0 +1,259 @@
+//! One body of tests for both gears: what a lane does must not depend on whether a file is larger
+//! than a block.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use crossbeam_channel::bounded;
+use tempfile::TempDir;
+
+use crate::event::{Progress, Stop};
+use crate::hash::{Algorithm, Digest};
+use crate::lane::clock::Clocks;
+use crate::lane::context::{Context, Durability};
+use crate::lane::outcome::{Fate, Message, Outcome};
+use crate::lane::start::start;
+use crate::path::RelPath;
+use crate::sys::Dir;
+use crate::tree::node::{Entry, OutputDir, Run, SourceDir};
+use crate::tree::plan::Policy;
+
+/// A source and an output directory.
+struct Scene(TempDir);
+
+impl Scene {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("source")).unwrap();
+        std::fs::create_dir(dir.path().join("output")).unwrap();
+        Self(dir)
+    }
+
+    fn source(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join("source").join(name)
+    }
+
+    fn output(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join("output").join(name)
+    }
+
+    /// What was listed of a file before anything happened to it.
+    fn entry(&self, name: &str) -> Entry {
+        let dir = Dir::open(&self.0.path().join("source")).unwrap();
+        Entry { name: name.into(), stat: dir.stat(OsStr::new(name), false).unwrap() }
+    }
+
+    /// Runs one lane over these files, each its own run as the walker would have it.
+    fn copy(&self, entries: Vec<Entry>, block_size: usize, blocks: usize) -> Vec<Outcome> {
+        self.copy_unless(&Stop::default(), entries, block_size, blocks)
+    }
+
+    fn copy_unless(
+        &self,
+        stop: &Stop,
+        entries: Vec<Entry>,
+        block_size: usize,
+        blocks: usize,
+    ) -> Vec<Outcome> {
+        let root = |name| -> Arc<Path> { self.0.path().join(name).into() };
+        let source = Arc::new(SourceDir {
+            handle: Dir::open(&root("source")).unwrap(),
+            root: root("source"),
+            rel: RelPath::root(),
+        });
+        let output = Arc::new(OutputDir {
+            handle: Some(Dir::open(&root("output")).unwrap()),
+            root: root("output"),
+            rel: RelPath::root(),
+            fresh: false,
+            gid: 0,
+            with_root: true,
+            finish: None,
+            made_in: std::sync::Mutex::new(None),
+            pending: AtomicUsize::new(1),
+        });
+        let (progress, clocks) = (Progress::default(), Clocks::default());
+        let context = Context {
+            algorithm: Algorithm::Sha256,
+            block_size,
+            blocks,
+            follow: false,
+            policy: Policy::Default,
+            durability: Durability::Off,
+            carry: None,
+            progress: &progress,
+            stop,
+            clocks: &clocks,
+        };
+        let (give, tasks) = bounded(entries.len());
+        for entry in entries {
+            let (source, output) = (Arc::clone(&source), Arc::clone(&output));
+            give.send(Run { source, output, files: vec![entry] }).unwrap();
+        }
+        drop(give);
+        let (outcomes, inbox) = bounded(1);
+        let mut all = Vec::new();
+        std::thread::scope(|scope| {
+            start(scope, 0, &context, tasks, outcomes).unwrap();
+            for message in inbox {
+                match message {
+                    Message::Outcomes(outcomes) => all.extend(outcomes),
+                    Message::Walked(found) => panic!("{found:?}"),
+                }
+            }
+        });
+        all
+    }
+
+    fn names_at_output(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(self.0.path().join("output"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// Bytes with a period that no block size divides, so that a lost or doubled block shows.
+fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+fn digest_of(bytes: &[u8]) -> Digest {
+    let mut hasher = Algorithm::Sha256.start();
+    hasher.update(bytes);
+    hasher.finish().unwrap()
+}
+
+/// Block sizes that put a file of some thousand bytes into either gear, and queues from the
+/// narrowest on.
+const GEARS: [(usize, usize); 4] = [(1 << 20, 8), (4096, 8), (512, 1), (7, 2)];
+
+#[test]
+fn every_length_arrives_whole() {
+    for (block_size, blocks) in GEARS {
+        let lengths = [0, 1, 6, 7, 8, 511, 512, 513, 4095, 4096, 4097, 10_000];
+        let scene = Scene::new();
+        for len in lengths {
+            std::fs::write(scene.source(&len.to_string()), content(len)).unwrap();
+        }
+        let entries = lengths.map(|len| scene.entry(&len.to_string())).into();
+        let outcomes = scene.copy(entries, block_size, blocks);
+        assert_eq!(outcomes.len(), lengths.len());
+        for outcome in outcomes {
+            let name = outcome.entry.name.to_str().unwrap();
+            let expected = content(name.parse().unwrap());
+            assert!(std::fs::read(scene.output(name)).unwrap() == expected, "{name} {block_size}");
+            match outcome.fate {
+                Fate::Published { digest, replaced: false } => {
+                    assert_eq!(digest, Some(digest_of(&expected)));
+                }
+                fate => panic!("{name}: {fate:?}"),
+            }
+            let (from, to) = (scene.source(name), scene.output(name));
+            let stat = |path: &Path| {
+                let stat = std::fs::metadata(path).unwrap();
+                (stat.mtime(), stat.mtime_nsec(), stat.mode())
+            };
+            assert_eq!(stat(&from), stat(&to));
+        }
+    }
+}
+
+#[test]
+fn a_source_that_changed_since_it_was_listed_fails_and_leaves_nothing() {
+    type Change = fn(&Path);
+    let changes: [(&str, Change); 4] = [
+        ("grew", |path| std::fs::write(path, content(6000)).unwrap()),
+        ("shrank", |path| std::fs::write(path, content(4000)).unwrap()),
+        ("was rewritten", |path| {
+            // Within one step of the file system's clock the times would not tell.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::fs::write(path, vec![1; 5000]).unwrap();
+        }),
+        ("was replaced", |path| {
+            let other = path.with_extension("other");
+            std::fs::write(&other, content(5000)).unwrap();
+            std::fs::rename(other, path).unwrap();
+        }),
+    ];
+    for (block_size, blocks) in GEARS {
+        for (what, change) in changes {
+            let scene = Scene::new();
+            std::fs::write(scene.source("file"), content(5000)).unwrap();
+            let entry = scene.entry("file");
+            change(&scene.source("file"));
+            let outcomes = scene.copy(vec![entry], block_size, blocks);
+            assert!(
+                matches!(&outcomes[..], [Outcome { fate: Fate::Failed(_), .. }]),
+                "a file that {what}, blocks of {block_size}: {outcomes:?}"
+            );
+            assert!(scene.names_at_output().is_empty(), "{what}, {block_size}");
+        }
+    }
+}
+
+#[test]
+fn a_source_that_is_gone_or_a_link_by_now_fails_alone() {
+    for (block_size, blocks) in GEARS {
+        let scene = Scene::new();
+        for name in ["gone", "link", "good"] {
+            std::fs::write(scene.source(name), content(5000)).unwrap();
+        }
+        let entries = ["gone", "link", "good"].map(|name| scene.entry(name)).into();
+        for name in ["gone", "link"] {
+            std::fs::remove_file(scene.source(name)).unwrap();
+        }
+        std::os::unix::fs::symlink("good", scene.source("link")).unwrap();
+        let outcomes = scene.copy(entries, block_size, blocks);
+        let failed = |name: &str| {
+            outcomes.iter().any(|outcome| {
+                outcome.entry.name == name && matches!(outcome.fate, Fate::Failed(_))
+            })
+        };
+        assert!(failed("gone") && failed("link") && !failed("good"), "{outcomes:?}");
+        assert_eq!(scene.names_at_output(), ["good"]);
+    }
+}
+
+#[test]
+fn holes_stay_holes() {
+    for (block_size, blocks) in [(1 << 20, 8), (4096, 8), (65536, 1)] {
+        let scene = Scene::new();
+        let path = scene.source("sparse");
+        let mut expected = vec![0; 700_000];
+        expected[300_000..300_100].fill(7);
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(expected.len() as u64).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &[7; 100], 300_000).unwrap();
+        let outcomes = scene.copy(vec![scene.entry("sparse")], block_size, blocks);
+        assert!(std::fs::read(scene.output("sparse")).unwrap() == expected);
+        match &outcomes[0].fate {
+            Fate::Published { digest, .. } => assert_eq!(*digest, Some(digest_of(&expected))),
+            fate => panic!("{fate:?}"),
+        }
+        let blocks_of = |path: &Path| std::fs::metadata(path).unwrap().blocks();
+        assert!(
+            blocks_of(&scene.output("sparse")) <= blocks_of(&path),
+            "blocks of {block_size}: the copy takes more room than the source"
+        );
+    }
+}
+
+#[test]
+fn a_stopped_lane_leaves_nothing_and_says_so() {
+    for (block_size, blocks) in GEARS {
+        let scene = Scene::new();
+        std::fs::write(scene.source("file"), content(5000)).unwrap();
+        let entry = scene.entry("file");
+        let stop = Stop::default();
+        stop.request(130);
+        let outcomes = scene.copy_unless(&stop, vec![entry], block_size, blocks);
+        assert!(matches!(&outcomes[..], [Outcome { fate: Fate::Abandoned, .. }]), "{outcomes:?}");
+        assert!(scene.names_at_output().is_empty());
+    }
+}

@@ -1,0 +1,102 @@
+//! The third thread of a lane: writes what passes through, and closes the file.
+
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender};
+
+use crate::error::{Error, Result};
+use crate::lane::clock::Timer;
+use crate::lane::context::Context;
+use crate::lane::hasher::{Hashed, HashedEnd};
+use crate::lane::large::{Cut, LargeFile, Step, receive};
+use crate::lane::outcome::{Fate, Message, Outcome};
+use crate::lane::part::Part;
+use crate::tree::node::Entry;
+
+/// The file that is being written: its part file, or why there is none.
+struct Writing {
+    large: Arc<LargeFile>,
+    part: Result<Part>,
+}
+
+impl Writing {
+    fn begin(large: Arc<LargeFile>) -> Self {
+        let part = Part::create(&large.output, &large.entry.name);
+        if part.is_err() {
+            large.give_up();
+        }
+        Self { large, part }
+    }
+
+    /// Does something with the part file; after an error there is none any more, and the stages
+    /// before are told.
+    fn with_part(self, act: impl FnOnce(&mut Part) -> Result<()>) -> Self {
+        let Self { large, part } = self;
+        let part = part.and_then(|mut part| match act(&mut part) {
+            Ok(()) => Ok(part),
+            Err(error) => {
+                large.give_up();
+                Err(part.discard(error))
+            }
+        });
+        Self { large, part }
+    }
+}
+
+/// Works until the hasher is gone. A file that is not closed by then failed.
+pub fn work(context: &Context<'_>, from: &Receiver<Hashed>, outcomes: &Sender<Message>) {
+    let clock = &context.clocks.write;
+    let mut writing: Option<Writing> = None;
+    loop {
+        let step = receive(from, clock);
+        let _busy = Timer::start(&clock.busy);
+        let outcome = match (step, writing.take()) {
+            (Ok(Step::Begin(large)), _) => {
+                writing = Some(Writing::begin(large));
+                continue;
+            }
+            (Ok(Step::Data(block)), open) => {
+                writing = open.map(|open| open.with_part(|part| part.write(&block)));
+                continue;
+            }
+            (Ok(Step::Hole(len)), open) => {
+                writing = open.map(|open| open.with_part(|part| part.skip(len)));
+                continue;
+            }
+            (Ok(Step::End(_)), None) => continue,
+            (Ok(Step::End(end)), Some(open)) => close(context, open, Some(end)),
+            (Err(_), Some(open)) => close(context, open, None),
+            (Err(_), None) => return,
+        };
+        if outcomes.send(Message::Outcomes(vec![outcome])).is_err() {
+            return;
+        }
+    }
+}
+
+fn close(context: &Context<'_>, writing: Writing, end: Option<HashedEnd>) -> Outcome {
+    let Writing { large, part } = writing;
+    let mut warnings = Vec::new();
+    let fate = match (part, end) {
+        (Err(error), _) => Fate::Failed(error),
+        (Ok(part), Some(Ok((read, digest)))) => {
+            warnings = read.warnings;
+            let (entry, attributes) = (&large.entry, &read.attributes);
+            part.finish(context, entry, attributes, digest, large.replaces, &mut warnings)
+        }
+        (Ok(part), Some(Err(Cut::Failed(error)))) => Fate::Failed(part.discard(error)),
+        (Ok(part), Some(Err(Cut::Abandoned))) => {
+            let path = large.output.path_of(&large.entry.name);
+            part.discard(Error::finding("copy", path, "interrupted"));
+            Fate::Abandoned
+        }
+        (Ok(part), None) => {
+            let path = large.source.path_of(&large.entry.name);
+            let died = "the thread that read or hashed it ended before the file did";
+            Fate::Failed(part.discard(Error::finding("copy", path, died)))
+        }
+    };
+    let output = Arc::clone(&large.output);
+    let entry = Entry { name: large.entry.name.clone(), stat: large.entry.stat };
+    Outcome { output, entry, fate, warnings }
+}

@@ -1,0 +1,145 @@
+//! Digests carried over from earlier manifests, so that a file that is there already is not read
+//! again and does not vanish from the next manifest.
+//!
+//! A line may be believed without reading the file when the file has not been touched since the
+//! manifest was last written: its modification and change times are before the manifest's. Equal
+//! times do not count: the clock of a file system moves in steps of milliseconds, and the file may
+//! have been written in the same step.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::hash::Digest;
+use crate::manifest::index::Index;
+use crate::manifest::name::ManifestName;
+use crate::path::RelPath;
+use crate::sys::stat::{Kind, Stat, Time};
+use crate::sys::{Dir, Listing};
+
+/// The lines of the earlier manifests of an output: the newest finished one, and unfinished ones
+/// that are newer still.
+#[derive(Debug, Default)]
+pub struct Carry {
+    /// The newest first.
+    earlier: Vec<Earlier>,
+    unfinished: Vec<ManifestName>,
+}
+
+#[derive(Debug)]
+struct Earlier {
+    name: ManifestName,
+    index: Index,
+    written: Time,
+}
+
+impl Carry {
+    /// Reads the earlier manifests in the root of an output, whose path is `path`. Those that
+    /// `is_in_source` were copied there and tell of another tree. One that cannot be read is as good
+    /// as none and is told as a warning: the files it lists are read instead.
+    pub fn load(
+        root: &Dir,
+        path: &Path,
+        is_in_source: impl Fn(&OsStr) -> bool,
+    ) -> (Self, Vec<Error>) {
+        let mut warnings = Vec::new();
+        let mut earlier = Vec::new();
+        let mut names = ours(root, is_in_source).unwrap_or_else(|error| {
+            warnings.push(Error::io("look for earlier manifests in", path, error));
+            Vec::new()
+        });
+        let unfinished = names.iter().copied().filter(|name| !name.is_finished()).collect();
+        // The newest finished one is of the whole output; what counts besides was begun after it.
+        if let Some(newest) = names.iter().position(ManifestName::is_finished) {
+            names.truncate(newest + 1);
+        }
+        for name in names {
+            match Earlier::open(root, name) {
+                Ok(Some(opened)) => earlier.push(opened),
+                // What is no regular file is none of ours.
+                Ok(None) => {}
+                Err(error) => {
+                    let path = path.join(name.to_string());
+                    warnings.push(Error::io("read the earlier manifest", path, error));
+                }
+            }
+        }
+        (Self { earlier, unfinished }, warnings)
+    }
+
+    /// The digest of the file at `path`, which is `there`, if an earlier manifest lists it and it
+    /// was not touched since. Whatever the answer, the path's lines are settled.
+    pub fn digest_of(&self, path: &[u8], there: &Stat) -> Option<Digest> {
+        let mut digest = None;
+        for earlier in &self.earlier {
+            // A manifest that cannot be read back is as good as none: the file is read instead.
+            let listed = earlier.index.lookup(path).ok().flatten();
+            if digest.is_none() && is_untouched(there, earlier.written) {
+                digest = listed;
+            }
+        }
+        digest
+    }
+
+    /// Hands to `keep` every line that nobody asked for: its path, its digest, and when its manifest
+    /// was written; of several lines for a path, the newest.
+    pub fn unasked(
+        &self,
+        mut keep: impl FnMut(&RelPath, &Digest, Time) -> Result<()>,
+    ) -> Result<()> {
+        for (at, earlier) in self.earlier.iter().enumerate() {
+            let failed =
+                |error| Error::io("read the earlier manifest", earlier.name.to_string(), error);
+            for record in earlier.index.unvisited() {
+                let (path, digest) = record.map_err(failed)?;
+                for older in &self.earlier[at + 1..] {
+                    older.index.visit(path.as_bytes()).map_err(failed)?;
+                }
+                keep(&path, &digest, earlier.written)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of all manifests of runs that were cut short.
+    pub fn unfinished(&self) -> impl Iterator<Item = ManifestName> {
+        self.unfinished.iter().copied()
+    }
+}
+
+/// Whether a file is what it was when a manifest was last written.
+pub fn is_untouched(there: &Stat, written: Time) -> bool {
+    there.kind == Kind::File && there.mtime < written && there.ctime < written
+}
+
+impl Earlier {
+    fn open(root: &Dir, name: ManifestName) -> io::Result<Option<Self>> {
+        let file_name = name.to_string();
+        if root.stat(file_name.as_ref(), false)?.kind != Kind::File {
+            return Ok(None);
+        }
+        let file = root.open_file(file_name.as_ref(), false)?;
+        let stat = Dir::stat_file(&file)?;
+        // A time that was set by hand is later than anything that happened to the file.
+        let written = stat.mtime.min(stat.ctime);
+        Ok(Some(Self { name, index: Index::build(file)?, written }))
+    }
+}
+
+/// The manifests in the root of an output, the newest first.
+fn ours(root: &Dir, is_in_source: impl Fn(&OsStr) -> bool) -> io::Result<Vec<ManifestName>> {
+    let here = root.open_dir(".".as_ref(), false)?;
+    let mut listing = Listing::default();
+    let mut names: Vec<ManifestName> = Vec::new();
+    loop {
+        let batch = listing.next_batch(&here)?;
+        if batch.is_empty() {
+            break;
+        }
+        let ours = batch.iter().filter(|listed| !is_in_source(&listed.name));
+        names.extend(ours.filter_map(|listed| ManifestName::parse(&listed.name)));
+    }
+    names.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(names)
+}

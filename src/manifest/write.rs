@@ -1,0 +1,134 @@
+//! A manifest being written: lines appended to `….part`, the final name when the run ends.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::error::{Error, Result};
+use crate::manifest::name::ManifestName;
+use crate::sys::{self, Dir};
+
+/// An unfinished manifest in the root of an output.
+#[derive(Debug)]
+pub struct ManifestFile {
+    root: Dir,
+    path: Arc<Path>,
+    name: ManifestName,
+    file: File,
+    lines: u64,
+}
+
+impl ManifestFile {
+    /// Begins a manifest in the directory `root`, whose path is `path`. A name is free when
+    /// nothing in `root` has it, finished or not, and `is_taken` does not claim it (for a file of
+    /// the source that is to come).
+    pub fn create(
+        root: Dir,
+        path: Arc<Path>,
+        time: Timestamp,
+        is_taken: impl Fn(&OsStr) -> bool,
+    ) -> Result<Self> {
+        let mut name = ManifestName::new(time);
+        loop {
+            let (finished, unfinished) = both(name);
+            let fail = |error| Error::io("begin the manifest", path.join(&unfinished), error);
+            let free = !is_taken(&finished)
+                && !is_taken(&unfinished)
+                && is_absent(&root, &finished).map_err(fail)?;
+            if free {
+                match root.create_new(&unfinished) {
+                    Ok(file) => return Ok(Self { root, path, name, file, lines: 0 }),
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    Err(error) => return Err(fail(error)),
+                }
+            }
+            name = next(name, &path)?;
+        }
+    }
+
+    /// Appends whole lines.
+    pub fn append(&mut self, lines: &[u8]) -> Result<()> {
+        self.lines += memchr::memchr_iter(b'\n', lines).count() as u64;
+        self.file.write_all(lines).map_err(|error| self.error("write the manifest", error))
+    }
+
+    /// Waits until every line appended so far is on the device.
+    pub fn persist(&self) -> Result<()> {
+        sys::persist_file(&self.file)
+            .map_err(|error| self.error("make durable the manifest", error))
+    }
+
+    /// The run ended: gives the manifest its final name, made durable first if `durable`. Returns
+    /// its path.
+    pub fn publish(mut self, durable: bool) -> Result<PathBuf> {
+        sys::allow_all_to_read(&self.file)
+            .map_err(|error| self.error("set the permissions of the manifest", error))?;
+        if durable {
+            self.persist()?;
+        }
+        let unfinished = both(self.name).1;
+        loop {
+            let finished = both(self.name).0;
+            match self.root.publish(&unfinished, &finished, false) {
+                Ok(()) => {
+                    let path = self.path.join(&finished);
+                    if durable {
+                        self.root.persist().map_err(|error| {
+                            Error::io("make durable the name of the manifest", &path, error)
+                        })?;
+                    }
+                    sys::close_file(self.file)
+                        .map_err(|error| Error::io("close the manifest", &path, error))?;
+                    return Ok(path);
+                }
+                // A file of the source may have been given that name meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    self.name = next(self.name, &self.path)?;
+                }
+                Err(error) => return Err(self.error("publish the manifest", error)),
+            }
+        }
+    }
+
+    /// Removes the manifest: there is nothing it could say.
+    pub fn discard(self) -> Result<()> {
+        self.root
+            .remove(&both(self.name).1)
+            .map_err(|error| self.error("remove the unfinished manifest", error))
+    }
+
+    /// How many lines were appended.
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// Where it is while it is written.
+    pub fn path(&self) -> PathBuf {
+        self.path.join(both(self.name).1)
+    }
+
+    fn error(&self, deed: &'static str, error: io::Error) -> Error {
+        Error::io(deed, self.path(), error)
+    }
+}
+
+/// The finished and the unfinished file name.
+fn both(name: ManifestName) -> (OsString, OsString) {
+    (name.finished().to_string().into(), name.unfinished().to_string().into())
+}
+
+fn next(name: ManifestName, path: &Path) -> Result<ManifestName> {
+    name.next().ok_or_else(|| Error::finding("name a manifest in", path, "every name is taken"))
+}
+
+fn is_absent(root: &Dir, name: &OsStr) -> io::Result<bool> {
+    match root.stat(name, false) {
+        Ok(_) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,22 @@
+//! Every line that depends on the operating system.
+//!
+//! The rest of the program speaks in intents: open the source, make a part file, publish it, make
+//! everything durable. Directories are held open and entries are named relative to them, one
+//! component at a time and without following symbolic links, so that a tree that changes under a
+//! running copy cannot lead it elsewhere. A hint returns nothing. An optional fast path returns
+//! `Option`: `None` means "not here, use the ordinary way"; an error means the file is now bad.
+
+mod part_name;
+pub mod stat;
+
+pub use part_name::is_part_name;
+
+#[cfg(unix)]
+mod unix;
+
+#[cfg(unix)]
+pub use unix::{
+    Attributes, Dir, Extent, Listed, Listing, Place, allow_all_to_read, close_file, free_bytes,
+    is_disk_full, is_output_gone, is_synthetic, name_from_bytes, next_extent, on_interrupt,
+    open_file_limit, persist_file, raise_open_file_limit, was_closed_at_start,
+};

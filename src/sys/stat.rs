@@ -1,0 +1,144 @@
+//! What the system says of an entry, in terms that do not depend on the system.
+
+/// What kind of thing an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Dir,
+    /// A symbolic link.
+    Symlink,
+    /// A named pipe.
+    Fifo,
+    /// A Unix-domain socket.
+    Socket,
+    /// A character or block device, or something newer than this program.
+    Device,
+}
+
+impl Kind {
+    /// The kind in a word or two, with its article.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::File => "a file",
+            Kind::Dir => "a directory",
+            Kind::Symlink => "a symbolic link",
+            Kind::Fifo => "a FIFO",
+            Kind::Socket => "a socket",
+            Kind::Device => "a device",
+        }
+    }
+}
+
+/// A time stamp: seconds since 1970 and nanoseconds within the second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time {
+    /// Whole seconds, negative before 1970.
+    pub secs: i64,
+    /// 0 to 999,999,999.
+    pub nanos: u32,
+}
+
+impl Time {
+    /// Whether a copy that was given the time `self` may show the time `stored`: equal, or cut to
+    /// what the copy's file system can hold. 100 ns is NTFS, 1 µs some network file systems, 10 ms
+    /// exFAT, 1 s ext3 and HFS+, 2 s FAT.
+    pub fn is_stored_as(self, stored: Time) -> bool {
+        if self == stored {
+            return true;
+        }
+        let cut = |grain: u32| {
+            self.secs == stored.secs && self.nanos - self.nanos % grain == stored.nanos
+        };
+        [100, 1_000, 10_000_000, 1_000_000_000].into_iter().any(cut)
+            || stored.nanos == 0
+                && stored.secs % 2 == 0
+                && stored.secs == self.secs - self.secs.rem_euclid(2)
+    }
+}
+
+/// Which file it is, whatever its name: the device and the inode number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// The device (file system).
+    pub dev: u64,
+    /// The file's number there.
+    pub ino: u64,
+}
+
+/// What the system says of an entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Stat {
+    /// What it is.
+    pub kind: Kind,
+    /// Length of the content in bytes.
+    pub size: u64,
+    /// Bytes that the file system has set aside for it; less than `size` where there are holes.
+    pub allocated: u64,
+    /// When the content last changed.
+    pub mtime: Time,
+    /// When the entry itself last changed (content, name, owner …).
+    pub ctime: Time,
+    /// Which file it is.
+    pub id: Identity,
+    /// How many names it has.
+    pub links: u64,
+    /// Permission bits with set-user-ID, set-group-ID and sticky.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+impl Stat {
+    /// What of the file changed from `self` to `later`, in words; `None` when nothing that a copy
+    /// can notice did.
+    pub fn change(&self, later: &Stat) -> Option<&'static str> {
+        if self.id != later.id || self.kind != later.kind {
+            Some("another file took its name")
+        } else if later.size < self.size {
+            Some("it shrank while it was read")
+        } else if later.size > self.size {
+            Some("it grew while it was read")
+        } else if self.mtime != later.mtime {
+            Some("it was written to while it was read")
+        } else if self.ctime != later.ctime {
+            Some("it was changed while it was read")
+        } else {
+            None
+        }
+    }
+
+    /// Whether parts of the content are holes.
+    pub fn is_sparse(&self) -> bool {
+        self.allocated < self.size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_survive_coarse_file_systems() {
+        let time = |secs, nanos| Time { secs, nanos };
+        let source = time(1_700_000_001, 123_456_789);
+        for (stored, same) in [
+            (source, true),
+            (time(1_700_000_001, 123_456_700), true),
+            (time(1_700_000_001, 123_456_000), true),
+            (time(1_700_000_001, 120_000_000), true),
+            (time(1_700_000_001, 0), true),
+            (time(1_700_000_000, 0), true),
+            (time(1_700_000_002, 0), false),
+            (time(1_700_000_001, 123_456_788), false),
+            (time(1_700_000_001, 200_000_000), false),
+            (time(1_699_999_999, 0), false),
+        ] {
+            assert_eq!(source.is_stored_as(stored), same, "{stored:?}");
+        }
+        assert!(time(-3, 5).is_stored_as(time(-4, 0)));
+    }
+}

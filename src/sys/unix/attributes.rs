@@ -1,0 +1,137 @@
+//! What a copy takes over besides the content: permissions, times, owner, extended attributes.
+//!
+//! POSIX ACLs are extended attributes here (`system.posix_acl_*`). What cannot be set is collected,
+//! never fatal: the content is right whatever the label says.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::fs::{Mode, XattrFlags};
+use rustix::io::Errno;
+
+use crate::sys::stat::Stat;
+use crate::sys::unix::dir::{owner_of, times_of};
+use crate::sys::unix::process::{acting_as, is_root};
+
+/// The extended attributes of a file or directory that a copy should have too.
+#[derive(Debug, Default)]
+pub struct Attributes(Vec<(CString, Vec<u8>)>);
+
+impl Attributes {
+    /// Reads them from an open file or directory. A file system without any has none.
+    pub fn read(from: impl AsFd) -> io::Result<Self> {
+        let from = from.as_fd();
+        // Nearly every file has none or a few: one call without memory of its own.
+        let mut names = [0u8; 1024];
+        let names = match rustix::fs::flistxattr(from, &mut names[..]) {
+            Ok(len) => names[..len].to_vec(),
+            Err(Errno::RANGE) => {
+                let mut names = vec![0; rustix::fs::flistxattr_query(from)?];
+                let len = rustix::fs::flistxattr(from, &mut names[..])?;
+                names.truncate(len);
+                names
+            }
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Self::default()),
+            Err(other) => return Err(other.into()),
+        };
+        let mut attributes = Vec::new();
+        for name in names.split(|&b| b == 0).filter(|name| is_copied(name)) {
+            let name = CString::new(name)?;
+            let mut value = vec![0; rustix::fs::fgetxattr_query(from, &name)?];
+            match rustix::fs::fgetxattr(from, &name, &mut value[..]) {
+                Ok(len) => value.truncate(len),
+                // Removed or grown since it was listed: then it is not the copy's to have.
+                Err(Errno::NODATA | Errno::RANGE) => continue,
+                Err(other) => return Err(other.into()),
+            }
+            attributes.push((name, value));
+        }
+        Ok(Self(attributes))
+    }
+
+    /// Gives an open file or directory the owner (as root), these attributes, and `source`'s
+    /// permissions and modification time. `owned` says that the new entry has the right owner
+    /// already. What could not be set is handed to `failed` with the deed.
+    pub fn apply(
+        &self,
+        to: impl AsFd,
+        source: &Stat,
+        owned: bool,
+        mut failed: impl FnMut(&'static str, io::Error),
+    ) {
+        let to = to.as_fd();
+        let root = is_root();
+        let mut mode = source.mode;
+        // The owner first: changing it clears set-user-ID and file capabilities (chown(2)).
+        if root && !owned {
+            let (uid, gid) = owner_of(source);
+            if let Err(error) = rustix::fs::fchown(to, uid, gid) {
+                mode &= 0o1777;
+                failed("set the owner of", error.into());
+            }
+        } else if !owned {
+            // A set-user-ID program that changes hands must not keep the bit.
+            mode &= 0o1777;
+        }
+        for (name, value) in &self.0 {
+            if let Err(error) = rustix::fs::fsetxattr(to, name, value, XattrFlags::empty()) {
+                failed("set an extended attribute of", error.into());
+            }
+        }
+        if let Err(error) = rustix::fs::fchmod(to, Mode::from_raw_mode(mode as _)) {
+            failed("set the permissions of", error.into());
+        }
+        if let Err(error) = rustix::fs::futimens(to, &times_of(source)) {
+            failed("set the modification time of", error.into());
+        }
+    }
+}
+
+/// Lets everybody read a file that was made for its owner only, as far as the directory lets them.
+pub fn allow_all_to_read(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(0o644))?)
+}
+
+/// Which attributes belong to the data: the user's, ACLs, and for root those of the system that
+/// other machines understand. Labels of a security module belong to the machine, not to the data.
+fn is_copied(name: &[u8]) -> bool {
+    let root = is_root();
+    name.starts_with(b"user.")
+        || matches!(name, b"system.posix_acl_access" | b"system.posix_acl_default")
+        || root && name == b"security.capability"
+        || root && name.starts_with(b"trusted.") && !name.starts_with(b"trusted.overlay.")
+}
+
+/// Whether an entry made by this process in a directory of group `dir_gid` has `source`'s owner and
+/// group without further ado. The directory's group counts because new entries take it where the
+/// directory has set-group-ID or the file system is mounted with `grpid`.
+pub(super) fn is_born_owned(source: &Stat, dir_gid: u32) -> bool {
+    let (uid, gid) = acting_as();
+    (source.uid, source.gid, dir_gid) == (uid, gid, gid)
+}
+
+impl Attributes {
+    /// Whether an entry that is `there` already has `source`'s owner (as root), permissions and
+    /// times, and these attributes: then touching it would only change its change time.
+    pub fn are_at(&self, there: &Stat, to: impl AsFd, source: &Stat) -> bool {
+        let root = is_root();
+        let owned = !root || (source.uid, source.gid) == (there.uid, there.gid);
+        owned
+            && source.mode == there.mode
+            && source.mtime.is_stored_as(there.mtime)
+            && Self::read(to).is_ok_and(|there| self.0.iter().all(|one| there.0.contains(one)))
+    }
+
+    /// Like [`apply`](Self::apply) for an entry just made in a directory whose group is `dir_gid`.
+    pub fn apply_to_new(
+        &self,
+        to: impl AsFd,
+        source: &Stat,
+        dir_gid: u32,
+        failed: impl FnMut(&'static str, io::Error),
+    ) {
+        self.apply(to, source, is_born_owned(source, dir_gid), failed);
+    }
+}

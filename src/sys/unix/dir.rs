@@ -1,0 +1,269 @@
+//! A held directory and what is done with the entries in it.
+//!
+//! Every call names one component relative to an open handle. With `O_NOFOLLOW` and
+//! `AT_SYMLINK_NOFOLLOW` that is enough to stay inside the tree: no path is ever resolved twice.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT,
+};
+use rustix::io::Errno;
+
+use crate::path::RelPath;
+use crate::sys::part_name::{PREFIX, RANDOM, SUFFIX};
+use crate::sys::stat::{Identity, Kind, Stat, Time};
+use crate::sys::unix::process::is_root;
+
+/// An open directory.
+#[derive(Debug)]
+pub struct Dir(pub(super) OwnedFd);
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+impl Dir {
+    /// Opens the directory that the user named; links on the way to it are followed.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(rustix::fs::openat(CWD, path, DIRECTORY, Mode::empty())?))
+    }
+
+    /// Opens the directory `name` in this one. Unless `follow`, a symbolic link is refused
+    /// (`ELOOP` or `ENOTDIR`).
+    pub fn open_dir(&self, name: &OsStr, follow: bool) -> io::Result<Self> {
+        let flags = if follow { DIRECTORY } else { DIRECTORY | OFlags::NOFOLLOW };
+        Ok(Self(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
+    }
+
+    /// Opens the directory at `path` below this one, component by component; a symbolic link on the
+    /// way is refused.
+    pub fn open_below(&self, path: &RelPath) -> io::Result<Self> {
+        path.components()
+            .try_fold(self.try_clone()?, |dir, name| dir.open_dir(OsStr::from_bytes(name), false))
+    }
+
+    /// Opens the file `name` for reading, without waiting should it be a FIFO by now, and without
+    /// touching its access time where that is allowed. Unless `follow`, a symbolic link is refused.
+    pub fn open_file(&self, name: &OsStr, follow: bool) -> io::Result<File> {
+        let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        if !follow {
+            flags |= OFlags::NOFOLLOW;
+        }
+        // O_NOATIME is for the owner and root only, EPERM otherwise (open(2)).
+        #[cfg(target_os = "linux")]
+        match rustix::fs::openat(&self.0, name, flags | OFlags::NOATIME, Mode::empty()) {
+            Err(Errno::PERM) => {}
+            opened => return Ok(File::from(opened?)),
+        }
+        Ok(File::from(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
+    }
+
+    /// Makes a new, empty file under a random name that no other program uses, readable by its
+    /// owner only. Returns it with its name.
+    pub fn create_part(&self) -> io::Result<(File, OsString)> {
+        part_name(|name| self.create_new(name))
+    }
+
+    /// Makes a symbolic link to `target` under a random name, to be published; returns the name.
+    pub fn create_part_link(&self, target: &OsStr) -> io::Result<OsString> {
+        part_name(|name| self.make_link(target, name)).map(|((), name)| name)
+    }
+
+    /// Gives the file `original` in the directory `from` a further, random name here, to be
+    /// published; returns the name.
+    pub fn create_part_hard_link(&self, from: &Dir, original: &OsStr) -> io::Result<OsString> {
+        part_name(|name| self.hard_link(from, original, name)).map(|((), name)| name)
+    }
+
+    /// Makes the new file `name` for writing, readable by its owner only; an error if it exists.
+    pub fn create_new(&self, name: &OsStr) -> io::Result<File> {
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR)?))
+    }
+
+    /// Gives the finished file `part` its final `name`, atomically. Unless `replace`, an entry that
+    /// is there already is an error (`AlreadyExists`) and stays.
+    pub fn publish(&self, part: &OsStr, name: &OsStr, replace: bool) -> io::Result<()> {
+        if replace {
+            return Ok(rustix::fs::renameat(&self.0, part, &self.0, name)?);
+        }
+        #[cfg(any(target_os = "linux", target_vendor = "apple"))]
+        match rustix::fs::renameat_with(&self.0, part, &self.0, name, RenameFlags::NOREPLACE) {
+            // File systems without the flag (FUSE, some network ones) say EINVAL, old kernels ENOSYS.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+            renamed => return Ok(renamed?),
+        }
+        // A hard link never replaces anything, so it is as atomic as the flag; where there are no
+        // hard links either (exFAT), looking first is the best there is.
+        match rustix::fs::linkat(&self.0, part, &self.0, name, AtFlags::empty()) {
+            Ok(()) => return Ok(rustix::fs::unlinkat(&self.0, part, AtFlags::empty())?),
+            Err(Errno::EXIST) => return Err(Errno::EXIST.into()),
+            Err(_) => {}
+        }
+        match self.stat(name, false) {
+            Ok(_) => Err(Errno::EXIST.into()),
+            Err(absent) if absent.kind() == io::ErrorKind::NotFound => {
+                Ok(rustix::fs::renameat(&self.0, part, &self.0, name)?)
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Removes the file or link `name`.
+    pub fn remove(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    /// Makes the directory `name`: for its owner only if `private`, otherwise as the user's umask
+    /// has it.
+    pub fn make_dir(&self, name: &OsStr, private: bool) -> io::Result<()> {
+        let mode = if private { Mode::RWXU } else { Mode::RWXU | Mode::RWXG | Mode::RWXO };
+        Ok(rustix::fs::mkdirat(&self.0, name, mode)?)
+    }
+
+    /// Where the symbolic link `name` points to.
+    pub fn read_link(&self, name: &OsStr) -> io::Result<OsString> {
+        let target = rustix::fs::readlinkat(&self.0, name, Vec::new())?;
+        Ok(OsString::from_vec(target.into_bytes()))
+    }
+
+    /// Makes the symbolic link `name` to `target`; an error if `name` exists.
+    pub fn make_link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::symlinkat(target, &self.0, name)?)
+    }
+
+    /// Gives the file `original` in the directory `from` the further name `name` here; an error if
+    /// `name` exists.
+    pub fn hard_link(&self, from: &Dir, original: &OsStr, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::linkat(&from.0, original, &self.0, name, AtFlags::empty())?)
+    }
+
+    /// What the system says of `name`; of the link itself unless `follow`.
+    pub fn stat(&self, name: &OsStr, follow: bool) -> io::Result<Stat> {
+        let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+        Ok(stat_from(&rustix::fs::statat(&self.0, name, flags)?))
+    }
+
+    /// What the system says of this directory.
+    pub fn stat_self(&self) -> io::Result<Stat> {
+        Ok(stat_from(&rustix::fs::fstat(&self.0)?))
+    }
+
+    /// What the system says of an open file.
+    pub fn stat_file(file: &File) -> io::Result<Stat> {
+        Ok(stat_from(&rustix::fs::fstat(file)?))
+    }
+
+    /// Gives the symbolic link `name` owner (as root) and times.
+    pub fn set_link_metadata(&self, name: &OsStr, stat: &Stat) -> io::Result<()> {
+        if is_root() {
+            let (uid, gid) = owner_of(stat);
+            rustix::fs::chownat(&self.0, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        Ok(rustix::fs::utimensat(&self.0, name, &times_of(stat), AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// The identity of the directory above this one; of itself at the top.
+    pub fn parent(&self) -> io::Result<Dir> {
+        Ok(Self(rustix::fs::openat(&self.0, "..", DIRECTORY, Mode::empty())?))
+    }
+
+    /// Which directory this is.
+    pub fn identity(&self) -> io::Result<Identity> {
+        Ok(self.stat_self()?.id)
+    }
+
+    /// Waits until this directory's entries (not the files they name) are on the device.
+    pub fn persist(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&self.0)?)
+    }
+
+    /// Locks the directory against other runs until every handle made from this one is closed, also
+    /// by the end of the process; false when another run has it. Where the file system has no such
+    /// locks, nobody is kept out.
+    pub fn lock(&self) -> io::Result<bool> {
+        match rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            // Over NFS a lock needs a file opened for writing, which a directory cannot be.
+            Err(Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                Ok(true)
+            }
+            locked => Ok(locked.map(|()| true)?),
+        }
+    }
+
+    /// A further handle of the same directory.
+    pub fn try_clone(&self) -> io::Result<Dir> {
+        Ok(Self(self.0.try_clone()?))
+    }
+}
+
+/// Makes something under a random name that is not taken. `tempfile` makes up the names and tries
+/// again when one is taken; the directory "/" only keeps it from asking for the current one, and only
+/// the last component is used.
+fn part_name<T>(make: impl Fn(&OsStr) -> io::Result<T>) -> io::Result<(T, OsString)> {
+    let name_of = |path: &Path| path.file_name().unwrap_or_default().to_os_string();
+    let made = tempfile::Builder::new()
+        .prefix(PREFIX)
+        .suffix(SUFFIX)
+        .rand_bytes(RANDOM)
+        .disable_cleanup(true)
+        .make_in("/", |path| make(&name_of(path)))?;
+    let (made, path) = made.into_parts();
+    Ok((made, name_of(&path)))
+}
+
+impl AsFd for Dir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A file name from the bytes that a manifest or a [`RelPath`](crate::path::RelPath) holds.
+pub fn name_from_bytes(bytes: &[u8]) -> io::Result<&OsStr> {
+    Ok(OsStr::from_bytes(bytes))
+}
+
+/// Owner and group as the calls want them.
+pub(super) fn owner_of(stat: &Stat) -> (Option<rustix::fs::Uid>, Option<rustix::fs::Gid>) {
+    (Some(rustix::fs::Uid::from_raw(stat.uid)), Some(rustix::fs::Gid::from_raw(stat.gid)))
+}
+
+/// The times to give a copy: the access time stays as it is.
+pub(super) fn times_of(stat: &Stat) -> Timestamps {
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: stat.mtime.secs, tv_nsec: stat.mtime.nanos.into() },
+    }
+}
+
+// The types of these fields differ between systems, so a cast that is empty here is needed there.
+#[allow(clippy::unnecessary_cast)]
+fn stat_from(stat: &rustix::fs::Stat) -> Stat {
+    use rustix::fs::FileType;
+    Stat {
+        kind: match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Dir,
+            FileType::Symlink => Kind::Symlink,
+            FileType::Fifo => Kind::Fifo,
+            FileType::Socket => Kind::Socket,
+            _ => Kind::Device,
+        },
+        size: stat.st_size as u64,
+        // st_blocks counts units of 512 bytes whatever the file system's block size is (stat(2)).
+        allocated: stat.st_blocks as u64 * 512,
+        mtime: Time { secs: stat.st_mtime as i64, nanos: stat.st_mtime_nsec as u32 },
+        ctime: Time { secs: stat.st_ctime as i64, nanos: stat.st_ctime_nsec as u32 },
+        id: Identity { dev: stat.st_dev as u64, ino: stat.st_ino as u64 },
+        links: stat.st_nlink as u64,
+        mode: stat.st_mode as u32 & 0o7777,
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+    }
+}

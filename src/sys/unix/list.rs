@@ -1,0 +1,68 @@
+//! Reading a directory in bounded batches through its handle.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{FileType, RawDir};
+
+use crate::sys::stat::Kind;
+use crate::sys::unix::dir::Dir;
+
+/// Room for the names of about 1,500 entries: one call for nearly every directory, and 60 calls
+/// for 100,000 entries.
+const BUFFER: usize = 64 * 1024;
+
+/// An entry as the directory lists it.
+#[derive(Debug)]
+pub struct Listed {
+    /// Its name, one component.
+    pub name: OsString,
+    /// What the directory says it is; `None` where the file system keeps no such note.
+    pub kind: Option<Kind>,
+    /// Its inode number, a hint of where it lies on the disk.
+    pub ino: u64,
+}
+
+/// The buffer that directories are listed through; one serves any number of them.
+pub struct Listing(Vec<MaybeUninit<u8>>);
+
+impl Default for Listing {
+    fn default() -> Self {
+        Self(vec![MaybeUninit::uninit(); BUFFER])
+    }
+}
+
+impl Listing {
+    /// The next entries of `dir`, without `.` and `..`; none when all were listed. The position is
+    /// the handle's own, so nobody else may list through it.
+    pub fn next_batch(&mut self, dir: &Dir) -> io::Result<Vec<Listed>> {
+        let mut batch = Vec::new();
+        let mut raw = RawDir::new(dir, &mut self.0);
+        while let Some(entry) = raw.next() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                batch.push(Listed {
+                    name: OsStr::from_bytes(name).to_os_string(),
+                    kind: match entry.file_type() {
+                        FileType::RegularFile => Some(Kind::File),
+                        FileType::Directory => Some(Kind::Dir),
+                        FileType::Symlink => Some(Kind::Symlink),
+                        FileType::Fifo => Some(Kind::Fifo),
+                        FileType::Socket => Some(Kind::Socket),
+                        FileType::CharacterDevice | FileType::BlockDevice => Some(Kind::Device),
+                        _ => None,
+                    },
+                    ino: entry.ino(),
+                });
+            }
+            // A batch of nothing but the two dots is not the end.
+            if raw.is_buffer_empty() && !batch.is_empty() {
+                break;
+            }
+        }
+        Ok(batch)
+    }
+}

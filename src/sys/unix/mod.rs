@@ -1,0 +1,18 @@
+//! Unix: calls relative to directory handles, through `rustix`.
+
+mod attributes;
+mod dir;
+mod list;
+mod place;
+mod process;
+mod volume;
+
+pub use attributes::{Attributes, allow_all_to_read};
+pub use dir::{Dir, name_from_bytes};
+pub use list::{Listed, Listing};
+pub use place::Place;
+pub use process::{on_interrupt, open_file_limit, raise_open_file_limit, was_closed_at_start};
+pub use volume::{
+    Extent, close_file, free_bytes, is_disk_full, is_output_gone, is_synthetic, next_extent,
+    persist_file,
+};

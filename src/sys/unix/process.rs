@@ -1,0 +1,78 @@
+//! The process as a whole: its signals and limits.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+
+/// From now on SIGINT, SIGTERM and SIGHUP store 128 plus their number in `stop`, which is the exit
+/// code that shells expect; a second one ends the process at once. A write beyond the file-size
+/// limit becomes an error of that write instead of a signal that kills.
+pub fn on_interrupt(stop: &Arc<AtomicUsize>) -> io::Result<()> {
+    let again = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let code = 128 + signal;
+        // In this order: the first signal finds `again` unset and sets it.
+        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&again))?;
+        signal_hook::flag::register(signal, Arc::clone(&again))?;
+        signal_hook::flag::register_usize(signal, Arc::clone(stop), code as usize)?;
+    }
+    signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
+    Ok(())
+}
+
+/// Who this process acts as: the effective user and group. Asked once: nothing here changes them, and
+/// asking for every file costs as much as a twentieth of copying it.
+pub(super) fn acting_as() -> (u32, u32) {
+    static IDS: OnceLock<(u32, u32)> = OnceLock::new();
+    *IDS.get_or_init(|| (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()))
+}
+
+/// Whether this process acts as root.
+pub(super) fn is_root() -> bool {
+    acting_as().0 == 0
+}
+
+/// How many files this process may have open at a time.
+pub fn open_file_limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Lifts the soft limit of open files to the hard one, where that is allowed. Directories are
+/// held open while files in them are on their way, and 1,024 (the usual soft limit, kept low for
+/// programs that use select(2)) would be tight.
+pub fn raise_open_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    // Without it, fewer directories are held open at a time.
+    let _ = setrlimit(Resource::Nofile, raised);
+}
+
+/// Bit n is set when descriptor n was closed as the program was started.
+static CLOSED: AtomicU8 = AtomicU8::new(0);
+
+/// Whether standard input (0), output (1) or error (2) was closed when the program was started. By
+/// the time `main` runs, Rust's runtime has put `/dev/null` there, so that nothing else gets the
+/// number; and what is written to it seems to arrive.
+pub fn was_closed_at_start(descriptor: u8) -> bool {
+    CLOSED.load(Relaxed) & (1 << descriptor) != 0
+}
+
+#[cfg(target_os = "linux")]
+extern "C" fn look_at_descriptors() {
+    for descriptor in 0..3 {
+        // SAFETY: F_GETFD takes no argument and only asks; a closed descriptor is an answer.
+        if unsafe { libc::fcntl(descriptor, libc::F_GETFD) } == -1 {
+            CLOSED.fetch_or(1 << descriptor, Relaxed);
+        }
+    }
+}
+
+// SAFETY: the linker's table of functions to call before `main` (System V ABI); this one needs
+// nothing that is set up later: it makes one system call and touches one atomic.
+#[cfg(target_os = "linux")]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = look_at_descriptors;

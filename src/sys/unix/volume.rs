@@ -1,0 +1,152 @@
+//! What a file system can do and how it says that it cannot go on.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, IntoRawFd};
+
+use rustix::io::Errno;
+
+use crate::sys::unix::dir::Dir;
+
+/// A stretch of a sparse file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Where the next data starts; what is before it is a hole.
+    pub start: u64,
+    /// Where that data ends.
+    pub end: u64,
+}
+
+/// The next data of a file of `size` bytes at or after `offset`; an extent at `size` without length
+/// when only a hole is left. `None` where the file system keeps no such map.
+pub fn next_extent(file: &File, offset: u64, size: u64) -> io::Result<Option<Extent>> {
+    use rustix::fs::{SeekFrom, seek};
+    let start = match seek(file, SeekFrom::Data(offset)) {
+        Ok(start) => start.min(size),
+        // No data at or after the offset (lseek(2)).
+        Err(Errno::NXIO) => return Ok(Some(Extent { start: size, end: size })),
+        Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(None),
+        Err(other) => return Err(other.into()),
+    };
+    let end = match seek(file, SeekFrom::Hole(start)) {
+        Ok(end) => end.min(size),
+        Err(Errno::NXIO) => size,
+        Err(other) => return Err(other.into()),
+    };
+    Ok(Some(Extent { start, end }))
+}
+
+/// Waits until a file's content and metadata are on the device. An error is final: the kernel marks
+/// the pages clean, so a second call would lie.
+pub fn persist_file(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::fsync(file)?)
+}
+
+/// Closes a file and says what the file system has to say at the last moment: network file systems
+/// report failed writes only here (close(2)).
+pub fn close_file(file: File) -> io::Result<()> {
+    // SAFETY: the descriptor is open and `into_raw_fd` made it ours alone.
+    match unsafe { rustix::io::try_close(file.into_raw_fd()) } {
+        // On Linux the descriptor is closed by then, and nothing is known to be wrong.
+        Err(Errno::INTR) => Ok(()),
+        closed => Ok(closed?),
+    }
+}
+
+impl Dir {
+    /// Whether [`persist_all`](Self::persist_all) can be relied on here: a local file system whose
+    /// `syncfs` waits for data and metadata, and a kernel that reports write errors through it
+    /// (Linux 5.8, syncfs(2)). Overlays, network file systems and FUSE swallow errors there.
+    pub fn can_persist_all(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            // From linux/magic.h.
+            const RELIABLE: [u32; 6] = [
+                0xef53,      // ext2, ext3, ext4
+                0x5846_5342, // xfs
+                0x9123_683e, // btrfs
+                0xf2f5_2010, // f2fs
+                0x0102_1994, // tmpfs
+                0x8584_58f6, // ramfs
+            ];
+            rustix::fs::fstatfs(&self.0).is_ok_and(|fs| RELIABLE.contains(&(fs.f_type as u32)))
+                && kernel_at_least(5, 8)
+        }
+        #[cfg(not(target_os = "linux"))]
+        false
+    }
+
+    /// Waits until everything written to this directory's file system is on the device.
+    pub fn persist_all(&self) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        return Ok(rustix::fs::syncfs(&self.0)?);
+        #[cfg(not(target_os = "linux"))]
+        return Err(Errno::NOSYS.into());
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn kernel_at_least(major: u32, minor: u32) -> bool {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
+}
+
+/// Bytes that can still be written to the file system `at` lies on.
+pub fn free_bytes(at: impl AsFd) -> io::Result<u64> {
+    let volume = rustix::fs::fstatvfs(at)?;
+    Ok(volume.f_bavail.saturating_mul(volume.f_frsize))
+}
+
+/// Whether a file belongs to a file system that makes its content up when it is read, so that the
+/// size it states means nothing.
+pub fn is_synthetic(file: &File) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        // From linux/magic.h: proc, sysfs, debugfs, tracefs, securityfs, cgroup, cgroup2, bpf,
+        // configfs, efivarfs, pstore.
+        const SYNTHETIC: [u32; 11] = [
+            0x9fa0,
+            0x6265_6572,
+            0x6462_6720,
+            0x7472_6163,
+            0x7363_6673,
+            0x0027_e0eb,
+            0x6367_7270,
+            0xcafe_4a11,
+            0x6265_6570,
+            0xde5e_81e4,
+            0x6165_676c,
+        ];
+        rustix::fs::fstatfs(file).is_ok_and(|fs| SYNTHETIC.contains(&(fs.f_type as u32)))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = file;
+        false
+    }
+}
+
+/// Whether the error says that there is no room left (or no quota).
+pub fn is_disk_full(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT))
+}
+
+/// Whether the error says that the whole file system is of no use any more: made read-only,
+/// unplugged, shut down, disconnected.
+pub fn is_output_gone(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::ROFS
+                | Errno::NODEV
+                | Errno::NXIO
+                | Errno::NOTCONN
+                | Errno::STALE
+                | Errno::SHUTDOWN
+                | Errno::CONNABORTED
+                | Errno::HOSTDOWN
+        )
+    )
+}

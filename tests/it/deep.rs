@@ -1,0 +1,71 @@
+//! Trees deeper than a path is long, and deeper than there are descriptors.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, statat};
+
+use crate::harness::{NONE, Run, Scene, content};
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW);
+
+/// Makes `levels` directories of this name inside each other, and a file at the bottom.
+fn dig(root: &Path, name: &str, levels: usize) {
+    let mut dir = openat(CWD, root, DIRECTORY, Mode::empty()).unwrap();
+    for _ in 0..levels {
+        mkdirat(&dir, name, Mode::from_raw_mode(0o755)).unwrap();
+        dir = openat(&dir, name, DIRECTORY, Mode::empty()).unwrap();
+    }
+    let flags = OFlags::CREATE | OFlags::WRONLY;
+    let file = openat(&dir, "bottom", flags, Mode::from_raw_mode(0o644)).unwrap();
+    rustix::io::write(&file, &content(5000)).unwrap();
+}
+
+/// The directory `levels` down, or how far it went.
+fn descend(root: &Path, name: &str, levels: usize) -> Result<OwnedFd, usize> {
+    let mut dir = openat(CWD, root, DIRECTORY, Mode::empty()).unwrap();
+    for level in 0..levels {
+        dir = openat(&dir, name, DIRECTORY, Mode::empty()).map_err(|_| level)?;
+    }
+    Ok(dir)
+}
+
+/// Either it was copied to the bottom, or it was said that it was not.
+#[track_caller]
+fn copied_or_named(scene: &Scene, run: &Run, name: &str, levels: usize) {
+    run.assert_no_crash().assert_code_in(&[0, 1]);
+    let judge = scene.judge(run);
+    judge.has("good");
+    let bottom = descend(&scene.dst, name, levels)
+        .ok()
+        .and_then(|dir| statat(&dir, "bottom", AtFlags::SYMLINK_NOFOLLOW).ok());
+    if run.code == Some(0) {
+        assert_eq!(bottom.map(|stat| stat.st_size), Some(5000), "exit 0, and not copied");
+        let listed = format!("{}bottom", format!("{name}/").repeat(levels));
+        assert!(judge.listed().contains(listed.as_bytes()), "exit 0, and not listed");
+    } else {
+        run.assert_says(&format!("{name}/{name}"));
+    }
+    judge.no_leftovers();
+}
+
+#[test]
+fn a_path_longer_than_a_path_can_be() {
+    let scene = Scene::new();
+    scene.src.file("good", "good");
+    let name = "n".repeat(40);
+    dig(scene.src.root(), &name, 150); // 6150 bytes; PATH_MAX is 4096
+    for _ in 0..2 {
+        let run = scene.copy(&[]);
+        copied_or_named(&scene, &run, &name, 150);
+    }
+}
+
+#[test]
+fn more_levels_than_descriptors() {
+    let scene = Scene::new();
+    scene.src.file("good", "good");
+    dig(scene.src.root(), "d", 1500);
+    let run = scene.command(NONE).after("ulimit -n 1024").run();
+    copied_or_named(&scene, &run, "d", 1500);
+}

@@ -1,0 +1,89 @@
+//! The order of things that makes a power cut harmless: bytes on the disk, then the name, then the
+//! line. Seen from outside in the order of the calls.
+
+use crate::harness::{NONE, Scene, Strace, content, need};
+
+const RENAMES: &str = "rename,renameat,renameat2,link,linkat";
+const CALLS: &str =
+    "fsync,fdatasync,syncfs,rename,renameat,renameat2,link,linkat,write,pwrite64,writev";
+
+/// The calls as words, in the order in which they were begun.
+fn calls(log: &str) -> Vec<(String, String)> {
+    let call = |line: &str| {
+        let line = line.split_once(' ').map_or(line, |(_, rest)| rest.trim_start());
+        let (name, rest) = line.split_once('(')?;
+        Some((name.to_owned(), rest.to_owned()))
+    };
+    log.lines().filter_map(call).collect()
+}
+
+#[test]
+fn bytes_before_name_before_line() {
+    need!(Strace);
+    for len in [100, 300_000] {
+        let scene = Scene::on_disk();
+        for i in 0..3 {
+            scene.src.file(format!("dir/file-{i}"), content(len + i));
+        }
+        let strace = Strace::watch(&scene, CALLS);
+        let run = strace.run(scene.command(NONE));
+        scene.judge(&run).complete();
+        let calls = calls(&strace.log());
+        let is_sync = |call: &str| Strace::SYNCS.split(',').any(|name| name == call);
+        let is_rename = |call: &str| RENAMES.split(',').any(|name| name == call);
+        for i in 0..3 {
+            let name = format!("file-{i}\"");
+            let named = calls.iter().position(|(c, a)| is_rename(c) && a.contains(&name));
+            let line = calls
+                .iter()
+                .position(|(c, a)| c.contains("write") && a.contains(".sha256sum.part>"));
+            let (Some(named), Some(line)) = (named, line) else {
+                run.fail(&format!("no rename or no line for {name}\n{}", strace.log()));
+            };
+            let synced = calls[..named].iter().any(|(c, _)| is_sync(c));
+            let name_synced = calls[named..line.max(named)].iter().any(|(c, _)| is_sync(c));
+            if !synced || !name_synced {
+                run.fail(&format!("named or listed before it was durable\n{}", strace.log()));
+            }
+        }
+        let published = calls.iter().rposition(|(c, a)| is_rename(c) && a.contains(".sha256sum"));
+        let list_synced =
+            calls.iter().rposition(|(c, a)| is_sync(c) && a.contains(".sha256sum.part>"));
+        if published.is_none() || list_synced.is_none() || list_synced > published {
+            run.fail(&format!(
+                "the manifest was published before it was durable\n{}",
+                strace.log()
+            ));
+        }
+    }
+}
+
+/// Flushing is what costs on a disk: many small files share it.
+#[test]
+fn small_files_share_their_flushes() {
+    need!(Strace);
+    let scene = Scene::new();
+    for i in 0..500 {
+        scene.src.file(format!("file-{i}"), content(i));
+    }
+    let strace = Strace::watch(&scene, Strace::SYNCS);
+    let run = strace.run(scene.command(NONE));
+    scene.judge(&run).complete();
+    let flushes = strace.log().lines().count();
+    assert!(flushes <= 100, "{flushes} flushes for 500 small files");
+}
+
+#[test]
+fn no_sync_means_no_flush_of_the_files() {
+    need!(Strace);
+    let scene = Scene::new();
+    for i in 0..50 {
+        scene.src.file(format!("file-{i}"), content(i));
+    }
+    let strace = Strace::watch(&scene, Strace::SYNCS);
+    let run = strace.run(scene.command(["--no-sync"]));
+    scene.judge(&run).complete();
+    let log = strace.log();
+    let of_files = log.lines().filter(|line| !line.contains(".sha256sum")).count();
+    assert!(of_files == 0, "flushed nevertheless:\n{log}");
+}

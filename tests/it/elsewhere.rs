@@ -1,0 +1,130 @@
+//! Nothing outside the output is ever changed: not through symlinks planted in it, not when it is
+//! unmounted from under us.
+
+use crate::harness::{Mount, Scene, Strace, content, ctimes, inventory, need, shell};
+
+/// A directory link in the output would lead every file below it somewhere else.
+#[test]
+fn a_directory_link_planted_in_the_output_is_refused() {
+    for policy in ["default", "update", "never", "always"] {
+        let scene = Scene::new();
+        scene.tree("outside").file("inside", "outside");
+        scene.src.file("dir/inside", content(300_000)).file("dir/new", "new").file("dir/d/e", "e");
+        scene.src.file("good", "good");
+        scene.output().symlink("dir", "../outside");
+        let outside = ctimes(&scene.path("outside"));
+        let run = scene.copy(&["--overwrite-policy", policy]);
+        run.assert_code(1).assert_says("dir");
+        let judge = scene.judge(&run);
+        judge.lists(&["good"]).has("good").verifies().no_leftovers();
+        judge.equal("outside", &ctimes(&scene.path("outside")), &outside);
+    }
+}
+
+#[test]
+fn a_file_link_planted_in_the_output_is_never_written_through() {
+    for (policy, target) in [
+        ("default", "../outside/file"),
+        ("update", "../outside/file"),
+        ("never", "../outside/file"),
+        ("always", "../outside/file"),
+        ("always", "../outside/not there"),
+        ("always", "/dev/null"),
+    ] {
+        for len in [4, 5000, 300_000] {
+            let scene = Scene::new();
+            scene.tree("outside").file("file", "keep").mtime("file", 500, 0);
+            scene.src.file("dir/file", content(len)).mtime("dir/file", 1_000_000_000, 0);
+            scene.output().symlink("dir/file", target);
+            let outside = ctimes(&scene.path("outside"));
+            let run = scene.copy(&["--overwrite-policy", policy]);
+            let judge = scene.judge(&run);
+            judge.equal("outside", &ctimes(&scene.path("outside")), &outside);
+            if policy == "always" {
+                judge.complete();
+            } else {
+                run.assert_code(1).assert_says("dir/file");
+                judge.does_not_list("dir/file").no_leftovers();
+            }
+        }
+    }
+}
+
+/// The names that we ourselves are going to use may be planted as well.
+#[test]
+fn a_link_planted_under_the_manifests_name_is_not_written_through() {
+    let scene = Scene::new();
+    scene.src.file("file", content(100));
+    scene.tree("outside").file("victim", "keep");
+    let script = "mkdir dst; for s in {0..5}; do n=dst/dircopy-$(date -u -d @$(($(date +%s) + s)) \
+                  +%Y%m%dT%H%M%SZ).sha256sum; ln -s ../outside/victim $n; \
+                  ln -s ../outside/victim $n.part; done";
+    shell(&scene, script);
+    let run = scene.copy(&[]);
+    run.assert_no_crash().assert_code_in(&[0, 3]);
+    assert_eq!(scene.tree("outside").read("victim"), b"keep");
+    let judge = scene.judge(&run);
+    judge.no_temp_files();
+    if run.code == Some(0) {
+        judge.has("file").verifies();
+    }
+}
+
+/// The links are planted while we copy.
+#[test]
+fn a_directory_swapped_for_a_link_meanwhile_leads_nowhere() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.tree("outside").file("keep", "keep");
+    for i in 0..20 {
+        scene.src.file(format!("dir/{i}"), content(200_000));
+    }
+    let strace = Strace::inject(&scene, Strace::READS, "signal=SIGSTOP:when=1")
+        .exactly_on(scene.src.path("dir/7"));
+    let outside = ctimes(&scene.path("outside"));
+    let run = strace.run_stopped(scene.command(["--jobs", "1", "--block-size", "64K"]), || {
+        shell(&scene, "mv dst/dir dst/moved; ln -s ../outside dst/dir");
+    });
+    run.assert_no_crash();
+    let now = ctimes(&scene.path("outside"));
+    scene.judge(&run).equal("outside", &now, &outside);
+}
+
+/// What is below the mount point must not be filled up when the disk goes away.
+#[test]
+fn an_output_unmounted_meanwhile_ends_the_run() {
+    need!(Strace, Mount);
+    let scene = Scene::new();
+    let mount = Mount::tmpfs(&scene.dst, "64m");
+    for i in 0..20 {
+        scene.src.file(format!("dir-{i}/file"), content(200_000));
+    }
+    let strace = Strace::inject(&scene, Strace::READS, "signal=SIGSTOP:when=1")
+        .exactly_on(scene.src.path("dir-7/file"));
+    let command = scene.command(["--jobs", "1", "--block-size", "64K"]);
+    let run = strace.run_stopped(command, || mount.detach());
+    run.assert_code(3);
+    assert_eq!(std::fs::read_dir(&scene.dst).unwrap().count(), 0, "went on below the mount point");
+}
+
+#[test]
+fn the_source_is_never_changed() {
+    for policy in ["default", "always"] {
+        let scene = Scene::new();
+        for i in 0..20 {
+            scene
+                .src
+                .file(format!("d{i}/file"), content(i * 20_000))
+                .mode(format!("d{i}/file"), 0o444);
+        }
+        scene.src.symlink("link", "d1").fifo("fifo").sparse("holes", 1 << 24, &[(1 << 20, 10)]);
+        let (before, stats) = (inventory(scene.src.root()), ctimes(scene.src.root()));
+        scene.copy(&["--overwrite-policy", policy]).assert_code(0);
+        let run = scene.copy(&["--overwrite-policy", policy]);
+        run.assert_code(0);
+        let judge = scene.judge(&run);
+        judge.lists_all().verifies();
+        judge.equal("the source", &inventory(scene.src.root()), &before);
+        judge.equal("the source", &ctimes(scene.src.root()), &stats);
+    }
+}

@@ -1,0 +1,322 @@
+//! Errors on purpose. One bad file is one bad file: it is named, it is absent, it is not listed, the
+//! others are finished, and the exit code is not 0.
+
+use crate::harness::{Mount, NONE, Run, Scene, Strace, content, have, need, shell};
+
+/// Three files of several blocks; the one in the middle is going to have bad luck.
+fn three() -> Scene {
+    let scene = Scene::new();
+    scene.src.file("a", content(300_000)).file("bad", content(300_001)).file("z", content(299_999));
+    scene.src.file("dir/small", "small").file("dir/empty", "");
+    scene
+}
+
+/// Only `bad` failed.
+#[track_caller]
+fn only_bad_failed(scene: &Scene, run: &Run) {
+    run.assert_code(1).assert_says("bad");
+    let judge = scene.judge(run);
+    judge.lists(&["a", "z", "dir/small", "dir/empty"]).verifies().no_leftovers().lacks("bad");
+    for name in ["a", "z", "dir/small", "dir/empty"] {
+        judge.has(name);
+    }
+    let (seen, named) = (run.err(), run.err().lines().filter(|l| l.contains("bad")).count());
+    assert_eq!(named, 1, "one line for one failed file: {seen}");
+}
+
+#[test]
+fn a_read_error_costs_that_file() {
+    need!(Strace);
+    for when in ["1", "2", "4"] {
+        let scene = three();
+        let fault = format!("error=EIO:when={when}");
+        let strace =
+            Strace::inject(&scene, Strace::READS, &fault).exactly_on(scene.src.path("bad"));
+        let run = strace.run(scene.command(["--block-size", "64K"]));
+        strace.fired(&run);
+        run.assert_says("nput/output error");
+        only_bad_failed(&scene, &run);
+    }
+}
+
+#[test]
+fn a_read_error_in_a_small_file_costs_that_file() {
+    need!(Strace);
+    let scene = three();
+    scene.src.file("bad", content(1000));
+    let strace =
+        Strace::inject(&scene, Strace::READS, "error=EIO:when=1").exactly_on(scene.src.path("bad"));
+    let run = strace.run(scene.command(NONE));
+    strace.fired(&run);
+    only_bad_failed(&scene, &run);
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_costs_that_file() {
+    need!(Strace);
+    for error in ["EACCES", "EIO", "EMFILE", "ENOMEM", "EPERM"] {
+        let scene = three();
+        let fault = format!("error={error}");
+        let strace = Strace::inject(&scene, Strace::OPENS, &fault).on(scene.src.path("bad"));
+        let run = strace.run(scene.command(NONE));
+        strace.fired(&run);
+        only_bad_failed(&scene, &run);
+    }
+}
+
+#[test]
+fn a_rename_error_costs_that_file() {
+    need!(Strace);
+    for error in ["EIO", "EACCES", "EDQUOT"] {
+        let scene = three();
+        let fault = format!("error={error}");
+        let strace = Strace::inject(&scene, Strace::RENAMES, &fault).on(scene.dst.join("bad"));
+        let run = strace.run(scene.command(NONE));
+        strace.fired(&run);
+        only_bad_failed(&scene, &run);
+    }
+}
+
+/// File systems such as NTFS and exFAT under FUSE refuse the flag; the fallback still never
+/// overwrites.
+#[test]
+fn without_renameat2_the_copy_still_works() {
+    need!(Strace);
+    for error in ["EINVAL", "ENOSYS"] {
+        let scene = three();
+        let strace = Strace::inject(&scene, "renameat2", &format!("error={error}"));
+        let run = strace.run(scene.command(NONE));
+        scene.judge(&run).complete();
+    }
+}
+
+#[test]
+fn interrupted_calls_are_not_visible() {
+    need!(Strace);
+    let scene = three();
+    let mut strace = Strace::inject(&scene, Strace::READS, "error=EINTR:when=1+2");
+    for name in ["a", "bad", "z", "dir/small", "dir/empty"] {
+        strace = strace.exactly_on(scene.src.path(name));
+    }
+    let run = strace.run(scene.command(["--block-size", "64K"]));
+    strace.fired(&run);
+    scene.judge(&run).complete();
+
+    let scene = three();
+    let strace = Strace::inject(&scene, Strace::WRITES, "error=EINTR:when=1+2");
+    let run = strace.run(scene.command(["--block-size", "64K"]));
+    strace.fired(&run);
+    scene.judge(&run).complete();
+}
+
+#[test]
+fn a_directory_that_cannot_be_listed_costs_that_directory() {
+    need!(Strace);
+    for calls in ["getdents64", Strace::OPENS] {
+        let scene = three();
+        scene.src.file("broken/inside", "x").file("broken/more/inside", "x");
+        let strace = Strace::inject(&scene, calls, "error=EIO").on(scene.src.path("broken"));
+        let run = strace.run(scene.command(NONE));
+        strace.fired(&run);
+        run.assert_code(1).assert_says("broken");
+        let judge = scene.judge(&run);
+        judge.lists(&["a", "bad", "z", "dir/small", "dir/empty"]).verifies().no_leftovers();
+        assert_eq!(run.err().lines().filter(|l| l.contains("broken")).count(), 1, "{}", run.err());
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_costs_that_directory() {
+    need!(Strace);
+    let scene = three();
+    scene.src.file("broken/inside", "x").file("broken/more/inside", "x");
+    let strace = Strace::inject(&scene, "mkdir,mkdirat", "error=EIO").on(scene.dst.join("broken"));
+    let run = strace.run(scene.command(NONE));
+    strace.fired(&run);
+    run.assert_code(1).assert_says("broken");
+    let judge = scene.judge(&run);
+    judge.lists(&["a", "bad", "z", "dir/small", "dir/empty"]).verifies().no_leftovers();
+    judge.lacks("broken");
+    assert_eq!(run.err().lines().filter(|l| l.contains("broken")).count(), 1, "{}", run.err());
+}
+
+#[test]
+fn what_may_not_be_read_is_named() {
+    need!(Root, Setpriv);
+    let scene = three();
+    scene.src.mode("bad", 0o600).file("secret-dir/inside", "x").mode("secret-dir", 0o700);
+    shell(&scene, "chmod 755 . src; mkdir dst; chown 65534:65534 dst");
+    let run = scene.command(NONE).under_nobody().run();
+    run.assert_code(1).assert_says("bad").assert_says("secret-dir").assert_says("ermission denied");
+    let judge = scene.judge(&run);
+    judge.lists(&["a", "z", "dir/small", "dir/empty"]).verifies().no_leftovers();
+    for name in ["a", "z", "dir/small", "dir/empty"] {
+        judge.has(name);
+    }
+}
+
+#[test]
+fn an_output_that_may_not_be_written_stops_the_run() {
+    need!(Root, Setpriv);
+    let scene = three();
+    shell(&scene, "chmod 755 . src; mkdir dst");
+    let run = scene.command(NONE).under_nobody().run();
+    run.assert_code_in(&[2, 3]).assert_says("ermission denied");
+    assert_eq!(std::fs::read_dir(&scene.dst).unwrap().count(), 0);
+}
+
+#[test]
+fn a_directory_at_the_output_that_may_not_be_written_costs_its_files() {
+    need!(Root, Setpriv);
+    let scene = three();
+    shell(&scene, "chmod 755 . src; mkdir -p dst/dir; chown 65534:65534 dst");
+    let run = scene.command(NONE).under_nobody().run();
+    run.assert_code(1).assert_says("dir/small");
+    scene.judge(&run).lists(&["a", "bad", "z"]).verifies().no_leftovers();
+}
+
+/// An error of the flush is final: what it was for is not listed, and it is not tried again.
+#[test]
+fn a_sync_error_is_an_error() {
+    need!(Strace);
+    for (calls, fault) in [
+        (Strace::SYNCS, "error=EIO:when=1"),
+        (Strace::SYNCS, "error=EIO:when=1+"),
+        (Strace::SYNCS, "error=ENOSPC:when=1"),
+        ("syncfs", "error=EIO:when=1"),
+        ("fsync,fdatasync", "error=EIO:when=1"),
+    ] {
+        let scene = three();
+        let strace = Strace::inject(&scene, calls, fault);
+        let run = strace.run(scene.command(NONE));
+        if calls == Strace::SYNCS {
+            strace.fired(&run);
+        } else if strace.injected().is_empty() {
+            continue; // the program has another way to be durable
+        }
+        run.assert_code_in(&[1, 3]);
+        scene.judge(&run).sound().no_temp_files();
+        if fault == "error=EIO:when=1+" {
+            let judge = scene.judge(&run);
+            for name in ["a", "bad", "z", "dir/small"] {
+                judge.does_not_list(name);
+            }
+        }
+    }
+}
+
+/// Everything that can go wrong with the manifest stops the run: without it there is no proof.
+#[test]
+fn a_manifest_that_cannot_be_kept_stops_the_run() {
+    need!(Strace);
+    for (calls, fault) in [
+        (Strace::WRITES, "error=EIO:when=1+"),
+        (Strace::WRITES, "error=ENOSPC:when=1"),
+        (Strace::SYNCS, "error=EIO:when=1"),
+        (Strace::OPENS, "error=EROFS"),
+        (Strace::RENAMES, "error=EIO"),
+    ] {
+        let scene = three();
+        let strace = Strace::inject(&scene, calls, fault).on_manifest(&scene);
+        let run = strace.run(scene.command(NONE));
+        strace.fired(&run);
+        run.assert_code(3).assert_says("dircopy-");
+        let judge = scene.judge(&run);
+        judge.no_temp_files();
+        assert!(judge.manifests().is_empty(), "published nevertheless");
+        for list in judge.unfinished() {
+            // A torn last line is no line; the whole ones have to be right.
+            judge.list_verifies(&list);
+        }
+    }
+}
+
+fn twenty(scene: &Scene) {
+    for i in 0..20 {
+        scene.src.file(format!("{i:02}"), content((1 << 20) + i));
+        scene.src.file(format!("dir/small-{i:02}"), content(i * 100));
+    }
+}
+
+/// What fits is right and listed, what does not fit is absent, and nobody says it is all there.
+#[track_caller]
+fn filled(scene: &Scene) {
+    for args in [&["--jobs", "1"][..], &["--jobs", "2"], &["--block-size", "4096"], &["--no-sync"]]
+    {
+        let run = scene.copy(args);
+        run.assert_code_in(&[1, 3]).assert_says("o space left");
+        let judge = scene.judge(&run);
+        judge.sound().no_temp_files();
+        if let Some(list) = judge.newest() {
+            let count = judge.lines(&list).len();
+            assert!(count > 0, "nothing was finished");
+        }
+        shell(scene, "rm -rf dst/*");
+    }
+}
+
+#[test]
+fn a_full_tmpfs() {
+    need!(Mount);
+    let scene = Scene::new();
+    let _mount = Mount::tmpfs(&scene.dst, "8m");
+    twenty(&scene);
+    filled(&scene);
+}
+
+#[test]
+fn a_full_ext4() {
+    need!(Loop);
+    let scene = Scene::on_disk();
+    let _mount = Mount::ext4(&scene.path("image"), 8, &scene.dst);
+    twenty(&scene);
+    filled(&scene);
+}
+
+/// The last block is the one whose error the original swallowed.
+#[test]
+fn a_disk_that_is_full_at_the_last_block() {
+    need!(Mount);
+    for block in [4096, 65_536, 1 << 20] {
+        let scene = Scene::new();
+        let _mount = Mount::tmpfs(&scene.dst, "1m");
+        scene.src.file("bad", content((1 << 20) + 1));
+        let run = scene.copy(&["--block-size", &block.to_string()]);
+        run.assert_code_in(&[1, 3]).assert_says("o space left");
+        scene.judge(&run).sound().no_temp_files().lacks("bad").does_not_list("bad");
+    }
+}
+
+#[test]
+fn a_read_only_output() {
+    need!(Mount);
+    let scene = three();
+    scene.output();
+    let _mount = Mount::read_only(&scene.dst.clone(), &scene.dst);
+    let run = scene.copy(&[]);
+    run.assert_code_in(&[2, 3]).assert_says("ead-only");
+    assert_eq!(std::fs::read_dir(&scene.dst).unwrap().count(), 0);
+}
+
+/// `/proc` says size 0 and has bytes all the same.
+#[test]
+fn files_that_lie_about_their_size_are_read_to_their_end() {
+    for name in ["version", "cmdline", "devices"] {
+        let from = std::path::Path::new("/proc").join(name);
+        let scene = Scene::new();
+        let run = scene.command_to(&from, &scene.dst, NONE).run();
+        run.assert_code(0);
+        let judge = scene.judge(&run);
+        judge.lists(&[name]).verifies().no_leftovers();
+        let copy = scene.output().read(name);
+        assert!(!copy.is_empty());
+        assert_eq!(copy, std::fs::read(&from).unwrap());
+    }
+}
+
+/// Root, strace and mounts are at hand where `DIRCOPY_TEST_ALL=1` says so.
+#[test]
+fn this_machine_can_run_everything_if_asked() {
+    use crate::harness::Need::{Attr, Loop, Mount, Root, Setpriv, Strace};
+    let _ = have(&[Root, Strace, Mount, Loop, Setpriv, Attr]);
+}

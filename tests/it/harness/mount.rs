@@ -1,0 +1,60 @@
+//! File systems that come and go with a test.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Something mounted; unmounted when dropped.
+pub struct Mount(PathBuf);
+
+impl Mount {
+    /// A tmpfs that holds `size` (as mount's option says it: `2m`).
+    pub fn tmpfs(at: &Path, size: &str) -> Self {
+        Self::make(at, &["-t", "tmpfs", "-o", &format!("size={size},mode=0755"), "none"])
+    }
+
+    pub fn bind(from: &Path, at: &Path) -> Self {
+        Self::make(at, &["--bind", from.to_str().unwrap()])
+    }
+
+    /// `from` again at `at`, read-only.
+    pub fn read_only(from: &Path, at: &Path) -> Self {
+        let mount = Self::bind(from, at);
+        run(Command::new("mount").args(["-o", "remount,bind,ro"]).arg(at));
+        mount
+    }
+
+    /// A fresh ext4 of `megabytes` in the file `image`.
+    pub fn ext4(image: &Path, megabytes: u32, at: &Path) -> Self {
+        run(Command::new("truncate").arg(format!("--size={megabytes}M")).arg(image));
+        run(Command::new("mkfs.ext4").args(["-q", "-m", "0", "-O", "^has_journal"]).arg(image));
+        let mount = Self::make(at, &["-o", "loop", image.to_str().unwrap()]);
+        std::fs::remove_dir(at.join("lost+found")).unwrap();
+        mount
+    }
+
+    fn make(at: &Path, args: &[&str]) -> Self {
+        std::fs::create_dir_all(at).unwrap();
+        run(Command::new("mount").args(args).arg(at));
+        Self(at.to_path_buf())
+    }
+
+    /// Takes it away from under whoever uses it.
+    pub fn detach(self) {
+        run(Command::new("umount").arg("-l").arg(&self.0));
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let done = Command::new("umount").arg(&self.0).output().is_ok_and(|o| o.status.success());
+        if !done {
+            let _ = Command::new("umount").arg("-l").arg(&self.0).output();
+        }
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,77 @@
+//! What a test needs of the machine, and what happens where it is missing: the test says so and is
+//! skipped, or fails where all of them are asked for with `DIRCOPY_TEST_ALL=1`.
+
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Effective uid 0: owners, devices, other users.
+    Root,
+    /// `strace` that may trace and inject.
+    Strace,
+    /// Mounting a tmpfs or a bind mount.
+    Mount,
+    /// A loop device with an ext4 in it.
+    Loop,
+    /// `setpriv`, to run as nobody.
+    Setpriv,
+    /// User attributes and ACLs: `setfattr`, `setfacl`.
+    Attr,
+}
+
+/// Whether all of `needs` are here. Panics instead of saying no where every test must run.
+pub fn have(needs: &[Need]) -> bool {
+    needs.iter().all(|&need| {
+        let here = probe(need);
+        if !here {
+            assert!(
+                std::env::var_os("DIRCOPY_TEST_ALL").is_none_or(|v| v != "1"),
+                "DIRCOPY_TEST_ALL=1, but this machine lacks {need:?}"
+            );
+            eprintln!("skipped: this machine lacks {need:?}");
+        }
+        here
+    })
+}
+
+/// Leaves the test when something it needs is not here.
+macro_rules! need {
+    ($($need:ident),+) => {
+        if !$crate::harness::have(&[$($crate::harness::Need::$need),+]) {
+            return;
+        }
+    };
+}
+pub(crate) use need;
+
+fn probe(need: Need) -> bool {
+    static ROOT: OnceLock<bool> = OnceLock::new();
+    static STRACE: OnceLock<bool> = OnceLock::new();
+    static MOUNT: OnceLock<bool> = OnceLock::new();
+    static LOOP: OnceLock<bool> = OnceLock::new();
+    let root = || *ROOT.get_or_init(|| rustix::process::geteuid().is_root());
+    let runs = |program: &str, args: &[&str]| {
+        Command::new(program)
+            .args(args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    };
+    match need {
+        Need::Root => root(),
+        Need::Strace => *STRACE.get_or_init(|| {
+            runs("strace", &["-f", "-qq", "-o", "/dev/null", "-e", "inject=sync:error=EIO", "true"])
+        }),
+        Need::Mount => *MOUNT.get_or_init(|| {
+            // In a mount namespace of its own, so that the probe leaves nothing behind.
+            root() && runs("unshare", &["-m", "mount", "-t", "tmpfs", "none", "/mnt"])
+        }),
+        Need::Loop => *LOOP.get_or_init(|| {
+            probe(Need::Mount) && runs("losetup", &["-f"]) && runs("mkfs.ext4", &["-V"])
+        }),
+        Need::Setpriv => root() && runs("setpriv", &["--version"]),
+        Need::Attr => runs("setfattr", &["--version"]) && runs("setfacl", &["--version"]),
+    }
+}

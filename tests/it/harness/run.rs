@@ -1,0 +1,293 @@
+//! Running the program: with a time limit, so that a hang is a failure; in a process group of its
+//! own, so that nothing outlives its test; and with everything it said kept for the failure message.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::scene::Scene;
+
+/// No test run takes this long unless something hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// No arguments beside the usual ones.
+pub const NONE: [&str; 0] = [];
+
+/// A run of the program that was not started yet.
+pub struct Cmd<'a> {
+    scene: &'a Scene,
+    before: Vec<OsString>,
+    args: Vec<OsString>,
+    stdout: Option<Stdio>,
+}
+
+impl<'a> Cmd<'a> {
+    pub(super) fn new(scene: &'a Scene, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        let args = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();
+        Self { scene, before: Vec::new(), args, stdout: None }
+    }
+
+    /// Puts the options of `DIRCOPY_TEST_ARGS` first, except those that the test sets itself.
+    pub(super) fn with_extra_args(mut self) -> Self {
+        let extra = std::env::var("DIRCOPY_TEST_ARGS").unwrap_or_default();
+        let mut words = extra.split_whitespace().peekable();
+        let mut first = Vec::new();
+        while let Some(option) = words.next() {
+            let value = words.next_if(|word| !word.starts_with('-'));
+            if !self.args.iter().any(|arg| arg == option) {
+                first.extend([Some(option), value].into_iter().flatten().map(OsString::from));
+            }
+        }
+        self.args.splice(0..0, first);
+        self
+    }
+
+    /// Runs it as an argument of another program, outermost last.
+    pub fn under(mut self, wrapper: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        let wrapper = wrapper.into_iter().map(|arg| arg.as_ref().to_owned());
+        self.before.splice(0..0, wrapper);
+        self
+    }
+
+    /// Runs it from a shell that does `preparation` first; `exec "$@"` follows it.
+    pub fn after(self, preparation: &str) -> Self {
+        self.under(["bash", "-c", &format!("{preparation}; exec \"$@\""), "bash"])
+    }
+
+    /// Runs it from a shell line in which `"$@"` is the program and its arguments.
+    pub fn in_shell(self, line: &str) -> Self {
+        self.under(["bash", "-c", line, "bash"])
+    }
+
+    pub fn under_nobody(self) -> Self {
+        self.under(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"])
+    }
+
+    pub fn stdout(mut self, to: impl Into<Stdio>) -> Self {
+        self.stdout = Some(to.into());
+        self
+    }
+
+    pub(super) fn scene(&self) -> &'a Scene {
+        self.scene
+    }
+
+    pub fn run(self) -> Run {
+        self.spawn().wait()
+    }
+
+    pub fn spawn(self) -> Running {
+        let program = std::env::var_os("DIRCOPY_BIN")
+            .unwrap_or_else(|| OsString::from(env!("CARGO_BIN_EXE_dircopy")));
+        let mut line = self.before;
+        line.push(program);
+        line.extend(self.args);
+        let mut command = Command::new(&line[0]);
+        command
+            .args(&line[1..])
+            .current_dir(self.scene.root())
+            .env("LC_ALL", "C")
+            .env("TZ", "Asia/Kolkata") // whoever forgets that a Z means UTC is found out
+            .stdin(Stdio::null())
+            .stdout(self.stdout.unwrap_or_else(Stdio::piped))
+            .stderr(Stdio::piped())
+            .process_group(0);
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("cannot run {line:?}: {e}"));
+        let shown = line.iter().fold(String::new(), |mut shown, word| {
+            let _ = write!(shown, " {}", word.to_string_lossy().escape_debug());
+            shown
+        });
+        Running {
+            group: Pid::from_child(&child),
+            out: child.stdout.take().map(collect),
+            err: child.stderr.take().map(collect),
+            child,
+            root: self.scene.root().to_path_buf(),
+            shown,
+            started: Instant::now(),
+            waited: false,
+        }
+    }
+}
+
+fn collect(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut all = Vec::new();
+        let _ = from.read_to_end(&mut all);
+        all
+    })
+}
+
+/// A run that goes on. Killed, with all that it started, when dropped.
+pub struct Running {
+    child: Child,
+    group: Pid,
+    out: Option<JoinHandle<Vec<u8>>>,
+    err: Option<JoinHandle<Vec<u8>>>,
+    root: PathBuf,
+    shown: String,
+    started: Instant,
+    waited: bool,
+}
+
+impl Running {
+    /// Sends a signal to the whole process group.
+    pub fn signal(&self, signal: Signal) {
+        kill_process_group(self.group, signal).unwrap();
+    }
+
+    pub fn is_over(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Waits until `condition` holds while the run goes on; panics when the run ends before.
+    pub fn until(&mut self, what: &str, mut condition: impl FnMut() -> bool) {
+        while !condition() {
+            let over = self.is_over();
+            assert!(
+                (!over || condition()) && self.started.elapsed() < LIMIT,
+                "never came to pass: {what}\ncommand: {}\nin: {}",
+                self.shown,
+                self.root.display()
+            );
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    pub fn wait(mut self) -> Run {
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            if self.started.elapsed() > LIMIT {
+                panic!(
+                    "hangs (over {LIMIT:?})\ncommand: {}\nin: {}",
+                    self.shown,
+                    self.root.display()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        self.waited = true;
+        // Whoever inherited the pipes and lives on would make us wait for them.
+        let _ = kill_process_group(self.group, Signal::KILL);
+        let text = |thread: Option<JoinHandle<Vec<u8>>>| thread.map(|t| t.join().unwrap());
+        Run {
+            code: status.code(),
+            signal: status.signal(),
+            stdout: text(self.out.take()).unwrap_or_default(),
+            stderr: text(self.err.take()).unwrap_or_default(),
+            took: self.started.elapsed(),
+            root: std::mem::take(&mut self.root),
+            shown: std::mem::take(&mut self.shown),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.waited {
+            let _ = kill_process_group(self.group, Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// A run that is over.
+pub struct Run {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    pub took: Duration,
+    root: PathBuf,
+    shown: String,
+}
+
+impl Run {
+    pub fn out(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    pub fn err(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    #[track_caller]
+    pub fn assert_code(&self, code: i32) -> &Self {
+        self.assert_code_in(&[code])
+    }
+
+    #[track_caller]
+    pub fn assert_code_in(&self, codes: &[i32]) -> &Self {
+        if !self.code.is_some_and(|code| codes.contains(&code)) {
+            self.fail(&format!("expected exit code {codes:?}"));
+        }
+        self
+    }
+
+    /// A line on stderr says this.
+    #[track_caller]
+    pub fn assert_says(&self, text: &str) -> &Self {
+        if !self.err().lines().any(|line| line.contains(text)) {
+            self.fail(&format!("expected a line on stderr with {text:?}"));
+        }
+        self
+    }
+
+    /// A line on stdout has all of these words.
+    #[track_caller]
+    pub fn assert_prints(&self, words: &[&str]) -> &Self {
+        if !self.out().lines().any(|line| words.iter().all(|word| line.contains(word))) {
+            self.fail(&format!("expected a line on stdout with {words:?}"));
+        }
+        self
+    }
+
+    /// It ended by itself, and not with Rust's code for a panic.
+    #[track_caller]
+    pub fn assert_no_crash(&self) -> &Self {
+        if self.signal.is_some() || self.code == Some(101) || self.err().contains("panicked at") {
+            self.fail("crashed");
+        }
+        self
+    }
+
+    /// Fails the test, saying everything that is known about the run.
+    #[track_caller]
+    pub fn fail(&self, why: &str) -> ! {
+        let rule = "-".repeat(78);
+        panic!(
+            "{why}\n{rule}\ncommand:{}\nin: {}\ncode: {:?}  signal: {:?}  took: {:?}\n\
+             {rule}\nstdout:\n{}\n{rule}\nstderr:\n{}\n{rule}",
+            self.shown,
+            self.root.display(),
+            self.code,
+            self.signal,
+            self.took,
+            self.out(),
+            self.err()
+        );
+    }
+}
+
+/// Runs a line of shell in the scene, for what only a shell or a tool does.
+#[track_caller]
+pub fn shell(scene: &Scene, line: &str) -> String {
+    let output =
+        Command::new("bash").args(["-ec", line]).current_dir(scene.root()).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{line}\n{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

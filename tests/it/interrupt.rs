@@ -1,0 +1,111 @@
+//! Ctrl-C, `kill`, and `kill -9`: what was finished stays and is recorded, nothing half-done stays,
+//! and the next run goes on.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::harness::{NONE, Running, Scene, content, names_below};
+
+const GIB: u64 = 1 << 30;
+
+/// Small files, and one that takes longer than any test waits: all hole, so it costs nothing here.
+fn endless() -> Scene {
+    let scene = Scene::new();
+    for i in 0..30 {
+        scene.src.file(format!("small/{i:02}"), content(i * 100));
+        scene.src.file(format!("medium/{i:02}"), content(i * 10_000));
+    }
+    // Data at every gigabyte, so that no one can skip to the end in a step.
+    let islands: Vec<_> = (0..400).map(|i| (i * GIB, 5)).collect();
+    scene.src.sparse("endless", 400 * GIB, &islands);
+    scene
+}
+
+fn temp_files(scene: &Scene) -> usize {
+    names_below(&scene.dst, "f").iter().filter(|n| n.ends_with(b".dircopy-part")).count()
+}
+
+/// Waits until the endless file is being written and the others had their time.
+fn into_the_middle(scene: &Scene, running: &mut Running) {
+    running.until("a temp file", || temp_files(scene) > 0);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!running.is_over(), "it is over already");
+}
+
+#[test]
+fn an_interrupted_run_leaves_nothing_half_done() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        for args in [&[][..], &["--jobs", "1"], &["--queue-size", "1", "--block-size", "4096"]] {
+            let scene = endless();
+            let mut running = scene.command(args).spawn();
+            into_the_middle(&scene, &mut running);
+            let since = Instant::now();
+            running.signal(signal);
+            let run = running.wait();
+            let took = since.elapsed();
+            run.assert_code(code);
+            assert!(took < Duration::from_secs(2), "{took:?} after the signal");
+            let judge = scene.judge(&run);
+            judge.no_temp_files().lacks("endless");
+            assert!(judge.manifests().is_empty(), "an unfinished run published its manifest");
+            // What has its name is recorded, and what is recorded is right.
+            let mut there = names_below(&scene.dst, "f");
+            there.retain(|name| !name.ends_with(b".part"));
+            for name in &there {
+                judge.has(name);
+            }
+            if let Some(list) = judge.newest() {
+                judge.list_verifies(&list);
+            } else {
+                assert!(there.is_empty(), "finished files, and no record of them");
+            }
+        }
+    }
+}
+
+#[test]
+fn after_an_interruption_the_next_run_goes_on() {
+    for signal in [Signal::INT, Signal::KILL] {
+        let scene = endless();
+        scene.src.file("named like a temp file.dircopy-part", "x");
+        let mut running = scene.command(NONE).spawn();
+        into_the_middle(&scene, &mut running);
+        running.signal(signal);
+        running.wait();
+        let output = scene.output();
+        let done: Vec<_> = names_below(&scene.dst, "f")
+            .into_iter()
+            .filter(|name| name.starts_with(b"small/") && !name.ends_with(b".dircopy-part"))
+            .map(|name| (output.inode(&name), name))
+            .collect();
+        // What had its name after `kill -9` was whole.
+        for (_, name) in &done {
+            assert_eq!(output.read(name), scene.src.read(name));
+        }
+        output.file("somebody's own.dircopy-part", "not ours");
+        scene.src.file("endless", content(300_000));
+
+        let run = scene.copy(&[]);
+        run.assert_code(0);
+        assert_eq!(output.read("somebody's own.dircopy-part"), b"not ours");
+        output.remove("somebody's own.dircopy-part");
+        scene.judge(&run).same_bytes().lists_all().verifies().no_temp_files();
+        for (inode, name) in &done {
+            assert_eq!(output.inode(name), *inode, "copied again: {}", name.escape_ascii());
+        }
+    }
+}
+
+/// Whoever says it twice means it.
+#[test]
+fn a_second_signal_does_no_harm() {
+    let scene = endless();
+    let mut running = scene.command(NONE).spawn();
+    into_the_middle(&scene, &mut running);
+    running.signal(Signal::INT);
+    running.signal(Signal::INT);
+    let run = running.wait();
+    assert!(run.code == Some(130) || run.signal == Some(2), "{:?} {:?}", run.code, run.signal);
+    assert!(run.took < Duration::from_secs(30));
+}

@@ -1,0 +1,86 @@
+//! Limits of the process and of numbers: an error for what does not fit, never a hang, and no work
+//! per file that ought to be done once.
+
+use crate::harness::{Scene, Strace, content, names_below, need};
+
+#[test]
+fn a_file_larger_than_the_limit_is_named() {
+    for block in ["4096", "1M"] {
+        let scene = Scene::new();
+        scene.src.file("a", content(100_000)).file("bad", content(300_000)).file("z", content(5));
+        scene.src.file("dir/small", "small");
+        let run = scene.command(["--block-size", block]).after("trap '' XFSZ; ulimit -f 200").run();
+        run.assert_code(1).assert_says("bad");
+        let judge = scene.judge(&run);
+        judge.lists(&["a", "z", "dir/small"]).verifies().no_leftovers().lacks("bad");
+    }
+}
+
+#[test]
+fn few_descriptors_are_enough_or_an_error() {
+    for (limit, jobs) in [(40, "1"), (40, "4"), (16, "2")] {
+        let scene = Scene::new();
+        for i in 0..150 {
+            scene.src.file(format!("{i}/a/b/file"), content(i * 700));
+        }
+        let run = scene.command(["--jobs", jobs]).after(&format!("ulimit -n {limit}")).run();
+        run.assert_code_in(&[0, 1, 2, 3]);
+        scene.judge(&run).sound().no_temp_files();
+        if run.code != Some(0) {
+            run.assert_says("oo many open files");
+        }
+    }
+}
+
+#[test]
+fn a_flat_directory_of_twenty_thousand() {
+    let scene = Scene::new();
+    for i in 0..20_000 {
+        scene.src.file(format!("{i}"), if i % 3 == 0 { "" } else { "x" });
+    }
+    let run = scene.copy(&[]);
+    scene.judge(&run).complete();
+    assert_eq!(names_below(&scene.dst, "f").len(), 20_001);
+}
+
+/// Nothing may hold the whole tree in memory: the names alone are more than the growth allowed.
+#[test]
+fn memory_does_not_grow_with_the_number_of_files() {
+    let peak = |files: usize| {
+        let scene = Scene::new();
+        for i in 0..files {
+            scene.src.file(format!("{}/{}{i}", i % 20, "n".repeat(200)), "");
+        }
+        let peak = scene.path("peak");
+        let line = format!(
+            "\"$@\" & pid=$!; while kill -0 $pid 2>/dev/null; do \
+             grep VmHWM /proc/$pid/status >{0}.new 2>/dev/null && mv {0}.new {0}; sleep 0.005; done; wait $pid",
+            peak.display()
+        );
+        let args = ["--jobs", "1", "--queue-size", "4", "--block-size", "64K", "--no-sync"];
+        let run = scene.command(args).in_shell(&line).run();
+        run.assert_code(0);
+        assert_eq!(names_below(&scene.dst, "f").len(), files + 1);
+        let text = std::fs::read_to_string(&peak).unwrap();
+        text.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap()
+    };
+    let (few, many) = (peak(500), peak(30_000));
+    assert!(many < few + 5_000, "{few} KiB for 500 files, {many} KiB for 30,000");
+}
+
+#[test]
+fn threads_are_started_once_not_per_file() {
+    need!(Strace);
+    let scene = Scene::new();
+    for i in 0..100 {
+        scene
+            .src
+            .file(format!("small-{i}"), content(100))
+            .file(format!("big-{i}"), content(20_000));
+    }
+    let strace = Strace::watch(&scene, "clone,clone3,fork,vfork");
+    let run = strace.run(scene.command(["--block-size", "4096", "--jobs", "2"]));
+    scene.judge(&run).complete();
+    let started = strace.log().lines().filter(|line| line.contains("clone")).count();
+    assert!(started <= 40, "{started} threads for 200 files");
+}

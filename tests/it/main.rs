@@ -1,0 +1,34 @@
+//! What dircopy promises, tried from outside: the program is run as a user runs it and judged by
+//! tools that are not ours (`sha256sum`, `diff`, `find`, `strace`).
+//!
+//! One binary, because linking one is faster than linking a dozen; one module per concern.
+//!
+//! * `DIRCOPY_BIN=/path` tests another program, such as the wrong ones of `tests/broken`.
+//! * `DIRCOPY_TEST_ARGS="--jobs 1 --queue-size 1 --block-size 4096"` runs everything again with one
+//!   lane and one block, which is how deadlocks are found.
+//! * `DIRCOPY_TEST_ALL=1` makes a missing requirement (root, strace, mounts) a failure, not a skip.
+//! * `DIRCOPY_TEST_KEEP=1` keeps the directories of failed tests.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test says what it expects
+
+mod harness;
+
+mod basics;
+mod deep;
+mod defects;
+mod durable;
+mod elsewhere;
+mod faults;
+mod filters;
+mod interrupt;
+mod limits;
+mod metadata;
+mod names;
+mod policies;
+mod races;
+mod refusals;
+mod screen;
+mod sparse;
+mod sweep;
+mod tidy;

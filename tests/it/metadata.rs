@@ -1,0 +1,142 @@
+//! What a file is besides its bytes: mode, times, owner, attributes. None of it may be lost
+//! silently, and none of it may cost the copy.
+
+use std::process::Command;
+
+use crate::harness::{NONE, Scene, Strace, content, need, shell};
+
+#[test]
+fn modes_go_over() {
+    let scene = Scene::new();
+    for mode in [0o600, 0o644, 0o444, 0o400, 0o755, 0o711, 0o666, 0o777] {
+        scene.src.file(format!("{mode:o}"), content(100)).mode(format!("{mode:o}"), mode);
+        scene
+            .src
+            .file(format!("big-{mode:o}"), content(300_000))
+            .mode(format!("big-{mode:o}"), mode);
+    }
+    scene.src.file("dir-700/f", "").mode("dir-700", 0o700);
+    scene.src.file("dir-1777/f", "").mode("dir-1777", 0o1777);
+    let run = scene.command(NONE).after("umask 077").run();
+    scene.judge(&run).complete();
+}
+
+/// A directory that forbids writing must not forbid its own copy.
+#[test]
+fn a_read_only_directory_is_filled_before_it_is_closed() {
+    need!(Root, Setpriv); // root would not notice
+    let scene = Scene::new();
+    scene.src.file("closed/inner/file", "x").mode("closed/inner", 0o555).mode("closed", 0o555);
+    shell(&scene, "mkdir dst; chown -R 65534:65534 .; chmod 755 .");
+    let run = scene.command(NONE).under_nobody().run();
+    scene.judge(&run).complete();
+    let run = scene.command(NONE).under_nobody().run();
+    scene.judge(&run).complete();
+}
+
+#[test]
+fn times_go_over_to_the_nanosecond() {
+    let scene = Scene::new();
+    let times =
+        [(0, 0), (1, 1), (1_000_000_000, 123_456_789), (1 << 31, 999_999_999), (4_000_000_000, 5)];
+    for (i, (seconds, nanos)) in times.into_iter().enumerate() {
+        for (name, len) in [(format!("d{i}/small"), 10), (format!("d{i}/big"), 300_000)] {
+            scene.src.file(&name, content(len)).mtime(&name, seconds, nanos);
+        }
+        scene.src.dir(format!("d{i}/e")).mtime(format!("d{i}/e"), seconds, nanos);
+        scene.src.mtime(format!("d{i}"), seconds, nanos);
+    }
+    let run = scene.copy(&[]);
+    scene.judge(&run).complete();
+    // What is there already is not touched, the directories' times included.
+    let run = scene.copy(&[]);
+    scene.judge(&run).complete();
+}
+
+#[test]
+fn owners_go_over_when_root_copies() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("file", "x").owner("file", 1234, 2345);
+    scene.src.file("big", content(300_000)).owner("big", 1, 2);
+    scene.src.dir("dir").owner("dir", 3, 4).symlink("link", "file").owner("link", 5, 6);
+    // The order matters: a change of owner takes these bits away.
+    scene.src.file("setuid", "x").owner("setuid", 1234, 2345).mode("setuid", 0o4755);
+    scene.src.dir("setgid").owner("setgid", 7, 8).mode("setgid", 0o2755);
+    let run = scene.copy(&[]);
+    let judge = scene.judge(&run);
+    judge.complete();
+    for name in ["file", "big", "dir", "link", "setuid", "setgid"] {
+        let (source, copy) = (scene.src.stat(name), judge.dst.stat(name));
+        assert_eq!((copy.st_uid, copy.st_gid), (source.st_uid, source.st_gid), "{name}");
+    }
+}
+
+/// Who may not give files away still gets a copy, and exit 0.
+#[test]
+fn owners_that_cannot_be_kept_do_not_cost_the_copy() {
+    need!(Root, Setpriv);
+    let scene = Scene::new();
+    scene.src.file("file", "x").owner("file", 1234, 2345).mode("file", 0o644);
+    scene.src.file("dir/big", content(300_000));
+    shell(&scene, "chmod 755 . src; mkdir dst; chown 65534:65534 dst");
+    let run = scene.command(NONE).under_nobody().run();
+    scene.judge(&run).complete();
+}
+
+fn attributes(root: &std::path::Path) -> String {
+    let output = Command::new("getfattr")
+        .args(["-R", "-d", "-m", "^(user|system.posix_acl)", "-e", "hex", "--absolute-names", "."])
+        .current_dir(root)
+        .output()
+        .unwrap();
+    // Blocks of "# file: NAME" and attributes, in the order of the directory: compare sorted.
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut blocks: Vec<_> = text.split("\n\n").map(str::trim).filter(|b| !b.is_empty()).collect();
+    blocks.sort_unstable();
+    blocks.join("\n\n")
+}
+
+#[test]
+fn attributes_and_acls_go_over() {
+    need!(Attr);
+    let scene = Scene::on_disk();
+    scene.src.file("file", "x").file("big", content(300_000)).dir("dir").file("closed", "y");
+    scene.src.xattr("file", "user.text", b"value").xattr("file", "user.bytes", b"\0\xff\n");
+    scene.src.xattr("big", "user.long", &content(2000)).xattr("dir", "user.on-dir", b"d");
+    scene.src.xattr("file", "user.empty", b"");
+    scene.src.xattr("closed", "user.of-a-read-only-file", b"z").mode("closed", 0o444);
+    shell(&scene, "setfacl -m u:1234:r--,g:2345:rw- src/file; setfacl -d -m u:1:rwx src/dir");
+    let run = scene.copy(&[]);
+    let judge = scene.judge(&run);
+    judge.complete();
+    let expected = attributes(scene.src.root());
+    assert!(expected.contains("posix_acl_default") && expected.contains("user.long"), "{expected}");
+    assert_eq!(attributes(judge.dst.root()), expected);
+}
+
+/// Where the output's file system has no attributes, the files still go over.
+#[test]
+fn attributes_that_cannot_be_kept_do_not_cost_the_copy() {
+    need!(Strace, Attr);
+    let scene = Scene::on_disk();
+    scene.src.file("file", "x").xattr("file", "user.text", b"value");
+    let calls = "setxattr,lsetxattr,fsetxattr";
+    let strace = Strace::inject(&scene, calls, "error=EOPNOTSUPP");
+    let run = strace.run(scene.command(NONE));
+    strace.fired(&run);
+    scene.judge(&run).complete();
+}
+
+/// A time that cannot be set is a warning of its own (the file would be copied again next time).
+#[test]
+fn a_time_that_cannot_be_set_does_not_cost_the_copy() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("file", content(1000)).mtime("file", 1_000_000_000, 5);
+    let strace = Strace::inject(&scene, "utimensat,futimesat,utimes", "error=EPERM");
+    let run = strace.run(scene.command(NONE));
+    strace.fired(&run);
+    run.assert_code_in(&[0, 1]).assert_says("file");
+    scene.judge(&run).has("file").verifies().no_leftovers();
+}

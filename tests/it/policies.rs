@@ -1,0 +1,321 @@
+//! What happens to what is there already: every cell of the overwrite table, and running again.
+
+use std::time::Duration;
+
+use crate::harness::{NONE, Scene, Strace, content, ctimes, need, shell};
+
+const POLICIES: [&str; 4] = ["default", "update", "never", "always"];
+const TIME: u64 = 1_000_000_000;
+
+/// What a policy makes of one entry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    /// It is a copy already: untouched and listed.
+    Keep,
+    /// It becomes a copy.
+    Replace,
+    /// It is untouched, named, not listed, and the exit code is 1.
+    Leave,
+}
+use Fate::{Keep, Leave, Replace};
+
+/// Bytes that are those of no source here.
+fn other(len: usize) -> Vec<u8> {
+    vec![b'#'; len]
+}
+
+#[test]
+fn every_cell_of_the_table() {
+    // The case, the bytes at the output of a source of `len`, how much older than the source they
+    // are, and the fate under each policy in the order of POLICIES.
+    type Row = (&'static str, fn(usize) -> Vec<u8>, i64, [Fate; 4]);
+    let rows: &[Row] = &[
+        ("same size and time", other, 0, [Keep, Keep, Keep, Replace]),
+        ("same in every way", content, 0, [Keep, Keep, Keep, Replace]),
+        ("cut off, older", |n| content(n / 2), 9, [Replace, Replace, Leave, Replace]),
+        ("cut off, same time", |n| content(n - 1), 0, [Replace, Replace, Leave, Replace]),
+        ("cut off to nothing", |_| vec![], 9, [Replace, Replace, Leave, Replace]),
+        ("same size, source newer", other, 9, [Leave, Replace, Leave, Replace]),
+        ("longer, source newer", |n| other(n + 1), 9, [Leave, Replace, Leave, Replace]),
+        ("same size, output newer", other, -9, [Leave, Leave, Leave, Replace]),
+        ("longer, output newer", |n| other(n + 1), -9, [Leave, Leave, Leave, Replace]),
+        ("shorter, output newer", |n| content(n - 1), -9, [Leave, Leave, Leave, Replace]),
+    ];
+    for (column, policy) in POLICIES.iter().enumerate() {
+        for (case, bytes, older, fates) in rows {
+            for len in [5000, 300_000] {
+                let fate = fates[column];
+                let scene = Scene::new();
+                scene.src.file("bystander", "b").file("d/file", content(len));
+                scene.src.mtime("d/file", TIME, 7);
+                let output = scene.output();
+                output.file("d/file", bytes(len));
+                output.mtime("d/file", TIME.checked_add_signed(-older).unwrap(), 7);
+                let before = ctimes(&output.path("d"));
+                let run = scene.copy(&["--overwrite-policy", policy]);
+                let what = format!("{policy}: {case} ({len} bytes): expected {fate:?}");
+                let judge = scene.judge(&run);
+                let untouched = ctimes(&output.path("d")) == before;
+                if untouched != (fate != Replace) {
+                    run.fail(&what);
+                }
+                match fate {
+                    Keep => judge.lists(&["bystander", "d/file"]),
+                    Replace => judge.lists(&["bystander", "d/file"]).has("d/file"),
+                    Leave => judge.lists(&["bystander"]),
+                };
+                if fate == Leave {
+                    run.assert_code(1).assert_says("d/file");
+                } else {
+                    run.assert_code(0);
+                }
+                judge.verifies().no_leftovers().has("bystander");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_policy_named_is_the_default_policy() {
+    let scene = Scene::new();
+    scene.src.file("file", content(50)).mtime("file", TIME, 0);
+    scene.output().file("file", other(50)).mtime("file", TIME - 9, 0);
+    scene.copy(&[]).assert_code(1).assert_says("file");
+    assert_eq!(scene.output().read("file"), other(50));
+}
+
+#[test]
+fn a_symlink_or_directory_in_the_way_of_a_file() {
+    for policy in POLICIES {
+        for way in ["symlink to a file", "symlink to a directory", "dangling symlink", "directory"]
+        {
+            let scene = Scene::new();
+            scene.tree("outside").file("file", "outside").file("dir/file", "outside");
+            scene.src.file("entry", content(5000)).file("good", "good");
+            let output = scene.output();
+            match way {
+                "symlink to a file" => output.symlink("entry", "../outside/file"),
+                "symlink to a directory" => output.symlink("entry", "../outside/dir"),
+                "dangling symlink" => output.symlink("entry", "../outside/new"),
+                _ => output.file("entry/inside", "inside"),
+            };
+            let outside = ctimes(&scene.path("outside"));
+            let run = scene.copy(&["--overwrite-policy", policy]);
+            let judge = scene.judge(&run);
+            judge.has("good").verifies().no_leftovers();
+            judge.equal(&format!("{way}: outside"), &ctimes(&scene.path("outside")), &outside);
+            let kind = output.stat("entry").st_mode & 0o170_000;
+            if policy == "always" && way != "directory" {
+                run.assert_code(0);
+                assert_eq!(kind, 0o100_000, "{way}");
+                judge.has("entry");
+            } else {
+                run.assert_code(1).assert_says("entry");
+                assert_eq!(kind, if way == "directory" { 0o040_000 } else { 0o120_000 }, "{way}");
+                judge.does_not_list("entry");
+                assert!(way != "directory" || output.read("entry/inside") == b"inside");
+            }
+        }
+    }
+}
+
+/// A FIFO that waits for a writer must not make us wait.
+#[test]
+fn a_fifo_in_the_way_of_a_file() {
+    for policy in POLICIES {
+        let scene = Scene::new();
+        scene.src.file("entry", content(5000)).file("good", "good");
+        scene.output().fifo("entry");
+        let run = scene.copy(&["--overwrite-policy", policy]);
+        let judge = scene.judge(&run);
+        judge.has("good").verifies().no_leftovers();
+        if policy == "always" {
+            run.assert_code_in(&[0, 1]);
+        } else {
+            run.assert_code(1).assert_says("entry");
+            judge.does_not_list("entry");
+        }
+    }
+}
+
+#[test]
+fn a_file_in_the_way_of_a_directory_costs_that_directory_only() {
+    for policy in POLICIES {
+        let scene = Scene::new();
+        scene.src.file("dir/one", "1").file("dir/two", "2").file("good", "good");
+        scene.output().file("dir", "a file");
+        let run = scene.copy(&["--overwrite-policy", policy]);
+        run.assert_code(1).assert_says("dir");
+        scene.judge(&run).lists(&["good"]).has("good").verifies().no_leftovers();
+        assert_eq!(scene.output().read("dir"), b"a file");
+    }
+}
+
+/// The second run of a finished job touches nothing and still lists everything.
+#[test]
+fn a_second_run_copies_nothing() {
+    for policy in ["default", "update", "never"] {
+        let scene = Scene::new();
+        for i in 0..40 {
+            scene.src.file(format!("d{}/f{i}", i % 7), content(i * 3000));
+        }
+        scene.src.file("empty", "").symlink("link", "empty");
+        let first = scene.copy(&[]);
+        let judge = scene.judge(&first);
+        judge.complete();
+        let old = judge.manifest();
+        let keep = |entries: std::collections::BTreeSet<Vec<u8>>| {
+            let ours = |e: &Vec<u8>| e.windows(8).any(|w| w == b"dircopy-");
+            entries.into_iter().filter(|e| !ours(e)).collect()
+        };
+        let before = keep(ctimes(&scene.dst));
+        let second = scene.copy(&["--overwrite-policy", policy]);
+        let judge = scene.judge(&second);
+        judge.complete().equal("entries", &keep(ctimes(&scene.dst)), &before);
+        assert_eq!(judge.manifests().len(), 2, "the second run has a manifest of its own");
+        assert_eq!(judge.lines(&old), judge.lines(&judge.manifest()));
+    }
+}
+
+#[test]
+fn a_new_file_joins_the_old_ones_in_the_next_manifest() {
+    let scene = Scene::new();
+    scene.src.file("old", content(5000));
+    scene.copy(&[]).assert_code(0);
+    scene.src.file("dir/new", content(300_000));
+    let run = scene.copy(&[]);
+    scene.judge(&run).complete().lists(&["old", "dir/new"]);
+}
+
+#[test]
+fn a_copy_that_was_cut_off_is_repaired() {
+    for len in [5000, 300_000] {
+        let scene = Scene::new();
+        scene.src.file("file", content(len)).mtime("file", TIME, 0);
+        scene.copy(&[]).assert_code(0);
+        scene.output().file("file", content(len / 2)).mtime("file", TIME, 0);
+        let run = scene.copy(&[]);
+        scene.judge(&run).complete();
+    }
+}
+
+/// Lets the clock tick and makes the newest manifest newer than all that it lists.
+fn age(scene: &Scene) {
+    std::thread::sleep(Duration::from_millis(50));
+    shell(scene, "touch dst/dircopy-*.sha256sum");
+    std::thread::sleep(Duration::from_millis(50));
+}
+
+/// The digest of a file that did not change since it was listed is not worked out again.
+#[test]
+fn digests_are_carried_over_without_reading_the_files() {
+    need!(Strace);
+    for len in [5000, 300_000] {
+        let scene = Scene::new();
+        scene.src.file("file", content(len)).file("dir/inner", content(len + 1));
+        scene.copy(&[]).assert_code(0);
+        age(&scene);
+        let reads = |scene: &Scene| {
+            let strace = Strace::watch(scene, "read,pread64,readv,preadv,preadv2,mmap")
+                .exactly_on(scene.dst.join("file"))
+                .exactly_on(scene.dst.join("dir/inner"));
+            let run = strace.run(scene.command(NONE));
+            scene.judge(&run).complete();
+            strace.log()
+        };
+        assert_eq!(reads(&scene), "", "unchanged, and read again");
+        // Whatever changes the file changes its ctime; the line may not be believed any more.
+        age(&scene);
+        shell(&scene, "chmod 640 src/file dst/file");
+        let log = reads(&scene);
+        assert!(log.contains("dst/file"), "changed, and not read again: {log}");
+        assert!(!log.contains("dir/inner"), "unchanged, and read again: {log}");
+    }
+}
+
+/// Damage that hides behind the old size and time must not be listed under the old digest.
+#[test]
+fn a_file_changed_behind_the_manifest_is_not_listed_under_its_old_digest() {
+    let scene = Scene::new();
+    scene.src.file("file", content(5000)).mtime("file", TIME, 0);
+    scene.copy(&[]).assert_code(0);
+    age(&scene);
+    scene.output().file("file", other(5000)).mtime("file", TIME, 0);
+    let run = scene.copy(&[]);
+    scene.judge(&run).verifies().no_leftovers();
+}
+
+/// A manifest with a wrong digest but older than the file it lists proves nothing.
+#[test]
+fn an_older_manifest_is_not_believed() {
+    let scene = Scene::new();
+    scene.src.file("file", content(5000));
+    scene.copy(&[]).assert_code(0);
+    shell(
+        &scene,
+        "m=$(echo dst/dircopy-*.sha256sum); sed -i s/^......../00000000/ $m; touch -d 2001-01-01 $m",
+    );
+    let run = scene.copy(&[]);
+    scene.judge(&run).complete();
+}
+
+/// A torn, foreign or hostile list at the output harms nobody.
+#[test]
+fn a_broken_earlier_manifest_is_no_obstacle() {
+    let lists: &[&[u8]] = &[
+        b"",
+        b"\0\0\0",
+        b"nonsense\n\n\xff\xfe",
+        b"00  file",
+        b"0000000000000000000000000000000000000000000000000000000000000000  ../../src/file\n",
+        b"0000000000000000000000000000000000000000000000000000000000000000  /etc/passwd\n",
+        b"0000000000000000000000000000000000000000000000000000000000000000  torn",
+    ];
+    for list in lists {
+        let scene = Scene::new();
+        scene.src.file("file", content(5000));
+        scene.copy(&[]).assert_code(0);
+        scene.output().file("dircopy-20990101T000000Z.sha256sum", list);
+        scene.output().file("dircopy-20990102T000000Z.sha256sum.part", list);
+        let run = scene.copy(&[]);
+        run.assert_code(0);
+        let own = scene.judge(&run).manifests().into_iter().filter(|m| {
+            !m.to_str().unwrap().contains("2099") && {
+                scene.judge(&run).list_verifies(m);
+                scene.judge(&run).lines(m).contains_key(&b"file"[..])
+            }
+        });
+        assert_eq!(own.count(), 2, "each run has a manifest that lists the file");
+    }
+}
+
+/// The source may forget; the output and its manifest do not.
+#[test]
+fn lines_of_files_that_left_the_source_are_kept() {
+    let scene = Scene::new();
+    scene.src.file("stays", "s").file("dir/gone", content(5000)).file("changed", content(5000));
+    scene.src.file("deleted", "d");
+    scene.copy(&[]).assert_code(0);
+    age(&scene);
+    for name in ["dir/gone", "changed", "deleted"] {
+        scene.src.remove(name);
+    }
+    scene.output().append("changed", b"more").remove("deleted");
+    let run = scene.copy(&[]);
+    run.assert_code(0);
+    scene.judge(&run).lists(&["stays", "dir/gone"]).verifies().no_leftovers();
+}
+
+#[test]
+fn copying_over_a_hard_link_of_the_source_leaves_the_source_alone() {
+    for policy in POLICIES {
+        let scene = Scene::new();
+        scene.src.file("file", content(300_000));
+        scene.output();
+        shell(&scene, "ln src/file dst/file");
+        let run = scene.copy(&["--overwrite-policy", policy]);
+        scene.judge(&run).sound().no_leftovers();
+        assert_eq!(scene.src.read("file"), content(300_000));
+        assert_eq!(scene.output().read("file"), content(300_000));
+    }
+}

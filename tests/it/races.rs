@@ -1,0 +1,174 @@
+//! A source that changes while it is read. The program is stopped in the middle of a call, the
+//! change is made while it stands still, and it goes on: no race is left to luck.
+
+use crate::harness::{NONE, Scene, Strace, content, need, shell};
+
+type Change = fn(&Scene);
+
+/// What may happen to a file of which one block has been read.
+const CHANGES: &[(&str, Change)] = &[
+    ("cut off", |s| {
+        s.src.file("victim", content(10));
+    }),
+    ("emptied", |s| {
+        s.src.file("victim", "");
+    }),
+    ("grown", |s| {
+        s.src.append("victim", &content(1000));
+    }),
+    ("rewritten in place", |s| {
+        let len = s.src.read("victim").len();
+        s.src.file("victim", vec![b'#'; len]);
+    }),
+    ("rewritten in place, time put back", |s| {
+        let stat = s.src.stat("victim");
+        let len = s.src.read("victim").len();
+        s.src.file("victim", vec![b'#'; len]);
+        s.src.mtime(
+            "victim",
+            stat.st_mtime.unsigned_abs(),
+            u32::try_from(stat.st_mtime_nsec).unwrap(),
+        );
+    }),
+    ("replaced", |s| {
+        let len = s.src.read("victim").len();
+        s.tree(".").file("new", vec![b'#'; len]);
+        std::fs::rename(s.path("new"), s.src.path("victim")).unwrap();
+    }),
+    ("removed", |s| {
+        s.src.remove("victim");
+    }),
+];
+
+#[test]
+fn a_change_during_the_read_is_reported() {
+    need!(Strace);
+    for len in [5000, 300_000] {
+        for (what, change) in CHANGES {
+            let scene = Scene::new();
+            scene.src.file("victim", content(len)).mtime("victim", 1_000_000_000, 7);
+            scene.src.file("good", content(300_000)).file("small", "small");
+            // Stopped right after the first read of the file.
+            let strace = Strace::inject(&scene, Strace::READS, "signal=SIGSTOP:when=1")
+                .exactly_on(scene.src.path("victim"));
+            let command = scene.command(["--block-size", "64K"]);
+            let run = strace.run_stopped(command, || change(&scene));
+            if run.code != Some(1) {
+                run.fail(&format!("{what} ({len} bytes) while it was read: not noticed"));
+            }
+            run.assert_says("victim");
+            let judge = scene.judge(&run);
+            judge.lists(&["good", "small"]).verifies().no_leftovers().lacks("victim");
+            judge.has("good").has("small");
+        }
+    }
+}
+
+/// A change of mode in the middle is no change of the bytes, but it changes the ctime; either answer
+/// is honest, a wrong copy is not.
+#[test]
+fn a_touched_inode_is_no_wrong_copy() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("victim", content(300_000)).file("good", "good");
+    let strace = Strace::inject(&scene, Strace::READS, "signal=SIGSTOP:when=1")
+        .exactly_on(scene.src.path("victim"));
+    let run = strace.run_stopped(scene.command(["--block-size", "64K"]), || {
+        scene.src.mode("victim", 0o600);
+    });
+    run.assert_code_in(&[0, 1]);
+    scene.judge(&run).sound().no_leftovers().has("good");
+}
+
+/// Listed, and gone when its turn comes.
+#[test]
+fn a_file_that_vanishes_before_it_is_opened_is_reported() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("victim", content(5000)).file("good", content(5000));
+    let strace =
+        Strace::inject(&scene, Strace::STATS, "signal=SIGSTOP:when=1").on(scene.src.path("victim"));
+    let run = strace.run_stopped(scene.command(NONE), || {
+        scene.src.remove("victim");
+    });
+    run.assert_code(1).assert_says("victim");
+    scene.judge(&run).lists(&["good"]).verifies().no_leftovers().has("good").lacks("victim");
+}
+
+/// A directory that vanishes costs itself only.
+#[test]
+fn a_directory_that_vanishes_is_reported() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("dir/victim", "x").file("good", content(5000));
+    // A file is looked at before the directories beside it are entered.
+    let strace =
+        Strace::inject(&scene, Strace::STATS, "signal=SIGSTOP:when=1").on(scene.src.path("good"));
+    let run = strace.run_stopped(scene.command(NONE), || {
+        std::fs::remove_dir_all(scene.src.path("dir")).unwrap();
+    });
+    run.assert_code(1).assert_says("dir");
+    scene.judge(&run).lists(&["good"]).verifies().no_leftovers().has("good");
+}
+
+/// Between the listing and the opening someone puts a symlink in the place of the file: the secret
+/// behind it must not come over under the file's name.
+#[test]
+fn an_entry_swapped_for_a_symlink_is_not_followed() {
+    need!(Strace);
+    for kind in ["file", "directory"] {
+        let scene = Scene::new();
+        scene.tree("secret").file("victim", "secret").file("dir/inside", "secret");
+        scene.src.file("good", "good");
+        let swap = match kind {
+            "file" => {
+                scene.src.file("victim", content(6));
+                "rm victim; ln -s ../secret/victim victim"
+            }
+            _ => {
+                scene.src.file("victim/inside", content(6));
+                "rm -r victim; ln -s ../secret/dir victim"
+            }
+        };
+        // The opening waits a second at its door.
+        let strace = Strace::inject(&scene, Strace::OPENS, "delay_enter=1000000:when=1")
+            .on(scene.src.path("victim"));
+        let mut running = strace.spawn(scene.command(NONE));
+        let log = || std::fs::metadata(strace.log_path()).map_or(0, |m| m.len());
+        running.until("strace to be there", || scene.dst.exists() || log() > 0);
+        std::thread::sleep(std::time::Duration::from_millis(400));
+        shell(&scene, &format!("cd src; {swap}"));
+        let run = running.wait();
+        strace.fired(&run);
+        run.assert_code_in(&[0, 1]).assert_no_crash();
+        let copy = std::fs::symlink_metadata(scene.dst.join("victim"));
+        assert!(copy.as_ref().map_or(true, |m| !m.is_file()), "followed: {}", run.err());
+        if copy.is_ok_and(|m| m.is_dir()) {
+            assert!(!scene.dst.join("victim/inside").exists(), "followed: {}", run.err());
+        }
+        let judge = scene.judge(&run);
+        judge.has("good").verifies().no_leftovers();
+        if run.code == Some(1) {
+            run.assert_says("victim");
+        }
+    }
+}
+
+/// Somebody else makes the file at the output while we read ours: his stays.
+#[test]
+fn a_file_that_appears_at_the_output_meanwhile_is_not_overwritten() {
+    need!(Strace);
+    for len in [5000, 300_000] {
+        let scene = Scene::new();
+        scene.src.file("victim", content(len)).file("good", "good");
+        let strace = Strace::inject(&scene, Strace::READS, "signal=SIGSTOP:when=1")
+            .exactly_on(scene.src.path("victim"));
+        let run = strace.run_stopped(scene.command(["--block-size", "64K"]), || {
+            scene.output().file("victim", "his");
+        });
+        run.assert_code(1).assert_says("victim");
+        let judge = scene.judge(&run);
+        judge.lists(&["good"]).verifies().no_leftovers();
+        assert_eq!(scene.output().read("victim"), b"his");
+    }
+}

@@ -1,0 +1,122 @@
+//! What is said, where, and that saying it never costs the copy.
+
+use std::fs::OpenOptions;
+
+use crate::harness::{NONE, Run, Scene, content};
+
+fn scene() -> Scene {
+    let scene = Scene::new();
+    scene.src.file("dir/file", content(5000)).file("big", content(300_000)).file("small", "s");
+    scene
+}
+
+#[test]
+fn a_good_run_sums_up_on_stdout_and_is_silent_on_stderr() {
+    let scene = scene();
+    let run = scene.copy(&[]);
+    run.assert_code(0);
+    assert!(!run.stdout.is_empty() && run.stderr.is_empty(), "{}{}", run.out(), run.err());
+    assert!(run.out().lines().count() < 30, "a summary, not a listing:\n{}", run.out());
+}
+
+#[test]
+fn quiet_is_quiet_and_verbose_names_every_file() {
+    let scene = scene();
+    let run = scene.copy(&["-q"]);
+    run.assert_code(0);
+    assert!(run.stdout.is_empty() && run.stderr.is_empty(), "{}{}", run.out(), run.err());
+    let scene = self::scene();
+    let run = scene.copy(&["-v"]);
+    run.assert_code(0)
+        .assert_prints(&["dir/file"])
+        .assert_prints(&["big"])
+        .assert_prints(&["small"]);
+}
+
+#[test]
+fn quiet_does_not_hide_failures() {
+    let scene = scene();
+    scene.output().file("big", "differs");
+    scene.copy(&["-q", "--overwrite-policy", "never"]).assert_code(1).assert_says("big");
+}
+
+#[test]
+fn failures_say_deed_path_and_reason() {
+    let scene = scene();
+    scene.output().file("dir", "in the way");
+    let run = scene.copy(&[]);
+    run.assert_code(1);
+    let said = run
+        .err()
+        .lines()
+        .any(|l| l.starts_with("dircopy: ") && l.contains("dir") && l.contains(": "));
+    assert!(said, "{}", run.err());
+}
+
+#[test]
+fn progress_goes_to_stderr_only() {
+    let scene = scene();
+    let run = scene.copy(&["--progress", "always"]);
+    run.assert_code(0);
+    assert!(!run.stdout.contains(&0x1b), "{}", run.out());
+    scene.judge(&run).complete();
+    for progress in ["auto", "never"] {
+        let scene = self::scene();
+        let run = scene.copy(&["--progress", progress]);
+        run.assert_code(0);
+        assert!(run.stderr.is_empty(), "no terminal, no progress: {}", run.err());
+    }
+}
+
+/// The copy is whole, whatever became of the words.
+#[track_caller]
+fn copied(scene: &Scene, run: &Run) {
+    run.assert_no_crash();
+    scene.judge(run).same_tree().lists_all().no_temp_files();
+    scene.judge(run).list_verifies(&scene.judge(run).manifest());
+}
+
+#[test]
+fn a_full_stdout_does_not_cost_the_copy() {
+    for args in [&NONE[..], &["-v"]] {
+        let scene = scene();
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let run = scene.command(args).stdout(full).run();
+        copied(&scene, &run);
+        assert_ne!(run.code, Some(0), "the summary is lost, and exit 0");
+    }
+}
+
+#[test]
+fn a_reader_of_stdout_that_left_does_not_cost_the_copy() {
+    for args in [&NONE[..], &["-v"]] {
+        let scene = scene();
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let run = scene.command(args).stdout(writer).run();
+        copied(&scene, &run);
+        assert_ne!(run.code, Some(0), "the summary is lost, and exit 0");
+    }
+}
+
+/// Rust opens `/dev/null` in the place of a closed descriptor before `main`, so the exit code may
+/// be 0: nothing was refused. What must not happen is that a file of the output gets the number 1.
+#[test]
+fn closed_streams_do_not_cost_the_copy() {
+    for closed in [">&-", "2>&-", "<&-", ">&- 2>&-", "<&- >&- 2>&-"] {
+        let scene = scene();
+        let run = scene.command(["-v"]).in_shell(&format!("exec \"$@\" {closed}")).run();
+        copied(&scene, &run);
+    }
+}
+
+#[test]
+fn a_full_stderr_does_not_cost_the_copy() {
+    let scene = scene();
+    scene.src.file("differs", "1").fifo("fifo");
+    scene.output().file("differs", "other");
+    let run = scene.command(["-v"]).in_shell("exec \"$@\" 2>/dev/full").run();
+    run.assert_code(1).assert_no_crash();
+    let judge = scene.judge(&run);
+    judge.lists(&["dir/file", "big", "small"]).verifies().no_temp_files();
+}
