@@ -52,7 +52,8 @@ pub fn summary(report: &Report, dry: bool) -> String {
         };
         row("time", format!("{seconds:.2} s{rate}"));
         if report.elapsed >= TOO_SHORT && counts.bytes > 0 {
-            row("of it", times(&report.stages));
+            row("busy", times(&report.stages, |time| time.busy));
+            row("waiting", times(&report.stages, |time| time.waited));
             row("", format!("{} was the bottleneck", bottleneck(report)));
         }
     }
@@ -63,17 +64,15 @@ pub fn summary(report: &Report, dry: bool) -> String {
     text
 }
 
-fn times(stages: &Stages) -> String {
-    let stage = |name: &str, time: &StageTime| {
-        let (busy, waited) = (time.busy.as_secs_f64(), time.waited.as_secs_f64());
-        format!("{name} {busy:.2} s (waited {waited:.2} s)")
-    };
+/// A time of each stage, in words.
+fn times(stages: &Stages, time: impl Fn(&StageTime) -> Duration) -> String {
     [
-        stage("reading", &stages.read),
-        stage("hashing", &stages.hash),
-        stage("writing", &stages.write),
-        stage("committing", &stages.commit),
+        ("reading", &stages.read),
+        ("hashing", &stages.hash),
+        ("writing", &stages.write),
+        ("committing", &stages.commit),
     ]
+    .map(|(name, stage)| format!("{name} {:.2} s", time(stage).as_secs_f64()))
     .join(", ")
 }
 

@@ -106,6 +106,7 @@ impl CopyJob {
             follow: self.follow_links,
             hard_links: self.hard_links,
             dry: self.dry_run,
+            sweeps: prepared.is_ours_alone,
             block_size: self.block_size as u64,
             source_root: prepared.source_id,
             output_root: prepared.output_id,
@@ -144,6 +145,8 @@ impl CopyJob {
             follow: self.follow_links || prepared.file.is_some(),
             policy: self.policy,
             durability: self.durability(&prepared.output),
+            nameless: !self.sync
+                && prepared.output.handle.as_ref().is_some_and(Dir::can_publish_nameless),
             carry: carry.as_ref(),
             progress,
             stop,

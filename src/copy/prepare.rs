@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use crate::error::{Error, Result};
 use crate::path::RelPath;
 use crate::sys::stat::{Identity, Kind};
-use crate::sys::{Attributes, Dir, Place};
+use crate::sys::{Attributes, Dir, Lock, Place};
 use crate::tree::node::{Entry, OutputDir, SourceDir};
 
 /// Both sides, opened and found to be apart.
@@ -20,6 +20,8 @@ pub struct Prepared {
     pub file: Option<Entry>,
     pub output: Arc<OutputDir>,
     pub output_id: Option<Identity>,
+    /// Whether no other run can be writing to the output.
+    pub is_ours_alone: bool,
     /// The directory in which the output was made, if it was.
     pub parent: Option<Dir>,
     /// What could not be learnt of either.
@@ -60,6 +62,7 @@ pub fn prepare(from: &Path, to: &Path, dry: bool) -> Result<Prepared> {
         pending: AtomicUsize::new(1),
     };
     let (mut output_id, mut parent, mut warnings) = (None, None, Vec::new());
+    let mut lock = Lock::Unknown;
     let (handle, fresh) = match opened {
         Opened::There(dir) => (Some(dir), false),
         Opened::Parent(_) if dry => (None, true),
@@ -71,7 +74,10 @@ pub fn prepare(from: &Path, to: &Path, dry: bool) -> Result<Prepared> {
     };
     if let Some(handle) = &handle {
         let stat = handle.stat_self().map_err(|error| cannot_look(to, error))?;
-        if !dry && !handle.lock().map_err(|error| Error::io("lock the output", to, error))? {
+        if !dry {
+            lock = handle.lock().map_err(|error| Error::io("lock the output", to, error))?;
+        }
+        if lock == Lock::Taken {
             let finding = "another dircopy is writing to it; wait until that one ends";
             return Err(Error::finding("copy to", to, finding));
         }
@@ -96,6 +102,7 @@ pub fn prepare(from: &Path, to: &Path, dry: bool) -> Result<Prepared> {
         file,
         output: Arc::new(output),
         output_id,
+        is_ours_alone: lock == Lock::Held,
         parent,
         warnings,
     })

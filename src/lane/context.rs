@@ -34,6 +34,8 @@ pub struct Context<'a> {
     pub policy: Policy,
     /// When files get their final names.
     pub durability: Durability,
+    /// Whether part files may go without a name: only where they are published at once.
+    pub nameless: bool,
     /// Digests from an earlier run.
     pub carry: Option<&'a Carry>,
     /// How far the run is.

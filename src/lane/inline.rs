@@ -52,7 +52,7 @@ fn copy(
     let file = Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?;
     let attributes = file.attributes(warnings);
     timer.switch(&context.clocks.write.busy);
-    let mut part = Part::create(output, &entry.name)?;
+    let mut part = Part::create(context, output, &entry.name, replaces)?;
     let holes = entry.stat.is_sparse();
     match fill(context, &file, &mut part, holes, scratch, &mut timer) {
         Ok(digest) => Ok(part.finish(context, entry, &attributes, digest, replaces, warnings)),

@@ -21,28 +21,32 @@ use crate::sys::Dir;
 use crate::tree::node::{Entry, OutputDir, Run, SourceDir};
 use crate::tree::plan::Policy;
 
-/// A source and an output directory.
-struct Scene(TempDir);
+/// A source and an output directory, and whether part files go without a name there.
+struct Scene {
+    dir: TempDir,
+    nameless: bool,
+}
 
 impl Scene {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("source")).unwrap();
         std::fs::create_dir(dir.path().join("output")).unwrap();
-        Self(dir)
+        let nameless = Dir::open(dir.path()).unwrap().can_publish_nameless();
+        Self { dir, nameless }
     }
 
     fn source(&self, name: &str) -> std::path::PathBuf {
-        self.0.path().join("source").join(name)
+        self.dir.path().join("source").join(name)
     }
 
     fn output(&self, name: &str) -> std::path::PathBuf {
-        self.0.path().join("output").join(name)
+        self.dir.path().join("output").join(name)
     }
 
     /// What was listed of a file before anything happened to it.
     fn entry(&self, name: &str) -> Entry {
-        let dir = Dir::open(&self.0.path().join("source")).unwrap();
+        let dir = Dir::open(&self.dir.path().join("source")).unwrap();
         Entry { name: name.into(), stat: dir.stat(OsStr::new(name), false).unwrap() }
     }
 
@@ -58,7 +62,7 @@ impl Scene {
         block_size: usize,
         blocks: usize,
     ) -> Vec<Outcome> {
-        let root = |name| -> Arc<Path> { self.0.path().join(name).into() };
+        let root = |name| -> Arc<Path> { self.dir.path().join(name).into() };
         let source = Arc::new(SourceDir {
             handle: Dir::open(&root("source")).unwrap(),
             root: root("source"),
@@ -83,6 +87,7 @@ impl Scene {
             follow: false,
             policy: Policy::Default,
             durability: Durability::Off,
+            nameless: self.nameless,
             carry: None,
             progress: &progress,
             stop,
@@ -109,7 +114,7 @@ impl Scene {
     }
 
     fn names_at_output(&self) -> Vec<String> {
-        let mut names: Vec<String> = std::fs::read_dir(self.0.path().join("output"))
+        let mut names: Vec<String> = std::fs::read_dir(self.dir.path().join("output"))
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();

@@ -20,8 +20,8 @@ struct Writing {
 }
 
 impl Writing {
-    fn begin(large: Arc<LargeFile>) -> Self {
-        let part = Part::create(&large.output, &large.entry.name);
+    fn begin(context: &Context<'_>, large: Arc<LargeFile>) -> Self {
+        let part = Part::create(context, &large.output, &large.entry.name, large.replaces);
         if part.is_err() {
             large.give_up();
         }
@@ -52,7 +52,7 @@ pub fn work(context: &Context<'_>, from: &Receiver<Hashed>, outcomes: &Sender<Me
         let _busy = Timer::start(&clock.busy);
         let outcome = match (step, writing.take()) {
             (Ok(Step::Begin(large)), _) => {
-                writing = Some(Writing::begin(large));
+                writing = Some(Writing::begin(context, large));
                 continue;
             }
             (Ok(Step::Data(block)), open) => {

@@ -15,6 +15,11 @@ use super::escape;
 /// What stands between digest and name: a blank, and "text mode", which on POSIX means nothing.
 const GAP: &[u8] = b"  ";
 
+/// `sha256sum -c` reads its standard input where the whole name is this, so a file of that name is
+/// written as `./-`.
+const STDIN: &str = "-";
+const HERE: &[u8] = b"./";
+
 /// Appends the line of the file `name` in the directory `dir`.
 pub fn write(out: &mut Vec<u8>, digest: &Digest, dir: &RelPath, name: &OsStr) {
     let escaped = escape::is_needed(dir.as_bytes()) || escape::is_needed(name.as_encoded_bytes());
@@ -26,6 +31,9 @@ pub fn write(out: &mut Vec<u8>, digest: &Digest, dir: &RelPath, name: &OsStr) {
         }
         escape::escape(name.as_encoded_bytes(), out);
     } else {
+        if dir.is_root() && name == STDIN {
+            out.extend_from_slice(HERE);
+        }
         dir.join_into(name, out);
     }
     out.push(b'\n');
@@ -40,6 +48,9 @@ pub fn write_path(out: &mut Vec<u8>, digest: &Digest, path: &[u8]) {
     if escaped {
         escape::escape(path, out);
     } else {
+        if path == STDIN.as_bytes() {
+            out.extend_from_slice(HERE);
+        }
         out.extend_from_slice(path);
     }
     out.push(b'\n');
@@ -74,6 +85,8 @@ mod tests {
             (b"\xff\xfe", "", b"\xff\xfe"),
             (b"#hash", "", b"#hash"),
             (b"dir/file", "", b"dir/file"),
+            (b"-", "", b"./-"),
+            (b"dir/-", "", b"dir/-"),
         ];
         for (name, flag, written) in cases {
             let mut line = Vec::new();
@@ -87,7 +100,7 @@ mod tests {
     #[test]
     fn directory_and_name_make_the_line_of_their_path() {
         for dir in ["", "a", "a/b c", "a\nb", "back\\slash/x"] {
-            for name in ["f", " f", "f\r", "\\"] {
+            for name in ["f", " f", "f\r", "\\", "-"] {
                 let dir = if dir.is_empty() {
                     RelPath::root()
                 } else {

@@ -46,7 +46,7 @@ impl<'a> Lines<'a> {
                 && line.ended
             {
                 match Parser::new().parse(bytes) {
-                    Parsed::Record(record) => return Ok(Some(see(line.offset, record))),
+                    Parsed::Record(record) => return Ok(Some(see(line.offset, meant(record)))),
                     Parsed::Comment | Parsed::Blank => continue,
                     Parsed::Malformed(_) => {}
                 }
@@ -60,7 +60,18 @@ impl<'a> Lines<'a> {
 /// The digest on `line`, if the line is a record of the name `path`.
 pub fn digest_of(path: &[u8], line: &[u8]) -> Option<Digest> {
     match Parser::new().parse(line) {
-        Parsed::Record(record) if record.name == path => Some(record.digest),
+        Parsed::Record(record) => {
+            let record = meant(record);
+            (record.name == path).then_some(record.digest)
+        }
         _ => None,
+    }
+}
+
+/// The record by the path it means: `./-` stands for `-` (see [`line`](super::line)).
+fn meant(record: Record<'_>) -> Record<'_> {
+    match record.name {
+        b"./-" => Record { name: b"-", ..record },
+        _ => record,
     }
 }

@@ -6,9 +6,11 @@
 //! running copy cannot lead it elsewhere. A hint returns nothing. An optional fast path returns
 //! `Option`: `None` means "not here, use the ordinary way"; an error means the file is now bad.
 
+mod lock;
 mod part_name;
 pub mod stat;
 
+pub use lock::Lock;
 pub use part_name::is_part_name;
 
 #[cfg(unix)]

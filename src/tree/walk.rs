@@ -59,6 +59,9 @@ pub struct Walk<'a> {
     pub hard_links: bool,
     /// Make nothing.
     pub dry: bool,
+    /// Remove part files that killed runs left at the output: only where no other run can be
+    /// at work.
+    pub sweeps: bool,
     /// A file larger than this is a run of its own; bytes.
     pub block_size: u64,
     /// The source's root.
@@ -131,14 +134,14 @@ impl Walk<'_> {
     }
 
     /// Removes what a killed run left in an output directory.
-    pub fn sweep(
+    fn sweep(
         &self,
         source: &SourceDir,
         output: &Arc<OutputDir>,
         listing: &mut Listing,
         emit: &mut impl Emit,
     ) -> ControlFlow<()> {
-        if self.dry {
+        if !self.sweeps {
             return ControlFlow::Continue(());
         }
         let (swept, error) = stale::sweep(source, output, listing);

@@ -23,6 +23,7 @@ fn odd_names() -> Vec<Vec<u8>> {
         b"trailing space ",
         b"  ",
         b"-rf",
+        b"-",
         b"--",
         b"*star",
         b"**",
@@ -163,4 +164,19 @@ proptest! {
         run.assert_code(0);
         scene.judge(&run).same_tree().lists_all().verifies().no_leftovers();
     }
+}
+
+/// What looks like a part file of a killed run and is in the source is a file like any other.
+#[test]
+fn a_part_files_name_in_the_source_is_never_swept() {
+    let scene = Scene::new();
+    let (ours, stale) = (".a1B2c3D4e5.dircopy-part", ".z1B2c3D4e5.dircopy-part");
+    scene.src.file(ours, "a file").file(format!("dir/{ours}"), "another");
+    scene.copy(&[]).assert_code(0);
+    let output = scene.output();
+    output.file(stale, "left behind").file(format!("dir/{stale}"), "left behind");
+    let run = scene.copy(&[]);
+    run.assert_code(0).assert_says(stale);
+    let dir_ours = format!("dir/{ours}");
+    scene.judge(&run).same_bytes().lists(&[ours, dir_ours.as_str()]).verifies();
 }

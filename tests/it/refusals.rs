@@ -179,3 +179,20 @@ fn version_is_the_packages() {
     let run = scene.bare(["--version"]).run();
     run.assert_code(0).assert_prints(&["dircopy", env!("CARGO_PKG_VERSION")]);
 }
+
+/// Two runs that write to one output would undo each other's work; the lock goes with the process,
+/// so a killed run keeps nobody out.
+#[test]
+fn an_output_that_another_run_writes_to() {
+    use rustix::fs::{FlockOperation, flock};
+    let scene = with_a_file();
+    scene.output();
+    let other = std::fs::File::open(&scene.dst).unwrap();
+    flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let run = scene.copy(&[]);
+    run.assert_code(2).assert_says("another dircopy");
+    assert_eq!(std::fs::read_dir(&scene.dst).unwrap().count(), 0);
+    scene.copy(&["--dry-run"]).assert_code(0);
+    drop(other);
+    scene.copy(&[]).assert_code(0);
+}

@@ -41,7 +41,9 @@ fn died_loading(run: &Run) -> bool {
 
 fn sweep(calls: &str, error: &str, aim: &Aim, verdict: &Verdict) {
     need!(Strace);
-    for onwards in ["", "+"] {
+    for (onwards, sync) in [("", ""), ("+", ""), ("", "--no-sync"), ("+", "--no-sync")] {
+        // Without syncs files go without a name while they are written, if a trial link works.
+        let may_go_another_way = !sync.is_empty() && calls == Strace::RENAMES;
         let mut met = 0;
         for when in 1..=MOST {
             let scene = scene();
@@ -58,7 +60,8 @@ fn sweep(calls: &str, error: &str, aim: &Aim, verdict: &Verdict) {
                 strace = strace.on(scene.src.path("dir"));
             }
             let before = inventory(scene.src.root());
-            let command = scene.command(["--jobs", "1", "--block-size", "4096"]);
+            let args = ["--jobs", "1", "--block-size", "4096", sync];
+            let command = scene.command(args.into_iter().filter(|arg| !arg.is_empty()));
             let run = strace.run(command);
             if strace.injected().is_empty() {
                 scene.judge(&run).complete();
@@ -78,11 +81,12 @@ fn sweep(calls: &str, error: &str, aim: &Aim, verdict: &Verdict) {
             if run.code != Some(3) {
                 judge.no_leftovers();
             }
-            if matches!(verdict, Verdict::Fails) && run.code == Some(0) {
+            let fails = matches!(verdict, Verdict::Fails) && !may_go_another_way;
+            if fails && run.code == Some(0) {
                 run.fail(&format!("{fault} was swallowed:\n{}", strace.injected().join("\n")));
             }
         }
-        eprintln!("{calls}: {error}{onwards}: {met} runs met the fault");
+        eprintln!("{calls}: {error}{onwards} {sync}: {met} runs met the fault");
     }
 }
 
@@ -126,7 +130,11 @@ fn closing_a_written_file_is_not_taken_lightly() {
     let mut met = 0;
     for when in 1..=40 {
         let scene = Scene::new();
-        scene.src.file("big", content(300_000)).file("small", "small");
+        scene.src.file("big", content(300_000));
+        // Each thread counts for itself, and the first few of the main one are the loader's.
+        for i in 0..20 {
+            scene.src.file(format!("small-{i}"), "small");
+        }
         let strace = Strace::inject(&scene, "close", &format!("error=EIO:when={when}"));
         let run = strace.run(scene.command(["--jobs", "1"]));
         let lost = |line: &String| line.contains(".dircopy-part>");

@@ -16,6 +16,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::path::RelPath;
+use crate::sys::lock::Lock;
 use crate::sys::part_name::{PREFIX, RANDOM, SUFFIX};
 use crate::sys::stat::{Identity, Kind, Stat, Time};
 use crate::sys::unix::process::is_root;
@@ -66,6 +67,36 @@ impl Dir {
     /// owner only. Returns it with its name.
     pub fn create_part(&self) -> io::Result<(File, OsString)> {
         part_name(|name| self.create_new(name))
+    }
+
+    /// Makes a new, empty file without a name, readable by its owner only; `None` where the file
+    /// system has no such files.
+    pub fn create_nameless(&self) -> io::Result<Option<File>> {
+        #[cfg(target_os = "linux")]
+        {
+            let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+            match rustix::fs::openat(&self.0, ".", flags, Mode::RUSR | Mode::WUSR) {
+                // Old kernels and file systems without (open(2)).
+                Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => Ok(None),
+                opened => Ok(Some(File::from(opened?))),
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        Ok(None)
+    }
+
+    /// Gives a file without a name its final one; an entry that is there already is an error
+    /// (`AlreadyExists`) and stays.
+    pub fn publish_nameless(&self, file: &File, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::linkat(file, "", &self.0, name, AtFlags::EMPTY_PATH)?)
+    }
+
+    /// Whether files without a name can be made and published here: before Linux 6.10 the latter
+    /// is for root only (linkat(2), `AT_EMPTY_PATH`).
+    pub fn can_publish_nameless(&self) -> bool {
+        let Ok(Some(file)) = self.create_nameless() else { return false };
+        part_name(|name| self.publish_nameless(&file, name))
+            .is_ok_and(|((), name)| self.remove(&name).is_ok())
     }
 
     /// Makes a symbolic link to `target` under a random name, to be published; returns the name.
@@ -184,16 +215,16 @@ impl Dir {
     }
 
     /// Locks the directory against other runs until every handle made from this one is closed, also
-    /// by the end of the process; false when another run has it. Where the file system has no such
-    /// locks, nobody is kept out.
-    pub fn lock(&self) -> io::Result<bool> {
+    /// by the end of the process.
+    pub fn lock(&self) -> io::Result<Lock> {
         match rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => Ok(false),
+            Ok(()) => Ok(Lock::Held),
+            Err(Errno::WOULDBLOCK) => Ok(Lock::Taken),
             // Over NFS a lock needs a file opened for writing, which a directory cannot be.
             Err(Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
-                Ok(true)
+                Ok(Lock::Unknown)
             }
-            locked => Ok(locked.map(|()| true)?),
+            Err(other) => Err(other.into()),
         }
     }
 

@@ -16,6 +16,8 @@ pub enum Need {
     Loop,
     /// `setpriv`, to run as nobody.
     Setpriv,
+    /// Making device nodes, which root may not everywhere.
+    Device,
     /// User attributes and ACLs: `setfattr`, `setfacl`.
     Attr,
 }
@@ -72,6 +74,10 @@ fn probe(need: Need) -> bool {
             probe(Need::Mount) && runs("losetup", &["-f"]) && runs("mkfs.ext4", &["-V"])
         }),
         Need::Setpriv => root() && runs("setpriv", &["--version"]),
+        Need::Device => {
+            let dir = tempfile::tempdir().unwrap();
+            root() && runs("mknod", &[dir.path().join("null").to_str().unwrap(), "c", "1", "3"])
+        }
         Need::Attr => runs("setfattr", &["--version"]) && runs("setfacl", &["--version"]),
     }
 }

@@ -1,0 +1,75 @@
+//! The road that data takes, in memory: what a change to walker, lanes or committer did, without a
+//! disk in the way. Whole programs are compared by `compare.sh`.
+//!
+//! Every copy goes to a fresh directory on `/dev/shm` (elsewhere: the temporary directory), made and
+//! removed outside of what is timed.
+
+// A benchmark that cannot set up its scene has nothing to say.
+#![allow(clippy::expect_used)]
+
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use dircopy::{Algorithm, CopyJob, Ending, Progress, Stop};
+use tempfile::TempDir;
+
+fn scratch() -> TempDir {
+    let shm = Path::new("/dev/shm");
+    if shm.is_dir() { TempDir::new_in(shm) } else { TempDir::new() }
+        .expect("room for the benchmark")
+}
+
+/// A tree of `count` files of `len` bytes in directories of 500.
+fn tree(count: usize, len: usize) -> TempDir {
+    let dir = scratch();
+    let content: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+    for i in 0..count {
+        let sub = dir.path().join(format!("d{}", i / 500));
+        std::fs::create_dir_all(&sub).expect("a directory of the source");
+        std::fs::write(sub.join(format!("file-{i}")), &content).expect("a file of the source");
+    }
+    dir
+}
+
+fn copy(source: &Path, output: PathBuf, change: impl Fn(&mut CopyJob)) {
+    let mut job = CopyJob::new(source, output);
+    job.sync = false;
+    change(&mut job);
+    let report = job.run(&(), &Progress::default(), &Stop::default()).expect("a copy");
+    assert!(matches!(report.ending, Ending::Complete), "{:?}", report.ending);
+    black_box(report);
+}
+
+fn bench(c: &mut Criterion) {
+    for (name, count, len) in
+        [("one-large", 1, 256 << 20), ("few-medium", 64, 1 << 20), ("many-small", 5000, 4096)]
+    {
+        let source = tree(count, len);
+        let mut group = c.benchmark_group(name);
+        group.sample_size(10).throughput(Throughput::Bytes((count * len) as u64));
+        let mut variant = |variant: &str, change: &dyn Fn(&mut CopyJob)| {
+            group.bench_function(variant, |bencher| {
+                bencher.iter_batched(
+                    scratch,
+                    |output| {
+                        copy(source.path(), output.path().join("output"), change);
+                        output
+                    },
+                    BatchSize::PerIteration,
+                );
+            });
+        };
+        variant("sha256", &|_| {});
+        variant("none", &|job| job.algorithm = Algorithm::None);
+        variant("one lane", &|job| job.lanes = 1);
+        for block_size in [64 << 10, 1 << 20] {
+            variant(&format!("{} KiB blocks", block_size >> 10), &|job| {
+                job.block_size = block_size
+            });
+        }
+    }
+}
+
+criterion_group!(benches, bench);
+criterion_main!(benches);
