@@ -1,5 +1,5 @@
 //! dircopy copies a directory tree in one pass and leaves a proven copy and a manifest that
-//! `sha256sum -c` accepts.
+//! `sha256sum -c` accepts; and it checks trees against such manifests.
 //!
 //! # The road that data takes
 //!
@@ -16,7 +16,7 @@
 //! # Floors
 //!
 //! A room names only rooms below it:
-//! `error path sys hash < event manifest tree < lane < copy < cli < bin`.
+//! `error path sys hash < event manifest tree < lane < copy verify < cli < bin`.
 //! `docs/architecture.md` has the decisions and the evidence.
 //!
 //! # Copying a tree from another program
@@ -56,6 +56,42 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Checking a tree from another program
+//!
+//! ```
+//! use std::sync::Mutex;
+//! use dircopy::verify::{Finding, Listener, Target, Verdict};
+//! use dircopy::{Progress, Stop, VerifyJob};
+//!
+//! /// Remembers which files are not as listed.
+//! #[derive(Default)]
+//! struct Bad(Mutex<Vec<String>>);
+//!
+//! impl Listener for Bad {
+//!     fn hear(&self, target: &Target, finding: &Finding) {
+//!         if let Finding::File { path, verdict, .. } = finding
+//!             && !matches!(verdict, Verdict::Good(_))
+//!         {
+//!             self.0.lock().unwrap().push(target.path_of(path).display().to_string());
+//!         }
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let dir = tempfile::tempdir()?;
+//! let manifest = dir.path().join("dircopy-20260101T000000Z.sha256sum");
+//! std::fs::write(manifest, format!("{:064}  film.mov\n", 0))?;
+//! std::fs::write(dir.path().join("film.mov"), b"frames")?;
+//!
+//! let bad = Bad::default();
+//! let report = VerifyJob::new([dir.path()]).run(&bad, &Progress::default(), &Stop::default())?;
+//!
+//! assert_eq!((report.counts.good, report.counts.differ), (0, 1));
+//! assert!(bad.0.lock().unwrap()[0].ends_with("film.mov"));
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod cli;
 pub mod copy;
@@ -67,6 +103,7 @@ pub mod manifest;
 pub mod path;
 pub mod sys;
 pub mod tree;
+pub mod verify;
 
 pub use copy::job::CopyJob;
 pub use copy::report::{Counts, Ending, Report};
@@ -75,3 +112,4 @@ pub use event::{Done, Event, Progress, Stop, Watch};
 pub use hash::{Algorithm, Digest};
 pub use tree::filter::{Filter, Pattern};
 pub use tree::plan::Policy;
+pub use verify::{VerifyJob, VerifyReport};

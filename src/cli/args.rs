@@ -7,13 +7,14 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum, value_parser};
 
 use crate::cli::size;
+use crate::cli::verify_args::{self, VerifyArgs};
 use crate::copy::job::{BLOCK_SIZE, CopyJob, QUEUE_SIZE};
 use crate::hash::Algorithm;
 use crate::tree::filter::{Filter, Pattern};
 use crate::tree::plan::Policy;
 
 /// More lanes than any machine gains from; a typing error is more likely.
-const MOST_JOBS: u64 = 256;
+pub const MOST_JOBS: u64 = 256;
 
 /// More blocks than any device needs.
 const MOST_BLOCKS: u64 = 65_536;
@@ -30,14 +31,15 @@ Exit codes:
   2    usage error, or refused before anything was touched
   3    stopped early: the output became unusable (full, read-only, gone), or the
        manifest could not be written
-  4    verify: a listed file is missing or differs
+  4    verify: a listed file is missing or differs (or, when asked, an unlisted file
+       is there)
   5    verify: the manifest is malformed or has nothing to check
   129, 130, 143
        ended by SIGHUP, SIGINT or SIGTERM: temporary files are removed, what was
        finished is recorded
 
 The manifest OUTPUT/dircopy-<UTC time>.sha256sum is checked with
-`sha256sum -c --strict` from inside OUTPUT.";
+`dircopy verify OUTPUT`, or `sha256sum -c --strict` from inside OUTPUT.";
 
 /// Copy a directory tree in one pass and leave a proven copy with a SHA-256 manifest.
 #[derive(Debug, Parser)]
@@ -143,19 +145,36 @@ pub enum When {
     Never,
 }
 
+/// What is asked for.
+#[derive(Debug)]
+pub enum Asked {
+    /// A copy.
+    Copy(Args, Box<CopyJob>),
+    /// A check.
+    Verify(VerifyArgs),
+}
+
 /// The definition of the command line, for those who make documents from it.
 pub fn command() -> clap::Command {
+    let verify = verify_args::command().name("verify").display_name("dircopy-verify");
     Args::command()
+        .subcommand(verify)
+        .subcommand_negates_reqs(true)
+        .args_conflicts_with_subcommands(true)
+        .disable_help_subcommand(true)
 }
 
 /// Reads the command line. The error knows how to print itself: it may be the help.
-pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<(Args, CopyJob), clap::Error> {
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, clap::Error> {
     let mut command = command();
     let matches = command.try_get_matches_from_mut(args)?;
+    if let Some(matches) = matches.subcommand_matches("verify") {
+        return VerifyArgs::from_arg_matches(matches).map(Asked::Verify);
+    }
     let args = Args::from_arg_matches(&matches)?;
     let job =
         job(&args, &matches).map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
-    Ok((args, job))
+    Ok(Asked::Copy(args, Box::new(job)))
 }
 
 fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
@@ -210,7 +229,10 @@ mod tests {
 
     fn parse_words(words: &str) -> Result<(Args, CopyJob), clap::Error> {
         let words = format!("dircopy -i a -o b {words}");
-        parse(words.split_whitespace().map(OsString::from))
+        match parse(words.split_whitespace().map(OsString::from))? {
+            Asked::Copy(args, job) => Ok((args, *job)),
+            Asked::Verify(_) => panic!("{words} is no copy"),
+        }
     }
 
     fn verdicts<const N: usize>(words: &str, names: [&str; N]) -> [Verdict; N] {

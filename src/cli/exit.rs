@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use crate::copy::report::Ending;
+use crate::verify::VerifyReport;
 
 /// What the program's exit tells a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,10 @@ pub enum Exit {
     Refused,
     /// Stopped early.
     Stopped,
+    /// A check found files that are not as listed.
+    Untrue,
+    /// A check had no manifest that could be read whole.
+    Unusable,
     /// Ended by a signal, with 128 and its number.
     Interrupted(u8),
 }
@@ -30,6 +35,19 @@ impl Exit {
         }
     }
 
+    /// How a check ended, by the worst that was found: a file that is known to be wrong outweighs a
+    /// line that may hide one, and that a file that may be right.
+    pub fn of_check(report: &VerifyReport, said_all: bool) -> Self {
+        let counts = &report.counts;
+        match report.interrupted {
+            Some(code) => Exit::Interrupted(u8::try_from(code).unwrap_or(130)),
+            None if counts.is_untrue() => Exit::Untrue,
+            None if counts.is_unusable() => Exit::Unusable,
+            None if counts.is_incomplete() || !said_all => Exit::Incomplete,
+            None => Exit::Complete,
+        }
+    }
+
     /// The number.
     pub fn code(self) -> u8 {
         match self {
@@ -37,6 +55,8 @@ impl Exit {
             Exit::Incomplete => 1,
             Exit::Refused => 2,
             Exit::Stopped => 3,
+            Exit::Untrue => 4,
+            Exit::Unusable => 5,
             Exit::Interrupted(code) => code,
         }
     }

@@ -8,6 +8,10 @@ mod program;
 mod progress;
 mod size;
 mod summary;
+mod verify;
+mod verify_args;
+mod verify_summary;
 
 pub use args::command;
-pub use program::dircopy;
+pub use program::{dircopy, dirverify};
+pub use verify_args::command as verify_command;

@@ -1,4 +1,4 @@
-//! What the `dircopy` program does, from its arguments to its exit code.
+//! What the programs do, from their arguments to their exit codes.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -6,11 +6,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_channel::bounded;
 
-use crate::cli::args::{self, Args};
+use crate::cli::args::{self, Args, Asked};
 use crate::cli::console::{Console, Detail};
 use crate::cli::exit::Exit;
 use crate::cli::progress::View;
 use crate::cli::summary::summary;
+use crate::cli::verify::verify;
+use crate::cli::verify_args;
 use crate::copy::job::CopyJob;
 use crate::copy::report::{Ending, Report};
 use crate::error::Result;
@@ -20,16 +22,28 @@ use crate::sys;
 /// Runs `dircopy` with these arguments, the program's name first.
 pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match args::parse(args) {
-        Ok((args, job)) => copy(&args, &job).into(),
-        Err(error) => {
-            // Help and version are no errors, unless they cannot be shown.
-            let shown = error.print().is_ok();
-            match error.exit_code() {
-                0 if shown => Exit::Complete.into(),
-                0 => Exit::Incomplete.into(),
-                _ => Exit::Refused.into(),
-            }
-        }
+        Ok(Asked::Copy(args, job)) => copy(&args, &job).into(),
+        Ok(Asked::Verify(args)) => verify("dircopy", &args),
+        Err(error) => explain(&error),
+    }
+}
+
+/// Runs `dirverify` with these arguments, the program's name first.
+pub fn dirverify(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match verify_args::parse(args) {
+        Ok(args) => verify("dirverify", &args),
+        Err(error) => explain(&error),
+    }
+}
+
+/// Says what is wrong with the arguments, or the help.
+fn explain(error: &clap::Error) -> ExitCode {
+    // Help and version are no errors, unless they cannot be shown.
+    let shown = error.print().is_ok();
+    match error.exit_code() {
+        0 if shown => Exit::Complete.into(),
+        0 => Exit::Incomplete.into(),
+        _ => Exit::Refused.into(),
     }
 }
 

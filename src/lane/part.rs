@@ -74,7 +74,7 @@ impl Part {
         })
     }
 
-    /// Appends bytes, leaving a hole for every aligned stretch of [`HOLE`] zero bytes.
+    /// Appends bytes, leaving a hole for every aligned stretch of 4096 zero bytes.
     pub fn write_with_holes(&mut self, bytes: &[u8]) -> Result<()> {
         let is_zero = |chunk: &[u8]| chunk.iter().fold(0, |or, byte| or | byte) == 0;
         let mut rest = bytes;

@@ -32,3 +32,5 @@ mod screen;
 mod sparse;
 mod sweep;
 mod tidy;
+mod verify;
+mod verify_medium;

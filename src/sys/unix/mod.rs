@@ -3,6 +3,7 @@
 mod attributes;
 mod dir;
 mod list;
+mod medium;
 mod place;
 mod process;
 mod volume;
@@ -10,8 +11,12 @@ mod volume;
 pub use attributes::{Attributes, allow_all_to_read};
 pub use dir::{Dir, name_from_bytes};
 pub use list::{Listed, Listing};
+pub use medium::{ALIGNMENT, Medium, is_on_turning_disk};
 pub use place::Place;
-pub use process::{on_interrupt, open_file_limit, raise_open_file_limit, was_closed_at_start};
+pub use process::{
+    on_interrupt, open_file_limit, raise_open_file_limit, standard_input, wait_readable,
+    was_closed_at_start,
+};
 pub use volume::{
     Extent, close_file, free_bytes, is_disk_full, is_output_gone, is_synthetic, next_extent,
     persist_file,

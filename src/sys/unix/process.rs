@@ -1,6 +1,8 @@
 //! The process as a whole: its signals and limits.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -48,6 +50,26 @@ pub fn raise_open_file_limit() {
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     // Without it, fewer directories are held open at a time.
     let _ = setrlimit(Resource::Nofile, raised);
+}
+
+/// Waits until reading from `file` would not wait, for a short while at most; false when it still
+/// would. So a reader of a pipe can look up from time to time.
+pub fn wait_readable(file: &File) -> bool {
+    const TENTH_OF_A_SECOND: libc::c_int = 100;
+    let mut asked = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one structure, as the count says, that lives through the call.
+    match unsafe { libc::poll(&mut asked, 1, TENTH_OF_A_SECOND) } {
+        0 => false,
+        // A signal: look up. Any other error the read will meet too.
+        -1 => io::Error::last_os_error().kind() != io::ErrorKind::Interrupted,
+        _ => true,
+    }
+}
+
+/// Standard input as a file, for reading without a lock or a buffer between.
+pub fn standard_input() -> io::Result<File> {
+    use std::os::fd::AsFd;
+    Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))
 }
 
 /// Bit n is set when descriptor n was closed as the program was started.

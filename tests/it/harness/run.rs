@@ -23,6 +23,7 @@ pub const NONE: [&str; 0] = [];
 /// A run of the program that was not started yet.
 pub struct Cmd<'a> {
     scene: &'a Scene,
+    program: OsString,
     before: Vec<OsString>,
     args: Vec<OsString>,
     stdout: Option<Stdio>,
@@ -31,7 +32,15 @@ pub struct Cmd<'a> {
 impl<'a> Cmd<'a> {
     pub(super) fn new(scene: &'a Scene, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         let args = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();
-        Self { scene, before: Vec::new(), args, stdout: None }
+        let program = std::env::var_os("DIRCOPY_BIN")
+            .unwrap_or_else(|| OsString::from(env!("CARGO_BIN_EXE_dircopy")));
+        Self { scene, program, before: Vec::new(), args, stdout: None }
+    }
+
+    /// Runs `dirverify` instead.
+    pub fn dirverify(mut self) -> Self {
+        self.program = env!("CARGO_BIN_EXE_dirverify").into();
+        self
     }
 
     /// Puts the options of `DIRCOPY_TEST_ARGS` first, except those that the test sets itself.
@@ -84,10 +93,8 @@ impl<'a> Cmd<'a> {
     }
 
     pub fn spawn(self) -> Running {
-        let program = std::env::var_os("DIRCOPY_BIN")
-            .unwrap_or_else(|| OsString::from(env!("CARGO_BIN_EXE_dircopy")));
         let mut line = self.before;
-        line.push(program);
+        line.push(self.program);
         line.extend(self.args);
         let mut command = Command::new(&line[0]);
         command

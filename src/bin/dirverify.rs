@@ -1,0 +1,7 @@
+//! The `dirverify` program: `dircopy verify` under a name of its own.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    dircopy::cli::dirverify(std::env::args_os())
+}

@@ -1,0 +1,133 @@
+//! The options of `dircopy verify` and `dirverify`, and how they become a job.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum, value_parser};
+
+use crate::cli::args::{MOST_JOBS, When};
+use crate::verify::check::From;
+use crate::verify::{ManifestAt, VerifyJob};
+
+const EXIT_CODES: &str = "\
+Exit codes; of several that fit, the first of this list:
+  129, 130, 143
+       ended by SIGHUP, SIGINT or SIGTERM
+  2    usage error
+  4    a listed file is missing, is not a regular file or differs, or a name is
+       listed with two digests; with --complete also: a file is not listed
+  5    there is no manifest, it cannot be read, lists nothing, has malformed lines
+       or names that lead out of the directory; all other lines were checked
+  1    a file or directory could not be read, or not everything could be said
+  0    every listed file was read and has the listed digest
+
+Only regular files below the root are opened; symbolic links are not followed.
+Lines are accepted as sha256sum (also --tag), shasum and openssl write them, with
+LF or CRLF, in UTF-8 or UTF-16.";
+
+/// Check directories against their SHA-256 manifests, reading from the disk rather than from memory.
+#[derive(Debug, Parser)]
+#[command(name = "dirverify", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub struct VerifyArgs {
+    /// Directories to check against the newest finished manifest of dircopy in each, or against each
+    /// --manifest [default: the current one]
+    #[arg(value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+
+    /// A manifest of any program, in any place; "-" is standard input; repeatable. Without DIR and
+    /// --root its names start at the directory it is in
+    #[arg(short, long, value_name = "FILE")]
+    pub manifest: Vec<PathBuf>,
+
+    /// Where the names start [default: DIR]
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+
+    /// Also name the regular files below the root that are not listed
+    #[arg(long)]
+    pub complete: bool,
+
+    /// Where there is no file of a listed name, take "\" in it for "/"
+    #[arg(long)]
+    pub convert_paths: bool,
+
+    /// Write the paths of listed files that did not pass to FILE, one on each line, "\", LF and CR in
+    /// them written as \\, \n and \r
+    #[arg(long, value_name = "FILE")]
+    pub list_failed: Option<PathBuf>,
+
+    /// End the paths in that file with NUL and write them as they are
+    #[arg(short = '0', long, requires = "list_failed")]
+    pub null: bool,
+
+    /// Where the bytes must come from
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t = Origin::Medium)]
+    pub from: Origin,
+
+    /// Files that are read side by side [default: 8; 1 on a disk that turns; from the cache one for
+    /// each core, at most 8]
+    #[arg(short, long, value_name = "N", value_parser = value_parser!(u64).range(1..=MOST_JOBS))]
+    pub jobs: Option<u64>,
+
+    /// When to show progress; auto is when standard error is a terminal
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
+    pub progress: When,
+
+    /// Say nothing but what is wrong
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Name every file and what became of it
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub verbose: bool,
+}
+
+/// See [`From`].
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Origin {
+    /// From the disk, around the system's cache, wherever that can be had
+    Medium,
+    /// From the cache where it has them, which is faster and does not prove what is on the disk
+    Cache,
+}
+
+/// The definition of `dirverify`'s command line.
+pub fn command() -> clap::Command {
+    VerifyArgs::command()
+}
+
+/// Reads `dirverify`'s command line.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<VerifyArgs, clap::Error> {
+    VerifyArgs::from_arg_matches(&command().try_get_matches_from(args)?)
+}
+
+impl VerifyArgs {
+    /// The job.
+    pub fn job(&self) -> VerifyJob {
+        let at = |path: &PathBuf| match path.as_os_str() == "-" {
+            true => ManifestAt::StandardInput,
+            false => ManifestAt::File(path.clone()),
+        };
+        let mut job = VerifyJob::new(&self.dirs);
+        job.manifests = self.manifest.iter().map(at).collect();
+        job.root.clone_from(&self.root);
+        job.complete = self.complete;
+        job.convert_paths = self.convert_paths;
+        job.from = match self.from {
+            Origin::Medium => From::Medium,
+            Origin::Cache => From::Cache,
+        };
+        job.jobs = self.jobs.map(|jobs| jobs as usize);
+        job
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        command().debug_assert();
+    }
+}

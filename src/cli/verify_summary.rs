@@ -1,0 +1,64 @@
+//! The closing summary of a check: what was found, where the bytes came from, how it ended.
+
+use std::fmt::Write;
+
+use humansize::{BINARY, format_size};
+
+use crate::verify::VerifyReport;
+
+/// The summary of a check, without the last line's end.
+pub fn summary(report: &VerifyReport) -> String {
+    let counts = &report.counts;
+    let size = |bytes| format_size(bytes, BINARY);
+    let mut text = String::new();
+    let read = counts.from_device + counts.from_cache;
+    let mut row = |name: &str, what: String| {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name:<12} {what}");
+    };
+    row("checked", format!("{read} files, {}", size(counts.bytes)));
+    for (name, count, what) in [
+        ("good", counts.good, "as listed"),
+        ("differ", counts.differ, "files"),
+        ("missing", counts.missing, "listed files that are not there as regular files"),
+        ("unreadable", counts.unreadable, "files"),
+        ("contradicted", counts.contradicted, "names that are listed with two digests"),
+        ("not listed", counts.unlisted, "files"),
+        ("malformed", counts.malformed, "lines"),
+        ("refused", counts.refused, "names that lead out of the directory"),
+        ("repeated", counts.repeated, "lines of names that were listed before"),
+        ("converted", counts.converted, "names with \"\\\" taken for \"/\""),
+        ("unusable", counts.unusable + counts.empty, "manifests or directories"),
+    ] {
+        if count > 0 {
+            row(name, format!("{count} {what}"));
+        }
+    }
+    if read > 0 {
+        let device = format!("{} from the device", counts.from_device);
+        row("read", format!("{device}, {} only through a cache", counts.from_cache));
+    }
+    let seconds = report.elapsed.as_secs_f64();
+    let rate = match counts.bytes {
+        0 => String::new(),
+        bytes => format!(", {}/s on average", size((bytes as f64 / seconds.max(1e-9)) as u64)),
+    };
+    row("time", format!("{seconds:.2} s{rate}"));
+    text.push_str(ending(report));
+    text
+}
+
+fn ending(report: &VerifyReport) -> &'static str {
+    let counts = &report.counts;
+    if report.interrupted.is_some() {
+        "INTERRUPTED: not everything was checked"
+    } else if counts.is_untrue() {
+        "FAILED: the files are not as listed"
+    } else if counts.is_unusable() {
+        "NOT PROVEN: there is no manifest that could be read whole"
+    } else if counts.is_incomplete() {
+        "NOT PROVEN: not everything could be read"
+    } else {
+        "good: every listed file is as listed"
+    }
+}

@@ -1,0 +1,367 @@
+//! Reading a file from its device rather than from memory.
+//!
+//! A check that reads the page cache proves what the memory holds. So, for each file: what is not
+//! written yet is written; if then nothing of the file is in memory, it is read as usual (with the
+//! kernel's reading ahead) and what was brought in is dropped again; if some of it is, others may be
+//! using it, so it is left alone and the file is read around the cache with `O_DIRECT`; where that
+//! cannot be relied on, the kernel is asked to drop the pages, and whether it did is checked.
+//! What lies below the kernel (a controller's or a drive's own cache, the host of a virtual machine)
+//! is out of sight.
+
+use std::fs::File;
+use std::io;
+
+#[cfg(target_os = "linux")]
+pub use linux::{Medium, is_on_turning_disk};
+
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::{Medium, is_on_turning_disk};
+
+/// The number of bytes at which reads around the cache must start, in memory and in the file; every
+/// device's blocks known today divide it.
+pub const ALIGNMENT: usize = 4096;
+
+/// Reads on from `file`'s position; interrupted calls go on.
+fn read_on(mut file: &File, room: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match io::Read::read(&mut file, room) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere {
+    use super::*;
+    use crate::sys::stat::Stat;
+    use crate::sys::unix::dir::Dir;
+
+    /// Not known here.
+    pub fn is_on_turning_disk(_: &Dir) -> bool {
+        false
+    }
+
+    /// A file being read; here nothing is known of where its bytes come from.
+    pub struct Medium<'a>(&'a File);
+
+    impl<'a> Medium<'a> {
+        /// Reads without asking where from.
+        pub fn any(file: &'a File) -> Self {
+            Self(file)
+        }
+
+        /// Would read from the device.
+        pub fn of(file: &'a File, _: &Stat) -> io::Result<Self> {
+            Ok(Self(file))
+        }
+
+        /// The next bytes; none at the end.
+        pub fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+            read_on(self.0, room)
+        }
+
+        /// Whether all bytes came from the device.
+        pub fn finish(self) -> bool {
+            false
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::FileExt;
+
+    use rustix::fs::{Advice, AtFlags, OFlags, StatxFlags};
+
+    use super::*;
+    use crate::sys::stat::Stat;
+    use crate::sys::unix::dir::Dir;
+
+    /// Whether `dir` lies on a disk that turns, where reading several files at a time costs more than
+    /// it gains. Devices of virtual machines often say so and are not believed.
+    pub fn is_on_turning_disk(dir: &Dir) -> bool {
+        const NOT_BELIEVED: [&str; 5] = ["vd", "xvd", "loop", "nbd", "ram"];
+        let Ok(id) = dir.identity() else { return false };
+        let (major, minor) = (rustix::fs::major(id.dev), rustix::fs::minor(id.dev));
+        let place = std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"));
+        let Ok(place) = place else { return false };
+        // A partition is a directory in that of its disk, which has the queue.
+        place.ancestors().take(2).any(|disk| {
+            let name = disk.file_name().unwrap_or_default().to_string_lossy();
+            let told = std::fs::read_to_string(disk.join("queue/rotational"));
+            told.is_ok_and(|told| told.trim() == "1")
+                && !NOT_BELIEVED.iter().any(|prefix| name.starts_with(prefix))
+        })
+    }
+
+    /// After so many bytes what was brought into memory is dropped, so that a large file does not
+    /// drive out what others use.
+    const DROP_EVERY: u64 = 16 << 20;
+
+    /// Files of btrfs up to this size may lie within its metadata, which stays in memory.
+    const MOST_INLINE: u64 = 4096;
+
+    /// A file being read.
+    pub struct Medium<'a> {
+        file: &'a File,
+        size: u64,
+        way: Way,
+        read: u64,
+        dropped: u64,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Way {
+        /// As it comes.
+        Any,
+        /// Through the page cache, which held nothing of it.
+        Emptied,
+        /// Around the page cache.
+        Direct,
+    }
+
+    /// What the kernel holds of a file in memory.
+    #[derive(Clone, Copy)]
+    struct Held {
+        any: bool,
+        /// Some of it may not be on the device yet.
+        dirty: bool,
+    }
+
+    impl<'a> Medium<'a> {
+        /// Reads `file` without asking where from.
+        pub fn any(file: &'a File) -> Self {
+            Self { file, size: 0, way: Way::Any, read: 0, dropped: 0 }
+        }
+
+        /// Reads `file`, which is `stat`, from its device if that can be had.
+        ///
+        /// # Errors
+        /// What was in memory only could not be written.
+        pub fn of(file: &'a File, stat: &Stat) -> io::Result<Self> {
+            let mut medium = Self { size: stat.size, ..Self::any(file) };
+            let Some(volume) = Volume::of(file) else { return Ok(medium) };
+            if !volume.keeps_content_apart(stat) {
+                return Ok(medium);
+            }
+            let mut held = held(file, stat.size);
+            if held.dirty {
+                rustix::fs::fsync(file)?;
+            }
+            if held.any && volume.reads_around_the_cache(file) {
+                medium.way = Way::Direct;
+                return Ok(medium);
+            }
+            if held.any {
+                held = forget(file, stat.size);
+            }
+            if !held.any {
+                medium.way = Way::Emptied;
+                let _ = rustix::fs::fadvise(file, 0, None, Advice::Sequential);
+            }
+            Ok(medium)
+        }
+
+        /// The next bytes; none at the end. `room` starts and is cut at multiples of
+        /// [`ALIGNMENT`].
+        pub fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+            if self.way == Way::Direct {
+                return self.read_direct(room);
+            }
+            let read = read_on(self.file, room)?;
+            self.read += read as u64;
+            if self.way == Way::Emptied && self.read - self.dropped >= DROP_EVERY {
+                drop_pages(self.file);
+                self.dropped = self.read;
+            }
+            Ok(read)
+        }
+
+        /// Reads at a multiple of the alignment; what comes again after a read that was cut short
+        /// is passed over.
+        fn read_direct(&mut self, room: &mut [u8]) -> io::Result<usize> {
+            if self.read >= self.size {
+                return Ok(0);
+            }
+            let again = self.read % ALIGNMENT as u64;
+            let read = loop {
+                match self.file.read_at(room, self.read - again) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    read => break read?,
+                }
+            };
+            let again = again as usize;
+            let fresh = read.saturating_sub(again);
+            room.copy_within(again..again + fresh, 0);
+            self.read += fresh as u64;
+            Ok(fresh)
+        }
+
+        /// Lets go of what was brought into memory; whether all bytes came from the device.
+        pub fn finish(self) -> bool {
+            if self.way == Way::Emptied && self.size > 0 {
+                drop_pages(self.file);
+            }
+            self.way != Way::Any
+        }
+    }
+
+    /// What is known of the file system a file lies on.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Volume {
+        /// `O_DIRECT` reads go to the device.
+        Plain,
+        /// They may go through the cache after all (compressed or checked content).
+        Roundabout,
+        Btrfs,
+    }
+
+    impl Volume {
+        /// `None` for one that does not keep its files on a block device of this machine, or is not
+        /// known to let go of its cache when asked.
+        fn of(file: &File) -> Option<Self> {
+            // From linux/magic.h and the file systems' own headers.
+            match rustix::fs::fstatfs(file).ok()?.f_type as u32 {
+                0xef53 | 0x5846_5342 => Some(Self::Plain), // ext2, ext3, ext4; xfs
+                0x9123_683e => Some(Self::Btrfs),
+                // f2fs, vfat, exfat, ntfs3, iso9660, udf, jfs, nilfs2
+                0xf2f5_2010 | 0x4d44 | 0x2011_bab0 | 0x7366_746e | 0x9660 | 0x1501_3346
+                | 0x3153_464a | 0x3434 => Some(Self::Roundabout),
+                _ => None,
+            }
+        }
+
+        /// Whether the content lies in blocks of its own, not within metadata.
+        fn keeps_content_apart(self, stat: &Stat) -> bool {
+            let inline = self == Self::Btrfs && stat.size <= MOST_INLINE;
+            stat.size == 0 || !inline && (stat.allocated > 0 || self == Self::Roundabout)
+        }
+
+        /// Makes reads of `file` go around the cache, where they can be relied on to.
+        fn reads_around_the_cache(self, file: &File) -> bool {
+            if self != Self::Plain {
+                return false;
+            }
+            // Says 0 for a file whose direct reads would go through the cache (encrypted, verity,
+            // journaled content). Before Linux 6.1 it says nothing.
+            let asked = StatxFlags::DIOALIGN;
+            if let Ok(told) = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, asked)
+                && told.stx_mask & asked.bits() != 0
+                && !(1..=ALIGNMENT as u32).contains(&told.stx_dio_offset_align)
+            {
+                return false;
+            }
+            rustix::fs::fcntl_getfl(file)
+                .and_then(|flags| rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT))
+                .is_ok()
+        }
+    }
+
+    /// Asks the kernel to drop what it holds of a file, best effort.
+    fn drop_pages(file: &File) {
+        let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
+    }
+
+    /// … and looks whether it did.
+    fn forget(file: &File, size: u64) -> Held {
+        drop_pages(file);
+        held(file, size)
+    }
+
+    /// What the kernel holds of a file of `size` bytes; where it does not tell, everything.
+    fn held(file: &File, size: u64) -> Held {
+        if size == 0 {
+            return Held { any: false, dirty: false };
+        }
+        cachestat(file).unwrap_or_else(|| Held {
+            any: mincore(file, size).unwrap_or(true),
+            dirty: true, // not told apart; syncing a clean file costs little
+        })
+    }
+
+    /// Since Linux 6.5, for files that the caller owns or may write.
+    fn cachestat(file: &File) -> Option<Held> {
+        const NUMBER: libc::c_long = 451; // on every architecture
+        let range = [0u64, 0]; // from the start to the end
+        let mut told = [0u64; 5]; // cached, dirty, being written, evicted, recently evicted
+        // SAFETY: the call reads two and writes five 64-bit numbers at these places (linux/mman.h,
+        // struct cachestat_range and struct cachestat) and keeps neither pointer.
+        let failed = unsafe {
+            libc::syscall(NUMBER, file.as_raw_fd(), range.as_ptr(), told.as_mut_ptr(), 0u32)
+        };
+        let [cached, dirty, being_written, ..] = told;
+        (failed == 0).then_some(Held { any: cached > 0, dirty: dirty + being_written > 0 })
+    }
+
+    /// Whether anything of the file is in memory, by mapping it piece by piece. Of files that the
+    /// caller neither owns nor may write the kernel says that everything is.
+    fn mincore(file: &File, size: u64) -> Option<bool> {
+        const WINDOW: u64 = 256 << 20;
+        let mut states = vec![0u8; size.min(WINDOW).div_ceil(ALIGNMENT as u64) as usize];
+        for offset in (0..size).step_by(WINDOW as usize) {
+            let len = (size - offset).min(WINDOW) as usize;
+            // SAFETY: a new mapping at an address of the kernel's choice, only asked about and never
+            // read, and removed before anything else happens. `states` has a byte for each page,
+            // which is at least `ALIGNMENT` bytes (mincore(2)).
+            let resident = unsafe {
+                let at = libc::mmap(
+                    std::ptr::null_mut(),
+                    len,
+                    libc::PROT_READ,
+                    libc::MAP_SHARED,
+                    file.as_raw_fd(),
+                    offset as libc::off_t,
+                );
+                if at == libc::MAP_FAILED {
+                    return None;
+                }
+                let told = libc::mincore(at, len, states.as_mut_ptr());
+                libc::munmap(at, len);
+                (told == 0).then(|| states.iter().any(|state| state & 1 != 0))
+            };
+            if resident? {
+                return Some(true);
+            }
+        }
+        Some(false)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use crate::sys::Dir;
+
+        #[test]
+        fn both_ways_to_ask_agree_and_reading_is_whole() {
+            let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+            let path = dir.path().join("file");
+            let content: Vec<u8> = (0..100_001u32).map(|i| (i % 251) as u8).collect();
+            std::fs::write(&path, &content).unwrap();
+            let read = || {
+                let file = File::open(&path).unwrap();
+                let stat = Dir::stat_file(&file).unwrap();
+                let mut medium = Medium::of(&file, &stat).unwrap();
+                let mut buffer = vec![0u8; 3 * ALIGNMENT];
+                let skip = buffer.as_ptr().align_offset(ALIGNMENT);
+                let mut all = Vec::new();
+                loop {
+                    let got = medium.read(&mut buffer[skip..skip + 2 * ALIGNMENT]).unwrap();
+                    if got == 0 {
+                        break;
+                    }
+                    all.extend_from_slice(&buffer[skip..skip + got]);
+                }
+                assert!(all == content, "{:?}", medium.way);
+                if let Some(told) = cachestat(&file) {
+                    assert_eq!(mincore(&file, stat.size), Some(told.any));
+                }
+                medium.finish()
+            };
+            let first = read();
+            drop_pages(&File::open(&path).unwrap());
+            assert_eq!(read(), first);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Checking one file: finding it without leaving the root, and hashing it.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::error::Error;
+use crate::event::{Progress, Stop};
+use crate::hash::{Algorithm, Digest};
+use crate::path::RelPath;
+use crate::sys::stat::{Kind, Stat};
+use crate::sys::{self, ALIGNMENT, Dir, Medium};
+use crate::verify::finding::{Proof, Verdict};
+use crate::verify::lines::elsewhere_absolute;
+use crate::verify::target::Target;
+
+/// Read at once: large enough for the device, small enough to hash before it leaves the processor's
+/// second-level cache.
+const BLOCK: usize = 512 << 10;
+
+/// Where the bytes that are hashed must come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum From {
+    /// From the medium, wherever that can be had.
+    #[default]
+    Medium,
+    /// From wherever they come fastest.
+    Cache,
+}
+
+/// A file that was found.
+pub struct Found {
+    file: File,
+    stat: Stat,
+    /// The name it was found by, if not the one it was looked for by.
+    pub converted: Option<RelPath>,
+}
+
+impl Found {
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.stat.size
+    }
+}
+
+/// A worker's means to check files.
+pub struct Checker<'a> {
+    from: From,
+    convert: bool,
+    progress: &'a Progress,
+    stop: &'a Stop,
+    /// The directory that the last file was in: the next one mostly is too.
+    last: Option<(Arc<Target>, RelPath, Dir)>,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Checker<'a> {
+    /// One that takes `\` in names for `/` where nothing else is found, if `convert`.
+    pub fn new(from: From, convert: bool, progress: &'a Progress, stop: &'a Stop) -> Self {
+        let buffer = vec![0; BLOCK + ALIGNMENT];
+        Self { from, convert, progress, stop, last: None, buffer }
+    }
+
+    /// Opens a listed file for reading; otherwise it is judged.
+    pub fn find(&mut self, target: &Arc<Target>, path: &RelPath) -> Result<Found, Verdict> {
+        let missing = match self.open(target, path) {
+            Err(Verdict::Missing) => Verdict::Missing,
+            opened => return opened.map(|(file, stat)| Found { file, stat, converted: None }),
+        };
+        // On Unix such a name may be that of a file, and dircopy lists it if it is.
+        if target.ours.is_none()
+            && let Some(why) = elsewhere_absolute(path)
+        {
+            return Err(Verdict::Refused(why));
+        }
+        if !self.convert || !path.as_bytes().contains(&b'\\') {
+            return Err(missing);
+        }
+        let turned: Vec<u8> =
+            path.as_bytes().iter().map(|&b| if b == b'\\' { b'/' } else { b }).collect();
+        let turned =
+            RelPath::parse(&turned).map_err(|fault| Verdict::Refused(fault.to_string()))?;
+        let (file, stat) = self.open(target, &turned)?;
+        Ok(Found { file, stat, converted: Some(turned) })
+    }
+
+    fn open(&mut self, target: &Arc<Target>, path: &RelPath) -> Result<(File, Stat), Verdict> {
+        let unreadable =
+            |deed, error| Verdict::Unreadable(Error::io(deed, target.path_of(path), error));
+        let Some((dir, name)) = path.split() else { return Err(Verdict::Missing) };
+        let name = sys::name_from_bytes(name).map_err(|error| unreadable("name", error))?;
+        let dir = self.enter(target, dir)?;
+        let stat = match dir.stat(name, false) {
+            Ok(stat) => stat,
+            Err(error) if is_absent(&error) => return Err(Verdict::Missing),
+            Err(error) => return Err(unreadable("look at", error)),
+        };
+        // Opening a device can do things, and opening a FIFO can wait.
+        if stat.kind != Kind::File {
+            return Err(Verdict::NotAFile(stat.kind));
+        }
+        let file = match dir.open_file(name, false) {
+            Ok(file) => file,
+            Err(error) if is_absent(&error) => return Err(Verdict::Missing),
+            Err(error) => return Err(unreadable("open", error)),
+        };
+        let stat = Dir::stat_file(&file).map_err(|error| unreadable("look at", error))?;
+        match stat.kind {
+            Kind::File => Ok((file, stat)),
+            other => Err(Verdict::NotAFile(other)),
+        }
+    }
+
+    /// The directory `path` below the root, component by component.
+    fn enter(&mut self, target: &Arc<Target>, path: RelPath) -> Result<&Dir, Verdict> {
+        let is_last = |(there, dir, _): &(Arc<Target>, RelPath, Dir)| {
+            Arc::ptr_eq(there, target) && *dir == path
+        };
+        if !self.last.as_ref().is_some_and(is_last) {
+            self.last = None;
+            let root = target.handle().map_err(Verdict::Unreadable)?;
+            let dir = match root.open_below(&path) {
+                Ok(dir) => dir,
+                Err(error) => return Err(barrier(root, target, &path, error)),
+            };
+            self.last = Some((Arc::clone(target), path, dir));
+        }
+        self.last.as_ref().map(|(_, _, dir)| dir).ok_or(Verdict::Missing)
+    }
+
+    /// Hashes a file and judges it; with it, how many bytes it had. `None` if asked to stop.
+    pub fn read(
+        &mut self,
+        target: &Target,
+        path: &RelPath,
+        found: &Found,
+        listed: &Digest,
+    ) -> Option<(Verdict, u64)> {
+        let unreadable =
+            |deed, error| Verdict::Unreadable(Error::io(deed, target.path_of(path), error));
+        let medium = match self.from {
+            From::Medium => Medium::of(&found.file, &found.stat),
+            From::Cache => Ok(Medium::any(&found.file)),
+        };
+        let mut medium = match medium {
+            Ok(medium) => medium,
+            Err(error) => return Some((unreadable("write what is in memory of", error), 0)),
+        };
+        let start = self.buffer.as_ptr().align_offset(ALIGNMENT);
+        let room = &mut self.buffer[start..start + BLOCK];
+        let (mut hasher, mut bytes) = (Algorithm::Sha256.start(), 0);
+        loop {
+            if self.stop.is_requested() {
+                return None;
+            }
+            match medium.read(room) {
+                Ok(0) => break,
+                Ok(read) => {
+                    hasher.update(&room[..read]);
+                    bytes += read as u64;
+                    self.progress.bytes.fetch_add(read as u64, Relaxed);
+                }
+                Err(error) => return Some((unreadable("read", error), bytes)),
+            }
+        }
+        let proof = if medium.finish() { Proof::Device } else { Proof::Cache };
+        if hasher.finish() == Some(*listed) {
+            return Some((Verdict::Good(proof), bytes));
+        }
+        let verdict = match Dir::stat_file(&found.file).map(|now| found.stat.change(&now)) {
+            Ok(None) => Verdict::Differs(proof),
+            Ok(Some(change)) => {
+                Verdict::Unreadable(Error::finding("check", target.path_of(path), change))
+            }
+            Err(error) => unreadable("look at", error),
+        };
+        Some((verdict, bytes))
+    }
+}
+
+/// Whether an error says that there is no such entry, or that none can be.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename)
+}
+
+/// Why a directory below the root could not be entered: what is in the way of its name, if it is
+/// not a directory, or the error.
+fn barrier(root: &Dir, target: &Target, path: &RelPath, error: io::Error) -> Verdict {
+    if is_absent(&error) {
+        return Verdict::Missing;
+    }
+    let mut here = root.try_clone();
+    for name in path.components() {
+        let (Ok(dir), Ok(name)) = (&here, sys::name_from_bytes(name)) else { break };
+        let name: &OsStr = name;
+        match dir.stat(name, false) {
+            Ok(stat) if stat.kind != Kind::Dir => return Verdict::NotThrough(stat.kind),
+            Ok(_) => here = dir.open_dir(name, false),
+            Err(_) => break,
+        }
+    }
+    Verdict::Unreadable(Error::io("open directory", target.path_of(path), error))
+}

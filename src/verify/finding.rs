@@ -1,0 +1,122 @@
+//! What a check finds, and who is told.
+
+use crate::error::Error;
+use crate::manifest::{Fault, ManifestName};
+use crate::path::RelPath;
+use crate::sys::stat::Kind;
+use crate::verify::target::Target;
+
+/// Where the bytes that were hashed came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// From the device: none of them was in memory when reading began, or memory was gone round.
+    Device,
+    /// Perhaps from a cache: the file system has no device of its own (network, tmpfs), or does not
+    /// let go of what it holds in memory, or nothing else was asked for.
+    Cache,
+}
+
+/// What became of a listed file.
+#[derive(Debug)]
+pub enum Verdict {
+    /// It has the listed digest.
+    Good(Proof),
+    /// It has another.
+    Differs(Proof),
+    /// There is nothing of that name.
+    Missing,
+    /// Its name leads through something that is not a directory; symbolic links are not followed.
+    NotThrough(Kind),
+    /// What has its name is not a regular file, and was not opened.
+    NotAFile(Kind),
+    /// It could not be read, or changed meanwhile.
+    Unreadable(Error),
+    /// The name is not one below the root, for this reason; nothing was opened.
+    Refused(String),
+}
+
+/// What a check finds. Lines are counted from 1.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Finding {
+    /// A listed file was looked for.
+    File {
+        /// The line that lists it.
+        line: u64,
+        /// The name, as far as it may be one.
+        path: RelPath,
+        /// What became of it.
+        verdict: Verdict,
+        /// So many bytes were hashed.
+        bytes: u64,
+    },
+    /// There is no file of the name, but there is one if `\` is taken for `/`; it is judged next.
+    Converted {
+        /// The line.
+        line: u64,
+        /// The name on it.
+        from: RelPath,
+        /// The name that was taken instead.
+        to: RelPath,
+    },
+    /// The name is not one below the root; nothing was opened.
+    Refused {
+        /// The line.
+        line: u64,
+        /// The name.
+        name: Vec<u8>,
+        /// Why.
+        why: String,
+    },
+    /// The name was on an earlier line too.
+    Twice {
+        /// The line.
+        line: u64,
+        /// The earlier line.
+        first: u64,
+        /// The name.
+        path: RelPath,
+        /// Whether both have the same digest. If so, the file is checked once.
+        same: bool,
+    },
+    /// The line cannot be read.
+    Malformed {
+        /// The line.
+        line: u64,
+        /// What is wrong.
+        fault: Fault,
+    },
+    /// The last line of a manifest of dircopy is not ended: it is cut off and says nothing.
+    Torn {
+        /// The line.
+        line: u64,
+        /// Whether the manifest is that of a run that did not come to its end, which explains it.
+        unfinished: bool,
+    },
+    /// The manifest is UTF-16 text. It is read all the same.
+    Utf16,
+    /// The manifest lists nothing.
+    Nothing,
+    /// A later run than that of the newest finished manifest was cut short.
+    Unfinished(ManifestName),
+    /// A regular file below the root is on no line.
+    Unlisted(RelPath),
+    /// A directory could not be looked through for files that are not listed.
+    Unsearched(Error),
+    /// The manifest or the root cannot be used, or not to its end.
+    Unusable(Error),
+    /// The check itself broke.
+    Broken(Error),
+}
+
+/// Who is told what a check finds. Called from one thread at a time; a slow listener slows the
+/// check.
+pub trait Listener: Sync {
+    /// Something was found.
+    fn hear(&self, target: &Target, finding: &Finding);
+}
+
+/// A listener that does not listen.
+impl Listener for () {
+    fn hear(&self, _: &Target, _: &Finding) {}
+}

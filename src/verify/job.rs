@@ -1,0 +1,238 @@
+//! A check from beginning to end.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{Builder, ScopedJoinHandle, scope};
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, bounded, unbounded};
+
+use crate::error::{Error, Result};
+use crate::event::{Progress, Stop};
+use crate::hash::Digest;
+use crate::sys::{self, Dir};
+use crate::verify::check::{Checker, From};
+use crate::verify::finding::{Finding, Listener};
+use crate::verify::lines::{Reader, Reads, Told};
+use crate::verify::report::{Checked, VerifyReport};
+use crate::verify::seen::{Key, Seen};
+use crate::verify::target::{ManifestAt, Plan, Target};
+use crate::verify::unlisted::{self, Known};
+use crate::verify::work::Worker;
+
+/// Workers by default where they wait for the device most of the time: small files come four times
+/// as fast with eight as with one (measured, two cores). Also the most there are by default.
+const MOST_WORKERS: usize = 8;
+
+/// What to check, and how. Make one with [`new`](Self::new) and change what should differ.
+#[derive(Clone, Debug)]
+pub struct VerifyJob {
+    /// The directories. Without `manifests`, each is checked against the newest finished manifest
+    /// of dircopy in it; with them, against each of those.
+    pub dirs: Vec<PathBuf>,
+    /// Manifests of any program. Without `dirs`, their names start at the directory they are in.
+    pub manifests: Vec<ManifestAt>,
+    /// Where names start, if elsewhere.
+    pub root: Option<PathBuf>,
+    /// Also look for files below the root that are not listed.
+    pub complete: bool,
+    /// Where there is no file of a name, take `\` in it for `/`.
+    pub convert_paths: bool,
+    /// Where the bytes must come from.
+    pub from: From,
+    /// Workers, if not as many as suit the device and the processor.
+    pub jobs: Option<usize>,
+}
+
+impl VerifyJob {
+    /// A job with the defaults of the command line.
+    pub fn new(dirs: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        Self {
+            dirs: dirs.into_iter().map(Into::into).collect(),
+            manifests: Vec::new(),
+            root: None,
+            complete: false,
+            convert_paths: false,
+            from: From::default(),
+            jobs: None,
+        }
+    }
+
+    /// Runs the check: `listener` is told what is found, `progress` can be read from another
+    /// thread, and `stop` ends it early; neither of the two may serve another run.
+    ///
+    /// # Errors
+    /// The job makes no sense. Everything that goes wrong later is told to `listener` and counted in
+    /// the report.
+    pub fn run(
+        &self,
+        listener: &dyn Listener,
+        progress: &Progress,
+        stop: &Stop,
+    ) -> Result<VerifyReport> {
+        let started = Instant::now();
+        let plans = self.plans()?;
+        let key = Key::default();
+        let mut desk = Desk {
+            listener,
+            key: &key,
+            counts: Checked::default(),
+            answered: 0,
+            converted: Seen::default(),
+        };
+        let reads = self.run_threads(&plans, &mut desk, progress, stop);
+        let nowhere = Arc::new(Target::none());
+        if let Some(reads) = reads {
+            if reads.given != desk.answered && !stop.is_requested() {
+                let (given, answered) = (reads.given, desk.answered);
+                let finding = format!(
+                    "{given} lines were given out, {answered} are accounted for; \
+                     this is a defect of dircopy"
+                );
+                desk.tell(&nowhere, Finding::Broken(Error::finding("account for", ".", finding)));
+            }
+            for listed in &reads.listed {
+                let converted = std::mem::take(&mut desk.converted);
+                let known = Known { key: &key, manifests: &reads.manifests, converted: &converted };
+                unlisted::search(listed, &known, stop, |finding| {
+                    desk.tell(&listed.target, finding)
+                });
+                desk.converted = converted;
+            }
+        }
+        Ok(VerifyReport {
+            counts: desk.counts,
+            interrupted: stop.requested(),
+            elapsed: started.elapsed(),
+        })
+    }
+
+    /// Each manifest with each root.
+    fn plans(&self) -> Result<Vec<Plan>> {
+        let root = &self.root;
+        let dirs: Vec<Option<PathBuf>> = match (&self.dirs[..], self.manifests.is_empty()) {
+            ([], true) => vec![Some(".".into())],
+            ([], false) => vec![None],
+            (dirs, _) => dirs.iter().cloned().map(Some).collect(),
+        };
+        let stdin = self.manifests.iter().filter(|m| **m == ManifestAt::StandardInput).count();
+        if stdin * dirs.len() > 1 {
+            let finding = "it can be read once only: give it once, and one directory";
+            return Err(Error::finding("check against", "standard input", finding));
+        }
+        let plan = |manifest: Option<ManifestAt>, dir: &Option<PathBuf>| Plan {
+            manifest,
+            dir: dir.clone(),
+            root: root.clone(),
+        };
+        if self.manifests.is_empty() {
+            return Ok(dirs.iter().map(|dir| plan(None, dir)).collect());
+        }
+        let of_all = |dir| self.manifests.iter().map(move |m| plan(Some(m.clone()), dir));
+        Ok(dirs.iter().flat_map(of_all).collect())
+    }
+
+    fn workers(&self, plans: &[Plan]) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        let turns = |plan: &Plan| {
+            Dir::open(&plan.names_start_at()).is_ok_and(|root| sys::is_on_turning_disk(&root))
+        };
+        match (self.jobs, self.from) {
+            (Some(jobs), _) => jobs.max(1),
+            (None, From::Cache) => cores().min(MOST_WORKERS),
+            (None, From::Medium) if plans.iter().any(turns) => 1,
+            (None, From::Medium) => MOST_WORKERS,
+        }
+    }
+
+    fn run_threads(
+        &self,
+        plans: &[Plan],
+        desk: &mut Desk<'_>,
+        progress: &Progress,
+        stop: &Stop,
+    ) -> Option<Reads> {
+        let workers = self.workers(plans);
+        let (tasks, for_workers) = bounded(2 * workers);
+        let (told, inbox) = bounded(2 * workers);
+        let (sharing, rests) = unbounded();
+        let nowhere = Arc::new(Target::none());
+        let broken = |desk: &mut Desk<'_>, error| desk.tell(&nowhere, Finding::Broken(error));
+        scope(|scope| {
+            let mut threads: Vec<ScopedJoinHandle<'_, ()>> = Vec::new();
+            let mut reader = None;
+            let mut start_all = || {
+                for number in 0..workers {
+                    let worker = Worker {
+                        checker: Checker::new(self.from, self.convert_paths, progress, stop),
+                        progress,
+                        stop,
+                        rests: rests.clone(),
+                        told: told.clone(),
+                    };
+                    let (for_workers, sharing) = (for_workers.clone(), sharing.clone());
+                    let thread = Builder::new().name(format!("check-{number}"));
+                    threads.push(
+                        thread.spawn_scoped(scope, move || worker.work(&for_workers, sharing))?,
+                    );
+                }
+                let (key, complete) = (desk.key, self.complete);
+                let read = Reader { key, complete, stop, tasks: tasks.clone(), told: told.clone() };
+                let thread = Builder::new().name("lines".into());
+                reader = Some(thread.spawn_scoped(scope, move || read.work(plans))?);
+                Ok(())
+            };
+            if let Err(error) = start_all() {
+                broken(desk, Error::io("start the threads for", ".", error));
+            }
+            drop((tasks, told, for_workers, sharing, rests));
+            desk.take_all(&inbox);
+            drop(inbox);
+            for thread in threads {
+                if thread.join().is_err() {
+                    let finding = "a thread died; this is a defect of dircopy";
+                    broken(desk, Error::finding("finish the check of", ".", finding));
+                }
+            }
+            match reader.map(ScopedJoinHandle::join) {
+                Some(Ok(reads)) => Some(reads),
+                Some(Err(_)) => {
+                    let finding = "the thread that reads them died; this is a defect of dircopy";
+                    broken(desk, Error::finding("read the manifests of", ".", finding));
+                    None
+                }
+                None => None,
+            }
+        })
+    }
+}
+
+/// Where findings are counted and told.
+struct Desk<'a> {
+    listener: &'a dyn Listener,
+    key: &'a Key,
+    counts: Checked,
+    /// Lines that workers answered.
+    answered: u64,
+    /// Names that were found by another spelling.
+    converted: Seen,
+}
+
+impl Desk<'_> {
+    fn take_all(&mut self, inbox: &Receiver<Told>) {
+        for (target, findings) in inbox {
+            for finding in findings {
+                self.answered += u64::from(matches!(finding, Finding::File { .. }));
+                if let Finding::Converted { to, line, .. } = &finding {
+                    self.converted.note(self.key.of(to), *line, &Digest([0; 32]));
+                }
+                self.tell(&target, finding);
+            }
+        }
+    }
+
+    fn tell(&mut self, target: &Target, finding: Finding) {
+        self.counts.add(&finding);
+        self.listener.hear(target, &finding);
+    }
+}

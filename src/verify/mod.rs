@@ -1,0 +1,20 @@
+//! Checking a tree against its manifest.
+//!
+//! One thread reads the manifests and hands out their lines in batches, workers open and hash the
+//! files, and the thread that runs the job tells what they find. Memory is bounded by the queues,
+//! but for 16 bytes and some slack for each line, by which a name that is listed twice is noticed.
+
+pub mod check;
+pub mod finding;
+pub mod job;
+pub mod lines;
+pub mod report;
+pub mod seen;
+pub mod target;
+mod unlisted;
+mod work;
+
+pub use finding::{Finding, Listener, Verdict};
+pub use job::VerifyJob;
+pub use report::{Checked, VerifyReport};
+pub use target::{ManifestAt, Target};

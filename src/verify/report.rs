@@ -1,0 +1,108 @@
+//! What a check leaves to say.
+
+use std::time::Duration;
+
+use crate::verify::finding::{Finding, Proof, Verdict};
+
+/// What became of the lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Files that have the listed digest.
+    pub good: u64,
+    /// Files that have another.
+    pub differ: u64,
+    /// Listed files that are not there, or not as regular files that can be reached without
+    /// following a symbolic link.
+    pub missing: u64,
+    /// Files that could not be read.
+    pub unreadable: u64,
+    /// Names that are refused.
+    pub refused: u64,
+    /// Lines that cannot be read.
+    pub malformed: u64,
+    /// Names that stand on a second line, with the same digest.
+    pub repeated: u64,
+    /// Names that stand on a second line, with another digest.
+    pub contradicted: u64,
+    /// Files found when `\` was taken for `/`.
+    pub converted: u64,
+    /// Files that are on no line.
+    pub unlisted: u64,
+    /// Manifests that list nothing.
+    pub empty: u64,
+    /// Manifests and roots that could not be used.
+    pub unusable: u64,
+    /// What else could not be done.
+    pub broken: u64,
+    /// Bytes that were hashed.
+    pub bytes: u64,
+    /// Files that were read, good or not, and came from the device.
+    pub from_device: u64,
+    /// … and may have come from a cache.
+    pub from_cache: u64,
+}
+
+impl Checked {
+    /// Counts a finding.
+    pub fn add(&mut self, finding: &Finding) {
+        let counter = match finding {
+            Finding::File { verdict, bytes, .. } => {
+                self.bytes += bytes;
+                if let Verdict::Good(proof) | Verdict::Differs(proof) = verdict {
+                    match proof {
+                        Proof::Device => self.from_device += 1,
+                        Proof::Cache => self.from_cache += 1,
+                    }
+                }
+                match verdict {
+                    Verdict::Good(_) => &mut self.good,
+                    Verdict::Differs(_) => &mut self.differ,
+                    Verdict::Missing | Verdict::NotThrough(_) | Verdict::NotAFile(_) => {
+                        &mut self.missing
+                    }
+                    Verdict::Unreadable(_) => &mut self.unreadable,
+                    Verdict::Refused(_) => &mut self.refused,
+                }
+            }
+            Finding::Converted { .. } => &mut self.converted,
+            Finding::Refused { .. } => &mut self.refused,
+            Finding::Twice { same: true, .. } => &mut self.repeated,
+            Finding::Twice { same: false, .. } => &mut self.contradicted,
+            Finding::Malformed { .. } | Finding::Torn { unfinished: false, .. } => {
+                &mut self.malformed
+            }
+            Finding::Nothing => &mut self.empty,
+            Finding::Unlisted(_) => &mut self.unlisted,
+            Finding::Unsearched(_) | Finding::Broken(_) => &mut self.broken,
+            Finding::Unusable(_) => &mut self.unusable,
+            Finding::Torn { .. } | Finding::Utf16 | Finding::Unfinished(_) => return,
+        };
+        *counter += 1;
+    }
+
+    /// Whether a listed file is not what its manifest says, or a file is not listed that should be.
+    pub fn is_untrue(&self) -> bool {
+        self.differ + self.missing + self.contradicted + self.unlisted > 0
+    }
+
+    /// Whether a manifest could not be read as one, or there was none.
+    pub fn is_unusable(&self) -> bool {
+        self.malformed + self.refused + self.empty + self.unusable > 0
+    }
+
+    /// Whether something could not be found out.
+    pub fn is_incomplete(&self) -> bool {
+        self.unreadable + self.broken > 0
+    }
+}
+
+/// What a check leaves to say.
+#[derive(Clone, Copy, Debug)]
+pub struct VerifyReport {
+    /// What became of the lines.
+    pub counts: Checked,
+    /// The code it was asked to stop with, if it was.
+    pub interrupted: Option<usize>,
+    /// How long it took.
+    pub elapsed: Duration,
+}

@@ -1,0 +1,94 @@
+//! The names a manifest has listed so far, to notice one that comes again.
+//!
+//! Of a name only a keyed 64-bit hash is kept, of its digest and line 32 bits each: 16 bytes a
+//! line and the slack of a hash table, instead of the names themselves. Two names of 12 million
+//! share a hash with a probability of 4 in a million; nobody can choose names that do, because the
+//! key is drawn anew for each run.
+
+use std::collections::HashMap;
+use std::collections::hash_map::{Entry, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+
+use crate::hash::Digest;
+use crate::path::RelPath;
+
+/// Makes the hashes of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Key(RandomState);
+
+impl Key {
+    /// The hash of a path.
+    pub fn of(&self, path: &RelPath) -> u64 {
+        self.0.hash_one(path.as_bytes())
+    }
+}
+
+/// Takes a hash as it is.
+#[derive(Default)]
+pub struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0 << 8 | u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+/// The names of one manifest.
+#[derive(Debug, Default)]
+pub struct Seen(HashMap<u64, [u32; 2], BuildHasherDefault<AsItIs>>);
+
+impl Seen {
+    /// Notes a name's hash; the line it was on before, if it was, and whether with this digest.
+    pub fn note(&mut self, name: u64, line: u64, digest: &Digest) -> Option<(u64, bool)> {
+        let [a, b, c, d, ..] = digest.0;
+        let digest = u32::from_le_bytes([a, b, c, d]);
+        match self.0.entry(name) {
+            Entry::Occupied(there) => {
+                let [first, listed] = *there.get();
+                Some((u64::from(first), listed == digest))
+            }
+            Entry::Vacant(free) => {
+                free.insert([u32::try_from(line).unwrap_or(u32::MAX), digest]);
+                None
+            }
+        }
+    }
+
+    /// Whether a name with this hash was noted.
+    pub fn has(&self, name: u64) -> bool {
+        self.0.contains_key(&name)
+    }
+
+    /// Whether none was.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_comes_again() {
+        let (key, mut seen) = (Key::default(), Seen::default());
+        let name = |name: &str| key.of(&RelPath::parse(name.as_bytes()).unwrap());
+        let (one, two) = (Digest([1; 32]), Digest([2; 32]));
+        assert!(seen.is_empty());
+        assert_eq!(seen.note(name("a"), 1, &one), None);
+        assert_eq!(seen.note(name("b"), 2, &one), None);
+        assert_eq!(seen.note(name("./a"), 3, &one), Some((1, true)));
+        assert_eq!(seen.note(name("a"), 4, &two), Some((1, false)));
+        assert!(seen.has(name("b")) && !seen.has(name("c")));
+    }
+}

@@ -1,0 +1,84 @@
+//! Looking for files below a root that its manifests do not list.
+
+use crate::error::Error;
+use crate::event::Stop;
+use crate::manifest::ManifestName;
+use crate::path::RelPath;
+use crate::sys::stat::{Identity, Kind};
+use crate::sys::{self, Dir, Listing};
+use crate::verify::finding::Finding;
+use crate::verify::lines::Listed;
+use crate::verify::seen::{Key, Seen};
+
+/// What counts as listed.
+pub struct Known<'a> {
+    pub key: &'a Key,
+    /// Which files are manifests of this check.
+    pub manifests: &'a [Identity],
+    /// Names that were found by another spelling than the listed one.
+    pub converted: &'a Seen,
+}
+
+/// Hands every regular file that is not listed to `tell`, and every directory that could not be
+/// looked through. Symbolic links are not followed, and dircopy's own manifests in the root are not
+/// expected on a list.
+pub fn search(listed: &Listed, known: &Known<'_>, stop: &Stop, mut tell: impl FnMut(Finding)) {
+    let target = &listed.target;
+    let root = match target.handle() {
+        Ok(root) => root,
+        Err(error) => return tell(Finding::Unsearched(error)),
+    };
+    let mut listing = Listing::default();
+    let mut dirs = vec![RelPath::root()];
+    while let Some(path) = dirs.pop() {
+        if stop.is_requested() {
+            return;
+        }
+        let found = dirs.len();
+        // The root's handle has one position for all: a further one is opened.
+        let opened = root.open_below(&path).and_then(|dir| dir.open_dir(".".as_ref(), false));
+        let searched = opened.and_then(|dir| {
+            loop {
+                let batch = listing.next_batch(&dir)?;
+                if batch.is_empty() {
+                    return Ok(());
+                }
+                for entry in batch {
+                    let kind = match entry.kind {
+                        Some(kind) => kind,
+                        None => dir.stat(&entry.name, false)?.kind,
+                    };
+                    let below = path.join(&entry.name);
+                    match kind {
+                        Kind::Dir => dirs.push(below),
+                        Kind::File if !is_listed(listed, known, &dir, &below) => {
+                            tell(Finding::Unlisted(below));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        });
+        if let Err(error) = searched {
+            let full = target.path_of(&path);
+            tell(Finding::Unsearched(Error::io(
+                "look for files that are not listed in",
+                full,
+                error,
+            )));
+        }
+        dirs[found..].sort_unstable_by(|a, b| b.cmp(a));
+    }
+}
+
+fn is_listed(listed: &Listed, known: &Known<'_>, dir: &Dir, path: &RelPath) -> bool {
+    let hash = known.key.of(path);
+    if listed.names.iter().any(|names| names.has(hash)) || known.converted.has(hash) {
+        return true;
+    }
+    let Some((above, name)) = path.split() else { return true };
+    let Ok(name) = sys::name_from_bytes(name) else { return false };
+    let is_ours = above.is_root() && ManifestName::parse(name).is_some();
+    let is_manifest = || dir.stat(name, false).is_ok_and(|stat| known.manifests.contains(&stat.id));
+    is_ours || is_manifest()
+}

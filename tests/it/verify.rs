@@ -1,0 +1,480 @@
+//! Checking a tree against its manifest: hostile manifests are harmless, and nothing passes that
+//! should not. Each test fails for a checker that has the fault it is named after.
+
+use std::fs::OpenOptions;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::harness::{NONE, Run, Scene, Strace, content, need, shell};
+
+/// The digest of "good".
+const GOOD: &str = "770e607624d689265ca6c44884d0807d9b054d23c473c106c72be9de08b7376c";
+const ZERO: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// A tree with a few good files and no manifest.
+fn scene() -> Scene {
+    let scene = Scene::new();
+    scene.output().file("a", "good").file("dir/b", "good").file("z", "good");
+    scene
+}
+
+/// Writes a manifest beside the output: `@` stands for the digest of "good", `0@` for a wrong one.
+fn listing(scene: &Scene, text: &str) {
+    raw_listing(scene, text.replace("0@", ZERO).replace('@', GOOD));
+}
+
+fn raw_listing(scene: &Scene, bytes: impl AsRef<[u8]>) {
+    scene.tree(".").file("list", bytes);
+}
+
+/// Checks the output against that manifest.
+#[track_caller]
+fn check(scene: &Scene, args: &[&str]) -> Run {
+    let args = [&["verify", "--manifest", "list", "dst"], args].concat();
+    let run = scene.bare(args).run();
+    run.assert_no_crash();
+    run
+}
+
+#[track_caller]
+fn check_of(scene: &Scene, text: &str, code: i32) -> Run {
+    listing(scene, text);
+    let run = check(scene, &["-v"]);
+    run.assert_code(code);
+    run
+}
+
+fn copied() -> Scene {
+    let scene = Scene::new();
+    scene.src.file("a", content(5000)).file("dir/b", content(2_000_000)).file("empty", "");
+    scene.copy(&["-q"]).assert_code(0);
+    scene
+}
+
+#[test]
+fn what_was_copied_is_good() {
+    let scene = copied();
+    for args in [&["verify", "dst"][..], &["verify", "dst", "--complete", "-j", "1"]] {
+        let run = scene.bare(args).run();
+        run.assert_code(0).assert_prints(&["3", "files"]);
+        assert!(run.stderr.is_empty(), "{}", run.err());
+    }
+    let run = scene.bare(["-v", "dst"]).dirverify().run();
+    run.assert_code(0).assert_prints(&["OK", "dst/dir/b"]).assert_prints(&["OK", "dst/empty"]);
+    scene.bare(NONE).dirverify().after("cd dst").run().assert_code(0);
+    let run = scene.bare(["-q", "dst"]).dirverify().run();
+    run.assert_code(0);
+    assert!(run.stdout.is_empty() && run.stderr.is_empty());
+}
+
+#[test]
+fn every_kind_of_damage_is_named() {
+    let scene = copied();
+    scene.output().append("a", b"x").remove("empty");
+    let run = scene.bare(["verify", "dst"]).run();
+    run.assert_code(4).assert_says("differs: dst/a").assert_says("missing: dst/empty");
+    assert_eq!(run.err().lines().count(), 2, "{}", run.err());
+    // In the middle of a large file, with size and time as they were.
+    let scene = copied();
+    let mut bytes = scene.output().read("dir/b");
+    bytes[1_234_567] ^= 0x10;
+    scene.output().file("dir/b", bytes);
+    scene.bare(["verify", "-q", "dst"]).run().assert_code(4).assert_says("differs: dst/dir/b");
+}
+
+#[test]
+fn the_newest_finished_manifest_of_ours_counts() {
+    let scene = scene();
+    let (dst, line) = (scene.output(), format!("{GOOD}  a\n"));
+    dst.file("dircopy-20250101T000000Z.sha256sum", "old nonsense\n")
+        .file("dircopy-20260101T000000Z-2.sha256sum", "old nonsense\n")
+        .file("dircopy-20260101T000000Z-10.sha256sum", &line)
+        .file("dircopy-notes.sha256sum", "nonsense\n")
+        .file("dircopy-20270101T000000Z.sha256sum.part", "nonsense\n")
+        .dir("dircopy-20280101T000000Z.sha256sum")
+        .symlink("dircopy-20290101T000000Z.sha256sum", "dircopy-notes.sha256sum");
+    let run = scene.bare(["verify", "dst"]).run();
+    run.assert_code(0).assert_says("dircopy-20270101T000000Z.sha256sum.part");
+}
+
+#[test]
+fn without_a_manifest_nothing_is_proven() {
+    let scene = scene();
+    scene.bare(["verify", "dst"]).run().assert_code(5).assert_says("no finished manifest");
+    scene.output().file("dircopy-20270101T000000Z.sha256sum.part", format!("{GOOD}  a\n"));
+    let run = scene.bare(["verify", "dst"]).run();
+    run.assert_code(5).assert_says("20270101T000000Z.sha256sum.part").assert_says("cut short");
+    for args in [["verify", "nowhere"], ["verify", "dst/a"], ["verify", "--manifest=nowhere"]] {
+        scene.bare(args).run().assert_code(5).assert_no_crash();
+    }
+    scene.bare(["verify", "--manifest", "dst"]).run().assert_code(5).assert_says("directory");
+}
+
+#[test]
+fn names_that_lead_out_are_refused() {
+    let outside = ["../out", "/etc/hostname", "dir/../../out", "..", "/", "dir/..", "a/", "dir//b"];
+    let windows = ["C:\\x", "c:/x", "\\\\srv\\share\\x", "\\x"];
+    for name in outside.into_iter().chain(windows) {
+        let scene = scene();
+        scene.tree(".").file("out", "good");
+        let run = check_of(&scene, &format!("@  {name}\n@  a\n"), 5);
+        run.assert_says("refused").assert_says("line 1").assert_prints(&["OK", "dst/a"]);
+        assert!(!run.out().contains("OK dst/../"), "{}", run.out());
+    }
+    let scene = scene();
+    check_of(&scene, "@  ../out\n0@  a\n", 4).assert_says("differs: dst/a");
+}
+
+#[test]
+fn what_is_refused_or_no_file_is_not_opened() {
+    need!(Strace);
+    let scene = scene();
+    scene.tree(".").file("out", "good");
+    scene.output().fifo("fifo").socket("socket").symlink("link", "a").symlink("way", "dir");
+    listing(&scene, "@  ../out\n@  fifo\n@  socket\n@  link\n@  way/b\n@  dir\n@  z\n@  a/b\n");
+    let strace = Strace::watch(&scene, Strace::OPENS);
+    let run = strace.run(scene.bare(["verify", "--manifest", "list", "dst"]));
+    run.assert_code(4);
+    for told in ["dst/fifo", "dst/socket", "dst/link", "dst/way/b", "dst/dir", "dst/a/b"] {
+        run.assert_says(told);
+    }
+    let opened = strace.log();
+    assert!(opened.contains("\"z\""), "{opened}");
+    for name in ["\"fifo\"", "\"socket\"", "\"link\"", "\"out\"", "\"..", "\"b\""] {
+        assert!(!opened.contains(name), "{name}\n{opened}");
+    }
+}
+
+#[test]
+fn devices_are_missing_files() {
+    need!(Root);
+    let scene = scene();
+    scene.output().device("null");
+    check_of(&scene, "@  null\n", 4).assert_says("a device");
+}
+
+#[test]
+fn every_way_to_write_a_line_is_read() {
+    let upper = GOOD.to_uppercase();
+    for text in [
+        "@  a\n@  dir/b\n",
+        "@ *a\n@ *dir/b\n",
+        "@  a\r\n@  dir/b\r\n",
+        "\u{feff}@  a\n@  dir/b\n",
+        "@  ./a\n@  ./dir/b",
+        "SHA256 (a) = @\nSHA256 (dir/b) = @\n",
+        "SHA2-256(a)= @\nSHA256(dir/b)= @\n",
+        "\\@  a\n# a comment\n\n@  dir/b\n",
+        &format!("{upper}  a\n{upper} *dir/b\r\n"),
+    ] {
+        let run = check_of(&scene(), text, 0);
+        run.assert_prints(&["OK", "dst/a"]).assert_prints(&["OK", "dst/dir/b"]);
+        assert!(run.stderr.is_empty(), "{text}\n{}", run.err());
+    }
+}
+
+#[test]
+fn what_sha256sum_writes_of_odd_names_is_read() {
+    let scene = Scene::new();
+    let odd: [&[u8]; 8] =
+        [b"a\nb", b"c\rd", b"e\\f", b" lead", b"*star", b"\xff\xfe", b"C:\\x", b"tail "];
+    for name in odd {
+        scene.src.file(name, name);
+    }
+    for tool in ["sha256sum", "sha256sum -b", "sha256sum --tag", "shasum -a 256", "openssl sha256"]
+    {
+        let word = tool.split(' ').next().unwrap();
+        if shell(&scene, &format!("command -v {word} || true")).is_empty() {
+            continue;
+        }
+        // openssl and older shasum do not escape.
+        let names = if word == "sha256sum" { "*" } else { "[!ac]*" };
+        shell(
+            &scene,
+            &format!("cd src && {tool} -- {names} > ../list || {tool} {names} > ../list"),
+        );
+        let run = scene.bare(["verify", "--manifest", "list", "src"]).run();
+        run.assert_code_in(if word == "sha256sum" { &[0] } else { &[0, 4, 5] }).assert_no_crash();
+    }
+    scene.copy(&["-q"]).assert_code(0);
+    let run = scene.bare(["verify", "--complete", "dst"]).run();
+    run.assert_code(0);
+    assert!(run.stderr.is_empty(), "{}", run.err());
+}
+
+#[test]
+fn utf_16_is_read_with_a_notice() {
+    let scene = scene();
+    let text = format!("{GOOD}  a\r\n{ZERO}  dir/b\r\n");
+    let bytes = std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes);
+    raw_listing(&scene, bytes.collect::<Vec<_>>());
+    let run = check(&scene, &["-v"]);
+    run.assert_code(4).assert_says("UTF-16").assert_prints(&["OK", "dst/a"]);
+    run.assert_says("differs: dst/dir/b");
+}
+
+#[test]
+fn malformed_lines_are_named_and_the_rest_is_checked() {
+    let scene = scene();
+    for bad in ["hello", "@", "@ ", "abc  a", "@ab  a", "\u{e9}\u{e9}\u{e9}", "0@0  a", "x@  a"] {
+        let run = check_of(&scene, &format!("@  z\n{bad}\n@  a\n"), 5);
+        run.assert_says("line 2 of list").assert_prints(&["OK", "dst/z"]);
+        run.assert_prints(&["OK", "dst/a"]);
+    }
+    let mut bytes = format!("{GOOD}  nul\0byte\n{GOOD}  a\n").into_bytes();
+    bytes.extend_from_slice(b"\xff\xff\xff\n");
+    raw_listing(&scene, bytes);
+    let run = check(&scene, &["-v"]);
+    run.assert_code(5).assert_says("line 1 of list").assert_says("line 3 of list");
+    run.assert_prints(&["OK", "dst/a"]);
+    check_of(&scene, "MD5 (a) = 00\n0@  a\n", 4).assert_says("MD5").assert_says("differs");
+}
+
+#[test]
+fn a_name_twice() {
+    let scene = scene();
+    check_of(&scene, "@  a\n@  z\n@  a\n@  ./a\n", 0).assert_says("listed twice: dst/a (lines 1");
+    check_of(&scene, "@  a\n0@  a\n", 4).assert_says("different digests");
+    check_of(&scene, "0@  a\n@  a\n", 4).assert_says("different digests");
+}
+
+#[test]
+fn nothing_to_verify() {
+    let scene = scene();
+    for text in ["", "\n\n", "# nothing\n", "\u{feff}"] {
+        check_of(&scene, text, 5).assert_says("nothing to verify");
+    }
+    // All lines are bad: that is said once for each line.
+    check_of(&scene, "?\n", 5).assert_says("line 1");
+}
+
+#[test]
+fn a_line_of_fifty_megabytes() {
+    let scene = scene();
+    shell(&scene, "(head -c 50000000 /dev/zero | tr '\\0' a; echo) > list");
+    shell(&scene, &format!("echo '{GOOD}  a' >> list"));
+    // Names as long as a line may be: one that is refused, one that cannot exist.
+    for filler in ["/", "b"] {
+        let name = format!("head -c 200000 /dev/zero | tr '\\0' {filler}");
+        shell(&scene, &format!("(echo -n '{GOOD}  '; {name}; echo) >> list"));
+    }
+    let command = scene.bare(["verify", "-v", "-j", "2", "--manifest", "list", "dst"]);
+    let run = command.after("ulimit -v 300000").run();
+    run.assert_code(4).assert_says("line 1 of list").assert_prints(&["OK", "dst/a"]);
+    run.assert_says("50000000").assert_says("line 3 of list").assert_says("line 4 of list");
+    assert!(run.err().lines().all(|line| line.len() < 4000), "{}", run.err().len());
+}
+
+/// A manifest of dircopy ends with LF; what does not was cut off, maybe within a name.
+#[test]
+fn a_cut_off_line_of_ours_says_nothing() {
+    let scene = scene();
+    let text = format!("{GOOD}  dir/b\n{GOOD}  a");
+    scene.output().file("dircopy-20260101T000000Z.sha256sum", &text);
+    let run = scene.bare(["verify", "-v", "dst"]).run();
+    run.assert_code(5).assert_says("line 2").assert_says("cut off");
+    scene.output().file("dircopy-20260102T000000Z.sha256sum.part", &text);
+    let part = "dst/dircopy-20260102T000000Z.sha256sum.part";
+    scene.bare(["verify", "-m", part]).run().assert_code(0).assert_says("cut off");
+    check_of(&scene, &text, 0);
+}
+
+#[test]
+fn files_that_are_not_listed() {
+    let scene = copied();
+    scene.output().file("dir/new", "x").file("dir/sub/\u{1b}[2J", "x").symlink("link", "/etc");
+    scene.bare(["verify", "dst"]).run().assert_code(0);
+    let run = scene.bare(["verify", "--complete", "dst"]).run();
+    run.assert_code(4).assert_says("not listed: dst/dir/new").assert_says("\\x1b[2J");
+    assert_eq!(run.err().lines().count(), 2, "{}", run.err());
+    // Two manifests of one root are one list; a manifest that lies there is not missed on it.
+    let scene = self::scene();
+    scene.output().file("one", format!("{GOOD}  a\n")).file("two", format!("{GOOD}  dir/b\n"));
+    let two = ["verify", "--complete", "-m", "dst/one", "-m", "dst/two"];
+    let run = scene.bare(two).run();
+    run.assert_code(4).assert_says("not listed: dst/z");
+    assert_eq!(run.err().lines().count(), 1, "{}", run.err());
+}
+
+#[test]
+fn several_directories_are_each_checked() {
+    let scene = copied();
+    shell(&scene, "cp -a dst good; cp -a dst bad; echo >> bad/a; mkdir none");
+    let run = scene.bare(["-v", "good", "none", "bad", "dst"]).dirverify().run();
+    run.assert_code(4).assert_says("differs: bad/a").assert_says("none");
+    run.assert_prints(&["OK", "good/a"]).assert_prints(&["OK", "dst/a"]);
+    run.assert_prints(&["good", "8"]);
+    scene.bare(["good", "none", "dst"]).dirverify().run().assert_code(5);
+    scene.bare(["good", "dst"]).dirverify().run().assert_code(0);
+    // One manifest against several copies.
+    shell(&scene, "cp dst/dircopy-*.sha256sum m");
+    scene.bare(["-m", "m", "good", "dst", "src"]).dirverify().run().assert_code(0);
+}
+
+#[test]
+fn where_names_start() {
+    let scene = scene();
+    listing(&scene, "@  a\n");
+    scene.bare(["verify", "-m", "list"]).run().assert_code(4).assert_says("missing: a (");
+    scene.bare(["verify", "-m", "list", "--root", "dst"]).run().assert_code(0);
+    scene.bare(["verify", "-m", "list", "dst"]).run().assert_code(0);
+    shell(&scene, "cp list dst/list");
+    scene.bare(["verify", "-m", "dst/list"]).run().assert_code(0);
+    let from_pipe = "cat list | \"$@\"";
+    scene.bare(["verify", "-m", "-", "dst"]).in_shell(from_pipe).run().assert_code(0);
+    let here = "cd dst; cat ../list | \"$@\"";
+    scene.bare(["verify", "-m", "-"]).in_shell(here).run().assert_code(0);
+    scene.bare(["verify", "-m", "-"]).in_shell(from_pipe).run().assert_code(4);
+    for twice in [["-m", "-", "-m", "-"], ["-m", "-", "dst", "src"]] {
+        scene.bare(twice).dirverify().run().assert_code(2);
+    }
+}
+
+#[test]
+fn backslashes_as_separators() {
+    let scene = scene();
+    let list = "@  dir\\b\n@  a\n@  ..\\a\n";
+    check_of(&scene, list, 4)
+        .assert_says("missing: dst/dir\\b (line 1")
+        .assert_says("--convert-paths");
+    listing(&scene, "@  dir\\b\n@  a\n@  z\n");
+    let run = check(&scene, &["--convert-paths", "--complete"]);
+    run.assert_code(0).assert_says("taken for dir/b");
+    listing(&scene, "@  ..\\list\n@  a\n");
+    check(&scene, &["--convert-paths"]).assert_code(5).assert_says("refused");
+    // The exact name comes first.
+    scene.output().file("dir\\b", "other");
+    listing(&scene, "@  dir\\b\n");
+    check(&scene, &["--convert-paths"]).assert_code(4).assert_says("differs");
+}
+
+#[test]
+fn the_list_of_what_failed() {
+    let scene = scene();
+    scene.output().file("new\nline", "other").fifo("fifo");
+    listing(&scene, "@  a\n\\0@  new\\nline\n@  gone\n@  fifo\n@  ../x\nbad\n0@  z\n");
+    check(&scene, &["--list-failed", "failed"]).assert_code(4);
+    let sorted = |text: &[u8], end: u8| {
+        let mut lines: Vec<_> = text.split(|&b| b == end).map(<[u8]>::to_vec).collect();
+        lines.sort();
+        lines
+    };
+    let lf: &[u8] = b"\ndst/fifo\ndst/gone\ndst/new\\nline\ndst/z";
+    assert_eq!(sorted(&scene.tree(".").read("failed"), b'\n'), sorted(lf, b'\n'));
+    check(&scene, &["--list-failed", "failed", "--null"]).assert_code(4);
+    let nul: &[u8] = b"\0dst/fifo\0dst/gone\0dst/new\nline\0dst/z";
+    assert_eq!(sorted(&scene.tree(".").read("failed"), 0), sorted(nul, 0));
+    check(&scene, &["--list-failed", "no/where"]).assert_code(2);
+    check(&scene, &["-0"]).assert_code(2);
+    listing(&scene, "@  a\n");
+    check(&scene, &["--list-failed", "failed"]).assert_code(0);
+    assert!(scene.tree(".").read("failed").is_empty());
+    listing(&scene, "0@  a\n");
+    check(&scene, &["--list-failed", "/dev/full"]).assert_code(4).assert_says("list of failed");
+}
+
+#[test]
+fn what_cannot_be_read_is_exit_1() {
+    need!(Setpriv);
+    let scene = scene();
+    scene.output().mode("a", 0o000);
+    shell(&scene, "chmod 755 . dst; mkdir dst/shut; echo > dst/shut/x; chmod 700 dst/shut");
+    listing(&scene, "@  a\n@  z\n@  shut/x\n");
+    let command = || scene.bare(["verify", "-m", "list", "dst"]).under_nobody();
+    let run = command().run();
+    run.assert_code(1).assert_says("cannot open dst/a").assert_says("dst/shut");
+    listing(&scene, "@  a\nbad\n");
+    command().run().assert_code(5);
+    listing(&scene, "@  a\nbad\n0@  z\n");
+    command().run().assert_code(4);
+}
+
+#[test]
+fn a_read_error_is_exit_1() {
+    need!(Strace);
+    let scene = scene();
+    listing(&scene, "@  a\n@  z\n");
+    let strace = Strace::inject(&scene, Strace::READS, "error=EIO").on(scene.dst.join("a"));
+    let run = strace.run(scene.bare(["verify", "-m", "list", "dst"]));
+    strace.fired(&run);
+    run.assert_code(1).assert_says("cannot read dst/a").assert_prints(&["good", "1"]);
+}
+
+#[test]
+fn bad_usage_of_verify() {
+    let scene = copied();
+    for args in [
+        &["verify", "--jobs", "0", "dst"][..],
+        &["verify", "--from", "memory", "dst"],
+        &["verify", "-q", "-v", "dst"],
+        &["verify", "--no-such-option"],
+        &["-i", "src", "-o", "other", "verify", "dst"],
+        &["verify", "-i", "src"],
+    ] {
+        scene.bare(args).run().assert_code(2);
+    }
+    let run = scene.bare(["verify", "--help"]).run();
+    run.assert_code(0).assert_prints(&["--manifest"]).assert_prints(&["130"]);
+    scene.bare(["--version"]).dirverify().run().assert_code(0).assert_prints(&["dirverify"]);
+}
+
+#[test]
+fn a_full_or_closed_stdout_is_no_success() {
+    let scene = copied();
+    let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for args in [&["verify", "dst"][..], &["verify", "-v", "dst"]] {
+        scene.bare(args).stdout(full()).run().assert_no_crash().assert_code(1);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        scene.bare(args).stdout(writer).run().assert_no_crash().assert_code(1);
+        let closed = scene.bare(args).in_shell("exec \"$@\" >&- 2>&-").run();
+        closed.assert_no_crash().assert_code(1);
+    }
+    scene.output().append("a", b"x");
+    scene.bare(["verify", "-v", "dst"]).stdout(full()).run().assert_code(4);
+}
+
+#[test]
+fn an_interrupt_ends_it_also_while_it_waits_for_a_manifest() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let scene = scene();
+        shell(&scene, "mkfifo pipe");
+        let line = "exec 3<> pipe; echo ready > ready; exec \"$@\" < pipe";
+        let mut running = scene.bare(["verify", "-m", "-", "dst"]).in_shell(line).spawn();
+        running.until("it waits", || scene.path("ready").exists());
+        std::thread::sleep(Duration::from_millis(300));
+        let asked = Instant::now();
+        running.signal(signal);
+        running.wait().assert_code(code).assert_no_crash();
+        assert!(asked.elapsed() < Duration::from_secs(2));
+    }
+}
+
+#[test]
+fn many_files_of_all_sizes_on_many_workers() {
+    let scene = Scene::new();
+    for i in 0..300usize {
+        let len = if i % 60 == 7 { 3_000_000 } else { i * 7 };
+        scene.src.file(format!("d{}/f{i}", i % 7), content(len));
+    }
+    scene.copy(&["-q"]).assert_code(0);
+    for jobs in ["1", "2", "8"] {
+        let run = scene.bare(["verify", "--complete", "-j", jobs, "dst"]).run();
+        run.assert_code(0).assert_prints(&["good", "300"]);
+    }
+    shell(&scene, "for f in dst/d*/f*7; do echo >> $f; done");
+    let wrong = shell(&scene, "ls dst/d*/f*7 | wc -l");
+    let run = scene.bare(["verify", "-j", "8", "dst"]).run();
+    run.assert_code(4).assert_prints(&["differ", wrong.trim()]);
+}
+
+#[test]
+fn a_tree_deeper_than_a_path_can_say() {
+    let scene = Scene::new();
+    let script = "cd src; n=$(printf 'd%.0s' {1..200}); \
+                  for i in {1..30}; do mkdir $n; cd $n; done; echo deep > file";
+    shell(&scene, script);
+    scene.copy(&["-q"]).assert_code(0);
+    scene.bare(["verify", "--complete", "dst"]).run().assert_code(0).assert_prints(&["good", "1"]);
+}
