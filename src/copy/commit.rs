@@ -4,6 +4,7 @@
 //! The order is what the promises rest on: content durable, then the final name, then the name
 //! durable, then the manifest line. Nothing is counted as copied that has not come to its end.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,11 +28,9 @@ use crate::lane::outcome::{Fate, Message, Outcome};
 use crate::lane::part;
 use crate::manifest::write::ManifestFile;
 use crate::sys;
+use crate::sys::stat::Stat;
 use crate::tree::node::{Entry, OutputDir, SourceDir};
 use crate::tree::walk::Found;
-
-/// Lines that wait for nothing but the next sync are written when there are so many bytes of them.
-const LINE_BYTES: usize = 1 << 20;
 
 /// The committer of a run.
 pub struct Committer<'a> {
@@ -42,6 +41,10 @@ pub struct Committer<'a> {
     group: Group,
     /// The files with several names, where these are kept.
     links: Option<HardLinks>,
+    /// Directories with names that no sync of the whole file system covers, since the last commit.
+    unsynced: Vec<Arc<OutputDir>>,
+    /// Why a sync failed: what was being written then may be lost, whatever later syncs say.
+    doubt: Option<io::Error>,
 }
 
 impl<'a> Committer<'a> {
@@ -54,7 +57,8 @@ impl<'a> Committer<'a> {
         links: bool,
     ) -> Self {
         let group = Group::new(sys::open_file_limit());
-        Self { ledger, context, root, manifest, group, links: links.then(HardLinks::default) }
+        let links = links.then(HardLinks::default);
+        Self { ledger, context, root, manifest, group, links, unsynced: Vec::new(), doubt: None }
     }
 
     /// Works until every sender is gone, then commits what is left.
@@ -64,7 +68,9 @@ impl<'a> Committer<'a> {
             let message = {
                 let _waiting = Timer::start(&clock.waited);
                 let now = Instant::now();
-                let due = self.group.due().map_or(Duration::MAX, |due| due.duration_since(now));
+                let due =
+                    [self.group.due(), self.ledger.published.due()].into_iter().flatten().min();
+                let due = due.map_or(Duration::MAX, |due| due.duration_since(now));
                 inbox.recv_timeout(due)
             };
             let _busy = Timer::start(&clock.busy);
@@ -76,7 +82,7 @@ impl<'a> Committer<'a> {
                 Err(RecvTimeoutError::Timeout) => self.commit(),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if self.group.is_full() || self.ledger.published.lines.len() >= LINE_BYTES {
+            if self.group.is_full() || self.ledger.published.is_much() {
                 self.commit();
             }
         }
@@ -99,7 +105,6 @@ impl<'a> Committer<'a> {
                 Err(error) => self.ledger.give_up(error),
             }
         }
-        self.finish_directory(&Arc::clone(&self.root));
         let durable = self.context.durability != Durability::Off;
         let synced = self.sync_root();
         let manifest = self.manifest.take();
@@ -112,7 +117,7 @@ impl<'a> Committer<'a> {
             Some(manifest) => manifest.publish(durable).map(Some),
             None => Ok(None),
         });
-        match published {
+        let manifest = match published {
             Ok(Some(path)) => {
                 self.remove_superseded();
                 Some(path)
@@ -122,7 +127,17 @@ impl<'a> Committer<'a> {
                 self.ledger.give_up(error);
                 unfinished
             }
+        };
+        // Only now: the root may be to be read-only, and publishing changes its time.
+        let root = Arc::clone(&self.root);
+        self.finish_directory(&root);
+        if durable
+            && root.finish.is_some()
+            && let Err(error) = root.persist()
+        {
+            self.ledger.give_up(Error::io("make durable", root.path(), error));
         }
+        manifest
     }
 
     fn check_place(&mut self) {
@@ -186,15 +201,23 @@ impl<'a> Committer<'a> {
         let Outcome { output, entry, fate, warnings } = outcome;
         warnings.iter().for_each(|warning| self.ledger.warn(warning));
         match fate {
-            Fate::Written { part, digest, replaces } => {
-                self.group.push(Waiting { output, entry, part, digest, replaces });
-            }
+            Fate::Written { part, digest, replaces } => match &self.doubt {
+                None => self.group.push(Waiting { output, entry, part, digest, replaces }),
+                Some(error) => {
+                    let path = output.path_of(&entry.name);
+                    let failed = Error::io("make durable", path, copy_of(error));
+                    let failed = part::discard(&output, &part, failed);
+                    self.failed(&output, &entry, &failed);
+                }
+            },
             Fate::Published { digest, replaced } => {
                 self.copied(&output, &entry, digest, replaced);
             }
             Fate::Kept { digest } => {
-                self.ledger.counts.kept_bytes += entry.stat.size;
-                self.ledger.stands(&output, &entry.name, digest, Done::Kept);
+                let counts = &mut self.ledger.counts;
+                counts.kept_bytes = counts.kept_bytes.saturating_add(entry.stat.size);
+                self.context.progress.bytes.fetch_add(entry.stat.size, Relaxed);
+                self.stands(&output, &entry.name, digest, Done::Kept);
                 self.done(&output, &entry, digest, true);
             }
             Fate::Left(why) => {
@@ -202,7 +225,10 @@ impl<'a> Committer<'a> {
                 self.done(&output, &entry, None, false);
             }
             Fate::Failed(error) => self.failed(&output, &entry, &error),
-            Fate::Abandoned => self.done(&output, &entry, None, false),
+            Fate::Abandoned => {
+                output.leave_open();
+                self.done(&output, &entry, None, false);
+            }
         }
     }
 
@@ -219,26 +245,23 @@ impl<'a> Committer<'a> {
         {
             return self.sync_failed(files, &error);
         }
+        // Names in these are durable only when their directories are.
+        let covered = self.sync_directories();
+        if !covered {
+            return;
+        }
         self.record();
-        let mut dirs: Vec<Arc<OutputDir>> = Vec::new();
         for Waiting { output, entry, part, digest, replaces } in files {
             match part::publish(&output, &part, &entry.name, replaces) {
-                Ok(()) => {
-                    if !self.is_synced_with_root(&output)
-                        && dirs.last().is_none_or(|last| !Arc::ptr_eq(last, &output))
-                    {
-                        dirs.push(Arc::clone(&output));
-                    }
-                    self.copied(&output, &entry, digest, replaces);
-                }
+                Ok(()) => self.copied(&output, &entry, digest, replaces),
                 Err(error) => {
                     let error = part::discard(&output, &part, error);
                     self.failed(&output, &entry, &error);
                 }
             }
         }
-        if let Err(error) = dirs.iter().try_for_each(|dir| dir.persist()) {
-            return self.sync_failed(Vec::new(), &error);
+        if !self.sync_directories() {
+            return;
         }
         // Where names are made durable directory by directory, the lines need not wait.
         if self.context.durability == (Durability::Grouped { at_once: false }) {
@@ -249,9 +272,23 @@ impl<'a> Committer<'a> {
         }
     }
 
+    /// Makes the names in directories durable that no sync of the whole file system covers; whether
+    /// it could be done.
+    fn sync_directories(&mut self) -> bool {
+        let dirs = std::mem::take(&mut self.unsynced);
+        match dirs.iter().try_for_each(|dir| dir.persist()) {
+            Ok(()) => true,
+            Err(error) => {
+                self.sync_failed(Vec::new(), &error);
+                false
+            }
+        }
+    }
+
     /// The sync of a group failed: nobody knows what of it is on the device, so all of it failed,
     /// and what was published before it is not recorded. An error like this is not tried again: the
-    /// kernel reports it once and then says that all is well.
+    /// kernel reports it once and then says that all is well. What is being written at this moment
+    /// may be lost too, so the run ends here.
     fn sync_failed(&mut self, files: Vec<Waiting>, error: &io::Error) {
         for Waiting { output, entry, part, .. } in files {
             let failed = Error::io("make durable", output.path_of(&entry.name), copy_of(error));
@@ -259,6 +296,8 @@ impl<'a> Committer<'a> {
             self.failed(&output, &entry, &failed);
         }
         self.ledger.published_in_vain(error);
+        self.ledger.give_up(Error::io("make durable", self.root.path(), copy_of(error)));
+        self.doubt = Some(copy_of(error));
     }
 
     /// The lines of what is published and durable go into the manifest.
@@ -287,13 +326,31 @@ impl<'a> Committer<'a> {
         digest: Option<Digest>,
         replaced: bool,
     ) {
-        self.ledger.counts.bytes += entry.stat.size;
+        let counts = &mut self.ledger.counts;
+        counts.bytes = counts.bytes.saturating_add(entry.stat.size);
         let done = if replaced { Done::Replaced } else { Done::Copied };
-        self.ledger.stands(output, &entry.name, digest, done);
+        self.stands(output, &entry.name, digest, done);
         self.done(output, entry, digest, true);
     }
 
+    /// An entry stands complete under its final name, which the next commit makes durable.
+    fn stands(
+        &mut self,
+        output: &Arc<OutputDir>,
+        name: &OsStr,
+        digest: Option<Digest>,
+        done: Done,
+    ) {
+        if !self.is_synced_with_root(output)
+            && self.unsynced.last().is_none_or(|last| !Arc::ptr_eq(last, output))
+        {
+            self.unsynced.push(Arc::clone(output));
+        }
+        self.ledger.stands(output, name, digest, done);
+    }
+
     fn failed(&mut self, output: &Arc<OutputDir>, entry: &Entry, error: &Error) {
+        output.leave_open();
         self.ledger.failed(error);
         self.done(output, entry, None, false);
     }
@@ -308,7 +365,8 @@ impl<'a> Committer<'a> {
     ) {
         self.context.progress.entries.fetch_add(1, Relaxed);
         if let Some(links) = self.links.as_mut().filter(|_| entry.stat.links > 1) {
-            let first = First { dir: output.rel.clone(), name: entry.name.clone(), digest, there };
+            let (dir, name) = (output.rel.clone(), entry.name.clone());
+            let first = First { dir, name, stat: entry.stat, digest, there };
             for (link, first) in links.settle(entry, first) {
                 self.link(&link, &first);
             }
@@ -326,6 +384,9 @@ impl<'a> Committer<'a> {
     fn finish_directory(&mut self, output: &Arc<OutputDir>) {
         let Some(handle) = &output.handle else { return };
         if let Some((stat, attributes)) = &output.finish {
+            // A later run must be able to add what is missing.
+            let mode = if output.is_left_open() { stat.mode | 0o300 } else { stat.mode };
+            let stat = &Stat { mode, ..*stat };
             let warn = |deed, error| self.ledger.warn(&Error::io(deed, output.path(), error));
             if output.fresh {
                 attributes.apply_to_new(handle, stat, output.gid, warn);
@@ -377,8 +438,8 @@ impl<'a> Committer<'a> {
         done: Done,
     ) {
         match made {
-            Ok(Linked::Made) => self.ledger.stands(output, &entry.name, digest, done),
-            Ok(Linked::Kept) => self.ledger.stands(output, &entry.name, digest, Done::Kept),
+            Ok(Linked::Made) => self.stands(output, &entry.name, digest, done),
+            Ok(Linked::Kept) => self.stands(output, &entry.name, digest, Done::Kept),
             Ok(Linked::Left(why)) => self.ledger.left(output, &entry.name, why),
             Err(error) => self.ledger.failed(&error),
         }

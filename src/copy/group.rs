@@ -57,7 +57,7 @@ impl Group {
         if self.files.last().is_none_or(|last| !Arc::ptr_eq(&last.output, &file.output)) {
             self.dirs += 1;
         }
-        self.bytes += file.entry.stat.size;
+        self.bytes = self.bytes.saturating_add(file.entry.stat.size);
         self.since.get_or_insert_with(Instant::now);
         self.files.push(file);
     }

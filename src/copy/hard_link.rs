@@ -12,7 +12,7 @@ use crate::copy::symlink::Linked;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::path::RelPath;
-use crate::sys::stat::Identity;
+use crate::sys::stat::{Identity, Stat};
 use crate::tree::node::{Entry, OutputDir};
 use crate::tree::plan::{Decision, Destination, Policy, Source, decide};
 
@@ -32,6 +32,8 @@ pub struct Link {
 pub struct First {
     pub dir: RelPath,
     pub name: OsString,
+    /// What the file was when it was listed under its first name.
+    pub stat: Stat,
     pub digest: Option<Digest>,
     /// Whether it stands at the output.
     pub there: bool,
@@ -113,6 +115,10 @@ pub fn make(root: &OutputDir, link: &Link, first: &First, policy: Policy) -> Res
     };
     if !first.there {
         let finding = "the file it is another name of is not at the output";
+        return Err(Error::finding("make the hard link", path(), finding));
+    }
+    if let Some(change) = first.stat.change(&entry.stat) {
+        let finding = format!("since its first name was listed, {change}");
         return Err(Error::finding("make the hard link", path(), finding));
     }
     let from = root_dir.open_below(&first.dir).map_err(fail)?;

@@ -39,8 +39,15 @@ impl Health {
 /// unmount, so without this a run could end well in a file system that nobody sees any more.
 pub fn is_in_place(root: &OutputDir) -> bool {
     let Some(handle) = &root.handle else { return true };
-    let at_path = Dir::open(&root.root).and_then(|dir| dir.identity());
-    matches!((at_path, handle.identity()), (Ok(there), Ok(here)) if there == here)
+    match (Dir::open(&root.root).and_then(|dir| dir.identity()), handle.identity()) {
+        (Ok(there), Ok(here)) => there == here,
+        (Err(error), _) => {
+            use io::ErrorKind::{NotADirectory, NotFound};
+            // Any other error (no descriptor left, no memory) says nothing about the place.
+            !matches!(error.kind(), NotFound | NotADirectory)
+        }
+        (_, Err(_)) => true,
+    }
 }
 
 /// Whether not even an empty file can be made in the root of the output.

@@ -107,6 +107,8 @@ impl CopyJob {
             hard_links: self.hard_links,
             dry: self.dry_run,
             sweeps: prepared.is_ours_alone,
+            chains: self.durability(&prepared.output) == Durability::Grouped { at_once: false },
+            folds: !self.dry_run && prepared.output.handle.as_ref().is_some_and(Dir::folds_case),
             block_size: self.block_size as u64,
             source_root: prepared.source_id,
             output_root: prepared.output_id,

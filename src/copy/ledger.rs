@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 use crate::copy::health::Health;
 use crate::copy::report::Counts;
@@ -26,12 +27,30 @@ pub struct Published {
     pub lines: Vec<u8>,
     /// Only kept where there is a sync that may fail.
     pub entries: Vec<(PathBuf, Done)>,
+    since: Option<Instant>,
 }
 
+/// So many bytes of lines, or so many entries, are enough to be made durable and recorded.
+const LINE_BYTES: usize = 1 << 20;
+const ENTRIES: usize = 8192;
+
+/// Lines wait no longer than this.
+const AGE: Duration = Duration::from_secs(5);
+
 impl Published {
+    /// Whether so much waits that it should be recorded.
+    pub fn is_much(&self) -> bool {
+        self.lines.len() >= LINE_BYTES || self.entries.len() >= ENTRIES
+    }
+
+    /// When it should be recorded; `None` while nothing waits.
+    pub fn due(&self) -> Option<Instant> {
+        self.since.map(|since| since + AGE)
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.entries.is_empty()
+        self.since.is_none()
     }
 }
 
@@ -85,6 +104,7 @@ impl<'a> Ledger<'a> {
         if matches!(done, Done::Copied | Done::Replaced) {
             self.health.good();
         }
+        self.published.since.get_or_insert_with(Instant::now);
         if let Some(digest) = digest {
             line::write(&mut self.published.lines, &digest, &output.rel, name);
         }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
@@ -59,6 +59,7 @@ pub fn prepare(from: &Path, to: &Path, dry: bool) -> Result<Prepared> {
         with_root: true,
         finish: None,
         made_in: Mutex::new(None),
+        left_open: AtomicBool::new(false),
         pending: AtomicUsize::new(1),
     };
     let (mut output_id, mut parent, mut warnings) = (None, None, Vec::new());
@@ -67,7 +68,7 @@ pub fn prepare(from: &Path, to: &Path, dry: bool) -> Result<Prepared> {
         Opened::There(dir) => (Some(dir), false),
         Opened::Parent(_) if dry => (None, true),
         Opened::Parent(above) => {
-            let made = make_output(&above, to, file.is_none())?;
+            let made = make_output(&above, to)?;
             parent = Some(above);
             (Some(made), true)
         }
@@ -80,6 +81,13 @@ pub fn prepare(from: &Path, to: &Path, dry: bool) -> Result<Prepared> {
         if lock == Lock::Taken {
             let finding = "another dircopy is writing to it; wait until that one ends";
             return Err(Error::finding("copy to", to, finding));
+        }
+        if !fresh && !dry {
+            let opened = handle.open_up(&stat);
+            if opened.map_err(|error| Error::io("make writable", to, error))? {
+                // As it was before, in the end.
+                output.finish = Some((stat, Attributes::default()));
+            }
         }
         output.gid = stat.gid;
         output_id = Some(stat.id);
@@ -166,14 +174,13 @@ fn open_output(to: &Path) -> Result<Opened> {
     }
 }
 
-/// Makes the output's directory. A `private` one is for its owner only until it is given the source's
-/// permissions in the end.
-fn make_output(parent: &Dir, to: &Path, private: bool) -> Result<Dir> {
+/// Makes the output's directory as the user's umask has it, so that a run that is killed leaves a
+/// directory like any other; what is in it is private until it is complete.
+fn make_output(parent: &Dir, to: &Path) -> Result<Dir> {
     let name = new_name(to)?;
     let fail = |error| Error::io("make the output", to, error);
-    parent.make_dir(&name, private).map_err(fail)?;
-    let made = parent.open_dir(&name, false).map_err(fail)?;
-    Ok(made)
+    parent.make_dir(&name, false).map_err(fail)?;
+    parent.open_dir(&name, false).map_err(fail)
 }
 
 /// The last component of a path that is to be made.
@@ -195,11 +202,21 @@ fn parent_of(path: &Path) -> PathBuf {
 /// file system, which also sees through bind mounts.
 fn is_inside(dir: &Dir, source: &Dir, source_id: Identity, to: &Path) -> Result<bool> {
     let fail = |error| Error::io("look above", to, error);
-    if let (Some(dir), Some(source)) =
+    // The place is a hint (two mounts of one NFS server look alike): the way to it from the source
+    // must lead to the very directory.
+    if let (Some(place), Some(outer)) =
         (Place::of(dir).map_err(fail)?, Place::of(source).map_err(fail)?)
-        && dir.is_within(&source)
+        && let Some(way) = place.below(&outer)
     {
-        return Ok(true);
+        let found = match way {
+            Some(way) => source.open_below(&way).and_then(|found| found.identity()),
+            None => Ok(source_id),
+        };
+        match found {
+            Ok(found) if found == dir.identity().map_err(fail)? => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(true),
+            _ => {}
+        }
     }
     let mut here = dir.try_clone().map_err(fail)?;
     let mut id = here.identity().map_err(fail)?;

@@ -5,10 +5,10 @@ use std::io;
 use crate::error::{Error, Result};
 use crate::hash::Algorithm;
 use crate::lane::block::Block;
-use crate::lane::context::Context;
+use crate::lane::context::{Context, Durability};
 use crate::lane::outcome::Fate;
 use crate::lane::reading::Reading;
-use crate::sys::stat::Stat;
+use crate::sys::{self, stat::Stat};
 use crate::tree::node::{Entry, OutputDir};
 use crate::tree::plan::{Decision, Destination, Source, decide};
 
@@ -98,5 +98,9 @@ fn hash_what_is_there(
         }
     }
     file.check(total)?;
+    if context.durability == (Durability::Grouped { at_once: false }) {
+        // Nobody knows how the file came here.
+        sys::persist_file(file.file()).map_err(|error| file.error("make durable", error))?;
+    }
     Ok(Fate::Kept { digest: hasher.finish() })
 }

@@ -55,12 +55,18 @@ fn copy(
     let mut part = Part::create(context, output, &entry.name, replaces)?;
     let holes = entry.stat.is_sparse();
     match fill(context, &file, &mut part, holes, scratch, &mut timer) {
-        Ok(digest) => Ok(part.finish(context, entry, &attributes, digest, replaces, warnings)),
+        Ok(Some(digest)) => {
+            Ok(part.finish(context, entry, &attributes, digest, replaces, warnings))
+        }
+        Ok(None) => {
+            part.discard(Error::finding("copy", path(), "interrupted"));
+            Ok(Fate::Abandoned)
+        }
         Err(error) => Err(part.discard(error)),
     }
 }
 
-/// Reads, hashes and writes the whole content, with holes for zeros if `holes`; the timer is on writing before and after.
+/// Reads, hashes and writes the whole content, unless it is to stop; with holes for zeros if `holes`; the timer is on writing before and after.
 fn fill<'a>(
     context: &Context<'a>,
     file: &Reading<'_>,
@@ -68,7 +74,7 @@ fn fill<'a>(
     holes: bool,
     scratch: &mut Block,
     timer: &mut Timer<'a>,
-) -> Result<Option<Digest>> {
+) -> Result<Option<Option<Digest>>> {
     let clocks = context.clocks;
     let mut hasher = context.algorithm.start();
     let mut total = 0;
@@ -80,8 +86,12 @@ fn fill<'a>(
         total += read as u64;
         context.progress.bytes.fetch_add(read as u64, Relaxed);
         let all = read == 0 || file.is_all(total);
-        if all {
+        // What is not of the size that was listed need not be read to an end that may never come.
+        if all || scratch.room().is_empty() {
             file.check(total)?;
+        }
+        if context.stop.is_requested() {
+            return Ok(None);
         }
         // A file whose stated size means nothing may be larger than the block.
         if all || scratch.room().is_empty() {
@@ -92,7 +102,7 @@ fn fill<'a>(
             scratch.clear();
         }
         if all {
-            return Ok(hasher.finish());
+            return Ok(Some(hasher.finish()));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use crossbeam_channel::bounded;
 use tempfile::TempDir;
@@ -77,6 +77,7 @@ impl Scene {
             with_root: true,
             finish: None,
             made_in: std::sync::Mutex::new(None),
+            left_open: AtomicBool::new(false),
             pending: AtomicUsize::new(1),
         });
         let (progress, clocks) = (Progress::default(), Clocks::default());

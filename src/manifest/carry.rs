@@ -49,7 +49,8 @@ impl Carry {
             warnings.push(Error::io("look for earlier manifests in", path, error));
             Vec::new()
         });
-        let unfinished = names.iter().copied().filter(|name| !name.is_finished()).collect();
+        let mut unfinished: Vec<ManifestName> =
+            names.iter().copied().filter(|name| !name.is_finished()).collect();
         // The newest finished one is of the whole output; what counts besides was begun after it.
         if let Some(newest) = names.iter().position(ManifestName::is_finished) {
             names.truncate(newest + 1);
@@ -60,6 +61,7 @@ impl Carry {
                 // What is no regular file is none of ours.
                 Ok(None) => {}
                 Err(error) => {
+                    unfinished.retain(|other| *other != name);
                     let path = path.join(name.to_string());
                     warnings.push(Error::io("read the earlier manifest", path, error));
                 }

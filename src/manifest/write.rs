@@ -20,6 +20,8 @@ pub struct ManifestFile {
     name: ManifestName,
     file: File,
     lines: u64,
+    /// Whether a write failed, perhaps in the middle of a line.
+    torn: bool,
 }
 
 impl ManifestFile {
@@ -40,8 +42,8 @@ impl ManifestFile {
                 && !is_taken(&unfinished)
                 && is_absent(&root, &finished).map_err(fail)?;
             if free {
-                match root.create_new(&unfinished) {
-                    Ok(file) => return Ok(Self { root, path, name, file, lines: 0 }),
+                match root.create_new(&unfinished, false) {
+                    Ok(file) => return Ok(Self { root, path, name, file, lines: 0, torn: false }),
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                     Err(error) => return Err(fail(error)),
                 }
@@ -52,8 +54,15 @@ impl ManifestFile {
 
     /// Appends whole lines.
     pub fn append(&mut self, lines: &[u8]) -> Result<()> {
+        if self.torn {
+            let finding = "a line of it is torn, and nothing can follow";
+            return Err(Error::finding("write the manifest", self.path(), finding));
+        }
         self.lines += memchr::memchr_iter(b'\n', lines).count() as u64;
-        self.file.write_all(lines).map_err(|error| self.error("write the manifest", error))
+        self.file.write_all(lines).map_err(|error| {
+            self.torn = true;
+            self.error("write the manifest", error)
+        })
     }
 
     /// Waits until every line appended so far is on the device.
@@ -65,8 +74,6 @@ impl ManifestFile {
     /// The run ended: gives the manifest its final name, made durable first if `durable`. Returns
     /// its path.
     pub fn publish(mut self, durable: bool) -> Result<PathBuf> {
-        sys::allow_all_to_read(&self.file)
-            .map_err(|error| self.error("set the permissions of the manifest", error))?;
         if durable {
             self.persist()?;
         }

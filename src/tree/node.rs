@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::path::RelPath;
@@ -41,6 +41,8 @@ pub struct OutputDir {
     /// The directory it was made in, if this run made it: until its name there is durable, nothing
     /// in it is.
     pub made_in: Mutex<Option<Arc<OutputDir>>>,
+    /// Whether something in it is missing that a later run will have to add.
+    pub left_open: AtomicBool,
     /// What is still on its way in it: entries, and the walker itself.
     pub pending: AtomicUsize,
 }
@@ -102,6 +104,16 @@ impl OutputDir {
         }
         *made_in = None;
         Ok(())
+    }
+
+    /// Something that belongs here is missing: the directory must stay writable for its owner.
+    pub fn leave_open(&self) {
+        self.left_open.store(true, Relaxed);
+    }
+
+    /// Whether something that belongs here is missing.
+    pub fn is_left_open(&self) -> bool {
+        self.left_open.load(Relaxed)
     }
 
     /// So many more things are on their way here.

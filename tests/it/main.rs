@@ -25,6 +25,7 @@ mod interrupt;
 mod limits;
 mod metadata;
 mod names;
+mod narrow;
 mod policies;
 mod races;
 mod refusals;

@@ -4,7 +4,6 @@
 //! never fatal: the content is right whatever the label says.
 
 use std::ffi::CString;
-use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -87,11 +86,6 @@ impl Attributes {
             failed("set the modification time of", error.into());
         }
     }
-}
-
-/// Lets everybody read a file that was made for its owner only, as far as the directory lets them.
-pub fn allow_all_to_read(file: &File) -> io::Result<()> {
-    Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(0o644))?)
 }
 
 /// Which attributes belong to the data: the user's, ACLs, and for root those of the system that

@@ -19,7 +19,7 @@ use crate::path::RelPath;
 use crate::sys::lock::Lock;
 use crate::sys::part_name::{PREFIX, RANDOM, SUFFIX};
 use crate::sys::stat::{Identity, Kind, Stat, Time};
-use crate::sys::unix::process::is_root;
+use crate::sys::unix::process::{acting_as, is_root};
 
 /// An open directory.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Dir {
     /// Makes a new, empty file under a random name that no other program uses, readable by its
     /// owner only. Returns it with its name.
     pub fn create_part(&self) -> io::Result<(File, OsString)> {
-        part_name(|name| self.create_new(name))
+        part_name(|name| self.create_new(name, true))
     }
 
     /// Makes a new, empty file without a name, readable by its owner only; `None` where the file
@@ -110,11 +110,13 @@ impl Dir {
         part_name(|name| self.hard_link(from, original, name)).map(|((), name)| name)
     }
 
-    /// Makes the new file `name` for writing, readable by its owner only; an error if it exists.
-    pub fn create_new(&self, name: &OsStr) -> io::Result<File> {
+    /// Makes the new file `name` for writing, for its owner only if `private`, otherwise as the
+    /// user's umask has it; an error if it exists.
+    pub fn create_new(&self, name: &OsStr, private: bool) -> io::Result<File> {
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(File::from(rustix::fs::openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR)?))
+        let mode = Mode::from_raw_mode(if private { 0o600 } else { 0o666 });
+        Ok(File::from(rustix::fs::openat(&self.0, name, flags, mode)?))
     }
 
     /// Gives the finished file `part` its final `name`, atomically. Unless `replace`, an entry that
@@ -155,6 +157,25 @@ impl Dir {
     pub fn make_dir(&self, name: &OsStr, private: bool) -> io::Result<()> {
         let mode = if private { Mode::RWXU } else { Mode::RWXU | Mode::RWXG | Mode::RWXO };
         Ok(rustix::fs::mkdirat(&self.0, name, mode)?)
+    }
+
+    /// Lets the owner make entries in this directory, which is `stat`, if that is this process and
+    /// could not; whether that changed anything. Root needs no leave.
+    pub fn open_up(&self, stat: &Stat) -> io::Result<bool> {
+        const OWNER: u32 = 0o300;
+        if is_root() || stat.mode & OWNER == OWNER || stat.uid != acting_as().0 {
+            return Ok(false);
+        }
+        rustix::fs::fchmod(&self.0, Mode::from_raw_mode((stat.mode | OWNER) as _))?;
+        Ok(true)
+    }
+
+    /// Whether names here that differ only in letter case are the same name; found out by a trial.
+    pub fn folds_case(&self) -> bool {
+        let Ok((_, part)) = self.create_part() else { return false };
+        let other: Vec<u8> = part.as_bytes().iter().map(|byte| byte ^ case_bit(*byte)).collect();
+        let folds = self.stat(OsStr::from_bytes(&other), false).is_ok();
+        self.remove(&part).is_ok() && folds
     }
 
     /// Where the symbolic link `name` points to.
@@ -253,6 +274,11 @@ impl AsFd for Dir {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// What turns an ASCII letter into the other case.
+fn case_bit(byte: u8) -> u8 {
+    if byte.is_ascii_alphabetic() { 0x20 } else { 0 }
 }
 
 /// A file name from the bytes that a manifest or a [`RelPath`](crate::path::RelPath) holds.

@@ -8,7 +8,7 @@ mod place;
 mod process;
 mod volume;
 
-pub use attributes::{Attributes, allow_all_to_read};
+pub use attributes::Attributes;
 pub use dir::{Dir, name_from_bytes};
 pub use list::{Listed, Listing};
 pub use medium::{ALIGNMENT, Medium, is_on_turning_disk};

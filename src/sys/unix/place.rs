@@ -12,6 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use crate::path::RelPath;
 use crate::sys::unix::dir::Dir;
 
 /// A directory's place: the file system and the path from its root.
@@ -47,9 +48,14 @@ impl Place {
         Ok(best.map(|(_, place)| place))
     }
 
-    /// Whether this place is `outer` or below it.
-    pub fn is_within(&self, outer: &Place) -> bool {
-        self.device == outer.device && self.path.starts_with(&outer.path)
+    /// The way from `outer` to this place, if it is below `outer` or the same (then there is none to
+    /// go).
+    pub fn below(&self, outer: &Place) -> Option<Option<RelPath>> {
+        if self.device != outer.device {
+            return None;
+        }
+        let way = self.path.strip_prefix(&outer.path).ok()?;
+        Some(RelPath::parse(way.as_os_str().as_encoded_bytes()).ok())
     }
 }
 
@@ -96,6 +102,8 @@ mod tests {
         fs::create_dir(&inner).unwrap();
         let place = |path: &Path| Place::of(&Dir::open(path).unwrap()).unwrap();
         let (Some(outer), Some(inner)) = (place(outer.path()), place(&inner)) else { return };
-        assert!(inner.is_within(&outer) && outer.is_within(&outer) && !outer.is_within(&inner));
+        assert_eq!(inner.below(&outer), Some(RelPath::parse(b"a b").ok()));
+        assert_eq!(outer.below(&outer), Some(None));
+        assert_eq!(outer.below(&inner), None);
     }
 }

@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 /// limit becomes an error of that write instead of a signal that kills.
 pub fn on_interrupt(stop: &Arc<AtomicUsize>) -> io::Result<()> {
     let again = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)) {
         let code = 128 + signal;
         // In this order: the first signal finds `again` unset and sets it.
         signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&again))?;
@@ -23,6 +23,19 @@ pub fn on_interrupt(stop: &Arc<AtomicUsize>) -> io::Result<()> {
     }
     signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     Ok(())
+}
+
+/// Whether the program was started with this signal ignored, as `nohup` does: then it is meant to
+/// stay ignored.
+fn is_ignored(signal: libc::c_int) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: without a new action the call only fills in the current one, for which there is room;
+    // all zeros are a valid value of that plain structure should the call fail.
+    let action = unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_IGN
 }
 
 /// Who this process acts as: the effective user and group. Asked once: nothing here changes them, and
