@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::lane::arrange::{Next, arrange};
 use crate::lane::block::Block;
-use crate::lane::clock::Timer;
+use crate::lane::clock::{Clocks, Timer};
 use crate::lane::context::Context;
 use crate::lane::outcome::{Fate, Outcome};
 use crate::lane::part::Part;
@@ -20,6 +20,7 @@ pub fn copy_run(context: &Context<'_>, run: Run, scratch: &mut Block) -> Vec<Out
         context.progress.set_current(&run.source.rel, &first.name);
     }
     let Run { source, output, files } = run;
+    let clocks = Clocks::default();
     let outcome = |entry: Entry| {
         let mut warnings = Vec::new();
         let fate = if context.stop.is_requested() {
@@ -28,81 +29,104 @@ pub fn copy_run(context: &Context<'_>, run: Run, scratch: &mut Block) -> Vec<Out
             match arrange(context, &output, &entry, scratch) {
                 Next::Settled(fate) => fate,
                 Next::Copy { replaces } => {
-                    copy(context, &source, &output, &entry, replaces, scratch, &mut warnings)
-                        .unwrap_or_else(Fate::Failed)
+                    let job = Copying { context, clocks: &clocks, entry: &entry, replaces };
+                    job.copy(&source, &output, scratch, &mut warnings).unwrap_or_else(Fate::Failed)
                 }
             }
         };
         Outcome { output: Arc::clone(&output), entry, fate, warnings }
     };
-    files.into_iter().map(outcome).collect()
+    let outcomes = files.into_iter().map(outcome).collect();
+    context.clocks.add(&clocks);
+    outcomes
 }
 
-fn copy(
-    context: &Context<'_>,
-    source: &SourceDir,
-    output: &Arc<OutputDir>,
-    entry: &Entry,
+/// A file being copied, and where its time is counted.
+struct Copying<'a> {
+    context: &'a Context<'a>,
+    clocks: &'a Clocks,
+    entry: &'a Entry,
     replaces: bool,
-    scratch: &mut Block,
-    warnings: &mut Vec<Error>,
-) -> Result<Fate> {
-    let mut timer = Timer::start(&context.clocks.read.busy);
-    let path = || source.path_of(&entry.name);
-    let file = Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?;
-    let attributes = file.attributes(warnings);
-    timer.switch(&context.clocks.write.busy);
-    let mut part = Part::create(context, output, &entry.name, replaces)?;
-    let holes = entry.stat.is_sparse();
-    match fill(context, &file, &mut part, holes, scratch, &mut timer) {
-        Ok(Some(digest)) => {
-            Ok(part.finish(context, entry, &attributes, digest, replaces, warnings))
+}
+
+impl Copying<'_> {
+    fn copy(
+        &self,
+        source: &SourceDir,
+        output: &Arc<OutputDir>,
+        scratch: &mut Block,
+        warnings: &mut Vec<Error>,
+    ) -> Result<Fate> {
+        let Self { context, clocks, entry, replaces } = *self;
+        let mut timer = Timer::start(&clocks.read.busy);
+        let path = || source.path_of(&entry.name);
+        let file = Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?;
+        let attributes = file.attributes(warnings);
+        timer.switch(&clocks.write.busy);
+        let mut part = Part::create(context, output, &entry.name, replaces)?;
+        match self.fill(&file, &mut part, scratch, &mut timer) {
+            Ok(Filled::Whole(digest)) => {
+                Ok(part.finish(context, entry, &attributes, digest, replaces, warnings))
+            }
+            Ok(Filled::Stopped) => {
+                part.discard(Error::finding("copy", path(), "interrupted"));
+                Ok(Fate::Abandoned)
+            }
+            Err(error) => Err(part.discard(error)),
         }
-        Ok(None) => {
-            part.discard(Error::finding("copy", path(), "interrupted"));
-            Ok(Fate::Abandoned)
+    }
+
+    /// Reads, hashes and writes the whole content, unless it is to stop. The timer is on writing
+    /// before and after.
+    fn fill<'a>(
+        &'a self,
+        file: &Reading<'_>,
+        part: &mut Part,
+        scratch: &mut Block,
+        timer: &mut Timer<'a>,
+    ) -> Result<Filled> {
+        let Self { context, clocks, entry, .. } = *self;
+        let mut hasher = context.algorithm.start();
+        let mut total = 0;
+        scratch.clear();
+        loop {
+            timer.switch(&clocks.read.busy);
+            let read = file.read(scratch.room())?;
+            scratch.fill(read);
+            total += read as u64;
+            let all = read == 0 || file.is_all(total);
+            let full = all || scratch.room().is_empty();
+            // What is not of the size that was listed need not be read to an end that may never
+            // come.
+            if full {
+                context.progress.bytes.fetch_add(scratch.len() as u64, Relaxed);
+                file.check(total)?;
+            }
+            if context.stop.is_requested() {
+                return Ok(Filled::Stopped);
+            }
+            // A file whose stated size means nothing may be larger than the block.
+            if full {
+                timer.switch(&clocks.hash.busy);
+                hasher.update(scratch);
+                timer.switch(&clocks.write.busy);
+                match entry.stat.is_sparse() {
+                    true => part.write_with_holes(scratch),
+                    false => part.write(scratch),
+                }?;
+                scratch.clear();
+            }
+            if all {
+                return Ok(Filled::Whole(hasher.finish()));
+            }
         }
-        Err(error) => Err(part.discard(error)),
     }
 }
 
-/// Reads, hashes and writes the whole content, unless it is to stop; with holes for zeros if `holes`; the timer is on writing before and after.
-fn fill<'a>(
-    context: &Context<'a>,
-    file: &Reading<'_>,
-    part: &mut Part,
-    holes: bool,
-    scratch: &mut Block,
-    timer: &mut Timer<'a>,
-) -> Result<Option<Option<Digest>>> {
-    let clocks = context.clocks;
-    let mut hasher = context.algorithm.start();
-    let mut total = 0;
-    scratch.clear();
-    loop {
-        timer.switch(&clocks.read.busy);
-        let read = file.read(scratch.room())?;
-        scratch.fill(read);
-        total += read as u64;
-        context.progress.bytes.fetch_add(read as u64, Relaxed);
-        let all = read == 0 || file.is_all(total);
-        // What is not of the size that was listed need not be read to an end that may never come.
-        if all || scratch.room().is_empty() {
-            file.check(total)?;
-        }
-        if context.stop.is_requested() {
-            return Ok(None);
-        }
-        // A file whose stated size means nothing may be larger than the block.
-        if all || scratch.room().is_empty() {
-            timer.switch(&clocks.hash.busy);
-            hasher.update(scratch);
-            timer.switch(&clocks.write.busy);
-            if holes { part.write_with_holes(scratch) } else { part.write(scratch) }?;
-            scratch.clear();
-        }
-        if all {
-            return Ok(Some(hasher.finish()));
-        }
-    }
+/// How far a file was filled.
+enum Filled {
+    /// To its end, with this digest.
+    Whole(Option<Digest>),
+    /// Not to its end, because the run stops.
+    Stopped,
 }
