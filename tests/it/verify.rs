@@ -148,7 +148,7 @@ fn what_is_refused_or_no_file_is_not_opened() {
 
 #[test]
 fn devices_are_missing_files() {
-    need!(Root);
+    need!(Root, Device);
     let scene = scene();
     scene.output().device("null");
     check_of(&scene, "@  null\n", 4).assert_says("a device");
