@@ -246,9 +246,8 @@ impl<'a> Committer<'a> {
             return self.sync_failed(files, &error);
         }
         // Names in these are durable only when their directories are.
-        let covered = self.sync_directories();
-        if !covered {
-            return;
+        if let Err(error) = self.sync_directories() {
+            return self.sync_failed(files, &error);
         }
         self.record();
         for Waiting { output, entry, part, digest, replaces } in files {
@@ -260,8 +259,8 @@ impl<'a> Committer<'a> {
                 }
             }
         }
-        if !self.sync_directories() {
-            return;
+        if let Err(error) = self.sync_directories() {
+            return self.sync_failed(Vec::new(), &error);
         }
         // Where names are made durable directory by directory, the lines need not wait.
         if self.context.durability == (Durability::Grouped { at_once: false }) {
@@ -272,17 +271,9 @@ impl<'a> Committer<'a> {
         }
     }
 
-    /// Makes the names in directories durable that no sync of the whole file system covers; whether
-    /// it could be done.
-    fn sync_directories(&mut self) -> bool {
-        let dirs = std::mem::take(&mut self.unsynced);
-        match dirs.iter().try_for_each(|dir| dir.persist()) {
-            Ok(()) => true,
-            Err(error) => {
-                self.sync_failed(Vec::new(), &error);
-                false
-            }
-        }
+    /// Makes the names in directories durable that no sync of the whole file system covers.
+    fn sync_directories(&mut self) -> io::Result<()> {
+        std::mem::take(&mut self.unsynced).iter().try_for_each(|dir| dir.persist())
     }
 
     /// The sync of a group failed: nobody knows what of it is on the device, so all of it failed,

@@ -33,9 +33,14 @@ use crate::tree::plan::Policy;
 use crate::tree::walk::{Found, Walk};
 
 /// Size of a block in bytes, by default.
+///
+/// Seconds for one file of 2 GiB on tmpfs, two cores, medians of 9 alternating rounds (`cp -r` 0.84 to
+/// 5.9 in the same series, so differences under a fifth are noise), by block size × blocks a lane:
+/// 128K × 16: 1.61, 256K × 8: 1.62, 256K × 16: 1.59, 512K × 3: 2.11, 512K × 8: 1.89, 512K × 16: 1.66,
+/// 1M × 3: 1.90, 1M × 8: 1.64.
 pub const BLOCK_SIZE: usize = 256 << 10;
 
-/// Blocks of a lane, by default.
+/// Blocks of a lane, by default; see the table at [`BLOCK_SIZE`].
 pub const QUEUE_SIZE: usize = 16;
 
 /// The most lanes there are by default: with more, memory would grow past what a copy should take,

@@ -1,8 +1,8 @@
 //! A part file: the copy while it is not complete, under a name of its own.
 //!
 //! Where the final name is given at once and the file system allows it, it has no name at all until
-//! then: that is a seventh faster on tmpfs and ext4 (measured, small files), because a directory is
-//! changed once instead of three times, and a killed run leaves nothing.
+//! then: a directory is changed once instead of three times (50,000 files of 4 KiB take 7 % less time on
+//! tmpfs and 21 % less on ext4), and a killed run leaves nothing.
 //!
 //! Whatever goes wrong, nothing of it ever stands under the final name, and nothing is left behind.
 
