@@ -23,10 +23,10 @@ pub fn work(context: &Context<'_>, from: &Receiver<Read>, to: &Sender<Hashed>) {
     let mut file: Option<Arc<LargeFile>> = None;
     while let Ok(step) = receive(from, clock) {
         let step = match step {
-            Step::Begin(large) => {
+            Step::Begin(large, part) => {
                 hasher = context.algorithm.start();
                 file = Some(Arc::clone(&large));
-                Step::Begin(large)
+                Step::Begin(large, part)
             }
             Step::Data(block) => {
                 let _busy = Timer::start(&clock.busy);

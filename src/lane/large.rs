@@ -8,6 +8,7 @@ use crossbeam_channel::{Receiver, RecvError, Sender};
 use crate::error::Error;
 use crate::lane::block::Block;
 use crate::lane::clock::{Clock, Timer};
+use crate::lane::part::Part;
 use crate::sys::Attributes;
 use crate::tree::node::{Entry, OutputDir, SourceDir};
 
@@ -49,8 +50,8 @@ impl LargeFile {
 /// One step of a file from stage to stage. Every `Begin` is followed by one `End`; a channel that
 /// closes in between means that a thread died, never that the file is complete.
 pub enum Step<E> {
-    /// What follows is of this file.
-    Begin(Arc<LargeFile>),
+    /// What follows is of this file, and goes into this part file.
+    Begin(Arc<LargeFile>, Part),
     /// The next bytes.
     Data(Block),
     /// The next so many bytes are a hole.

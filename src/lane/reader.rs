@@ -15,6 +15,7 @@ use crate::lane::context::Context;
 use crate::lane::inline;
 use crate::lane::large::{Cut, Gone, LargeFile, ReadEnd, Step, send};
 use crate::lane::outcome::{Fate, Message, Outcome};
+use crate::lane::part::Part;
 use crate::lane::reading::Reading;
 use crate::sys;
 use crate::tree::node::{Entry, Run};
@@ -65,40 +66,52 @@ impl Reader<'_> {
             let mut scratch = self.pool.take(&context.clocks.read);
             arrange(context, &run.output, &entry, &mut scratch)
         };
-        match next {
-            Next::Settled(fate) => {
-                let output = Arc::clone(&run.output);
-                self.report(vec![Outcome { output, entry, fate, warnings: Vec::new() }])
-            }
-            Next::Copy { replaces } => {
-                let (source, output) = (Arc::clone(&run.source), Arc::clone(&run.output));
-                let large = Arc::new(LargeFile::new(source, output, entry, replaces));
-                self.send(Step::Begin(Arc::clone(&large)))?;
-                let end = match self.read(&large) {
-                    Ok(end) => Ok(end),
-                    Err(Ended::Cut(cut)) => Err(cut),
-                    Err(Ended::Gone) => return Err(Gone),
-                };
-                self.send(Step::End(end))
-            }
-        }
+        let fate = match next {
+            Next::Settled(fate) => fate,
+            Next::Copy { replaces } => match self.copy(run, &entry, replaces) {
+                Ok(()) => return Ok(()),
+                Err(Ended::Gone) => return Err(Gone),
+                Err(Ended::Cut(Cut::Failed(error))) => Fate::Failed(error),
+                Err(Ended::Cut(Cut::Abandoned)) => Fate::Abandoned,
+            },
+        };
+        let output = Arc::clone(&run.output);
+        self.report(vec![Outcome { output, entry, fate, warnings: Vec::new() }])
     }
 
-    fn read(&self, large: &LargeFile) -> Result<ReadEnd, Ended> {
-        let LargeFile { source, entry, .. } = large;
+    /// Reads a file and sends it on its way. After an error nothing was sent: what goes wrong later
+    /// goes the way of the file, to its end.
+    fn copy(&self, run: &Run, entry: &Entry, replaces: bool) -> Result<(), Ended> {
+        let (context, source, output) = (self.context, &run.source, &run.output);
         let path = || source.path_of(&entry.name);
-        let (follow, stat) = (self.context.follow, &entry.stat);
+        let mut timer = Timer::start(&context.clocks.read.busy);
+        let file = Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?;
         let mut warnings = Vec::new();
-        let file = Reading::open(&source.handle, &entry.name, follow, stat, &path)?;
         let attributes = file.attributes(&mut warnings);
+        timer.switch(&context.clocks.write.busy);
+        let part = Part::create(context, output, &entry.name, replaces)?;
+        drop(timer);
+        let entry = entry.clone();
+        let large = LargeFile::new(Arc::clone(source), Arc::clone(output), entry, replaces);
+        let large = Arc::new(large);
+        self.send(Step::Begin(Arc::clone(&large), part))?;
+        let end = match self.read(&large, &file) {
+            Ok(()) => Ok(ReadEnd { attributes, warnings }),
+            Err(Ended::Cut(cut)) => Err(cut),
+            Err(Ended::Gone) => return Err(Ended::Gone),
+        };
+        Ok(self.send(Step::End(end))?)
+    }
+
+    /// Reads and sends the whole content.
+    fn read(&self, large: &LargeFile, file: &Reading<'_>) -> Result<(), Ended> {
         let mut total = 0;
-        if stat.is_sparse() {
-            total = self.read_extents(large, &file)?;
+        if large.entry.stat.is_sparse() {
+            total = self.read_extents(large, file)?;
         }
         // Also after the extents: a file that grew is read to its end, and found to have grown.
-        while !file.is_all(total) && self.read_block(large, &file, u64::MAX, &mut total)? {}
-        file.check(total)?;
-        Ok(ReadEnd { attributes, warnings })
+        while !file.is_all(total) && self.read_block(large, file, u64::MAX, &mut total)? {}
+        Ok(file.check(total)?)
     }
 
     /// Reads the data of a file with holes and names the holes. Returns how far it came, which is 0

@@ -11,7 +11,6 @@ use crate::lane::hasher::{Hashed, HashedEnd};
 use crate::lane::large::{Cut, LargeFile, Step, receive};
 use crate::lane::outcome::{Fate, Message, Outcome};
 use crate::lane::part::Part;
-use crate::tree::node::Entry;
 
 /// The file that is being written: its part file, or why there is none.
 struct Writing {
@@ -20,14 +19,6 @@ struct Writing {
 }
 
 impl Writing {
-    fn begin(context: &Context<'_>, large: Arc<LargeFile>) -> Self {
-        let part = Part::create(context, &large.output, &large.entry.name, large.replaces);
-        if part.is_err() {
-            large.give_up();
-        }
-        Self { large, part }
-    }
-
     /// Does something with the part file; after an error there is none any more, and the stages
     /// before are told.
     fn with_part(self, act: impl FnOnce(&mut Part) -> Result<()>) -> Self {
@@ -51,8 +42,8 @@ pub fn work(context: &Context<'_>, from: &Receiver<Hashed>, outcomes: &Sender<Me
         let step = receive(from, clock);
         let _busy = Timer::start(&clock.busy);
         let outcome = match (step, writing.take()) {
-            (Ok(Step::Begin(large)), _) => {
-                writing = Some(Writing::begin(context, large));
+            (Ok(Step::Begin(large, part)), _) => {
+                writing = Some(Writing { large, part: Ok(part) });
                 continue;
             }
             (Ok(Step::Data(block)), open) => {
@@ -97,6 +88,6 @@ fn close(context: &Context<'_>, writing: Writing, end: Option<HashedEnd>) -> Out
         }
     };
     let output = Arc::clone(&large.output);
-    let entry = Entry { name: large.entry.name.clone(), stat: large.entry.stat };
+    let entry = large.entry.clone();
     Outcome { output, entry, fate, warnings }
 }

@@ -48,7 +48,7 @@ pub struct OutputDir {
 }
 
 /// A file of the source as the walker found it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Entry {
     /// Its name in its directory.
     pub name: OsString,
