@@ -86,6 +86,10 @@ pub struct Args {
     #[arg(long)]
     pub no_sync: bool,
 
+    /// Do not look first whether the output has room for everything: copy as much as fits
+    #[arg(long)]
+    pub no_space_check: bool,
+
     /// Lanes that copy side by side [default: one for each core, at most 8]
     #[arg(short, long, value_name = "N", value_parser = value_parser!(u64).range(1..=MOST_JOBS))]
     pub jobs: Option<u64>,
@@ -193,6 +197,7 @@ fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
     job.follow_links = args.follow_links;
     job.hard_links = args.hard_links;
     job.sync = !args.no_sync;
+    job.check_space = !args.no_space_check;
     job.dry_run = args.dry_run;
     if let Some(jobs) = args.jobs {
         job.lanes = jobs as usize;

@@ -29,7 +29,7 @@ impl Health {
         if sys::is_disk_full(cause) {
             self.full_streak += 1;
             return self.full_streak >= FULL_STREAK
-                || sys::free_bytes(root).is_ok_and(|free| free < FULL_BYTES);
+                || sys::room(root).is_ok_and(|room| room.bytes < FULL_BYTES);
         }
         sys::is_output_gone(cause) && is_unusable(root)
     }

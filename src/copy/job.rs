@@ -17,6 +17,7 @@ use crate::copy::dry::Dry;
 use crate::copy::ledger::{GIVEN_UP, Ledger};
 use crate::copy::prepare::{Prepared, prepare};
 use crate::copy::report::{Counts, Ending, Report, StageTime, Stages};
+use crate::copy::space;
 use crate::error::{Error, Result};
 use crate::event::{Progress, Stop, Watch};
 use crate::hash::Algorithm;
@@ -67,6 +68,8 @@ pub struct CopyJob {
     /// Make everything durable before it is recorded. Without this, a power cut soon after the run
     /// may leave files that are listed and not complete.
     pub sync: bool,
+    /// Refuse a run for which the output has no room, before anything is touched.
+    pub check_space: bool,
     /// Only tell what would happen.
     pub dry_run: bool,
     /// Lanes; at least 1.
@@ -90,6 +93,7 @@ impl CopyJob {
             follow_links: false,
             hard_links: false,
             sync: true,
+            check_space: true,
             dry_run: false,
             lanes: cores.min(MOST_LANES),
             queue_size: QUEUE_SIZE,
@@ -105,19 +109,13 @@ impl CopyJob {
     /// `watch` and counted in the report; look at its [`ending`](Report::ending).
     pub fn run(&self, watch: &dyn Watch, progress: &Progress, stop: &Stop) -> Result<Report> {
         let started = Instant::now();
+        if self.check_space {
+            let dry = prepare(&self.source, &self.output, true)?;
+            let walk = self.walk(&dry, true);
+            space::check(dry, &walk, self.policy, progress, stop)?;
+        }
         let mut prepared = prepare(&self.source, &self.output, self.dry_run)?;
-        let walk = Walk {
-            filter: &self.filter,
-            follow: self.follow_links,
-            hard_links: self.hard_links,
-            dry: self.dry_run,
-            sweeps: prepared.is_ours_alone,
-            chains: self.durability(&prepared.output) == Durability::Grouped { at_once: false },
-            folds: !self.dry_run && prepared.output.handle.as_ref().is_some_and(Dir::folds_case),
-            block_size: self.block_size as u64,
-            source_root: prepared.source_id,
-            output_root: prepared.output_id,
-        };
+        let walk = self.walk(&prepared, self.dry_run);
         if self.dry_run {
             let (policy, follow) = (self.policy, self.follow_links || prepared.file.is_some());
             let counts = Dry { policy, follow, watch, progress, stop }.run(prepared, &walk);
@@ -195,6 +193,21 @@ impl CopyJob {
         })
     }
 
+    fn walk(&self, prepared: &Prepared, dry: bool) -> Walk<'_> {
+        Walk {
+            filter: &self.filter,
+            follow: self.follow_links,
+            hard_links: self.hard_links,
+            dry,
+            sweeps: prepared.is_ours_alone,
+            chains: self.durability(&prepared.output) == Durability::Grouped { at_once: false },
+            folds: !dry && prepared.output.handle.as_ref().is_some_and(Dir::folds_case),
+            block_size: self.block_size as u64,
+            source_root: prepared.source_id,
+            output_root: prepared.output_id,
+        }
+    }
+
     fn durability(&self, output: &OutputDir) -> Durability {
         let at_once = output.handle.as_ref().is_some_and(Dir::can_persist_all);
         if self.sync { Durability::Grouped { at_once } } else { Durability::Off }
@@ -234,7 +247,8 @@ impl CopyJob {
                     let Prepared { source, output, file, .. } = prepared;
                     walk_all(walk, context, (source, output, file), to_lanes, to_committer, seen);
                 })?);
-                if context.progress.watched.load(Relaxed) {
+                if context.progress.watched.load(Relaxed) && !context.progress.counted.load(Relaxed)
+                {
                     Builder::new().name("count".into()).spawn_scoped(scope, || {
                         let follow = self.follow_links;
                         count(&self.source, follow, &self.filter, context.progress, &counting);

@@ -12,4 +12,5 @@ mod hard_link;
 mod health;
 mod ledger;
 mod prepare;
+mod space;
 mod symlink;

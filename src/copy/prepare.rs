@@ -22,7 +22,7 @@ pub struct Prepared {
     pub output_id: Option<Identity>,
     /// Whether no other run can be writing to the output.
     pub is_ours_alone: bool,
-    /// The directory in which the output was made, if it was.
+    /// The directory in which the output was made, if it was, or in a dry run would be.
     pub parent: Option<Dir>,
     /// What could not be learnt of either.
     pub warnings: Vec<Error>,
@@ -66,7 +66,10 @@ pub fn prepare(from: &Path, to: &Path, dry: bool) -> Result<Prepared> {
     let mut lock = Lock::Unknown;
     let (handle, fresh) = match opened {
         Opened::There(dir) => (Some(dir), false),
-        Opened::Parent(_) if dry => (None, true),
+        Opened::Parent(above) if dry => {
+            parent = Some(above);
+            (None, true)
+        }
         Opened::Parent(above) => {
             let made = make_output(&above, to)?;
             parent = Some(above);

@@ -18,8 +18,8 @@ mod unix;
 
 #[cfg(unix)]
 pub use unix::{
-    ALIGNMENT, Attributes, Dir, Extent, Listed, Listing, Medium, Place, close_file, free_bytes,
-    is_disk_full, is_on_turning_disk, is_output_gone, is_synthetic, name_from_bytes, next_extent,
-    on_interrupt, open_file_limit, persist_file, raise_open_file_limit, standard_input,
-    wait_readable, was_closed_at_start,
+    ALIGNMENT, Attributes, Dir, Extent, Listed, Listing, Medium, Place, Room, Used, close_file,
+    is_disk_full, is_on_turning_disk, is_output_gone, is_synthetic, most_below, name_from_bytes,
+    next_extent, on_interrupt, open_file_limit, persist_file, raise_open_file_limit, room,
+    standard_input, wait_readable, was_closed_at_start,
 };

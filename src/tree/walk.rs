@@ -302,7 +302,7 @@ impl Walk<'_> {
             rel: parent.output.rel.join(name),
             fresh: true,
             gid: stat.gid,
-            with_root: false,
+            with_root: parent.output.with_root,
             finish: Some((stat, attributes)),
             made_in: Mutex::new(None),
             left_open: AtomicBool::new(false),

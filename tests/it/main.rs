@@ -30,6 +30,7 @@ mod policies;
 mod races;
 mod refusals;
 mod screen;
+mod space;
 mod sparse;
 mod sweep;
 mod tidy;

@@ -18,6 +18,6 @@ pub use process::{
     was_closed_at_start,
 };
 pub use volume::{
-    Extent, close_file, free_bytes, is_disk_full, is_output_gone, is_synthetic, next_extent,
-    persist_file,
+    Extent, Room, Used, close_file, is_disk_full, is_output_gone, is_synthetic, most_below,
+    next_extent, persist_file, room,
 };

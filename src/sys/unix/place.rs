@@ -8,7 +8,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -26,11 +26,7 @@ impl Place {
     /// Where `dir` lies; `None` where the system does not tell (no `/proc`, another OS), and for a
     /// directory that is no longer mounted anywhere.
     pub fn of(dir: &Dir) -> io::Result<Option<Place>> {
-        use std::os::fd::AsFd;
-        let here = match fs::read_link(format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd())) {
-            Ok(path) => path,
-            Err(_) => return Ok(None),
-        };
+        let Ok(here) = path_of(dir) else { return Ok(None) };
         let Ok(mounts) = fs::read("/proc/self/mountinfo") else { return Ok(None) };
         // The last line whose mount point is the longest prefix: later mounts cover earlier ones.
         let mut best: Option<(usize, Place)> = None;
@@ -48,6 +44,17 @@ impl Place {
         Ok(best.map(|(_, place)| place))
     }
 
+    /// Whether anything is mounted below `dir`; where the system does not tell, it may be.
+    pub fn has_mounts_below(dir: &Dir) -> bool {
+        let Ok(here) = path_of(dir) else { return true };
+        let Ok(mounts) = fs::read("/proc/self/mountinfo") else { return true };
+        mounts
+            .split(|&b| b == b'\n')
+            .filter_map(|line| line.split(|&b| b == b' ').nth(4))
+            .map(|point| PathBuf::from(unescape(point)))
+            .any(|point| point != here && point.starts_with(&here))
+    }
+
     /// The way from `outer` to this place, if it is below `outer` or the same (then there is none to
     /// go).
     pub fn below(&self, outer: &Place) -> Option<Option<RelPath>> {
@@ -57,6 +64,11 @@ impl Place {
         let way = self.path.strip_prefix(&outer.path).ok()?;
         Some(RelPath::parse(way.as_os_str().as_encoded_bytes()).ok())
     }
+}
+
+/// The path by which the system knows an open directory.
+fn path_of(dir: &Dir) -> io::Result<PathBuf> {
+    fs::read_link(format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd()))
 }
 
 /// mountinfo writes space, tab, line feed and backslash as three octal digits.

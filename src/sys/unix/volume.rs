@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, IntoRawFd};
 use rustix::io::Errno;
 
 use crate::sys::unix::dir::Dir;
+use crate::sys::unix::place::Place;
+use crate::sys::unix::process::is_root;
 
 /// A stretch of a sparse file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +17,26 @@ pub struct Extent {
     pub start: u64,
     /// Where that data ends.
     pub end: u64,
+}
+
+/// What a file system can still hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Bytes.
+    pub bytes: u64,
+    /// The unit, in bytes, in which files take room.
+    pub block: u64,
+    /// Files, where their number is limited.
+    pub files: Option<u64>,
+}
+
+/// What is in use on a file system.
+#[derive(Clone, Copy, Debug)]
+pub struct Used {
+    /// Bytes.
+    pub bytes: u64,
+    /// Files.
+    pub files: u64,
 }
 
 /// The next data of a file of `size` bytes at or after `offset`; an extent at `size` without length
@@ -93,10 +115,47 @@ fn kernel_at_least(major: u32, minor: u32) -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
 }
 
-/// Bytes that can still be written to the file system `at` lies on.
-pub fn free_bytes(at: impl AsFd) -> io::Result<u64> {
+/// What the file system `at` lies on can still hold.
+pub fn room(at: impl AsFd) -> io::Result<Room> {
     let volume = rustix::fs::fstatvfs(at)?;
-    Ok(volume.f_bavail.saturating_mul(volume.f_frsize))
+    // Some of it may be kept for root.
+    let (blocks, files) = match is_root() {
+        true => (volume.f_bfree, volume.f_ffree),
+        false => (volume.f_bavail, volume.f_favail),
+    };
+    Ok(Room {
+        bytes: blocks.saturating_mul(volume.f_frsize),
+        block: volume.f_frsize,
+        // File systems that make inodes as they need them (btrfs, vfat) say 0 of 0.
+        files: (volume.f_files > 0).then_some(files),
+    })
+}
+
+/// The most that all files below `dir` may take: what is in use on its file system, provided that
+/// nothing else is mounted below and that a copy takes no more than the file did. Names of one file
+/// that become files of their own may take more.
+pub fn most_below(dir: &Dir) -> Option<Used> {
+    #[cfg(target_os = "linux")]
+    {
+        // From linux/magic.h: file systems that neither pack files nor share blocks among them, bar
+        // the clones of xfs.
+        const PLAIN: [u32; 4] = [0xef53, 0x5846_5342, 0xf2f5_2010, 0x0102_1994];
+        if !PLAIN.contains(&(rustix::fs::fstatfs(&dir.0).ok()?.f_type as u32))
+            || Place::has_mounts_below(dir)
+        {
+            return None;
+        }
+        let volume = rustix::fs::fstatvfs(&dir.0).ok()?;
+        Some(Used {
+            bytes: volume.f_blocks.checked_sub(volume.f_bfree)?.checked_mul(volume.f_frsize)?,
+            files: volume.f_files.checked_sub(volume.f_ffree)?,
+        })
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = dir;
+        None
+    }
 }
 
 /// Whether a file belongs to a file system that makes its content up when it is read, so that the

@@ -1,0 +1,157 @@
+//! Looking at the room before anything is touched: what the run needs against what the output has.
+//!
+//! The walk this takes costs about as much as finding the files does, so where the room is ample it is
+//! saved: the output has more of it than the source's whole file system uses. What is needed is
+//! reckoned low (holes and what the file system packs do not count, nor directories and the
+//! manifest), so that no run is refused that would have fitted. Where the reckoning was too low (an
+//! output that is not packed as the source is, names of one file that become files of their own), or
+//! somebody else takes the room, a disk that fills up is still an error of each file.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::copy::prepare::Prepared;
+use crate::error::{Error, Result};
+use crate::event::{Progress, Stop};
+use crate::lane::arrange::look;
+use crate::sys::stat::Stat;
+use crate::sys::{self, Listing, Room, Used};
+use crate::tree::node::{Entry, OutputDir};
+use crate::tree::plan::{Decision, Destination, Policy, Source, decide};
+use crate::tree::walk::{Found, Walk};
+
+/// What a run needs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Need {
+    /// In whole blocks of the output, less what gives way; bytes.
+    bytes: u64,
+    /// Files that are not there yet.
+    files: u64,
+    /// What part files of a killed run take, which are removed or gone on with; bytes.
+    parts: u64,
+}
+
+/// Refuses a run for which the output has no room. `prepared` is that of a dry run, and `walk` dry.
+/// Where everything is walked, the totals of `progress` are final afterwards.
+///
+/// # Errors
+/// There is not enough room.
+pub fn check(
+    prepared: Prepared,
+    walk: &Walk<'_>,
+    policy: Policy,
+    progress: &Progress,
+    stop: &Stop,
+) -> Result<()> {
+    let Prepared { source, output, file, parent, .. } = prepared;
+    let Some(at) = output.handle.as_ref().or(parent.as_ref()) else { return Ok(()) };
+    // Without an answer there is nothing to go by; the copy itself will tell.
+    let Ok(room) = sys::room(at) else { return Ok(()) };
+    let is_ample = |used: Used| {
+        used.bytes <= room.bytes / 2 && room.files.is_none_or(|free| used.files <= free / 2)
+    };
+    if file.is_none() && !walk.follow && sys::most_below(&source.handle).is_some_and(is_ample) {
+        return Ok(());
+    }
+    let (mut need, mut listing) = (Need::default(), Listing::default());
+    if let Some(entry) = &file {
+        need.add(policy, &output, entry, &room);
+    } else {
+        let whole = walk.run(source, Arc::clone(&output), |found| {
+            let count = |entries: usize, bytes: u64| {
+                progress.total_entries.fetch_add(entries as u64, Relaxed);
+                progress.total_bytes.fetch_add(bytes, Relaxed);
+            };
+            match &found {
+                Found::Files(run) => {
+                    count(run.files.len(), run.files.iter().map(|file| file.stat.size).sum());
+                    run.files.iter().for_each(|file| need.add(policy, &run.output, file, &room));
+                }
+                Found::HardLink(..) | Found::Symlink(..) => count(1, 0),
+                Found::Done(output) => need.add_parts(output, &mut listing),
+                _ => {}
+            }
+            if stop.is_requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        progress.counted.store(whole.is_continue(), Relaxed);
+    }
+    need.fits(&room, &output.root)
+}
+
+impl Need {
+    /// Adds what one file takes.
+    fn add(&mut self, policy: Policy, output: &OutputDir, entry: &Entry, room: &Room) {
+        // Another file system that is mounted below the output has room of its own.
+        if !output.with_root {
+            return;
+        }
+        // An entry that cannot be looked at will fail, and takes nothing.
+        let Ok(there) = look(output, entry) else { return };
+        match decide(policy, Source(&entry.stat), there.as_ref().map(Destination)) {
+            Decision::Create => self.files += 1,
+            Decision::Replace => {}
+            Decision::Keep | Decision::Leave(_) | Decision::Refuse(_) => return,
+        }
+        let freed = there.map_or(0, |there| there.allocated);
+        self.bytes = self.bytes.saturating_add(least(&entry.stat, room).saturating_sub(freed));
+    }
+
+    /// Adds the part files in a directory.
+    fn add_parts(&mut self, output: &OutputDir, listing: &mut Listing) {
+        let Some(dir) = output.handle.as_ref().filter(|_| output.with_root) else { return };
+        while let Ok(batch) = listing.next_batch(dir)
+            && !batch.is_empty()
+        {
+            for listed in batch.iter().filter(|listed| sys::is_part_name(&listed.name)) {
+                let part = dir.stat(&listed.name, false);
+                self.parts = self.parts.saturating_add(part.map_or(0, |part| part.allocated));
+            }
+        }
+    }
+
+    fn fits(self, room: &Room, output: &Path) -> Result<()> {
+        let Need { bytes, files, parts } = self;
+        let bytes = bytes.saturating_sub(parts);
+        let remedy = "make room, choose another output, leave files out (--exclude), or copy as \
+                      much as fits (--no-space-check)";
+        let finding = if bytes > room.bytes {
+            let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+            format!(
+                "it has {} MiB free, and the files to copy take at least {} MiB; {remedy}",
+                room.bytes >> 20,
+                mib(bytes)
+            )
+        } else if let Some(free) = room.files.filter(|free| files > *free) {
+            format!("it can hold {free} more files, and there are {files} to copy; {remedy}")
+        } else {
+            return Ok(());
+        };
+        Err(Error::finding("copy to", output, finding))
+    }
+}
+
+/// The least that a copy of a file takes, in bytes.
+fn least(stat: &Stat, room: &Room) -> u64 {
+    stat.size.min(stat.allocated).next_multiple_of(room.block.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let room = Room { bytes: 8192, block: 4096, files: Some(2) };
+        let out = Path::new("/out");
+        assert!(Need { bytes: 8192 + 4096, files: 2, parts: 4096 }.fits(&room, out).is_ok());
+        let error =
+            Need { bytes: 8193, ..Need::default() }.fits(&room, out).unwrap_err().to_string();
+        assert!(error.contains("has 0 MiB free") && error.contains("at least 1 MiB"), "{error}");
+        let error = Need { files: 3, ..Need::default() }.fits(&room, out).unwrap_err().to_string();
+        assert!(error.contains("hold 2 more files"), "{error}");
+        let unlimited = Room { files: None, ..room };
+        assert!(Need { files: u64::MAX, ..Need::default() }.fits(&unlimited, out).is_ok());
+    }
+}

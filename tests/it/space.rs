@@ -1,0 +1,105 @@
+//! Room is looked at before anything is touched, and a disk that would not fill up refuses nobody.
+
+use crate::harness::{Mount, Scene, content, need, shell};
+
+/// A source that needs 6 MiB, and an output on a tmpfs with these options.
+fn six_mib(options: &str) -> (Scene, Mount) {
+    let scene = Scene::new();
+    for name in ["a", "b", "dir/c"] {
+        scene.src.file(name, content(2 << 20));
+    }
+    let mount = Mount::tmpfs(&scene.path("mnt"), options);
+    (scene, mount)
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_nothing_is_touched() {
+    need!(Mount);
+    let (scene, _mount) = six_mib("5m");
+    let to = scene.path("mnt/new");
+    for args in [&[][..], &["--dry-run"]] {
+        let run = scene.command_to(scene.src.root(), &to, args).run();
+        run.assert_code(2).assert_says("5 MiB free").assert_says("at least 6 MiB");
+        run.assert_says("--no-space-check");
+        assert!(!to.exists(), "refused, but the output was made");
+    }
+    // What fits goes.
+    let run = scene.command_to(scene.src.root(), &to, ["--exclude", "dir"]).run();
+    run.assert_code(0);
+}
+
+#[test]
+fn as_much_as_fits_when_asked() {
+    need!(Mount);
+    let (scene, _mount) = six_mib("4200k");
+    let run = scene.command_to(scene.src.root(), scene.path("mnt"), ["--no-space-check"]).run();
+    run.assert_code_in(&[1, 3]).assert_says("o space left");
+}
+
+#[test]
+fn files_are_counted_where_their_number_is_limited() {
+    need!(Mount);
+    let scene = Scene::new();
+    for number in 0..40 {
+        scene.src.file(&format!("{number}"), "small");
+    }
+    let _mount = Mount::tmpfs(&scene.path("mnt"), "4m,nr_inodes=30");
+    let run = scene.command_to(scene.src.root(), scene.path("mnt"), [""; 0]).run();
+    run.assert_code(2).assert_says("more files, and there are 40 to copy");
+}
+
+#[test]
+fn holes_need_no_room() {
+    need!(Mount);
+    let scene = Scene::new();
+    scene.src.file("data", content(1 << 20));
+    shell(&scene, "truncate -s 1G src/hole");
+    let _mount = Mount::tmpfs(&scene.dst, "4m");
+    scene.copy(&[]).assert_code(0);
+}
+
+/// A second run needs room for what is new only, and part files of a killed run are room.
+#[test]
+fn what_is_there_already_needs_no_room() {
+    need!(Mount);
+    let (scene, _mount) = six_mib("7m");
+    let copy = || scene.command_to(scene.src.root(), scene.path("mnt"), [""; 0]).run();
+    copy().assert_code(0);
+    copy().assert_code(0);
+    shell(&scene, "cat src/a src/b | head -c 2500000 >x; touch -d tomorrow x; mv x src/a");
+    // 400,000 bytes more than what gives way, and not 2,500,000 more than what is free.
+    let update = ["--overwrite-policy", "update"];
+    let run = scene.command_to(scene.src.root(), scene.path("mnt"), update).run();
+    // That it is not refused is the point; at its peak it needs more than there is.
+    run.assert_code_in(&[1, 3]);
+
+    let (scene, _mount) = six_mib("7m");
+    shell(&scene, "head -c 4M src/a src/b >mnt/.a1B2c3D4e5.dircopy-part");
+    scene.command_to(scene.src.root(), scene.path("mnt"), [""; 0]).run().assert_code(0);
+}
+
+/// Who has not walked has not looked: with ample room the source is listed once.
+#[test]
+fn ample_room_costs_no_walk() {
+    need!(Mount, Strace);
+    let lists = |options: &str| {
+        let scene = Scene::new();
+        let _source = Mount::tmpfs(scene.src.root(), "64m");
+        let _output = Mount::tmpfs(&scene.dst, options);
+        scene.src.file("dir/file", content(1 << 20));
+        shell(&scene, "echo >trace");
+        let trace = scene.path("trace");
+        let run = scene
+            .command([""; 0])
+            .in_shell(&format!(
+                "exec strace -f -qq -e trace=getdents64 -y -o {} \"$@\"",
+                trace.display()
+            ))
+            .run();
+        run.assert_code(0);
+        let trace = std::fs::read_to_string(trace).unwrap();
+        trace.lines().filter(|line| line.contains("/src/dir>") && line.contains(" = 0")).count()
+    };
+    assert_eq!(lists("64m"), 1);
+    assert_eq!(lists("1200k"), 2);
+}
