@@ -18,8 +18,7 @@ use crate::event::{Progress, Stop};
 use crate::manifest::escape;
 use crate::path::Shown;
 use crate::sys;
-use crate::verify::finding::Proof;
-use crate::verify::{Finding, Listener, Target, Verdict, VerifyReport};
+use crate::verify::{Finding, Listener, Proof, Target, Verdict, VerifyReport};
 
 /// Runs the check, as the program of this name.
 pub fn verify(name: &'static str, args: &VerifyArgs) -> ExitCode {

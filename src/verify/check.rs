@@ -9,16 +9,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::error::Error;
 use crate::event::{Progress, Stop};
 use crate::hash::{Algorithm, Digest};
+use crate::lane::read_back::ReadBack;
 use crate::path::RelPath;
 use crate::sys::stat::{Kind, Stat};
-use crate::sys::{self, ALIGNMENT, Dir, Medium};
-use crate::verify::finding::{Proof, Verdict};
+use crate::sys::{self, Dir, Medium};
+use crate::verify::finding::Verdict;
 use crate::verify::lines::elsewhere_absolute;
 use crate::verify::target::Target;
-
-/// Read at once: large enough for the device, small enough to hash before it leaves the processor's
-/// second-level cache.
-const BLOCK: usize = 512 << 10;
 
 /// Where the bytes that are hashed must come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,14 +50,13 @@ pub struct Checker<'a> {
     stop: &'a Stop,
     /// The directory that the last file was in: the next one mostly is too.
     last: Option<(Arc<Target>, RelPath, Dir)>,
-    buffer: Vec<u8>,
+    read_back: ReadBack,
 }
 
 impl<'a> Checker<'a> {
     /// One that takes `\` in names for `/` where nothing else is found, if `convert`.
     pub fn new(from: From, convert: bool, progress: &'a Progress, stop: &'a Stop) -> Self {
-        let buffer = vec![0; BLOCK + ALIGNMENT];
-        Self { from, convert, progress, stop, last: None, buffer }
+        Self { from, convert, progress, stop, last: None, read_back: ReadBack::new() }
     }
 
     /// Opens a listed file for reading; otherwise it is judged.
@@ -144,33 +140,24 @@ impl<'a> Checker<'a> {
             From::Medium => Medium::of(&found.file, &found.stat),
             From::Cache => Ok(Medium::any(&found.file)),
         };
-        let mut medium = match medium {
+        let medium = match medium {
             Ok(medium) => medium,
             Err(error) => return Some((unreadable("write what is in memory of", error), 0)),
         };
-        let start = self.buffer.as_ptr().align_offset(ALIGNMENT);
-        let room = &mut self.buffer[start..start + BLOCK];
-        let (mut hasher, mut bytes) = (Algorithm::Sha256.start(), 0);
-        loop {
-            if self.stop.is_requested() {
-                return None;
-            }
-            match medium.read(room) {
-                Ok(0) => break,
-                Ok(read) => {
-                    hasher.update(&room[..read]);
-                    bytes += read as u64;
-                    self.progress.bytes.fetch_add(read as u64, Relaxed);
-                }
-                Err(error) => return Some((unreadable("read", error), bytes)),
-            }
-        }
-        let proof = if medium.finish() { Proof::Device } else { Proof::Cache };
-        if hasher.finish() == Some(*listed) {
-            return Some((Verdict::Good(proof), bytes));
+        let (progress, mut bytes) = (self.progress, 0);
+        let hashed = self.read_back.hash(medium, Algorithm::Sha256, self.stop, |read| {
+            bytes += read;
+            progress.bytes.fetch_add(read, Relaxed);
+        });
+        let hashed = match hashed {
+            Ok(hashed) => hashed?,
+            Err(error) => return Some((unreadable("read", error), bytes)),
+        };
+        if hashed.digest == Some(*listed) {
+            return Some((Verdict::Good(hashed.proof), bytes));
         }
         let verdict = match Dir::stat_file(&found.file).map(|now| found.stat.change(&now)) {
-            Ok(None) => Verdict::Differs(proof),
+            Ok(None) => Verdict::Differs(hashed.proof),
             Ok(Some(change)) => {
                 Verdict::Unreadable(Error::finding("check", target.path_of(path), change))
             }

@@ -1,20 +1,11 @@
 //! What a check finds, and who is told.
 
 use crate::error::Error;
+use crate::lane::read_back::Proof;
 use crate::manifest::{Fault, ManifestName};
 use crate::path::RelPath;
 use crate::sys::stat::Kind;
 use crate::verify::target::Target;
-
-/// Where the bytes that were hashed came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
-    /// From the device: none of them was in memory when reading began, or memory was gone round.
-    Device,
-    /// Perhaps from a cache: the file system has no device of its own (network, tmpfs), or does not
-    /// let go of what it holds in memory, or nothing else was asked for.
-    Cache,
-}
 
 /// What became of a listed file.
 #[derive(Debug)]

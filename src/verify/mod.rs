@@ -14,6 +14,7 @@ pub mod target;
 mod unlisted;
 mod work;
 
+pub use crate::lane::read_back::Proof;
 pub use finding::{Finding, Listener, Verdict};
 pub use job::VerifyJob;
 pub use report::{Checked, VerifyReport};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::verify::finding::{Finding, Proof, Verdict};
+use crate::lane::read_back::Proof;
+use crate::verify::finding::{Finding, Verdict};
 
 /// What became of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
