@@ -96,6 +96,13 @@ impl Progress {
 pub struct Stop(Arc<AtomicUsize>);
 
 impl Stop {
+    /// The code of a run that gives itself up: nothing more is begun, but copies that are complete are
+    /// brought to their end.
+    pub(crate) const GIVEN_UP: usize = usize::MAX;
+
+    /// … and of one whose complete copies have become worthless as well.
+    pub(crate) const IN_VAIN: usize = usize::MAX - 1;
+
     /// Asks the run to stop: no new file is begun, files on their way are given up, what is
     /// finished is recorded. `code` must not be 0; the report carries the first one given.
     pub fn request(&self, code: usize) {
@@ -113,6 +120,11 @@ impl Stop {
     /// Whether the run is to stop.
     pub fn is_requested(&self) -> bool {
         self.requested().is_some()
+    }
+
+    /// Whether even copies that are complete are to be let go, if they are not at their end.
+    pub fn is_at_once(&self) -> bool {
+        self.requested().is_some_and(|code| code != Self::GIVEN_UP)
     }
 
     /// The number itself, for a signal handler to store a code in.

@@ -110,6 +110,7 @@ pub use copy::report::{Counts, Ending, Report};
 pub use error::{Error, Result};
 pub use event::{Done, Event, Progress, Stop, Watch};
 pub use hash::{Algorithm, Digest};
+pub use lane::prove::Damaged;
 pub use tree::filter::{Filter, Pattern};
 pub use tree::plan::Policy;
 pub use verify::{VerifyJob, VerifyReport};

@@ -10,6 +10,7 @@ use crate::cli::size;
 use crate::cli::verify_args::{self, VerifyArgs};
 use crate::copy::job::{BLOCK_SIZE, CopyJob, QUEUE_SIZE};
 use crate::hash::Algorithm;
+use crate::lane::prove::Damaged;
 use crate::tree::filter::{Filter, Pattern};
 use crate::tree::plan::Policy;
 
@@ -32,7 +33,7 @@ Exit codes:
   3    stopped early: the output became unusable (full, read-only, gone), or the
        manifest could not be written
   4    verify: a listed file is missing or differs (or, when asked, an unlisted file
-       is there)
+       is there); --verify: the disk did not hold a copy as it was written, twice
   5    verify: the manifest is malformed or has nothing to check
   129, 130, 143
        ended by SIGHUP, SIGINT or SIGTERM: temporary files are removed, what was
@@ -90,6 +91,16 @@ pub struct Args {
     #[arg(long)]
     pub no_space_check: bool,
 
+    /// Read every file back from the disk before it gets its name, and files that are there already
+    /// too; one that is not as it was written is copied once more, and exit code 4 says if that fails
+    #[arg(long)]
+    pub verify: bool,
+
+    /// What happens to a copy that the disk does not hold as it was written
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = VerifyFailed::Remove,
+          requires = "verify")]
+    pub verify_failed: VerifyFailed,
+
     /// Lanes that copy side by side [default: one for each core, at most 8]
     #[arg(short, long, value_name = "N", value_parser = value_parser!(u64).range(1..=MOST_JOBS))]
     pub jobs: Option<u64>,
@@ -136,6 +147,15 @@ pub enum Hash {
     Sha256,
     /// Nothing
     None,
+}
+
+/// See [`Damaged`].
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum VerifyFailed {
+    /// Remove it
+    Remove,
+    /// Keep it beside where it was to go, as NAME.dircopy-damaged
+    Keep,
 }
 
 /// When something is done.
@@ -198,6 +218,10 @@ fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
     job.hard_links = args.hard_links;
     job.sync = !args.no_sync;
     job.check_space = !args.no_space_check;
+    job.verify = args.verify.then_some(match args.verify_failed {
+        VerifyFailed::Remove => Damaged::Remove,
+        VerifyFailed::Keep => Damaged::Keep,
+    });
     job.dry_run = args.dry_run;
     if let Some(jobs) = args.jobs {
         job.lanes = jobs as usize;

@@ -16,7 +16,8 @@ pub enum Exit {
     Refused,
     /// Stopped early.
     Stopped,
-    /// A check found files that are not as listed.
+    /// A check found files that are not as listed, or a copy could not be made that the disk holds as it
+    /// was written.
     Untrue,
     /// A check had no manifest that could be read whole.
     Unusable,
@@ -30,6 +31,7 @@ impl Exit {
         match ending {
             Ending::Complete if said_all => Exit::Complete,
             Ending::Complete | Ending::Incomplete => Exit::Incomplete,
+            Ending::Unproven => Exit::Untrue,
             Ending::Stopped(_) => Exit::Stopped,
             Ending::Interrupted(code) => Exit::Interrupted(u8::try_from(*code).unwrap_or(130)),
         }

@@ -36,6 +36,7 @@ pub fn summary(report: &Report, dry: bool) -> String {
         ("links", counts.symlinks, "symbolic links"),
         ("left", counts.left, "that differ at the output"),
         ("failed", counts.failed, "entries"),
+        ("damaged", counts.unproven, "of these: the disk does not hold them as they were written"),
         ("skipped", counts.skipped, "FIFOs, sockets or devices"),
         ("warnings", counts.warnings, "about attributes and the like"),
         ("kept on", counts.carried, "lines of files that are no longer in the source"),
@@ -43,6 +44,12 @@ pub fn summary(report: &Report, dry: bool) -> String {
         if count > 0 {
             row(name, format!("{count} {what}"));
         }
+    }
+    if counts.from_device + counts.from_cache > 0 {
+        let of = |files, bytes| format!("{files} files, {}", size(bytes));
+        let device = of(counts.from_device, counts.from_device_bytes);
+        let cache = of(counts.from_cache, counts.from_cache_bytes);
+        row("read back", format!("{device}, from the device; {cache}, only through a cache"));
     }
     if !dry {
         let seconds = report.elapsed.as_secs_f64();
@@ -66,24 +73,31 @@ pub fn summary(report: &Report, dry: bool) -> String {
 
 /// A time of each stage, in words.
 fn times(stages: &Stages, time: impl Fn(&StageTime) -> Duration) -> String {
+    let words = |(name, stage)| format!("{name} {:.2} s", time(stage).as_secs_f64());
     [
-        ("reading", &stages.read),
-        ("hashing", &stages.hash),
-        ("writing", &stages.write),
-        ("committing", &stages.commit),
+        Some(("reading", &stages.read)),
+        Some(("hashing", &stages.hash)),
+        Some(("writing", &stages.write)),
+        Some(("reading back", &stages.prove)).filter(|(_, stage)| !stage.busy.is_zero()),
+        Some(("committing", &stages.commit)),
     ]
-    .map(|(name, stage)| format!("{name} {:.2} s", time(stage).as_secs_f64()))
+    .into_iter()
+    .flatten()
+    .map(words)
+    .collect::<Vec<_>>()
     .join(", ")
 }
 
 /// The stage that was busy for the largest share of the time it could have been.
 fn bottleneck(report: &Report) -> &'static str {
     let lanes = report.lanes.max(1) as f64;
-    let Stages { read, hash, write, commit } = &report.stages;
+    let provers = report.provers.max(1) as f64;
+    let Stages { read, hash, write, prove, commit } = &report.stages;
     [
         ("reading the source", read.busy.as_secs_f64() / lanes),
         ("hashing (the processor)", hash.busy.as_secs_f64() / lanes),
         ("writing to the output", write.busy.as_secs_f64() / lanes),
+        ("reading back the output", prove.busy.as_secs_f64() / provers),
         ("making the output durable", commit.busy.as_secs_f64()),
     ]
     .into_iter()
@@ -103,6 +117,10 @@ fn ending(report: &Report, dry: bool) -> String {
         Ending::Incomplete => {
             format!("NOT COMPLETE: {missing} {entries} not at the output as in the source")
         }
+        Ending::Unproven => format!(
+            "NOT PROVEN: the disk does not hold what was written to it; {missing} {entries} not at \
+             the output as in the source"
+        ),
         Ending::Stopped(error) => format!("STOPPED EARLY: {error}"),
         Ending::Interrupted(_) => {
             "INTERRUPTED: what was finished is recorded; run the same command again to go on".into()

@@ -6,171 +6,157 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
+use crossbeam_channel::{Receiver, select};
 
-use crate::copy::carry_over::carry_over;
-use crate::copy::group::{Group, Waiting};
-use crate::copy::hard_link::{self, First, HardLinks, Link};
+use crate::copy::group::Group;
+use crate::copy::hard_link::{First, HardLinks, Link};
 use crate::copy::health::is_in_place;
 use crate::copy::ledger::{Ledger, Published, copy_of};
-use crate::copy::symlink::{self, Linked};
-use crate::error::{Error, Result};
-use crate::event::{Done, Event};
+use crate::copy::proving::{Answer, Proving};
+use crate::error::Error;
+use crate::event::{Done, Event, Stop};
 use crate::hash::Digest;
 use crate::lane::clock::Timer;
 use crate::lane::context::{Context, Durability};
-use crate::lane::outcome::{Fate, Message, Outcome};
+use crate::lane::outcome::{Fate, Message, Outcome, Waiting};
 use crate::lane::part;
+use crate::lane::prove::{Proven, Verdict};
 use crate::manifest::write::ManifestFile;
-use crate::sys;
 use crate::sys::stat::Stat;
-use crate::tree::node::{Entry, OutputDir, SourceDir};
+use crate::tree::node::{Entry, OutputDir};
 use crate::tree::walk::Found;
+
+/// What the committer waits for.
+enum Came {
+    Message(Message),
+    Answer(Answer),
+    /// Something waited long enough.
+    Due,
+    /// Every sender is gone.
+    End,
+}
 
 /// The committer of a run.
 pub struct Committer<'a> {
     pub ledger: Ledger<'a>,
-    context: &'a Context<'a>,
-    root: Arc<OutputDir>,
-    manifest: Option<ManifestFile>,
+    pub(super) context: &'a Context<'a>,
+    pub(super) root: Arc<OutputDir>,
+    pub(super) manifest: Option<ManifestFile>,
     group: Group,
+    /// Copies that are being read back.
+    proving: Proving,
     /// The files with several names, where these are kept.
-    links: Option<HardLinks>,
+    pub(super) links: Option<HardLinks>,
     /// Directories with names that no sync of the whole file system covers, since the last commit.
     unsynced: Vec<Arc<OutputDir>>,
     /// Why a sync failed: what was being written then may be lost, whatever later syncs say.
     doubt: Option<io::Error>,
+    /// On its work or on its wait.
+    timer: Timer<'a>,
 }
 
 impl<'a> Committer<'a> {
-    /// A committer for the output whose root is `root`; hard links are kept if `links`.
+    /// A committer for the output whose root is `root`; hard links are kept if `links`. Files wait in
+    /// `group`, and go through `proving` if that is on.
     pub fn new(
         ledger: Ledger<'a>,
         context: &'a Context<'a>,
         root: Arc<OutputDir>,
         manifest: Option<ManifestFile>,
         links: bool,
+        (group, proving): (Group, Proving),
     ) -> Self {
-        let group = Group::new(sys::open_file_limit());
-        let links = links.then(HardLinks::default);
-        Self { ledger, context, root, manifest, group, links, unsynced: Vec::new(), doubt: None }
+        let (links, unsynced) = (links.then(HardLinks::default), Vec::new());
+        let (doubt, timer) = (None, Timer::start(&context.clocks.commit.waited));
+        Self { ledger, context, root, manifest, group, proving, links, unsynced, doubt, timer }
     }
 
     /// Works until every sender is gone, then commits what is left.
     pub fn work(&mut self, inbox: &Receiver<Message>) {
         let clock = &self.context.clocks.commit;
         loop {
-            let message = {
-                let _waiting = Timer::start(&clock.waited);
-                let now = Instant::now();
-                let due =
-                    [self.group.due(), self.ledger.published.due()].into_iter().flatten().min();
-                let due = due.map_or(Duration::MAX, |due| due.duration_since(now));
-                inbox.recv_timeout(due)
-            };
-            let _busy = Timer::start(&clock.busy);
-            match message {
-                Ok(Message::Outcomes(outcomes)) => {
+            self.timer.switch(&clock.waited);
+            let came = self.next(inbox);
+            self.timer.switch(&clock.busy);
+            match came {
+                Came::Message(Message::Outcomes(outcomes)) => {
                     outcomes.into_iter().for_each(|outcome| self.settle(outcome));
                 }
-                Ok(Message::Walked(found)) => self.walked(found),
-                Err(RecvTimeoutError::Timeout) => self.commit(),
-                Err(RecvTimeoutError::Disconnected) => break,
+                Came::Message(Message::Walked(found)) => self.walked(found),
+                Came::Answer(answer) => self.answered(answer),
+                Came::Due => self.commit(),
+                Came::End => break,
             }
             if self.group.is_full() || self.ledger.published.is_much() {
                 self.commit();
             }
         }
-        let _busy = Timer::start(&clock.busy);
         // Once for the content and the names of the last group, once more for its lines.
         self.commit();
+        self.proving.close();
+        self.take_answers_while(Proving::is_busy);
         self.commit();
+        self.timer.switch(&clock.waited);
     }
 
-    /// The walk and every lane came to their end: carries over the lines of files that are no
-    /// longer in the source, and publishes the manifest. Returns its path.
-    pub fn finish(&mut self) -> Option<PathBuf> {
-        self.check_place();
-        let cut_short = self.is_cut_short();
-        if let (Some(carry), Some(root), Some(manifest), false) =
-            (self.context.carry, &self.root.handle, &mut self.manifest, cut_short)
-        {
-            match carry_over(carry, root, manifest) {
-                Ok(carried) => self.ledger.counts.carried = carried,
-                Err(error) => self.ledger.give_up(error),
-            }
+    /// Waits for what comes next.
+    fn next(&self, inbox: &Receiver<Message>) -> Came {
+        let due = [self.group.due(), self.ledger.published.due()].into_iter().flatten().min();
+        let due = due.map_or(Duration::MAX, |due| due.duration_since(Instant::now()));
+        select! {
+            recv(inbox) -> message => message.map_or(Came::End, Came::Message),
+            recv(self.proving.answers()) -> answer => Came::Answer(answer.unwrap_or(Answer::Died)),
+            default(due) => Came::Due,
         }
-        let durable = self.context.durability != Durability::Off;
-        let synced = self.sync_root();
-        let manifest = self.manifest.take();
-        let unfinished = manifest.as_ref().map(ManifestFile::path);
-        let published = synced.and_then(|()| match manifest {
-            // Left as it is: a run that did not end must not look as if it had.
-            Some(manifest) if self.is_cut_short() => {
-                if durable { manifest.persist() } else { Ok(()) }.map(|()| None)
-            }
-            Some(manifest) => manifest.publish(durable).map(Some),
-            None => Ok(None),
-        });
-        let manifest = match published {
-            Ok(Some(path)) => {
-                self.remove_superseded();
-                Some(path)
-            }
-            Ok(None) => unfinished,
-            Err(error) => {
-                self.ledger.give_up(error);
-                unfinished
-            }
+    }
+
+    /// Waits for copies to be proven and deals with them while this holds.
+    pub(super) fn take_answers_while(&mut self, condition: fn(&Proving) -> bool) {
+        let clock = &self.context.clocks.commit;
+        while condition(&self.proving) {
+            self.timer.switch(&clock.waited);
+            let answer = self.proving.answers().recv();
+            self.timer.switch(&clock.busy);
+            self.answered(answer.unwrap_or(Answer::Died));
+        }
+    }
+
+    fn answered(&mut self, answer: Answer) {
+        let Answer::Proven(proven) = answer else {
+            // Whatever it had in hand is lost; nothing is waited for any more.
+            self.proving.lost();
+            let died = "the thread that reads it back died; this is a defect of dircopy";
+            return self.ledger.give_up(Error::finding("prove the copy", self.root.path(), died));
         };
-        // Only now: the root may be to be read-only, and publishing changes its time.
-        let root = Arc::clone(&self.root);
-        self.finish_directory(&root);
-        if durable
-            && root.finish.is_some()
-            && let Err(error) = root.persist()
-        {
-            self.ledger.give_up(Error::io("make durable", root.path(), error));
+        let Proven { file, verdict, warnings } = *proven;
+        self.proving.returned(&file);
+        warnings.iter().for_each(|warning| self.ledger.warn(warning));
+        match verdict {
+            Verdict::Good(proof) => {
+                self.ledger.counts.proven(proof, file.entry.stat.size);
+                self.publish(file);
+            }
+            Verdict::Bad(error) => {
+                self.ledger.counts.unproven += 1;
+                self.failed(&file.output, &file.entry, &error);
+            }
+            Verdict::Abandoned => self.abandoned(&file.output, &file.entry),
         }
-        manifest
     }
 
-    fn check_place(&mut self) {
+    pub(super) fn check_place(&mut self) {
         if !is_in_place(&self.root) {
             let gone = "it was unmounted, moved or replaced meanwhile";
             self.ledger.give_up(Error::finding("go on writing to", self.root.path(), gone));
         }
     }
 
-    fn is_cut_short(&self) -> bool {
+    pub(super) fn is_cut_short(&self) -> bool {
         self.ledger.is_broken() || self.context.stop.is_requested()
-    }
-
-    /// What runs that were cut short have recorded is in the manifest now.
-    fn remove_superseded(&mut self) {
-        let (Some(carry), Some(root)) = (self.context.carry, &self.root.handle) else { return };
-        for name in carry.unfinished() {
-            let name = name.to_string();
-            if let Err(error) = root.remove(name.as_ref()) {
-                let path = self.root.path_of(name.as_ref());
-                self.ledger.warn(&Error::io("remove the unfinished manifest", path, error));
-            }
-        }
-    }
-
-    /// Everything that was done since the last sync, directories' times among it, made durable.
-    fn sync_root(&self) -> Result<()> {
-        match (self.context.durability, &self.root.handle) {
-            (Durability::Grouped { at_once: true }, Some(root)) => root
-                .persist_all()
-                .map_err(|error| Error::io("make durable", self.root.path(), error)),
-            _ => Ok(()),
-        }
     }
 
     fn walked(&mut self, found: Found) {
@@ -198,18 +184,17 @@ impl<'a> Committer<'a> {
     }
 
     fn settle(&mut self, outcome: Outcome) {
-        let Outcome { output, entry, fate, warnings } = outcome;
+        let Outcome { source, output, entry, fate, warnings } = outcome;
         warnings.iter().for_each(|warning| self.ledger.warn(warning));
         match fate {
-            Fate::Written { part, digest, replaces } => match &self.doubt {
-                None => self.group.push(Waiting { output, entry, part, digest, replaces }),
-                Some(error) => {
-                    let path = output.path_of(&entry.name);
-                    let failed = Error::io("make durable", path, copy_of(error));
-                    let failed = part::discard(&output, &part, failed);
-                    self.failed(&output, &entry, &failed);
+            Fate::Written { part, digest, replaces } => {
+                let source = self.context.verify.map(|_| source);
+                let file = Waiting { source, output, entry, part, digest, replaces };
+                match &self.doubt {
+                    None => self.group.push(file),
+                    Some(error) => self.not_durable(&file, &copy_of(error)),
                 }
-            },
+            }
             Fate::Published { digest, replaced } => {
                 self.copied(&output, &entry, digest, replaced);
             }
@@ -225,19 +210,19 @@ impl<'a> Committer<'a> {
                 self.done(&output, &entry, None, false);
             }
             Fate::Failed(error) => self.failed(&output, &entry, &error),
-            Fate::Abandoned => {
-                output.leave_open();
-                self.done(&output, &entry, None, false);
-            }
+            Fate::Abandoned => self.abandoned(&output, &entry),
         }
     }
 
-    /// Makes the gathered group durable and publishes it, and records the one before.
-    fn commit(&mut self) {
+    /// Makes the gathered group durable and publishes it, or has it proven first, and records what was
+    /// published before.
+    pub(super) fn commit(&mut self) {
         let files = self.group.take();
         if files.is_empty() && self.ledger.published.is_empty() {
             return;
         }
+        // What is published meanwhile is made durable with this group.
+        self.take_answers_while(Proving::is_full);
         self.check_place();
         if let Durability::Grouped { at_once: true } = self.context.durability
             && let Some(root) = &self.root.handle
@@ -250,13 +235,10 @@ impl<'a> Committer<'a> {
             return self.sync_failed(files, &error);
         }
         self.record();
-        for Waiting { output, entry, part, digest, replaces } in files {
-            match part::publish(&output, &part, &entry.name, replaces) {
-                Ok(()) => self.copied(&output, &entry, digest, replaces),
-                Err(error) => {
-                    let error = part::discard(&output, &part, error);
-                    self.failed(&output, &entry, &error);
-                }
+        for file in files {
+            match self.context.verify.is_some() {
+                true => self.have_proven(file),
+                false => self.publish(file),
             }
         }
         if let Err(error) = self.sync_directories() {
@@ -271,9 +253,37 @@ impl<'a> Committer<'a> {
         }
     }
 
+    fn have_proven(&mut self, file: Waiting) {
+        if let Err(file) = self.proving.give(file) {
+            let nobody = "there is no thread to read it back";
+            let error = Error::finding("prove", file.output.path_of(&file.entry.name), nobody);
+            let error = part::discard(&file.output, &file.part, error);
+            self.failed(&file.output, &file.entry, &error);
+        }
+    }
+
+    /// Gives a durable copy its final name.
+    fn publish(&mut self, file: Waiting) {
+        if let Some(error) = self.doubt.as_ref().map(copy_of) {
+            return self.not_durable(&file, &error);
+        }
+        let Waiting { output, entry, part, digest, replaces, .. } = file;
+        match part::publish(&output, &part, &entry.name, replaces) {
+            Ok(()) => self.copied(&output, &entry, digest, replaces),
+            Err(error) => {
+                let error = part::discard(&output, &part, error);
+                self.failed(&output, &entry, &error);
+            }
+        }
+    }
+
     /// Makes the names in directories durable that no sync of the whole file system covers.
     fn sync_directories(&mut self) -> io::Result<()> {
-        std::mem::take(&mut self.unsynced).iter().try_for_each(|dir| dir.persist())
+        let mut dirs = std::mem::take(&mut self.unsynced);
+        // Copies that are proven side by side come back mixed.
+        dirs.sort_unstable_by_key(Arc::as_ptr);
+        dirs.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        dirs.iter().try_for_each(|dir| dir.persist())
     }
 
     /// The sync of a group failed: nobody knows what of it is on the device, so all of it failed,
@@ -281,14 +291,18 @@ impl<'a> Committer<'a> {
     /// kernel reports it once and then says that all is well. What is being written at this moment
     /// may be lost too, so the run ends here.
     fn sync_failed(&mut self, files: Vec<Waiting>, error: &io::Error) {
-        for Waiting { output, entry, part, .. } in files {
-            let failed = Error::io("make durable", output.path_of(&entry.name), copy_of(error));
-            let failed = part::discard(&output, &part, failed);
-            self.failed(&output, &entry, &failed);
-        }
+        self.context.stop.request(Stop::IN_VAIN);
+        files.iter().for_each(|file| self.not_durable(file, error));
         self.ledger.published_in_vain(error);
         self.ledger.give_up(Error::io("make durable", self.root.path(), copy_of(error)));
         self.doubt = Some(copy_of(error));
+    }
+
+    fn not_durable(&mut self, file: &Waiting, error: &io::Error) {
+        let Waiting { output, entry, part, .. } = file;
+        let failed = Error::io("make durable", output.path_of(&entry.name), copy_of(error));
+        let failed = part::discard(output, part, failed);
+        self.failed(output, entry, &failed);
     }
 
     /// The lines of what is published and durable go into the manifest.
@@ -325,7 +339,7 @@ impl<'a> Committer<'a> {
     }
 
     /// An entry stands complete under its final name, which the next commit makes durable.
-    fn stands(
+    pub(super) fn stands(
         &mut self,
         output: &Arc<OutputDir>,
         name: &OsStr,
@@ -338,6 +352,11 @@ impl<'a> Committer<'a> {
             self.unsynced.push(Arc::clone(output));
         }
         self.ledger.stands(output, name, digest, done);
+    }
+
+    fn abandoned(&mut self, output: &Arc<OutputDir>, entry: &Entry) {
+        output.leave_open();
+        self.done(output, entry, None, false);
     }
 
     fn failed(&mut self, output: &Arc<OutputDir>, entry: &Entry, error: &Error) {
@@ -365,14 +384,14 @@ impl<'a> Committer<'a> {
         self.arrived(output);
     }
 
-    fn arrived(&mut self, output: &Arc<OutputDir>) {
+    pub(super) fn arrived(&mut self, output: &Arc<OutputDir>) {
         if output.arrived() && !output.rel.is_root() {
             self.finish_directory(output);
         }
     }
 
     /// Everything in a directory is done: it gets its attributes.
-    fn finish_directory(&mut self, output: &Arc<OutputDir>) {
+    pub(super) fn finish_directory(&mut self, output: &Arc<OutputDir>) {
         let Some(handle) = &output.handle else { return };
         if let Some((stat, attributes)) = &output.finish {
             // A later run must be able to add what is missing.
@@ -391,50 +410,5 @@ impl<'a> Committer<'a> {
             // Links and empty directories in it have no other sync: nobody knows whether they stay.
             self.ledger.give_up(Error::io("make durable", output.path(), error));
         }
-    }
-
-    fn symlink(&mut self, source: &SourceDir, output: &Arc<OutputDir>, entry: &Entry) {
-        let made = symlink::copy(source, output, entry, self.context.policy);
-        if let Ok((_, Some(warning))) = &made {
-            self.ledger.warn(warning);
-        }
-        self.linked(output, entry, made.map(|(linked, _)| linked), None, Done::Symlinked);
-    }
-
-    /// A further name of a file: it is made when the first has its final name.
-    fn further_name(&mut self, link: Link) {
-        let Some(links) = &mut self.links else { return };
-        let ready = links.add(link);
-        let many = links.are_many();
-        if let Some((link, first)) = ready {
-            self.link(&link, &first);
-        }
-        if many {
-            self.commit();
-        }
-    }
-
-    fn link(&mut self, link: &Link, first: &First) {
-        let made = hard_link::make(&self.root, link, first, self.context.policy);
-        self.linked(&link.output, &link.entry, made, first.digest, Done::Linked);
-    }
-
-    /// What became of a link of either kind.
-    fn linked(
-        &mut self,
-        output: &Arc<OutputDir>,
-        entry: &Entry,
-        made: Result<Linked>,
-        digest: Option<Digest>,
-        done: Done,
-    ) {
-        match made {
-            Ok(Linked::Made) => self.stands(output, &entry.name, digest, done),
-            Ok(Linked::Kept) => self.stands(output, &entry.name, digest, Done::Kept),
-            Ok(Linked::Left(why)) => self.ledger.left(output, &entry.name, why),
-            Err(error) => self.ledger.failed(&error),
-        }
-        self.context.progress.entries.fetch_add(1, Relaxed);
-        self.arrived(output);
     }
 }

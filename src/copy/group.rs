@@ -5,33 +5,21 @@
 //! final names; after the second, the names are too, and the lines go into the manifest. The second
 //! of one group is the first of the next.
 
-use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::hash::Digest;
-use crate::tree::node::{Entry, OutputDir};
+use crate::lane::outcome::Waiting;
 
 /// Files of a group. Durable small files on an ext4 disk, relative to `cp -r && sync -f`: groups of
 /// 64: 1.45, 512: 1.16, 4096: 1.20.
-const FILES: usize = 512;
+pub const FILES: usize = 512;
 
 /// Bytes of a group: the most that is read again after a crash, and what bounds the time that one
 /// sync takes, so that an interrupted run ends soon.
-const BYTES: u64 = 256 << 20;
+pub const BYTES: u64 = 256 << 20;
 
 /// Age of a group: a slow trickle of files is recorded this often.
 const AGE: Duration = Duration::from_secs(5);
-
-/// A finished part file that waits for its final name.
-#[derive(Debug)]
-pub struct Waiting {
-    pub output: Arc<OutputDir>,
-    pub entry: Entry,
-    pub part: OsString,
-    pub digest: Option<Digest>,
-    pub replaces: bool,
-}
 
 /// The group that is being gathered.
 #[derive(Debug)]
@@ -44,11 +32,17 @@ pub struct Group {
     since: Option<Instant>,
 }
 
+/// How many directories the files of a group may be in, for a process that may have so many files
+/// open: a quarter of these are directories that the group holds. If it is `proven`, the source's are
+/// held too, and those of copies that are being read back: as many as of two groups.
+pub fn most_dirs(open_files: u64, proven: bool) -> usize {
+    let share = if proven { 4 * 2 * 3 } else { 4 };
+    usize::try_from(open_files / share).unwrap_or(FILES).clamp(1, FILES)
+}
+
 impl Group {
-    /// An empty group. `open_files` is how many files the process may have open: at most a quarter
-    /// of them are directories of the group.
-    pub fn new(open_files: u64) -> Self {
-        let most_dirs = usize::try_from(open_files / 4).unwrap_or(FILES).clamp(1, FILES);
+    /// An empty group with files of at most so many directories.
+    pub fn new(most_dirs: usize) -> Self {
         Self { files: Vec::new(), bytes: 0, dirs: 0, most_dirs, since: None }
     }
 

@@ -14,8 +14,10 @@ use jiff::Timestamp;
 use crate::copy::commit::Committer;
 use crate::copy::count::count;
 use crate::copy::dry::Dry;
-use crate::copy::ledger::{GIVEN_UP, Ledger};
+use crate::copy::group::{Group, most_dirs};
+use crate::copy::ledger::Ledger;
 use crate::copy::prepare::{Prepared, prepare};
+use crate::copy::proving::{Provers, Proving, proving};
 use crate::copy::report::{Counts, Ending, Report, StageTime, Stages};
 use crate::copy::space;
 use crate::error::{Error, Result};
@@ -24,10 +26,11 @@ use crate::hash::Algorithm;
 use crate::lane::clock::{Clock, Clocks};
 use crate::lane::context::{Context, Durability};
 use crate::lane::outcome::Message;
+use crate::lane::prove::Damaged;
 use crate::lane::start::start;
 use crate::manifest::carry::Carry;
 use crate::manifest::write::ManifestFile;
-use crate::sys::Dir;
+use crate::sys::{self, Dir};
 use crate::tree::filter::Filter;
 use crate::tree::node::{OutputDir, Run, SourceDir};
 use crate::tree::plan::Policy;
@@ -70,6 +73,10 @@ pub struct CopyJob {
     pub sync: bool,
     /// Refuse a run for which the output has no room, before anything is touched.
     pub check_space: bool,
+    /// Read back from the output's medium every file that is copied, before it gets its final name, and
+    /// every file that is kept; this happens to copies that are not there as they were written. Needs
+    /// `sync` and an algorithm.
+    pub verify: Option<Damaged>,
     /// Only tell what would happen.
     pub dry_run: bool,
     /// Lanes; at least 1.
@@ -94,6 +101,7 @@ impl CopyJob {
             hard_links: false,
             sync: true,
             check_space: true,
+            verify: None,
             dry_run: false,
             lanes: cores.min(MOST_LANES),
             queue_size: QUEUE_SIZE,
@@ -109,6 +117,7 @@ impl CopyJob {
     /// `watch` and counted in the report; look at its [`ending`](Report::ending).
     pub fn run(&self, watch: &dyn Watch, progress: &Progress, stop: &Stop) -> Result<Report> {
         let started = Instant::now();
+        self.makes_sense()?;
         if self.check_space {
             let dry = prepare(&self.source, &self.output, true)?;
             let walk = self.walk(&dry, true);
@@ -125,6 +134,7 @@ impl CopyJob {
                 elapsed: started.elapsed(),
                 stages: Stages::default(),
                 lanes: 0,
+                provers: 0,
                 manifest: None,
             });
         }
@@ -150,6 +160,7 @@ impl CopyJob {
             follow: self.follow_links || prepared.file.is_some(),
             policy: self.policy,
             durability: self.durability(&prepared.output),
+            verify: self.verify,
             nameless: !self.sync
                 && prepared.output.handle.as_ref().is_some_and(Dir::can_publish_nameless),
             carry: carry.as_ref(),
@@ -169,9 +180,19 @@ impl CopyJob {
             ledger.give_up(Error::io("make durable the name of", &self.output, error));
         }
         let root = Arc::clone(&prepared.output);
-        let mut committer = Committer::new(ledger, &context, root, manifest, self.hard_links);
+        let most_dirs = most_dirs(sys::open_file_limit(), self.verify.is_some());
+        let number = self.provers(&root);
+        let (proving, provers) = match number {
+            0 => (Proving::none(), None),
+            _ => {
+                let (proving, provers) = proving(number, most_dirs);
+                (proving, Some(provers))
+            }
+        };
+        let hold = (Group::new(most_dirs), proving);
+        let mut committer = Committer::new(ledger, &context, root, manifest, self.hard_links, hold);
         let seen = AtomicU64::new(0);
-        self.run_threads(&context, &walk, prepared, &mut committer, &seen);
+        self.run_threads(&context, &walk, prepared, &mut committer, provers, &seen);
         let seen = seen.load(Relaxed);
         let settled = committer.ledger.counts.settled();
         if !stop.is_requested() && seen != settled {
@@ -189,6 +210,7 @@ impl CopyJob {
             elapsed: started.elapsed(),
             stages: stages(&clocks),
             lanes: self.lanes,
+            provers: number,
             manifest,
         })
     }
@@ -205,6 +227,32 @@ impl CopyJob {
             block_size: self.block_size as u64,
             source_root: prepared.source_id,
             output_root: prepared.output_id,
+        }
+    }
+
+    /// Refuses what was asked for if it cannot be had together.
+    fn makes_sense(&self) -> Result<()> {
+        let why = match self.verify {
+            Some(_) if !self.sync => {
+                "with --no-sync nothing need be on the disk that could be read back; \
+                 leave out --verify or --no-sync"
+            }
+            Some(_) if self.algorithm == Algorithm::None => {
+                "with --hash none there is no digest that what is read back could be compared with; \
+                 leave out --verify or --hash none"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::finding("verify the copy at", &self.output, why))
+    }
+
+    /// How many threads read back what was copied: they wait for a device, and one that turns serves
+    /// one of them best.
+    fn provers(&self, output: &OutputDir) -> usize {
+        match (self.verify, &output.handle) {
+            (None, _) => 0,
+            (_, Some(root)) if sys::is_on_turning_disk(root) => 1,
+            _ => self.lanes.max(1),
         }
     }
 
@@ -230,6 +278,7 @@ impl CopyJob {
         walk: &Walk<'_>,
         prepared: Prepared,
         committer: &mut Committer<'_>,
+        provers: Option<Provers>,
         seen: &AtomicU64,
     ) {
         let (to_lanes, tasks) = bounded(2 * self.lanes);
@@ -241,6 +290,9 @@ impl CopyJob {
                 for number in 0..self.lanes.max(1) {
                     let (tasks, outcomes) = (tasks.clone(), to_committer.clone());
                     threads.extend(start(scope, number, context, tasks, outcomes)?);
+                }
+                if let (Some(provers), Some(damaged)) = (provers, self.verify) {
+                    threads.extend(provers.start(scope, context, damaged)?);
                 }
                 let to_committer = to_committer.clone();
                 threads.push(Builder::new().name("walk".into()).spawn_scoped(scope, || {
@@ -262,7 +314,7 @@ impl CopyJob {
             drop((tasks, to_committer));
             committer.work(&inbox);
             drop(inbox);
-            counting.request(GIVEN_UP);
+            counting.request(Stop::GIVEN_UP);
             for thread in threads {
                 let name = thread.thread().name().unwrap_or("nameless").to_owned();
                 if thread.join().is_err() {
@@ -316,6 +368,7 @@ fn ending(counts: &Counts, stop: &Stop, broken: Option<Error>) -> Ending {
     match (broken, stop.requested()) {
         (Some(error), _) => Ending::Stopped(error),
         (None, Some(code)) => Ending::Interrupted(code),
+        (None, None) if counts.unproven > 0 => Ending::Unproven,
         (None, None) if counts.failed > 0 || counts.left > 0 => Ending::Incomplete,
         (None, None) => Ending::Complete,
     }
@@ -327,6 +380,7 @@ fn stages(clocks: &Clocks) -> Stages {
         read: time(&clocks.read),
         hash: time(&clocks.hash),
         write: time(&clocks.write),
+        prove: time(&clocks.prove),
         commit: time(&clocks.commit),
     }
 }

@@ -11,15 +11,12 @@ use std::time::{Duration, Instant};
 use crate::copy::health::Health;
 use crate::copy::report::Counts;
 use crate::error::{Cause, Error};
-use crate::event::{Done, Event, Watch};
+use crate::event::{Done, Event, Stop, Watch};
 use crate::hash::Digest;
 use crate::lane::context::{Context, Durability};
 use crate::manifest::line;
 use crate::path::RelPath;
 use crate::tree::node::OutputDir;
-
-/// What the stop is requested with when the run gives itself up.
-pub const GIVEN_UP: usize = 3;
 
 /// Entries that stand at the output, and the lines that wait for their names to be durable.
 #[derive(Default)]
@@ -84,7 +81,7 @@ impl<'a> Ledger<'a> {
 
     /// Gives the run up because of `error`; the first reason counts.
     pub fn give_up(&mut self, error: Error) {
-        self.context.stop.request(GIVEN_UP);
+        self.context.stop.request(Stop::GIVEN_UP);
         self.broken.get_or_insert(error);
     }
 

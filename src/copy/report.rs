@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::lane::read_back::Proof;
 
 /// What became of the entries. For a run that was not stopped,
 /// `seen = copied + replaced + linked + symlinks + kept + left + failed`.
@@ -25,6 +26,9 @@ pub struct Counts {
     pub left: u64,
     /// Entries that are not at the output because of an error.
     pub failed: u64,
+    /// Files among the failed ones whose copy was not on the medium as it was written and whose second
+    /// copy came to nothing either (only when copies are verified).
+    pub unproven: u64,
     /// FIFOs, sockets and devices, which are not copied; not part of `seen`.
     pub skipped: u64,
     /// Attributes that could not be set, and the like; not part of `seen`.
@@ -33,6 +37,14 @@ pub struct Counts {
     pub bytes: u64,
     /// Bytes of the files kept.
     pub kept_bytes: u64,
+    /// Files copied, replaced or kept that were read back from the device and found right.
+    pub from_device: u64,
+    /// Their bytes.
+    pub from_device_bytes: u64,
+    /// … and those that could only be read through a cache.
+    pub from_cache: u64,
+    /// Their bytes.
+    pub from_cache_bytes: u64,
     /// Lines carried over for files that are at the output but no longer in the source.
     pub carried: u64,
 }
@@ -42,6 +54,15 @@ impl Counts {
     pub fn settled(&self) -> u64 {
         let Counts { copied, replaced, linked, symlinks, kept, left, failed, .. } = self;
         copied + replaced + linked + symlinks + kept + left + failed
+    }
+
+    /// Counts a file of so many bytes that was read back and found right.
+    pub fn proven(&mut self, proof: Proof, size: u64) {
+        let (files, bytes) = match proof {
+            Proof::Device => (&mut self.from_device, &mut self.from_device_bytes),
+            Proof::Cache => (&mut self.from_cache, &mut self.from_cache_bytes),
+        };
+        (*files, *bytes) = (*files + 1, bytes.saturating_add(size));
     }
 }
 
@@ -63,6 +84,8 @@ pub struct Stages {
     pub hash: StageTime,
     /// Writing part files.
     pub write: StageTime,
+    /// Reading back what was copied.
+    pub prove: StageTime,
     /// Making durable, publishing and recording. Its wait is that for something to do.
     pub commit: StageTime,
 }
@@ -74,6 +97,9 @@ pub enum Ending {
     Complete,
     /// The run came to its end, but entries failed or were left different.
     Incomplete,
+    /// The run came to its end, but the output's medium did not hold what was written to it, and for
+    /// some files not at the second attempt either: these are not at the output.
+    Unproven,
     /// The run was given up: an output became unusable, the manifest could not be written, or the
     /// program broke.
     Stopped(Error),
@@ -94,6 +120,8 @@ pub struct Report {
     pub stages: Stages,
     /// How many lanes worked.
     pub lanes: usize,
+    /// How many threads read back what was copied.
+    pub provers: usize,
     /// The manifest, finished or not, if one was written.
     pub manifest: Option<PathBuf>,
 }

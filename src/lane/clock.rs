@@ -36,6 +36,8 @@ pub struct Clocks {
     pub hash: Clock,
     /// Writing to the output, in part files.
     pub write: Clock,
+    /// Reading back what was copied.
+    pub prove: Clock,
     /// Making durable, publishing and recording.
     pub commit: Clock,
 }
@@ -47,6 +49,7 @@ impl Clocks {
             (&self.read, &others.read),
             (&self.hash, &others.hash),
             (&self.write, &others.write),
+            (&self.prove, &others.prove),
             (&self.commit, &others.commit),
         ];
         for (sum, other) in pairs {

@@ -3,6 +3,7 @@
 use crate::event::{Progress, Stop};
 use crate::hash::Algorithm;
 use crate::lane::clock::Clocks;
+use crate::lane::prove::Damaged;
 use crate::manifest::carry::Carry;
 use crate::tree::plan::Policy;
 
@@ -34,6 +35,9 @@ pub struct Context<'a> {
     pub policy: Policy,
     /// When files get their final names.
     pub durability: Durability,
+    /// Whether what is at the output is read back from its medium, and what happens to copies that
+    /// are not there as they were written.
+    pub verify: Option<Damaged>,
     /// Whether part files may go without a name: only where they are published at once.
     pub nameless: bool,
     /// Digests from an earlier run.

@@ -34,7 +34,8 @@ pub fn copy_run(context: &Context<'_>, run: Run, scratch: &mut Block) -> Vec<Out
                 }
             }
         };
-        Outcome { output: Arc::clone(&output), entry, fate, warnings }
+        let (source, output) = (Arc::clone(&source), Arc::clone(&output));
+        Outcome { source, output, entry, fate, warnings }
     };
     let outcomes = files.into_iter().map(outcome).collect();
     context.clocks.add(&clocks);
@@ -42,15 +43,16 @@ pub fn copy_run(context: &Context<'_>, run: Run, scratch: &mut Block) -> Vec<Out
 }
 
 /// A file being copied, and where its time is counted.
-struct Copying<'a> {
-    context: &'a Context<'a>,
-    clocks: &'a Clocks,
-    entry: &'a Entry,
-    replaces: bool,
+pub struct Copying<'a> {
+    pub context: &'a Context<'a>,
+    pub clocks: &'a Clocks,
+    pub entry: &'a Entry,
+    pub replaces: bool,
 }
 
 impl Copying<'_> {
-    fn copy(
+    /// Copies it through the block `scratch`.
+    pub fn copy(
         &self,
         source: &SourceDir,
         output: &Arc<OutputDir>,

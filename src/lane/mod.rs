@@ -18,6 +18,7 @@ mod hasher;
 mod inline;
 mod large;
 pub mod part;
+pub mod prove;
 pub mod read_back;
 mod reader;
 mod reading;

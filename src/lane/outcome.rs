@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::hash::Digest;
-use crate::tree::node::{Entry, OutputDir};
+use crate::tree::node::{Entry, OutputDir, SourceDir};
 use crate::tree::walk::Found;
 
 /// What goes to the committer.
@@ -20,6 +20,8 @@ pub enum Message {
 /// A file and what became of it.
 #[derive(Debug)]
 pub struct Outcome {
+    /// Where it comes from.
+    pub source: Arc<SourceDir>,
     /// Where it was to go.
     pub output: Arc<OutputDir>,
     /// The file.
@@ -28,6 +30,23 @@ pub struct Outcome {
     pub fate: Fate,
     /// What could not be done about it although it was copied.
     pub warnings: Vec<Error>,
+}
+
+/// A finished part file that waits for its final name.
+#[derive(Debug)]
+pub struct Waiting {
+    /// Where it is copied from once more should that be needed; `None` if it is not to be proven.
+    pub source: Option<Arc<SourceDir>>,
+    /// Where it is.
+    pub output: Arc<OutputDir>,
+    /// The file it is the copy of.
+    pub entry: Entry,
+    /// Its name meanwhile.
+    pub part: OsString,
+    /// The digest of all that was read and written.
+    pub digest: Option<Digest>,
+    /// Whether something at the output gives way for it.
+    pub replaces: bool,
 }
 
 /// What became of a file.

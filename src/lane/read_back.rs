@@ -3,7 +3,6 @@
 
 use std::io;
 
-use crate::event::Stop;
 use crate::hash::{Algorithm, Digest};
 use crate::sys::{ALIGNMENT, Medium};
 
@@ -44,7 +43,7 @@ impl ReadBack {
     }
 
     /// Reads a file to its end and hashes it; `told` hears how many bytes came each time. `None` if
-    /// the run is to stop before the end.
+    /// it is to stop before the end.
     ///
     /// # Errors
     /// It could not be read.
@@ -52,14 +51,14 @@ impl ReadBack {
         &mut self,
         mut medium: Medium<'_>,
         algorithm: Algorithm,
-        stop: &Stop,
+        is_to_stop: impl Fn() -> bool,
         mut told: impl FnMut(u64),
     ) -> io::Result<Option<Hashed>> {
         let start = self.buffer.as_ptr().align_offset(ALIGNMENT);
         let room = &mut self.buffer[start..start + BLOCK];
         let (mut hasher, mut bytes) = (algorithm.start(), 0);
         loop {
-            if stop.is_requested() {
+            if is_to_stop() {
                 return Ok(None);
             }
             let read = medium.read(room)?;

@@ -75,8 +75,8 @@ impl Reader<'_> {
                 Err(Ended::Cut(Cut::Abandoned)) => Fate::Abandoned,
             },
         };
-        let output = Arc::clone(&run.output);
-        self.report(vec![Outcome { output, entry, fate, warnings: Vec::new() }])
+        let (source, output) = (Arc::clone(&run.source), Arc::clone(&run.output));
+        self.report(vec![Outcome { source, output, entry, fate, warnings: Vec::new() }])
     }
 
     /// Reads a file and sends it on its way. After an error nothing was sent: what goes wrong later

@@ -88,6 +88,7 @@ impl Scene {
             follow: false,
             policy: Policy::Default,
             durability: Durability::Off,
+            verify: None,
             nameless: self.nameless,
             carry: None,
             progress: &progress,

@@ -87,7 +87,7 @@ fn close(context: &Context<'_>, writing: Writing, end: Option<HashedEnd>) -> Out
             Fate::Failed(part.discard(Error::finding("copy", path, died)))
         }
     };
-    let output = Arc::clone(&large.output);
+    let (source, output) = (Arc::clone(&large.source), Arc::clone(&large.output));
     let entry = large.entry.clone();
-    Outcome { output, entry, fate, warnings }
+    Outcome { source, output, entry, fate, warnings }
 }

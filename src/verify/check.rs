@@ -144,8 +144,9 @@ impl<'a> Checker<'a> {
             Ok(medium) => medium,
             Err(error) => return Some((unreadable("write what is in memory of", error), 0)),
         };
-        let (progress, mut bytes) = (self.progress, 0);
-        let hashed = self.read_back.hash(medium, Algorithm::Sha256, self.stop, |read| {
+        let (progress, stop, mut bytes) = (self.progress, self.stop, 0);
+        let is_to_stop = || stop.is_requested();
+        let hashed = self.read_back.hash(medium, Algorithm::Sha256, is_to_stop, |read| {
             bytes += read;
             progress.bytes.fetch_add(read, Relaxed);
         });

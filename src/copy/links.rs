@@ -1,0 +1,63 @@
+//! The committer's work on links of both kinds, which pass no lane.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::copy::commit::Committer;
+use crate::copy::hard_link::{self, First, Link};
+use crate::copy::proving::Proving;
+use crate::copy::symlink::{self, Linked};
+use crate::error::Result;
+use crate::event::Done;
+use crate::hash::Digest;
+use crate::tree::node::{Entry, OutputDir, SourceDir};
+
+impl Committer<'_> {
+    /// Copies a symbolic link.
+    pub(super) fn symlink(&mut self, source: &SourceDir, output: &Arc<OutputDir>, entry: &Entry) {
+        let made = symlink::copy(source, output, entry, self.context.policy);
+        if let Ok((_, Some(warning))) = &made {
+            self.ledger.warn(warning);
+        }
+        self.linked(output, entry, made.map(|(linked, _)| linked), None, Done::Symlinked);
+    }
+
+    /// A further name of a file: it is made when the first has its final name.
+    pub(super) fn further_name(&mut self, link: Link) {
+        let Some(links) = &mut self.links else { return };
+        let ready = links.add(link);
+        let many = links.are_many();
+        if let Some((link, first)) = ready {
+            self.link(&link, &first);
+        }
+        if many {
+            self.commit();
+            self.take_answers_while(Proving::is_busy);
+        }
+    }
+
+    /// Makes a further name of a file whose first name's fate is known.
+    pub(super) fn link(&mut self, link: &Link, first: &First) {
+        let made = hard_link::make(&self.root, link, first, self.context.policy);
+        self.linked(&link.output, &link.entry, made, first.digest, Done::Linked);
+    }
+
+    /// What became of a link of either kind.
+    fn linked(
+        &mut self,
+        output: &Arc<OutputDir>,
+        entry: &Entry,
+        made: Result<Linked>,
+        digest: Option<Digest>,
+        done: Done,
+    ) {
+        match made {
+            Ok(Linked::Made) => self.stands(output, &entry.name, digest, done),
+            Ok(Linked::Kept) => self.stands(output, &entry.name, digest, Done::Kept),
+            Ok(Linked::Left(why)) => self.ledger.left(output, &entry.name, why),
+            Err(error) => self.ledger.failed(&error),
+        }
+        self.context.progress.entries.fetch_add(1, Relaxed);
+        self.arrived(output);
+    }
+}
