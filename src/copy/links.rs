@@ -38,6 +38,10 @@ impl Committer<'_> {
 
     /// Makes a further name of a file whose first name's fate is known.
     pub(super) fn link(&mut self, link: &Link, first: &First) {
+        // Whatever becomes of it, an earlier line for it is settled by this run.
+        if let Some(carry) = self.context.carry {
+            carry.settle(link.output.rel.join(&link.entry.name).as_bytes());
+        }
         let made = hard_link::make(&self.root, link, first, self.context.policy);
         self.linked(&link.output, &link.entry, made, first.digest, Done::Linked);
     }

@@ -84,6 +84,14 @@ impl Carry {
         digest
     }
 
+    /// The lines of the file at `path` are settled: something else is known about it.
+    pub fn settle(&self, path: &[u8]) {
+        for earlier in &self.earlier {
+            // A manifest that cannot be read back is found out when what is unasked is read.
+            let _ = earlier.index.visit(path);
+        }
+    }
+
     /// Hands to `keep` every line that nobody asked for: its path, its digest, and when its manifest
     /// was written; of several lines for a path, the newest.
     pub fn unasked(
