@@ -86,6 +86,7 @@ impl<'a> Committer<'a> {
                 Came::Message(Message::Outcomes(outcomes)) => {
                     outcomes.into_iter().for_each(|outcome| self.settle(outcome));
                 }
+                Came::Message(Message::Warning(warning)) => self.ledger.warn(&warning),
                 Came::Message(Message::Walked(found)) => self.walked(found),
                 Came::Answer(answer) => self.answered(answer),
                 Came::Due => self.commit(),
@@ -198,8 +199,11 @@ impl<'a> Committer<'a> {
             Fate::Published { digest, replaced } => {
                 self.copied(&output, &entry, digest, replaced);
             }
-            Fate::Kept { digest } => {
+            Fate::Kept { digest, proof } => {
                 let counts = &mut self.ledger.counts;
+                if let Some(proof) = proof {
+                    counts.proven(proof, entry.stat.size);
+                }
                 counts.kept_bytes = counts.kept_bytes.saturating_add(entry.stat.size);
                 self.context.progress.bytes.fetch_add(entry.stat.size, Relaxed);
                 self.stands(&output, &entry.name, digest, Done::Kept);

@@ -11,11 +11,18 @@ use crate::lane::clock::{Clocks, Timer};
 use crate::lane::context::Context;
 use crate::lane::outcome::{Fate, Outcome};
 use crate::lane::part::Part;
+use crate::lane::read_back::ReadBack;
 use crate::lane::reading::Reading;
 use crate::tree::node::{Entry, OutputDir, Run, SourceDir};
 
-/// Copies a run of files, one after the other, through the block `scratch`.
-pub fn copy_run(context: &Context<'_>, run: Run, scratch: &mut Block) -> Vec<Outcome> {
+/// Copies a run of files, one after the other, through the block `scratch`; `read_back` is for those
+/// that are there already.
+pub fn copy_run(
+    context: &Context<'_>,
+    run: Run,
+    scratch: &mut Block,
+    read_back: &mut ReadBack,
+) -> Vec<Outcome> {
     if let Some(first) = run.files.first() {
         context.progress.set_current(&run.source.rel, &first.name);
     }
@@ -26,9 +33,10 @@ pub fn copy_run(context: &Context<'_>, run: Run, scratch: &mut Block) -> Vec<Out
         let fate = if context.stop.is_requested() {
             Fate::Abandoned
         } else {
-            match arrange(context, &output, &entry, scratch) {
+            match arrange(context, &source, &output, &entry, read_back) {
                 Next::Settled(fate) => fate,
-                Next::Copy { replaces } => {
+                Next::Copy { replaces, warning } => {
+                    warnings.extend(warning);
                     let job = Copying { context, clocks: &clocks, entry: &entry, replaces };
                     job.copy(&source, &output, scratch, &mut warnings).unwrap_or_else(Fate::Failed)
                 }
@@ -98,16 +106,19 @@ impl Copying<'_> {
             total += read as u64;
             let all = read == 0 || file.is_all(total);
             let full = all || scratch.room().is_empty();
-            // What is not of the size that was listed need not be read to an end that may never
-            // come.
             if full {
                 context.progress.bytes.fetch_add(scratch.len() as u64, Relaxed);
+            }
+            // What is not of the size that was listed need not be read to an end that may never
+            // come.
+            if all || full && total > entry.stat.size {
                 file.check(total)?;
             }
             if context.stop.is_requested() {
                 return Ok(Filled::Stopped);
             }
-            // A file whose stated size means nothing may be larger than the block.
+            // A file whose stated size means nothing, or one that is copied once more, may be larger
+            // than the block.
             if full {
                 timer.switch(&clocks.hash.busy);
                 hasher.update(scratch);

@@ -16,6 +16,7 @@ pub mod start;
 pub mod arrange;
 mod hasher;
 mod inline;
+mod kept;
 mod large;
 pub mod part;
 pub mod prove;

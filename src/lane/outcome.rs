@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::hash::Digest;
+use crate::lane::read_back::Proof;
 use crate::tree::node::{Entry, OutputDir, SourceDir};
 use crate::tree::walk::Found;
 
@@ -13,6 +14,8 @@ use crate::tree::walk::Found;
 pub enum Message {
     /// From a lane.
     Outcomes(Vec<Outcome>),
+    /// From a lane, of a large file that is on its way.
+    Warning(Error),
     /// From the walk: everything that is not for the lanes.
     Walked(Found),
 }
@@ -72,6 +75,8 @@ pub enum Fate {
     Kept {
         /// The digest of what is there.
         digest: Option<Digest>,
+        /// Where it came from, if it was to be read back and found right.
+        proof: Option<Proof>,
     },
     /// Something else is there and stays, for this reason.
     Left(&'static str),

@@ -16,6 +16,7 @@ use crate::lane::inline;
 use crate::lane::large::{Cut, Gone, LargeFile, ReadEnd, Step, send};
 use crate::lane::outcome::{Fate, Message, Outcome};
 use crate::lane::part::Part;
+use crate::lane::read_back::ReadBack;
 use crate::lane::reading::Reading;
 use crate::sys;
 use crate::tree::node::{Entry, Run};
@@ -29,6 +30,8 @@ pub struct Reader<'a> {
     pub context: &'a Context<'a>,
     /// The lane's blocks.
     pub pool: Pool,
+    /// For files that are there already.
+    pub read_back: ReadBack,
     /// Where work comes from.
     pub tasks: Receiver<Run>,
     /// The hasher.
@@ -39,7 +42,7 @@ pub struct Reader<'a> {
 
 impl Reader<'_> {
     /// Works until there is no more to do. It ends early only when a thread it needs is gone.
-    pub fn work(self) {
+    pub fn work(mut self) {
         while let Ok(run) = self.tasks.recv() {
             if self.take(run).is_err() {
                 return;
@@ -47,33 +50,38 @@ impl Reader<'_> {
         }
     }
 
-    fn take(&self, mut run: Run) -> Result<(), Gone> {
+    fn take(&mut self, mut run: Run) -> Result<(), Gone> {
         // The walk makes a large file a run of its own.
         let block_size = self.context.block_size as u64;
         if let Some(large) = run.files.pop_if(|entry| entry.stat.size > block_size) {
             return self.take_large(&run, large);
         }
         let mut scratch = self.pool.take(&self.context.clocks.read);
-        self.report(inline::copy_run(self.context, run, &mut scratch))
+        let outcomes = inline::copy_run(self.context, run, &mut scratch, &mut self.read_back);
+        self.report(outcomes)
     }
 
-    fn take_large(&self, run: &Run, entry: Entry) -> Result<(), Gone> {
+    fn take_large(&mut self, run: &Run, entry: Entry) -> Result<(), Gone> {
         let context = self.context;
         context.progress.set_current(&run.source.rel, &entry.name);
         let next = if context.stop.is_requested() {
             Next::Settled(Fate::Abandoned)
         } else {
-            let mut scratch = self.pool.take(&context.clocks.read);
-            arrange(context, &run.output, &entry, &mut scratch)
+            arrange(context, &run.source, &run.output, &entry, &mut self.read_back)
         };
         let fate = match next {
             Next::Settled(fate) => fate,
-            Next::Copy { replaces } => match self.copy(run, &entry, replaces) {
-                Ok(()) => return Ok(()),
-                Err(Ended::Gone) => return Err(Gone),
-                Err(Ended::Cut(Cut::Failed(error))) => Fate::Failed(error),
-                Err(Ended::Cut(Cut::Abandoned)) => Fate::Abandoned,
-            },
+            Next::Copy { replaces, warning } => {
+                if let Some(warning) = warning {
+                    self.outcomes.send(Message::Warning(warning)).map_err(|_| Gone)?;
+                }
+                match self.copy(run, &entry, replaces) {
+                    Ok(()) => return Ok(()),
+                    Err(Ended::Gone) => return Err(Gone),
+                    Err(Ended::Cut(Cut::Failed(error))) => Fate::Failed(error),
+                    Err(Ended::Cut(Cut::Abandoned)) => Fate::Abandoned,
+                }
+            }
         };
         let (source, output) = (Arc::clone(&run.source), Arc::clone(&run.output));
         self.report(vec![Outcome { source, output, entry, fate, warnings: Vec::new() }])

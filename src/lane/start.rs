@@ -8,6 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::lane::block::Pool;
 use crate::lane::context::Context;
 use crate::lane::outcome::Message;
+use crate::lane::read_back::ReadBack;
 use crate::lane::reader::Reader;
 use crate::lane::{hasher, writer};
 use crate::tree::node::Run;
@@ -27,7 +28,8 @@ pub fn start<'scope>(
     let (to_writer, from_hasher) = bounded(context.blocks);
     let named = |stage| Builder::new().name(format!("{stage}-{number}"));
     let for_writer = outcomes.clone();
-    let reader = Reader { context, pool, tasks, next: to_hasher, outcomes };
+    let read_back = ReadBack::new();
+    let reader = Reader { context, pool, read_back, tasks, next: to_hasher, outcomes };
     Ok(vec![
         named("write").spawn_scoped(scope, move || {
             writer::work(context, &from_hasher, &for_writer);

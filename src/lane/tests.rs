@@ -108,7 +108,7 @@ impl Scene {
             for message in inbox {
                 match message {
                     Message::Outcomes(outcomes) => all.extend(outcomes),
-                    Message::Walked(found) => panic!("{found:?}"),
+                    other => panic!("{other:?}"),
                 }
             }
         });

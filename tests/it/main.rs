@@ -27,6 +27,7 @@ mod metadata;
 mod names;
 mod narrow;
 mod policies;
+mod prove;
 mod races;
 mod refusals;
 mod screen;

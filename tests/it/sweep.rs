@@ -41,9 +41,10 @@ fn died_loading(run: &Run) -> bool {
 
 fn sweep(calls: &str, error: &str, aim: &Aim, verdict: &Verdict) {
     need!(Strace);
-    for (onwards, sync) in [("", ""), ("+", ""), ("", "--no-sync"), ("+", "--no-sync")] {
+    let ways = ["", "--no-sync", "--verify"];
+    for (onwards, way) in ["", "+"].into_iter().flat_map(|onwards| ways.map(|way| (onwards, way))) {
         // Without syncs files go without a name while they are written, if a trial link works.
-        let may_go_another_way = !sync.is_empty() && calls == Strace::RENAMES;
+        let may_go_another_way = way == "--no-sync" && calls == Strace::RENAMES;
         let mut met = 0;
         for when in 1..=MOST {
             let scene = scene();
@@ -60,7 +61,7 @@ fn sweep(calls: &str, error: &str, aim: &Aim, verdict: &Verdict) {
                 strace = strace.on(scene.src.path("dir"));
             }
             let before = inventory(scene.src.root());
-            let args = ["--jobs", "1", "--block-size", "4096", sync];
+            let args = ["--jobs", "1", "--block-size", "4096", way];
             let command = scene.command(args.into_iter().filter(|arg| !arg.is_empty()));
             let run = strace.run(command);
             if strace.injected().is_empty() {
@@ -71,7 +72,8 @@ fn sweep(calls: &str, error: &str, aim: &Aim, verdict: &Verdict) {
                 continue;
             }
             met += 1;
-            run.assert_code_in(&[0, 1, 2, 3]);
+            let codes = [0, 1, 2, 3, 4];
+            run.assert_code_in(if way == "--verify" { &codes } else { &codes[..4] });
             if run.code == Some(2) && scene.dst.exists() && names_below(&scene.dst, "f").len() > 1 {
                 run.fail("exit 2 after something was copied");
             }
@@ -86,7 +88,7 @@ fn sweep(calls: &str, error: &str, aim: &Aim, verdict: &Verdict) {
                 run.fail(&format!("{fault} was swallowed:\n{}", strace.injected().join("\n")));
             }
         }
-        eprintln!("{calls}: {error}{onwards} {sync}: {met} runs met the fault");
+        eprintln!("{calls}: {error}{onwards} {way}: {met} runs met the fault");
     }
 }
 

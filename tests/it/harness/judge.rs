@@ -121,7 +121,7 @@ impl<'a> Judge<'a> {
     pub fn newest(&self) -> Option<PathBuf> {
         let finished = self.manifests().pop();
         match self.run.code {
-            Some(0 | 1) => finished,
+            Some(0 | 1 | 4) => finished,
             _ => self.unfinished().pop().or(finished),
         }
     }
