@@ -11,7 +11,7 @@
 //!
 //! A [walker](tree::walk) streams the source; [lanes](lane) copy files side by side, each one a
 //! reader, a hasher and a writer thread; the committer makes what is finished durable in groups,
-//! gives it its final names and records it. Memory is bounded whatever the tree is.
+//! has it read back if that is asked for, gives it its final names and records it. Memory is bounded whatever the tree is.
 //!
 //! # Floors
 //!

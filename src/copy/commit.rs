@@ -131,7 +131,11 @@ impl<'a> Committer<'a> {
             // Whatever it had in hand is lost; nothing is waited for any more.
             self.proving.lost();
             let died = "the thread that reads it back died; this is a defect of dircopy";
-            return self.ledger.give_up(Error::finding("prove the copy", self.root.path(), died));
+            return self.ledger.give_up(Error::finding(
+                "prove the copy at",
+                self.root.path(),
+                died,
+            ));
         };
         let Proven { file, verdict, warnings } = *proven;
         self.proving.returned(&file);
