@@ -38,7 +38,7 @@ pub fn summary(report: &Report, dry: bool) -> String {
         ("failed", counts.failed, "entries"),
         ("damaged", counts.unproven, "of these: the disk does not hold them as they were written"),
         ("skipped", counts.skipped, "FIFOs, sockets or devices"),
-        ("warnings", counts.warnings, "about attributes and the like"),
+        ("warnings", counts.warnings, "about attributes, damage and the like"),
         ("kept on", counts.carried, "lines of files that are no longer in the source"),
     ] {
         if count > 0 {
