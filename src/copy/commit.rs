@@ -149,6 +149,7 @@ impl<'a> Committer<'a> {
                 self.ledger.counts.unproven += 1;
                 self.failed(&file.output, &file.entry, &error);
             }
+            Verdict::Failed(error) => self.failed(&file.output, &file.entry, &error),
             Verdict::Abandoned => self.abandoned(&file.output, &file.entry),
         }
     }

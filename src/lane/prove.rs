@@ -7,7 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::lane::block::Pool;
 use crate::lane::context::Context;
 use crate::lane::inline::Copying;
@@ -34,6 +34,9 @@ pub enum Verdict {
     Good(Proof),
     /// It is not, also when copied once more; what there was of it is put away.
     Bad(Error),
+    /// It could not be looked at, for want of descriptors, memory or permission: nobody knows. It is
+    /// removed.
+    Failed(Error),
     /// The run was told to stop before it was known; nothing of the copy is left.
     Abandoned,
 }
@@ -72,10 +75,14 @@ impl<'a> Prover<'a> {
         if file.source.is_some()
             && let Verdict::Bad(error) = verdict
         {
-            verdict = self.copy_again(&mut file, &mut warnings).unwrap_or_else(Verdict::Bad);
+            verdict = match self.copy_again(&mut file, &mut warnings) {
+                // The first one was bad.
+                Ok(Verdict::Failed(error)) | Err(error) => Verdict::Bad(error),
+                Ok(verdict) => verdict,
+            };
             let note = match verdict {
                 Verdict::Good(_) => "; it was copied once more, and now it is there as written",
-                Verdict::Bad(_) => "; it was copied once more",
+                Verdict::Bad(_) | Verdict::Failed(_) => "; it was copied once more",
                 Verdict::Abandoned => "; it was not copied once more, for the run was to stop",
             };
             warnings.push(error.with_note(note));
@@ -88,6 +95,9 @@ impl<'a> Prover<'a> {
         match self.read_back(file) {
             Ok(Some(proof)) => Verdict::Good(proof),
             Ok(None) => abandon(file),
+            Err(error) if matches!(error.cause(), Cause::Io(io) if sys::is_for_want_of_means(io)) => {
+                Verdict::Failed(part::discard(&file.output, &file.part, error))
+            }
             Err(error) => Verdict::Bad(self.put_away(file, error)),
         }
     }

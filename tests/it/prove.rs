@@ -209,6 +209,22 @@ fn what_cannot_be_read_back_is_copied_once_more() {
     }
 }
 
+/// That a copy may not be read by its owner says nothing about the disk: a stranger's file that others
+/// may read becomes such a copy.
+#[test]
+fn what_may_not_be_opened_fails_plainly() {
+    need!(Setpriv);
+    let scene = Scene::new();
+    scene.src.file("strange", "x").mode("strange", 0o044).file("other", content(1000));
+    scene.output();
+    shell(&scene, "chmod 755 .; chown 65534:65534 dst");
+    let args = ["--verify", "--verify-failed", "keep"];
+    let run = scene.command(args).under_nobody().run();
+    run.assert_code(1).assert_says("cannot read back").assert_says("ermission denied");
+    scene.judge(&run).lists(&["other"]).lacks("strange").no_leftovers();
+    assert_eq!(names_below(&scene.dst, "f").len(), 2, "nothing is kept aside");
+}
+
 #[test]
 fn a_source_that_changes_before_it_is_copied_once_more_fails() {
     need!(Loop, Strace);

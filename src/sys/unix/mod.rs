@@ -18,6 +18,6 @@ pub use process::{
     was_closed_at_start,
 };
 pub use volume::{
-    Extent, Room, Used, close_file, is_disk_full, is_output_gone, is_synthetic, most_below,
-    next_extent, persist_file, room,
+    Extent, Room, Used, close_file, is_disk_full, is_for_want_of_means, is_output_gone,
+    is_synthetic, most_below, next_extent, persist_file, room,
 };

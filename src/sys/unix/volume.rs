@@ -192,6 +192,15 @@ pub fn is_disk_full(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOSPC | Errno::DQUOT))
 }
 
+/// Whether the error says nothing about the medium: this process has no descriptor or memory left, or
+/// is not allowed to.
+pub fn is_for_want_of_means(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::ACCESS | Errno::PERM)
+    )
+}
+
 /// Whether the error says that the whole file system is of no use any more: made read-only,
 /// unplugged, shut down, disconnected.
 pub fn is_output_gone(error: &io::Error) -> bool {
