@@ -41,7 +41,7 @@ fn files_are_counted_where_their_number_is_limited() {
     need!(Mount);
     let scene = Scene::new();
     for number in 0..40 {
-        scene.src.file(&format!("{number}"), "small");
+        scene.src.file(number.to_string(), "small");
     }
     let _mount = Mount::tmpfs(&scene.path("mnt"), "4m,nr_inodes=30");
     let run = scene.command_to(scene.src.root(), scene.path("mnt"), [""; 0]).run();
