@@ -5,9 +5,12 @@
 
 use std::io::{self, Read};
 
+use crate::hash::Digest;
+
 use super::encoding::{self, UTF8_MARK};
 use super::fault::Fault;
 use super::format::{Parsed, Parser};
+use super::record::Record;
 use super::scan::{Line, Scanner, Text};
 
 /// A line of a manifest and its meaning.
@@ -72,6 +75,14 @@ impl<R: Read> Entries<R> {
     /// What reading the input failed with; nothing comes after it.
     #[inline]
     pub fn next_entry(&mut self) -> io::Result<Option<Entry<'_>>> {
+        // Nearly every line is of one kind, and that kind can be read before its end is known.
+        let (bytes, separator) = self.scanner.ahead();
+        if let Some((digest, len)) = self.parser.parse_head(bytes, separator) {
+            let Line { number, offset, ended, text } = self.scanner.give(len, true);
+            let name = text.shown().get(Digest::HEX_LEN + 2..).unwrap_or_default();
+            let parsed = Parsed::Record(Record { digest, name });
+            return Ok(Some(Entry { number, offset, ended, parsed }));
+        }
         let Some(line) = self.scanner.next_line()? else {
             return Ok(None);
         };

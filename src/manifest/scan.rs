@@ -147,6 +147,13 @@ impl<R: Read> Scanner<R> {
         }
     }
 
+    /// What was read and not yet given out, and the separator. It starts with the next line, whose
+    /// end may not be in it.
+    #[inline]
+    pub(super) fn ahead(&self) -> (&[u8], u8) {
+        (&self.buffer[self.start..self.end], self.separator)
+    }
+
     /// The next line, when its end is not in the buffer.
     #[cold]
     fn next_line_read(&mut self) -> io::Result<Option<Line<'_>>> {
@@ -162,9 +169,10 @@ impl<R: Read> Scanner<R> {
         })
     }
 
-    /// Gives out the `len` bytes at `start` as a line.
+    /// Gives out the first `len` bytes of [`ahead`](Self::ahead) as a line; a separator follows them
+    /// if `ended`.
     #[inline]
-    fn give(&mut self, len: usize, ended: bool) -> Line<'_> {
+    pub(super) fn give(&mut self, len: usize, ended: bool) -> Line<'_> {
         let (number, offset) = self.count(len as u64, ended);
         let start = self.start;
         self.start += len + usize::from(ended);
