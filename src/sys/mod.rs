@@ -21,5 +21,5 @@ pub use unix::{
     ALIGNMENT, Attributes, Dir, Extent, Listed, Listing, Medium, Place, Room, Used, close_file,
     is_disk_full, is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic,
     most_below, name_from_bytes, next_extent, on_interrupt, open_file_limit, persist_file,
-    raise_open_file_limit, room, standard_input, wait_readable, was_closed_at_start,
+    place_on_disk, raise_open_file_limit, room, standard_input, wait_readable, was_closed_at_start,
 };

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::event::{Progress, Stop};
 use crate::hash::{Algorithm, Digest};
 use crate::lane::read_back::ReadBack;
-use crate::path::RelPath;
+use crate::path::{PathFault, RelPath};
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Dir, Medium};
 use crate::verify::finding::Verdict;
@@ -35,13 +35,6 @@ pub struct Found {
     pub converted: Option<RelPath>,
 }
 
-impl Found {
-    /// Its size in bytes.
-    pub fn size(&self) -> u64 {
-        self.stat.size
-    }
-}
-
 /// A worker's means to check files.
 pub struct Checker<'a> {
     from: From,
@@ -59,9 +52,15 @@ impl<'a> Checker<'a> {
         Self { from, convert, progress, stop, last: None, read_back: ReadBack::new() }
     }
 
-    /// Opens a listed file for reading; otherwise it is judged.
-    pub fn find(&mut self, target: &Arc<Target>, path: &RelPath) -> Result<Found, Verdict> {
-        let missing = match self.open(target, path) {
+    /// Opens a listed file for reading; otherwise it is judged. A file that was `looked_at` a moment
+    /// ago is opened without looking first.
+    pub fn find(
+        &mut self,
+        target: &Arc<Target>,
+        path: &RelPath,
+        looked_at: bool,
+    ) -> Result<Found, Verdict> {
+        let missing = match self.open(target, path, looked_at) {
             Err(Verdict::Missing) => Verdict::Missing,
             opened => return opened.map(|(file, stat)| Found { file, stat, converted: None }),
         };
@@ -71,34 +70,71 @@ impl<'a> Checker<'a> {
         {
             return Err(Verdict::Refused(why));
         }
-        if !self.convert || !path.as_bytes().contains(&b'\\') {
-            return Err(missing);
-        }
-        let turned: Vec<u8> =
-            path.as_bytes().iter().map(|&b| if b == b'\\' { b'/' } else { b }).collect();
-        let turned =
-            RelPath::parse(&turned).map_err(|fault| Verdict::Refused(fault.to_string()))?;
-        let (file, stat) = self.open(target, &turned)?;
+        let Some(turned) = self.turned(path) else { return Err(missing) };
+        let turned = turned.map_err(|fault| Verdict::Refused(fault.to_string()))?;
+        let (file, stat) = self.open(target, &turned, looked_at)?;
         Ok(Found { file, stat, converted: Some(turned) })
     }
 
-    fn open(&mut self, target: &Arc<Target>, path: &RelPath) -> Result<(File, Stat), Verdict> {
+    /// The name with `\` taken for `/`, if that is to be tried.
+    fn turned(&self, path: &RelPath) -> Option<Result<RelPath, PathFault>> {
+        let path = path.as_bytes();
+        let tried = self.convert && path.contains(&b'\\');
+        let turn = |&byte: &u8| if byte == b'\\' { b'/' } else { byte };
+        tried.then(|| RelPath::parse(&path.iter().map(turn).collect::<Vec<u8>>()))
+    }
+
+    /// How large a listed file is, in bytes; a hint, `None` for what is no regular file.
+    pub fn size(&mut self, target: &Arc<Target>, path: &RelPath) -> Option<u64> {
+        let stat = match self.look(target, path) {
+            Ok(stat) => stat,
+            Err(Verdict::Missing) => self.look(target, &self.turned(path)?.ok()?).ok()?,
+            Err(_) => return None,
+        };
+        Some(stat.size)
+    }
+
+    /// Where on its disk a listed file begins, in an order that means something among files of one
+    /// file system only; a hint.
+    pub fn place_on_disk(&mut self, target: &Arc<Target>, path: &RelPath) -> Option<u64> {
+        let found = self.find(target, path, false).ok()?;
+        Some(sys::place_on_disk(&found.file).unwrap_or(found.stat.id.ino))
+    }
+
+    /// Looks at a listed file without opening it: opening a device can do things, and opening a
+    /// FIFO can wait.
+    fn look(&mut self, target: &Arc<Target>, path: &RelPath) -> Result<Stat, Verdict> {
         let unreadable =
             |deed, error| Verdict::Unreadable(Error::io(deed, target.path_of(path), error));
         let Some((dir, name)) = path.split() else { return Err(Verdict::Missing) };
         let name = sys::name_from_bytes(name).map_err(|error| unreadable("name", error))?;
-        let dir = self.enter(target, dir)?;
-        let stat = match dir.stat(name, false) {
-            Ok(stat) => stat,
-            Err(error) if is_absent(&error) => return Err(Verdict::Missing),
-            Err(error) => return Err(unreadable("look at", error)),
-        };
-        // Opening a device can do things, and opening a FIFO can wait.
-        if stat.kind != Kind::File {
-            return Err(Verdict::NotAFile(stat.kind));
+        match self.enter(target, dir)?.stat(name, false) {
+            Ok(stat) if stat.kind == Kind::File => Ok(stat),
+            Ok(stat) => Err(Verdict::NotAFile(stat.kind)),
+            Err(error) if is_absent(&error) => Err(Verdict::Missing),
+            Err(error) => Err(unreadable("look at", error)),
         }
-        let file = match dir.open_file(name, false) {
+    }
+
+    /// What took the place of a file that was `looked_at` may be opened here, without waiting, and
+    /// is not read.
+    fn open(
+        &mut self,
+        target: &Arc<Target>,
+        path: &RelPath,
+        looked_at: bool,
+    ) -> Result<(File, Stat), Verdict> {
+        let unreadable =
+            |deed, error| Verdict::Unreadable(Error::io(deed, target.path_of(path), error));
+        if !looked_at {
+            self.look(target, path)?;
+        }
+        let Some((dir, name)) = path.split() else { return Err(Verdict::Missing) };
+        let name = sys::name_from_bytes(name).map_err(|error| unreadable("name", error))?;
+        let file = match self.enter(target, dir)?.open_file(name, false) {
             Ok(file) => file,
+            // Not what it was when it was looked at?
+            Err(_) if looked_at => return self.open(target, path, false),
             Err(error) if is_absent(&error) => return Err(Verdict::Missing),
             Err(error) => return Err(unreadable("open", error)),
         };

@@ -1,7 +1,8 @@
 //! A check from beginning to end.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, ScopedJoinHandle, scope};
 use std::time::Instant;
 
@@ -11,7 +12,9 @@ use crate::error::{Error, Result};
 use crate::event::{Progress, Stop};
 use crate::hash::Digest;
 use crate::sys::{self, Dir};
+use crate::verify::ahead::{Ahead, Order};
 use crate::verify::check::{Checker, From};
+use crate::verify::count::count;
 use crate::verify::finding::{Finding, Listener};
 use crate::verify::lines::{Reader, Reads, Told};
 use crate::verify::report::{Checked, VerifyReport};
@@ -23,6 +26,9 @@ use crate::verify::work::Worker;
 /// Workers by default where they wait for the device most of the time: small files come four times
 /// as fast with eight as with one (measured, two cores). Also the most there are by default.
 const MOST_WORKERS: usize = 8;
+
+/// What the counting for the progress is stopped with.
+const ENDED: usize = 1;
 
 /// What to check, and how. Make one with [`new`](Self::new) and change what should differ.
 #[derive(Clone, Debug)]
@@ -132,17 +138,18 @@ impl VerifyJob {
         Ok(dirs.iter().flat_map(of_all).collect())
     }
 
-    fn workers(&self, plans: &[Plan]) -> usize {
+    /// How many workers there are, and in which order they read.
+    fn workers(&self, plans: &[Plan]) -> (usize, Order) {
         let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let turns = |plan: &Plan| {
             Dir::open(&plan.names_start_at()).is_ok_and(|root| sys::is_on_turning_disk(&root))
         };
-        match (self.jobs, self.from) {
-            (Some(jobs), _) => jobs.max(1),
-            (None, From::Cache) => cores().min(MOST_WORKERS),
-            (None, From::Medium) if plans.iter().any(turns) => 1,
-            (None, From::Medium) => MOST_WORKERS,
-        }
+        let (workers, order) = match self.from {
+            From::Cache => (cores().min(MOST_WORKERS), Order::LargeFirst),
+            From::Medium if plans.iter().any(turns) => (1, Order::AsOnDisk),
+            From::Medium => (MOST_WORKERS, Order::LargeFirst),
+        };
+        (self.jobs.unwrap_or(workers).max(1), order)
     }
 
     fn run_threads(
@@ -152,10 +159,12 @@ impl VerifyJob {
         progress: &Progress,
         stop: &Stop,
     ) -> Option<Reads> {
-        let workers = self.workers(plans);
+        let (workers, order) = self.workers(plans);
         let (tasks, for_workers) = bounded(2 * workers);
         let (told, inbox) = bounded(2 * workers);
-        let (sharing, rests) = unbounded();
+        let (sending, tokens) = unbounded();
+        let ahead = Mutex::new(Ahead::new(order));
+        let counting = Stop::default();
         let nowhere = Arc::new(Target::none());
         let broken = |desk: &mut Desk<'_>, error| desk.tell(&nowhere, Finding::Broken(error));
         scope(|scope| {
@@ -165,29 +174,36 @@ impl VerifyJob {
                 for number in 0..workers {
                     let worker = Worker {
                         checker: Checker::new(self.from, self.convert_paths, progress, stop),
+                        order,
+                        ahead: &ahead,
                         progress,
                         stop,
-                        rests: rests.clone(),
+                        tokens: tokens.clone(),
                         told: told.clone(),
                     };
-                    let (for_workers, sharing) = (for_workers.clone(), sharing.clone());
+                    let (for_workers, sending) = (for_workers.clone(), sending.clone());
                     let thread = Builder::new().name(format!("check-{number}"));
                     threads.push(
-                        thread.spawn_scoped(scope, move || worker.work(&for_workers, sharing))?,
+                        thread.spawn_scoped(scope, move || worker.work(&for_workers, sending))?,
                     );
                 }
                 let (key, complete) = (desk.key, self.complete);
                 let read = Reader { key, complete, stop, tasks: tasks.clone(), told: told.clone() };
                 let thread = Builder::new().name("lines".into());
                 reader = Some(thread.spawn_scoped(scope, move || read.work(plans))?);
+                if progress.watched.load(Relaxed) {
+                    let thread = Builder::new().name("count".into());
+                    thread.spawn_scoped(scope, || count(plans, progress, &counting))?;
+                }
                 Ok(())
             };
             if let Err(error) = start_all() {
                 broken(desk, Error::io("start the threads for", ".", error));
             }
-            drop((tasks, told, for_workers, sharing, rests));
+            drop((tasks, told, for_workers, sending, tokens));
             desk.take_all(&inbox);
             drop(inbox);
+            counting.request(ENDED);
             for thread in threads {
                 if thread.join().is_err() {
                     let finding = "a thread died; this is a defect of dircopy";

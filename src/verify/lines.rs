@@ -20,6 +20,9 @@ use crate::verify::target::{Opened, Plan, Target};
 /// Lines of a batch. A message for each small file would cost as much as checking it.
 const BATCH: usize = 64;
 
+/// Bytes of names of a batch. Names as long as a line may be must not fill the memory.
+const BATCH_BYTES: usize = 64 << 10;
+
 /// A line that names a file to check.
 #[derive(Debug)]
 pub struct Line {
@@ -29,6 +32,8 @@ pub struct Line {
     pub path: RelPath,
     /// The digest.
     pub digest: Digest,
+    /// Whether a regular file of that name was seen a moment ago.
+    pub looked_at: bool,
 }
 
 /// Lines for a worker.
@@ -109,6 +114,7 @@ impl Reader<'_> {
         let mut entries =
             Entries::new(Utf16Reader::new(Patient { file: manifest, stop: self.stop }));
         let (mut batch, mut was_utf16, mut anything) = (Vec::with_capacity(BATCH), false, false);
+        let mut bytes = 0;
         loop {
             let entry = match entries.next_entry() {
                 Ok(Some(entry)) => entry,
@@ -130,7 +136,9 @@ impl Reader<'_> {
                 Parsed::Malformed(fault) => Some(Finding::Malformed { line: number, fault }),
                 Parsed::Record(record) => match RelPath::parse(record.name) {
                     Ok(path) => {
-                        let line = Line { number, path, digest: record.digest };
+                        bytes += path.as_bytes().len();
+                        let digest = record.digest;
+                        let line = Line { number, path, digest, looked_at: false };
                         self.line(line, &mut seen, &mut batch)
                     }
                     Err(fault) => Some(Finding::Refused {
@@ -144,8 +152,11 @@ impl Reader<'_> {
                 anything = true;
                 self.tell(&target, finding);
             }
-            if batch.len() == BATCH && !self.hand_out(&target, &mut batch, done) {
-                break;
+            if batch.len() == BATCH || bytes >= BATCH_BYTES {
+                bytes = 0;
+                if !self.hand_out(&target, &mut batch, done) {
+                    break;
+                }
             }
             if number == 1 && entries.input().is_utf16() {
                 was_utf16 = true;

@@ -1,10 +1,13 @@
 //! Checking a tree against its manifest.
 //!
-//! One thread reads the manifests and hands out their lines in batches, workers open and hash the
-//! files, and the thread that runs the job tells what they find. Memory is bounded by the queues,
-//! but for 16 bytes and some slack for each line, by which a name that is listed twice is noticed.
+//! One thread reads the manifests and hands out their lines in batches, workers look at the files
+//! and then open and hash them, and the thread that runs the job tells what they find. Memory is
+//! bounded by the queues and the window of what is looked at ahead, but for 16 bytes and some slack
+//! for each line, by which a name that is listed twice is noticed.
 
+mod ahead;
 pub mod check;
+mod count;
 pub mod finding;
 pub mod job;
 pub mod lines;

@@ -1,83 +1,151 @@
-//! The workers: they share the lines so that none is idle while another has several large files.
+//! The workers: they look at files ahead of reading them, and read them in the order that suits.
 //!
-//! A batch has many lines, and the manifest does not say how large the files are. So a worker that
-//! comes upon a large one gives the rest of its batch to whoever is free before it starts reading.
+//! A batch of lines is looked at by one worker, as long as what was looked at fits into the window
+//! (see [`Ahead`]). A large file then waits by itself for whoever is free, so that none is idle
+//! while another has several; small ones stay together, because a message for each would cost as
+//! much as reading it. For each thing that waits there is a token: the workers end when all lines
+//! were looked at, nobody can send another token, and none is left.
 
-use crossbeam_channel::{Receiver, Sender, select};
-
-use std::sync::Arc;
+use std::mem::size_of;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crossbeam_channel::{Receiver, Sender, TryRecvError, select};
 
 use crate::event::{Progress, Stop};
+use crate::verify::ahead::{Ahead, Order};
 use crate::verify::check::Checker;
 use crate::verify::finding::{Finding, Verdict};
 use crate::verify::lines::{Batch, Line, Told};
+use crate::verify::target::Target;
 
-/// Reading a file of this size takes far longer than a message.
-const LARGE: u64 = 1 << 20;
-
-/// What is left of a batch. It brings the means to share it further: when no rest is on its way and
-/// nobody is at work, nobody can send one, and all workers end.
-pub struct Rest {
-    batch: Batch,
-    sharing: Sender<Rest>,
-}
+/// Says that something was put among what waits.
+pub struct Token;
 
 /// A worker.
 pub struct Worker<'a> {
     pub checker: Checker<'a>,
+    pub order: Order,
+    pub ahead: &'a Mutex<Ahead<Batch>>,
     pub progress: &'a Progress,
     pub stop: &'a Stop,
-    pub rests: Receiver<Rest>,
+    pub tokens: Receiver<Token>,
     pub told: Sender<Told>,
+}
+
+/// What a worker does next.
+enum Step {
+    /// Look at the files of these lines.
+    Look(Batch),
+    /// Read what comes first among what waits.
+    Read,
+    /// Nothing more comes to be looked at.
+    NoMoreToLook,
+    /// There is nothing left to do.
+    End,
 }
 
 impl Worker<'_> {
     /// Works until there is nothing more to do.
-    pub fn work(mut self, tasks: &Receiver<Batch>, sharing: Sender<Rest>) {
-        let mut own = Some(sharing);
+    pub fn work(mut self, tasks: &Receiver<Batch>, tokens: Sender<Token>) {
+        let mut looking = Some(tokens);
         loop {
-            let rest = match (self.rests.try_recv(), &own) {
-                (Ok(rest), _) => Ok(rest),
-                (Err(_), None) => self.rests.recv(),
-                (Err(_), Some(mine)) => select! {
-                    recv(self.rests) -> rest => rest,
-                    recv(tasks) -> task => match task {
-                        Ok(batch) => Ok(Rest { batch, sharing: mine.clone() }),
-                        Err(_) => {
-                            own = None;
-                            continue;
-                        }
-                    },
-                },
-            };
-            match rest {
-                Ok(Rest { batch, sharing }) => self.batch(batch, &sharing),
-                Err(_) => return,
+            match self.next(looking.is_some().then_some(tasks)) {
+                Step::Look(batch) => {
+                    if let Some(tokens) = &looking {
+                        self.look(batch, tokens);
+                    }
+                }
+                Step::Read => {
+                    let first = self.ahead().take();
+                    if let Some(batch) = first {
+                        self.batch(batch);
+                    }
+                }
+                Step::NoMoreToLook => looking = None,
+                Step::End => return,
             }
         }
     }
 
-    fn batch(&mut self, batch: Batch, sharing: &Sender<Rest>) {
-        let Batch { target, mut lines } = batch;
+    /// Looking comes first, while there is room.
+    fn next(&self, tasks: Option<&Receiver<Batch>>) -> Step {
+        let look = |batch: Option<Batch>| batch.map_or(Step::NoMoreToLook, Step::Look);
+        let Some(tasks) = tasks else {
+            return self.tokens.recv().map_or(Step::End, |Token| Step::Read);
+        };
+        if self.ahead().has_room() {
+            match tasks.try_recv() {
+                Err(TryRecvError::Empty) => {}
+                task => return look(task.ok()),
+            }
+        }
+        if self.tokens.try_recv().is_ok() {
+            return Step::Read;
+        }
+        // Cannot fail for the tokens: this worker can send some.
+        select! {
+            recv(self.tokens) -> _ => Step::Read,
+            recv(tasks) -> task => look(task.ok()),
+        }
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, Ahead<Batch>> {
+        // Nothing in there can panic half-way.
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the files of a batch and puts them where they belong. What cannot be found is
+    /// judged in its turn.
+    fn look(&mut self, batch: Batch, tokens: &Sender<Token>) {
+        let Batch { target, lines } = batch;
+        let mut together = Vec::new();
+        for mut line in lines {
+            if self.stop.is_requested() {
+                return;
+            }
+            let place = match self.order {
+                Order::AsOnDisk => self.checker.place_on_disk(&target, &line.path),
+                Order::LargeFirst => {
+                    let size = self.checker.size(&target, &line.path);
+                    line.looked_at = size.is_some();
+                    size.and_then(Order::place_of_size)
+                }
+            };
+            match place {
+                Some(place) => {
+                    // It may wait for hours, and is looked at again then.
+                    line.looked_at = false;
+                    self.put(place, &target, vec![line], tokens);
+                }
+                None => together.push(line),
+            }
+        }
+        self.put(Order::LAST, &target, together, tokens);
+    }
+
+    fn put(&self, place: u64, target: &Arc<Target>, lines: Vec<Line>, tokens: &Sender<Token>) {
+        if lines.is_empty() {
+            return;
+        }
+        let weight = lines.iter().map(|l| size_of::<Line>() + l.path.as_bytes().len()).sum();
+        let batch = Batch { target: Arc::clone(target), lines: lines.into_iter() };
+        self.ahead().put(place, weight, batch);
+        // Cannot fail: this worker receives too.
+        let _ = tokens.send(Token);
+    }
+
+    fn batch(&mut self, batch: Batch) {
+        let Batch { target, lines } = batch;
         let mut told = Vec::new();
-        while let Some(Line { number, path, digest }) = lines.next() {
+        for Line { number, path, digest, looked_at } in lines {
             if self.stop.is_requested() {
                 break;
             }
             self.progress.set_current(&path, "".as_ref());
-            let (path, verdict, bytes) = match self.checker.find(&target, &path) {
+            let (path, verdict, bytes) = match self.checker.find(&target, &path, looked_at) {
                 Err(verdict) => (path, verdict, 0),
                 Ok(mut found) => {
-                    if found.size() >= LARGE {
-                        if lines.len() > 0 {
-                            let rest = std::mem::take(&mut lines);
-                            let batch = Batch { target: Arc::clone(&target), lines: rest };
-                            // Cannot fail: this worker receives too.
-                            let _ = sharing.send(Rest { batch, sharing: sharing.clone() });
-                        }
-                        self.tell(&target, &mut told);
-                    }
                     let path = match found.converted.take() {
                         None => path,
                         Some(to) => {
@@ -98,13 +166,9 @@ impl Worker<'_> {
             }
             told.push(Finding::File { line: number, path, verdict, bytes });
         }
-        self.tell(&target, &mut told);
-    }
-
-    /// Fails only when nobody listens any more, and then nothing matters.
-    fn tell(&self, target: &Arc<crate::verify::target::Target>, told: &mut Vec<Finding>) {
         if !told.is_empty() {
-            let _ = self.told.send((Arc::clone(target), std::mem::take(told)));
+            // Fails only when nobody listens any more, and then nothing matters.
+            let _ = self.told.send((target, told));
         }
     }
 }

@@ -37,3 +37,4 @@ mod sweep;
 mod tidy;
 mod verify;
 mod verify_medium;
+mod verify_order;

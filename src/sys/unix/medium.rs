@@ -12,10 +12,10 @@ use std::fs::File;
 use std::io;
 
 #[cfg(target_os = "linux")]
-pub use linux::{Medium, is_on_turning_disk};
+pub use linux::Medium;
 
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{Medium, is_on_turning_disk};
+pub use elsewhere::Medium;
 
 /// The number of bytes at which reads around the cache must start, in memory and in the file; every
 /// device's blocks known today divide it.
@@ -35,12 +35,6 @@ fn read_on(mut file: &File, room: &mut [u8]) -> io::Result<usize> {
 mod elsewhere {
     use super::*;
     use crate::sys::stat::Stat;
-    use crate::sys::unix::dir::Dir;
-
-    /// Not known here.
-    pub fn is_on_turning_disk(_: &Dir) -> bool {
-        false
-    }
 
     /// A file being read; here nothing is known of where its bytes come from.
     pub struct Medium<'a>(&'a File);
@@ -77,24 +71,6 @@ mod linux {
 
     use super::*;
     use crate::sys::stat::Stat;
-    use crate::sys::unix::dir::Dir;
-
-    /// Whether `dir` lies on a disk that turns, where reading several files at a time costs more than
-    /// it gains. Devices of virtual machines often say so and are not believed.
-    pub fn is_on_turning_disk(dir: &Dir) -> bool {
-        const NOT_BELIEVED: [&str; 5] = ["vd", "xvd", "loop", "nbd", "ram"];
-        let Ok(id) = dir.identity() else { return false };
-        let (major, minor) = (rustix::fs::major(id.dev), rustix::fs::minor(id.dev));
-        let place = std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"));
-        let Ok(place) = place else { return false };
-        // A partition is a directory in that of its disk, which has the queue.
-        place.ancestors().take(2).any(|disk| {
-            let name = disk.file_name().unwrap_or_default().to_string_lossy();
-            let told = std::fs::read_to_string(disk.join("queue/rotational"));
-            told.is_ok_and(|told| told.trim() == "1")
-                && !NOT_BELIEVED.iter().any(|prefix| name.starts_with(prefix))
-        })
-    }
 
     /// After so many bytes what was brought into memory is dropped, so that a large file does not
     /// drive out what others use.

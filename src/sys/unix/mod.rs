@@ -2,6 +2,7 @@
 
 mod attributes;
 mod dir;
+mod disk;
 mod list;
 mod medium;
 mod place;
@@ -10,8 +11,9 @@ mod volume;
 
 pub use attributes::Attributes;
 pub use dir::{Dir, name_from_bytes};
+pub use disk::{is_on_turning_disk, place_on_disk};
 pub use list::{Listed, Listing};
-pub use medium::{ALIGNMENT, Medium, is_on_turning_disk};
+pub use medium::{ALIGNMENT, Medium};
 pub use place::Place;
 pub use process::{
     on_interrupt, open_file_limit, raise_open_file_limit, standard_input, wait_readable,

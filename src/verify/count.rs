@@ -1,0 +1,94 @@
+//! Counting what there is to do, beside the check, so that progress has a total.
+//!
+//! Only a hint: it reads the manifests once more, looks at the files and ignores errors, and is
+//! given up when the check ends. A line that names a file a second time is counted again. Where a
+//! manifest cannot be read twice, there is no total.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::event::{Progress, Stop};
+use crate::manifest::{Entries, Parsed, Utf16Reader};
+use crate::path::RelPath;
+use crate::sys::stat::Kind;
+use crate::sys::{self, Dir};
+use crate::verify::target::{ManifestAt, Opened, Plan, Target};
+
+/// Adds up the files that the manifests list into the totals of `progress`.
+pub fn count(plans: &[Plan], progress: &Progress, stop: &Stop) {
+    if !plans.iter().all(can_be_read_twice) {
+        return;
+    }
+    for Opened { target, manifest, .. } in plans.iter().filter_map(|plan| plan.open().ok()) {
+        let mut entries = Entries::new(Utf16Reader::new(manifest));
+        let mut last = None;
+        while let Ok(Some(entry)) = entries.next_entry() {
+            if stop.is_requested() {
+                return;
+            }
+            let Parsed::Record(record) = entry.parsed else { continue };
+            if !entry.ended && target.ours.is_some() {
+                continue;
+            }
+            let Ok(path) = RelPath::parse(record.name) else { continue };
+            progress.total_entries.fetch_add(1, Relaxed);
+            let size = size(&target, &path, &mut last).unwrap_or_default();
+            progress.total_bytes.fetch_add(size, Relaxed);
+        }
+    }
+    progress.counted.store(true, Relaxed);
+}
+
+/// Whether the check loses nothing if somebody else reads the manifest too: not from a pipe.
+fn can_be_read_twice(plan: &Plan) -> bool {
+    match &plan.manifest {
+        None => true,
+        Some(ManifestAt::File(path)) => std::fs::metadata(path).is_ok_and(|file| file.is_file()),
+        Some(ManifestAt::StandardInput) => false,
+    }
+}
+
+/// The size of a regular file below the root; `last` is the directory that the one before was in.
+fn size(target: &Target, path: &RelPath, last: &mut Option<(RelPath, Dir)>) -> Option<u64> {
+    let (above, name) = path.split()?;
+    if last.as_ref().is_none_or(|(there, _)| *there != above) {
+        let dir = target.handle().ok()?.open_below(&above).ok()?;
+        *last = Some((above, dir));
+    }
+    let (_, dir) = last.as_ref()?;
+    let stat = dir.stat(sys::name_from_bytes(name).ok()?, false).ok()?;
+    (stat.kind == Kind::File).then_some(stat.size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_listed_and_there_is_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let digest = "ab".repeat(32);
+        let lines = "@  one\n@  sub/two\n?\n# note\n@  missing\n@  ../out\nSHA256 (sub) = @";
+        std::fs::create_dir(dir.path().join("sub")).unwrap();
+        for (name, content) in
+            [("one", "12345"), ("sub/two", "67"), ("list", &lines.replace('@', &digest))]
+        {
+            std::fs::write(dir.path().join(name), content).unwrap();
+        }
+        let counted = |manifests: Vec<ManifestAt>, stop: &Stop| {
+            let plan = |manifest| Plan { manifest: Some(manifest), dir: None, root: None };
+            let progress = Progress::default();
+            count(&manifests.into_iter().map(plan).collect::<Vec<_>>(), &progress, stop);
+            let totals = [&progress.total_entries, &progress.total_bytes];
+            progress.counted.load(Relaxed).then(|| totals.map(|total| total.load(Relaxed)))
+        };
+        let list = || ManifestAt::File(dir.path().join("list"));
+        let go_on = Stop::default();
+        assert_eq!(counted(vec![list()], &go_on), Some([4, 7]));
+        assert_eq!(counted(vec![list(), list()], &go_on), Some([8, 14]));
+        assert_eq!(counted(vec![list(), ManifestAt::StandardInput], &go_on), None);
+        assert_eq!(counted(vec![ManifestAt::File(dir.path().into())], &go_on), None);
+        let stopped = Stop::default();
+        stopped.request(1);
+        assert_eq!(counted(vec![list()], &stopped), None);
+    }
+}
