@@ -17,6 +17,7 @@ mod harness;
 mod basics;
 mod deep;
 mod defects;
+mod documents;
 mod durable;
 mod elsewhere;
 mod faults;

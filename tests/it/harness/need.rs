@@ -20,6 +20,8 @@ pub enum Need {
     Device,
     /// User attributes and ACLs: `setfattr`, `setfacl`.
     Attr,
+    /// A program of no other need, by its name.
+    Program(&'static str),
 }
 
 /// Whether all of `needs` are here. Panics instead of saying no where every test must run.
@@ -78,6 +80,7 @@ fn probe(need: Need) -> bool {
             let dir = tempfile::tempdir().unwrap();
             root() && runs("mknod", &[dir.path().join("null").to_str().unwrap(), "c", "1", "3"])
         }
+        Need::Program(name) => runs(name, &["--version"]),
         Need::Attr => runs("setfattr", &["--version"]) && runs("setfacl", &["--version"]),
     }
 }

@@ -1,0 +1,123 @@
+//! Man pages and completions: they are read by `man` and the shells themselves, and they know every
+//! option that `--help` tells of.
+
+use std::fs;
+
+#[path = "../../examples/documents.rs"]
+#[allow(dead_code)] // its main
+mod generator;
+
+use crate::harness::{Need, Scene, have, shell};
+
+/// The pages and the words that show their help.
+const PAGES: [(&str, &str); 3] = [
+    ("dircopy.1", "dircopy"),
+    ("dircopy-verify.1", "dircopy verify"),
+    ("dirverify.1", "dirverify"),
+];
+
+/// A scene with the documents in `documents/`.
+fn scene() -> Scene {
+    let scene = Scene::new();
+    generator::write(&scene.root().join("documents")).unwrap();
+    scene
+}
+
+/// What `--help` says of a program or a subcommand.
+fn help(scene: &Scene, words: &str) -> String {
+    let mut words: Vec<_> = words.split(' ').chain(["--help"]).collect();
+    let program = words.remove(0);
+    let cmd = scene.bare(words);
+    let run = if program == "dirverify" { cmd.dirverify() } else { cmd }.run();
+    run.assert_code(0);
+    run.out()
+}
+
+/// The long options named where a line of the help begins.
+fn options(help: &str) -> Vec<&str> {
+    let options: Vec<_> = help
+        .lines()
+        .filter_map(|line| {
+            line.trim_start().split_inclusive("--").nth(1).map(|_| line.trim_start())
+        })
+        .filter(|line| line.starts_with('-'))
+        .filter_map(|line| line[line.find("--")?..].split([' ', ',']).next())
+        .collect();
+    assert!(options.len() > 8, "only {options:?} in\n{help}");
+    options
+}
+
+#[test]
+fn man_pages_render_without_a_warning_and_have_every_option() {
+    if !have(&[Need::Program("man")]) {
+        return;
+    }
+    let scene = scene();
+    for (page, words) in PAGES {
+        let render = "MANWIDTH=500 man --warnings=w -l -E UTF-8";
+        let text = shell(&scene, &format!("{render} documents/man/{page} 2>warnings | col -bx"));
+        let warnings = fs::read_to_string(scene.path("warnings")).unwrap();
+        assert_eq!(warnings, "", "{page}");
+        let help = help(&scene, words);
+        for option in options(&help) {
+            let header = text.lines().find(|line| {
+                let line = line.trim_start();
+                line.starts_with('-') && line.split([' ', ',']).any(|word| word == option)
+            });
+            assert!(header.is_some(), "{page} lacks {option}:\n{text}");
+        }
+        let version = concat!("dircopy ", env!("CARGO_PKG_VERSION"));
+        for part in ["NAME", "EXIT STATUS", "129, 130, 143", "sha256sum(1)", version] {
+            assert!(text.contains(part), "{page} lacks {part}:\n{text}");
+        }
+        let name = page.trim_end_matches(".1");
+        assert!(text.contains(&format!("{name} - C")), "whatis would not find {name}:\n{text}");
+        assert!(!text.contains("EXTRA"), "{text}");
+    }
+}
+
+/// Bash answers with every option of both programs and of the subcommand, and with their values.
+#[test]
+fn bash_completes_every_option() {
+    let scene = scene();
+    for (_, words) in PAGES {
+        let program = words.split(' ').next().unwrap();
+        let ask = |typed: &str| {
+            let all = format!("{words} {typed}");
+            shell(
+                &scene,
+                &format!(
+                    ". documents/completions/{program}.bash
+                     COMP_WORDS=({all}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+                     _{program} {program} \"${{COMP_WORDS[-1]}}\" \"${{COMP_WORDS[-2]}}\"
+                     printf '%s\\n' \"${{COMPREPLY[@]}}\""
+                ),
+            )
+        };
+        let answer = ask("--");
+        let help = help(&scene, words);
+        for option in options(&help) {
+            assert!(answer.lines().any(|line| line == option), "{words}: no {option}: {answer}");
+        }
+        assert_eq!(ask("--progress a"), "auto\nalways\n", "{words}");
+    }
+}
+
+#[test]
+fn every_shell_can_read_its_completions() {
+    let scene = scene();
+    for (_, words) in PAGES.iter().filter(|(_, words)| !words.contains(' ')) {
+        let powershell = format!("documents/completions/_{words}.ps1");
+        let text = fs::read_to_string(scene.root().join(powershell)).unwrap();
+        for option in options(&help(&scene, words)) {
+            assert!(text.contains(&format!("'{option}'")), "PowerShell: no {option}");
+        }
+        shell(&scene, &format!("bash -n documents/completions/{words}.bash"));
+        for (name, file) in [("zsh", format!("_{words}")), ("fish", format!("{words}.fish"))] {
+            if have(&[Need::Program(name)]) {
+                let said = shell(&scene, &format!("{name} -n documents/completions/{file} 2>&1"));
+                assert_eq!(said, "", "{name}");
+            }
+        }
+    }
+}
