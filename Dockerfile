@@ -1,26 +1,58 @@
-# An image of dircopy and dirverify and nothing else.
+# An image of dircopy and dirverify and nothing else:
 #
 #   docker build -t dircopy .
 #   docker run --rm -v /photos:/in:ro -v /mnt/archive:/out dircopy -i /in -o /out
 #
-# `--entrypoint dirverify` runs the other program.
+# `--entrypoint dirverify` runs the other program. And everything that can be handed on, as files: the
+# programs for Linux and Windows, man pages, completions, and a list of digests:
 #
-# The image that is handed on is the one whose tests passed: they run in the build. Tests that need
-# privileges, FUSE or a file system of their own say so and skip.
+#   docker build --target artefacts --output out .
+#
+# `--build-arg LAST=build` leaves Windows out of them.
+ARG LAST=windows
+
+# Linux. The programs are handed on only if the tests passed, built with the same libc. Tests that
+# need privileges, FUSE or a file system of their own say so and skip.
+#
+# Static, so that neither the image nor whoever takes the files needs any distribution below them.
+# musl rather than glibc: a static glibc still wants its own version's shared parts for some calls,
+# and its licence asks more of those who hand it on. A test's C code needs musl-gcc; dircopy has none.
 FROM rust:1-slim-bookworm AS build
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends musl-tools \
+ && rm -rf /var/lib/apt/lists/* \
+ && rustup target add "$(uname -m)-unknown-linux-musl"
 WORKDIR /src
 COPY . .
-RUN cargo test --locked
+RUN target="$(uname -m)-unknown-linux-musl" \
+ && cargo test --locked --target "$target" \
+ && cargo run --locked --target "$target" --example documents -- /out \
+ && cargo install --locked --target "$target" --path . --root /installed \
+ && mkdir "/out/linux-$(uname -m)" \
+ && cp /installed/bin/* "/out/linux-$(uname -m)/" \
+ && cp README.md CHANGELOG.md LICENSE-* /out/ \
+ && rm -rf target
 
-# Static, so that the image needs no distribution below it: nothing to update, nothing to attack.
-# glibc rather than musl: it is in this builder already, where musl is one more target to download,
-# and dircopy asks it for nothing (no host or user names) that a static glibc cannot do.
-# `--target` although it is the builder's own: otherwise the flag reaches the proc macros as well,
-# which are libraries and cannot be static.
-RUN RUSTFLAGS="-C target-feature=+crt-static" cargo install --locked --path . --root /out \
-        --target "$(rustc -vV | sed -n 's/^host: //p')"
+# Windows.
+FROM build AS windows
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends gcc-mingw-w64-x86-64 \
+ && rm -rf /var/lib/apt/lists/* \
+ && rustup target add x86_64-pc-windows-gnu
+RUN cargo install --locked --target x86_64-pc-windows-gnu --path . --root /installed-windows \
+ && mkdir /out/windows-x86_64 \
+ && cp /installed-windows/bin/*.exe /out/windows-x86_64/ \
+ && rm -rf target
+
+FROM ${LAST} AS gathered
+RUN cd /out \
+ && find . -type f -printf '%P\0' | sort -z | xargs -0 sha256sum >/dircopy.sha256sum \
+ && mv /dircopy.sha256sum .
+
+FROM scratch AS artefacts
+COPY --from=gathered /out/ /
 
 FROM scratch
-COPY --from=build /out/bin/ /usr/local/bin/
+COPY --from=build /installed/bin/ /usr/local/bin/
 ENV PATH=/usr/local/bin
 ENTRYPOINT ["dircopy"]
