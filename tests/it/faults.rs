@@ -34,7 +34,7 @@ fn a_read_error_costs_that_file() {
             Strace::inject(&scene, Strace::READS, &fault).exactly_on(scene.src.path("bad"));
         let run = strace.run(scene.command(["--block-size", "64K"]));
         strace.fired(&run);
-        run.assert_says("nput/output error");
+        run.assert_says("(os error 5)");
         only_bad_failed(&scene, &run);
     }
 }

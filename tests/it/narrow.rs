@@ -39,7 +39,7 @@ fn one_sync_error_ends_the_run() {
     let strace = Strace::inject(&scene, "syncfs", "error=EIO:when=1");
     let run = strace.run(scene.command(NONE));
     strace.fired(&run);
-    run.assert_code(3).assert_says("nput/output error");
+    run.assert_code(3).assert_says("(os error 5)");
     scene.judge(&run).sound().no_temp_files().lists::<&str>(&[]);
     scene.copy(&[]).assert_code(0);
 }

@@ -139,7 +139,10 @@ fn closing_a_written_file_is_not_taken_lightly() {
         }
         let strace = Strace::inject(&scene, "close", &format!("error=EIO:when={when}"));
         let run = strace.run(scene.command(["--jobs", "1"]));
-        let lost = |line: &String| line.contains(".dircopy-part>");
+        // The main thread's is the empty file by which it learns whether the output folds letter case.
+        let log = strace.log();
+        let main = log.split(' ').next().unwrap_or_default();
+        let lost = |line: &String| line.contains(".dircopy-part>") && !line.starts_with(main);
         if !died_loading(&run) && strace.injected().iter().any(lost) {
             met += 1;
             if run.code == Some(0) {
