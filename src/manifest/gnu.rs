@@ -76,8 +76,9 @@ fn ends_with_nul_among(line: &[u8], count: usize) -> bool {
 /// `separator`, with no CR before that. Comes with its length without the separator. `None` says
 /// nothing about the line.
 ///
-/// The end of the line is looked for only in its name, and together with a NUL, which saves a third
-/// of the time that reading such a line takes (measured: 12 million lines, 83 bytes each).
+/// The end of the line is looked for only in its name, and together with a NUL: 12 million lines of
+/// 85 bytes took 1.25 times what finding their ends and decoding digests takes, and take 1.07 times
+/// (`examples/manifest_speed.rs`).
 #[inline]
 pub fn plain_head(bytes: &[u8], separator: u8) -> Option<(Digest, usize)> {
     let (digits, rest) = bytes.split_at_checked(Digest::HEX_LEN)?;
