@@ -11,6 +11,7 @@ use crate::cli::verify_args::{self, VerifyArgs};
 use crate::copy::job::{BLOCK_SIZE, CopyJob, QUEUE_SIZE};
 use crate::hash::Algorithm;
 use crate::lane::prove::Damaged;
+use crate::lane::ways;
 use crate::tree::filter::{Filter, Pattern};
 use crate::tree::plan::Policy;
 
@@ -81,6 +82,19 @@ pub struct Args {
     /// What is computed over every byte; "none" copies without digests and without a manifest
     #[arg(long, value_enum, value_name = "ALGORITHM", default_value_t = Hash::Sha256)]
     pub hash: Hash,
+
+    /// Whether copies share their data with the source, where the file system can do that (xfs,
+    /// btrfs)
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Reflink::Auto)]
+    pub reflink: Reflink,
+
+    /// What becomes of holes and zeros
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Sparse::Auto)]
+    pub sparse: Sparse,
+
+    /// What becomes of the copy's pages in the system's cache
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Cache::Drop)]
+    pub cache: Cache,
 
     /// Do not wait for the disk: faster for small files, but after a power cut soon after the run,
     /// files that are listed may be incomplete, empty or missing
@@ -158,6 +172,37 @@ pub enum VerifyFailed {
     Keep,
 }
 
+/// See [`ways::Reflink`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Reflink {
+    /// Where it can be done and gains something
+    Auto,
+    /// A file that cannot be cloned is an error
+    Always,
+    /// The copy gets blocks of its own
+    Never,
+}
+
+/// See [`ways::Sparse`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sparse {
+    /// Holes of the source are holes of the copy
+    Auto,
+    /// Holes are written as zeros
+    Never,
+    /// Zeros (aligned, from 4 KiB on) become holes too
+    Always,
+}
+
+/// See [`ways::Cache`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Cache {
+    /// What the copy brought in is let go of, what was there before stays
+    Drop,
+    /// Left to the system
+    Keep,
+}
+
 /// When something is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum When {
@@ -222,6 +267,27 @@ fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
         VerifyFailed::Remove => Damaged::Remove,
         VerifyFailed::Keep => Damaged::Keep,
     });
+    job.reflink = match args.reflink {
+        Reflink::Auto => ways::Reflink::Auto,
+        Reflink::Always => ways::Reflink::Always,
+        Reflink::Never => ways::Reflink::Never,
+    };
+    job.sparse = match args.sparse {
+        Sparse::Auto => ways::Sparse::Auto,
+        Sparse::Never => ways::Sparse::Never,
+        Sparse::Always => ways::Sparse::Always,
+    };
+    job.cache = match args.cache {
+        Cache::Drop => ways::Cache::Drop,
+        Cache::Keep => ways::Cache::Keep,
+    };
+    if args.reflink == Reflink::Always && args.sparse != Sparse::Auto {
+        return Err(
+            "--reflink always goes with --sparse auto only: a clone has the holes that its \
+                    source has"
+                .into(),
+        );
+    }
     job.dry_run = args.dry_run;
     if let Some(jobs) = args.jobs {
         job.lanes = jobs as usize;
@@ -298,6 +364,11 @@ mod tests {
             "--block-size 1GiB --queue-size 1000",
             "--exclude a[",
             "-q -v",
+            "--reflink always --sparse never",
+            "--reflink always --sparse always",
+            "--reflink sometimes",
+            "--sparse 1",
+            "--cache",
             "--no-such-option",
             "stray",
         ] {

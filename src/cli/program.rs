@@ -67,7 +67,7 @@ fn copy(args: &Args, job: &CopyJob) -> Exit {
                 console.err(&format!("dircopy: stopped early: {error}"));
             }
             if !args.quiet {
-                console.out(&summary(&report, args.dry_run));
+                console.out(&summary(&report, args.dry_run, args.verbose));
             }
             Exit::of(&report.ending, console.said_all())
         }

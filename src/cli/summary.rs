@@ -6,13 +6,15 @@ use std::time::Duration;
 use humansize::{BINARY, format_size};
 
 use crate::copy::report::{Ending, Report, StageTime, Stages};
+use crate::lane::ways::{Method, Tally};
 use crate::path::Shown;
 
 /// Below this, where the time went says nothing.
 const TOO_SHORT: Duration = Duration::from_millis(100);
 
-/// The summary of a run, without the last line's end.
-pub fn summary(report: &Report, dry: bool) -> String {
+/// The summary of a run, without the last line's end. Unless `verbose`, what needs no saying is left
+/// out.
+pub fn summary(report: &Report, dry: bool, verbose: bool) -> String {
     let counts = &report.counts;
     let size = |bytes| format_size(bytes, BINARY);
     let mut text = String::new();
@@ -28,6 +30,19 @@ pub fn summary(report: &Report, dry: bool) -> String {
             replaced => format!("{copied} ({replaced} in place of others)"),
         },
     );
+    let is_usual = |(method, _): &(Method, Tally)| *method == Method::ReadWrite;
+    for (method, tally) in &report.methods {
+        if !verbose && report.methods.iter().all(is_usual) {
+            break;
+        }
+        let how = match method {
+            Method::Clone => "cloned: they share their data with the source",
+            Method::Range => "moved by the kernel (copy_file_range)",
+            Method::Send => "moved by the kernel (sendfile)",
+            Method::ReadWrite => "read and written",
+        };
+        row("", format!("{} files, {} {how}", tally.files, size(tally.bytes)));
+    }
     if counts.kept > 0 {
         row("there", format!("{} already, {}", counts.kept, size(counts.kept_bytes)));
     }

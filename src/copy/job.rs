@@ -28,6 +28,7 @@ use crate::lane::context::{Context, Durability};
 use crate::lane::outcome::Message;
 use crate::lane::prove::Damaged;
 use crate::lane::start::start;
+use crate::lane::ways::{Cache, Reflink, Sparse, Ways};
 use crate::manifest::carry::Carry;
 use crate::manifest::write::ManifestFile;
 use crate::sys::{self, Dir};
@@ -77,6 +78,12 @@ pub struct CopyJob {
     /// every file that is kept; this happens to copies that are not there as they were written. Needs
     /// `sync` and an algorithm.
     pub verify: Option<Damaged>,
+    /// Whether copies share their data with the source. [`Reflink::Always`] needs [`Sparse::Auto`].
+    pub reflink: Reflink,
+    /// What becomes of holes and zeros.
+    pub sparse: Sparse,
+    /// What becomes of the copy's pages in the system's cache.
+    pub cache: Cache,
     /// Only tell what would happen.
     pub dry_run: bool,
     /// Lanes; at least 1.
@@ -102,6 +109,9 @@ impl CopyJob {
             sync: true,
             check_space: true,
             verify: None,
+            reflink: Reflink::default(),
+            sparse: Sparse::default(),
+            cache: Cache::default(),
             dry_run: false,
             lanes: cores.min(MOST_LANES),
             queue_size: QUEUE_SIZE,
@@ -118,12 +128,16 @@ impl CopyJob {
     pub fn run(&self, watch: &dyn Watch, progress: &Progress, stop: &Stop) -> Result<Report> {
         let started = Instant::now();
         self.makes_sense()?;
+        let must_clone = self.reflink == Reflink::Always;
         if self.check_space {
-            let dry = prepare(&self.source, &self.output, true)?;
-            let walk = self.walk(&dry, true);
-            space::check(dry, &walk, self.policy, progress, stop)?;
+            let dry = prepare(&self.source, &self.output, must_clone, true)?;
+            // Clones take next to no room.
+            if !(self.reflink != Reflink::Never && self.sparse == Sparse::Auto && dry.may_share) {
+                let walk = self.walk(&dry, true);
+                space::check(dry, &walk, self.policy, progress, stop)?;
+            }
         }
-        let mut prepared = prepare(&self.source, &self.output, self.dry_run)?;
+        let mut prepared = prepare(&self.source, &self.output, must_clone, self.dry_run)?;
         let walk = self.walk(&prepared, self.dry_run);
         if self.dry_run {
             let (policy, follow) = (self.policy, self.follow_links || prepared.file.is_some());
@@ -133,6 +147,7 @@ impl CopyJob {
                 ending: ending(&counts, stop, None),
                 elapsed: started.elapsed(),
                 stages: Stages::default(),
+                methods: Vec::new(),
                 lanes: 0,
                 provers: 0,
                 manifest: None,
@@ -153,6 +168,7 @@ impl CopyJob {
             Err(error) => (None, Some(error)),
         };
         let clocks = Clocks::default();
+        let ways = Ways::new(self.reflink, self.sparse, self.cache);
         let context = Context {
             algorithm: self.algorithm,
             block_size: self.block_size.max(1),
@@ -164,6 +180,7 @@ impl CopyJob {
             nameless: !self.sync
                 && prepared.output.handle.as_ref().is_some_and(Dir::can_publish_nameless),
             carry: carry.as_ref(),
+            ways: &ways,
             progress,
             stop,
             clocks: &clocks,
@@ -209,6 +226,7 @@ impl CopyJob {
             ending,
             elapsed: started.elapsed(),
             stages: stages(&clocks),
+            methods: ways.tallies(),
             lanes: self.lanes,
             provers: number,
             manifest,
@@ -240,6 +258,10 @@ impl CopyJob {
             Some(_) if self.algorithm == Algorithm::None => {
                 "with --hash none there is no digest that what is read back could be compared with; \
                  leave out --verify or --hash none"
+            }
+            _ if self.reflink == Reflink::Always && self.sparse != Sparse::Auto => {
+                let why = "a clone has the holes that its source has, no fewer and no more";
+                return Err(Error::finding("clone to", &self.output, why));
             }
             _ => return Ok(()),
         };

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use crate::error::{Error, Result};
 use crate::path::RelPath;
 use crate::sys::stat::{Identity, Kind};
-use crate::sys::{Attributes, Dir, Lock, Place};
+use crate::sys::{Attributes, Cloned, Dir, Lock, Place};
 use crate::tree::node::{Entry, OutputDir, SourceDir};
 
 /// Both sides, opened and found to be apart.
@@ -20,6 +20,8 @@ pub struct Prepared {
     pub file: Option<Entry>,
     pub output: Arc<OutputDir>,
     pub output_id: Option<Identity>,
+    /// Whether both lie on one file system that can share data between files.
+    pub may_share: bool,
     /// Whether no other run can be writing to the output.
     pub is_ours_alone: bool,
     /// The directory in which the output was made, if it was, or in a dry run would be.
@@ -29,8 +31,8 @@ pub struct Prepared {
 }
 
 /// Opens the source and the output, makes the output's directory if it is missing (not if `dry`),
-/// and refuses a pair that is not apart. An error means that nothing was touched.
-pub fn prepare(from: &Path, to: &Path, dry: bool) -> Result<Prepared> {
+/// and refuses a pair that is not apart, or, if it `must_clone`, an output where that is not possible. An error means that nothing was touched.
+pub fn prepare(from: &Path, to: &Path, must_clone: bool, dry: bool) -> Result<Prepared> {
     let (source, file) = open_source(from)?;
     let cannot_look = |path: &Path, error| Error::io("look at", path, error);
     let source_stat = source.stat_self().map_err(|error| cannot_look(from, error))?;
@@ -49,6 +51,16 @@ pub fn prepare(from: &Path, to: &Path, dry: bool) -> Result<Prepared> {
     if file.is_none() && is_inside(there, &source, source_stat.id, to)? {
         return Err(apart("it is inside the source; choose an output outside of"));
     }
+    let cloned = there.try_clone_within();
+    let may_share = matches!(cloned, Some(Cloned::Yes));
+    if let Some(Cloned::No { cause, ever: true }) = cloned
+        && must_clone
+    {
+        let error = Error::io("clone to", to, cause);
+        return Err(error.with_note("; its file system cannot share data between files"));
+    }
+    let there_id = there.identity().map_err(|error| cannot_look(to, error))?;
+    let may_share = may_share && there_id.dev == source_stat.id.dev;
     let root: Arc<Path> = to.into();
     let mut output = OutputDir {
         handle: None,
@@ -56,6 +68,7 @@ pub fn prepare(from: &Path, to: &Path, dry: bool) -> Result<Prepared> {
         rel: RelPath::root(),
         fresh: true,
         gid: source_stat.gid,
+        dev: 0,
         with_root: true,
         finish: None,
         made_in: Mutex::new(None),
@@ -92,7 +105,7 @@ pub fn prepare(from: &Path, to: &Path, dry: bool) -> Result<Prepared> {
                 output.finish = Some((stat, Attributes::default()));
             }
         }
-        output.gid = stat.gid;
+        (output.gid, output.dev) = (stat.gid, stat.id.dev);
         output_id = Some(stat.id);
     }
     if fresh && file.is_none() {
@@ -113,6 +126,7 @@ pub fn prepare(from: &Path, to: &Path, dry: bool) -> Result<Prepared> {
         file,
         output: Arc::new(output),
         output_id,
+        may_share,
         is_ours_alone: lock == Lock::Held,
         parent,
         warnings,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::lane::read_back::Proof;
+use crate::lane::ways::{Method, Tally};
 
 /// What became of the entries. For a run that was not stopped,
 /// `seen = copied + replaced + linked + symlinks + kept + left + failed`.
@@ -118,6 +119,9 @@ pub struct Report {
     pub elapsed: Duration,
     /// Where the time went.
     pub stages: Stages,
+    /// By which methods the content of files came, as far as they were completed at the output;
+    /// those that nothing came by are left out.
+    pub methods: Vec<(Method, Tally)>,
     /// How many lanes worked.
     pub lanes: usize,
     /// How many threads read back what was copied.

@@ -4,6 +4,7 @@ use crate::event::{Progress, Stop};
 use crate::hash::Algorithm;
 use crate::lane::clock::Clocks;
 use crate::lane::prove::Damaged;
+use crate::lane::ways::Ways;
 use crate::manifest::carry::Carry;
 use crate::tree::plan::Policy;
 
@@ -42,6 +43,8 @@ pub struct Context<'a> {
     pub nameless: bool,
     /// Digests from an earlier run.
     pub carry: Option<&'a Carry>,
+    /// By which way content goes to the output.
+    pub ways: &'a Ways,
     /// How far the run is.
     pub progress: &'a Progress,
     /// Whether it is to stop.

@@ -1,18 +1,22 @@
-//! The gear for small files: one thread reads, hashes and writes a file before the next.
+//! The gear for small files: one thread reads, hashes and writes a file before the next. Files that
+//! nobody hashes go this way too, whatever their size: the kernel moves their bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Error, Result};
-use crate::hash::Digest;
+use crate::hash::{Algorithm, Digest};
 use crate::lane::arrange::{Next, arrange};
 use crate::lane::block::Block;
 use crate::lane::clock::{Clocks, Timer};
+use crate::lane::clone::clone_to_hash;
 use crate::lane::context::Context;
+use crate::lane::kernel::Filling;
 use crate::lane::outcome::{Fate, Outcome};
 use crate::lane::part::Part;
 use crate::lane::read_back::ReadBack;
 use crate::lane::reading::Reading;
+use crate::lane::ways::{Pair, Sparse};
 use crate::tree::node::{Entry, OutputDir, Run, SourceDir};
 
 /// Copies a run of files, one after the other, through the block `scratch`; `read_back` is for those
@@ -70,11 +74,22 @@ impl Copying<'_> {
         let Self { context, clocks, entry, replaces } = *self;
         let mut timer = Timer::start(&clocks.read.busy);
         let path = || source.path_of(&entry.name);
-        let file = Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?;
+        let mut file =
+            Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?;
         let attributes = file.attributes(warnings);
+        let pair = context.ways.between(file.file(), &entry.stat, output);
+        file.spare_cache(pair.source);
         timer.switch(&clocks.write.busy);
         let mut part = Part::create(context, output, &entry.name, replaces)?;
-        match self.fill(&file, &mut part, scratch, &mut timer) {
+        let filled = match context.algorithm {
+            Algorithm::None => {
+                let filling = Filling { context, pair: &pair, source: &file, stat: &entry.stat };
+                let whole = filling.fill(&mut part, scratch);
+                whole.map(|whole| if whole { Filled::Whole(None) } else { Filled::Stopped })
+            }
+            _ => self.fill_and_hash(&pair, &file, &mut part, scratch, &mut timer),
+        };
+        match filled {
             Ok(Filled::Whole(digest)) => {
                 Ok(part.finish(context, entry, &attributes, digest, replaces, warnings))
             }
@@ -84,6 +99,21 @@ impl Copying<'_> {
             }
             Err(error) => Err(part.discard(error)),
         }
+    }
+
+    /// Fills the part file and hashes what it is filled with, unless it is to stop.
+    fn fill_and_hash<'a>(
+        &'a self,
+        pair: &Pair,
+        file: &Reading<'_>,
+        part: &mut Part,
+        scratch: &mut Block,
+        timer: &mut Timer<'a>,
+    ) -> Result<Filled> {
+        let path = part.path();
+        let path = || path.clone();
+        let copy = clone_to_hash(self.context, pair, file, part, &path)?;
+        self.fill(copy.as_ref().unwrap_or(file), part, scratch, timer)
     }
 
     /// Reads, hashes and writes the whole content, unless it is to stop. The timer is on writing
@@ -123,7 +153,7 @@ impl Copying<'_> {
                 timer.switch(&clocks.hash.busy);
                 hasher.update(scratch);
                 timer.switch(&clocks.write.busy);
-                match entry.stat.is_sparse() {
+                match entry.stat.is_sparse() && context.ways.sparse == Sparse::Auto {
                     true => part.write_with_holes(scratch),
                     false => part.write(scratch),
                 }?;

@@ -12,11 +12,14 @@ pub mod clock;
 pub mod context;
 pub mod outcome;
 pub mod start;
+pub mod ways;
 
 pub mod arrange;
+mod clone;
 mod hasher;
 mod inline;
 mod kept;
+mod kernel;
 mod large;
 pub mod part;
 pub mod prove;

@@ -8,14 +8,18 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::lane::context::{Context, Durability};
 use crate::lane::outcome::Fate;
-use crate::sys::{self, Attributes};
+use crate::lane::reading::Reading;
+use crate::lane::ways::{Method, Pair, Sparse};
+use crate::sys::stat::Stat;
+use crate::sys::{self, Attributes, Dir, Mover, OutputPages, Sparing, Way};
 use crate::tree::node::{Entry, OutputDir};
 
 /// Holes are looked for in stretches of the usual page and block size, in bytes; nothing smaller can be
@@ -33,6 +37,12 @@ pub struct Part {
     file: Option<File>,
     /// Whether the content ends in a hole, so that the length must be set.
     open_end: bool,
+    /// Whether zeros are to become holes.
+    makes_holes: bool,
+    /// Its pages in the system's cache.
+    pages: OutputPages,
+    /// How its content came.
+    method: Method,
 }
 
 impl Part {
@@ -57,18 +67,103 @@ impl Part {
         let (file, part) =
             create().map_err(|error| Error::io("create", output.path_of(name), error))?;
         let (output, name) = (Arc::clone(output), name.to_os_string());
-        Ok(Self { output, name, part, file: Some(file), open_end: false })
+        Ok(Self {
+            output,
+            name,
+            part,
+            file: Some(file),
+            open_end: false,
+            makes_holes: context.ways.sparse == Sparse::Always,
+            pages: OutputPages::default(),
+            method: Method::default(),
+        })
+    }
+
+    /// Gets ready for the content of `source`.
+    ///
+    /// A large file without holes gets its room first, so that it lies in one piece however many
+    /// are written at a time, and one that does not fit is known before it was copied. A large file
+    /// with holes gets its length first: xfs sets room aside behind the end of a file that grows,
+    /// which would then lie in a hole. Where the source's file system knows that there are holes
+    /// and does not tell where, zeros are taken for such.
+    pub fn prepare(
+        &mut self,
+        context: &Context<'_>,
+        pair: &Pair,
+        source: &Reading<'_>,
+    ) -> Result<()> {
+        self.pages = OutputPages::new(pair.output);
+        let stat = source.before();
+        if stat.size <= context.block_size as u64 {
+            return Ok(());
+        }
+        match context.ways.sparse {
+            Sparse::Always => {}
+            Sparse::Auto if stat.is_sparse() => {
+                self.with_file("set the length of", |file| file.set_len(stat.size))?;
+                self.makes_holes = !source.tells_holes()?;
+            }
+            Sparse::Auto | Sparse::Never => {
+                self.with_file("make room for", |file| sys::reserve(file, stat.size))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether somebody has to look at the bytes.
+    pub fn makes_holes(&self) -> bool {
+        self.makes_holes
+    }
+
+    /// Its content came by `method`. A clone has its content: what is written to it from then on
+    /// is there already, and is only passed through.
+    pub fn is_filled_by(&mut self, method: Method) {
+        self.method = method;
     }
 
     /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        match (self.method, self.makes_holes) {
+            (Method::Clone, _) => Ok(()),
+            (_, true) => self.write_with_holes(bytes),
+            (_, false) => self.append(bytes),
+        }
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.open_end = false;
-        self.with_file("write", |mut file| file.write_all(bytes))
+        self.with_pages(|pages, file| pages.write_all(file, bytes))
+    }
+
+    /// Lets `mover` append what `source` has from `at` on, at most `most` bytes; 0 at the end.
+    /// `None` when it has to be read and written.
+    pub fn take(
+        &mut self,
+        mover: &mut Mover,
+        source: &Reading<'_>,
+        at: u64,
+        most: u64,
+    ) -> Result<Option<u64>> {
+        if mover.way() == Way::None {
+            return Ok(None);
+        }
+        let most = most.min(source.before_move(at));
+        let moved = mover.go_on(source.file(), self.file()?, most);
+        let moved = moved.map_err(|error| self.or_source_error("copy", source, error))?;
+        if let Some(bytes) = moved {
+            self.open_end = false;
+            self.with_pages(|pages, file| pages.moved(file, bytes))?;
+        }
+        Ok(moved)
     }
 
     /// Appends a hole of `len` bytes.
     pub fn skip(&mut self, len: u64) -> Result<()> {
+        if self.method == Method::Clone {
+            return Ok(());
+        }
         self.open_end = true;
+        self.pages.skipped(len);
         self.with_file("write", |mut file| {
             file.seek(SeekFrom::Current(i64::try_from(len).unwrap_or(i64::MAX))).map(drop)
         })
@@ -76,13 +171,16 @@ impl Part {
 
     /// Appends bytes, leaving a hole for every aligned stretch of 4096 zero bytes.
     pub fn write_with_holes(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.method == Method::Clone {
+            return Ok(());
+        }
         let is_zero = |chunk: &[u8]| chunk.iter().fold(0, |or, byte| or | byte) == 0;
         let mut rest = bytes;
         while let Some(first) = rest.chunks(HOLE).next() {
             let hole = is_zero(first);
             let alike = rest.chunks(HOLE).take_while(|chunk| is_zero(chunk) == hole).count();
             let (now, later) = rest.split_at(rest.len().min(alike * HOLE));
-            if hole { self.skip(now.len() as u64) } else { self.write(now) }?;
+            if hole { self.skip(now.len() as u64) } else { self.append(now) }?;
             rest = later;
         }
         Ok(())
@@ -99,6 +197,7 @@ impl Part {
         replaces: bool,
         warnings: &mut Vec<Error>,
     ) -> Fate {
+        let method = self.method;
         let done = self.complete(context, entry, attributes, warnings).and_then(|()| {
             match (&self.part, context.durability) {
                 (None, _) => self.publish_nameless(),
@@ -110,6 +209,9 @@ impl Part {
                 }
             }
         });
+        if done.is_ok() {
+            context.ways.count(method, entry.stat.size);
+        }
         match (done, context.durability, self.part.take()) {
             (Err(error), _, part) => {
                 self.part = part;
@@ -145,7 +247,8 @@ impl Part {
                 file.set_len(end)
             })?;
         }
-        let path = || self.output.path_of(&self.name);
+        self.with_pages(OutputPages::finish)?;
+        let path = || self.path();
         if let Some(file) = &self.file {
             attributes.apply_to_new(file, &entry.stat, self.output.gid, |deed, error| {
                 warnings.push(Error::io(deed, path(), error));
@@ -176,16 +279,54 @@ impl Part {
         self.close().map_err(|error| discard(&self.output, &self.name, error))
     }
 
-    fn with_file(
+    /// Where the copy is to be, for messages.
+    pub fn path(&self) -> PathBuf {
+        self.output.path_of(&self.name)
+    }
+
+    /// The open file.
+    pub fn file(&self) -> Result<&File> {
+        self.file
+            .as_ref()
+            .ok_or_else(|| Error::io("write", self.path(), io::ErrorKind::BrokenPipe.into()))
+    }
+
+    /// What the system says of it.
+    pub fn stat(&self) -> Result<Stat> {
+        Dir::stat_file(self.file()?).map_err(|error| Error::io("look at", self.path(), error))
+    }
+
+    /// What stands in it, to be read from its start; `stat` is what it is and `path` where.
+    pub fn content<'a>(
+        &self,
+        stat: Stat,
+        path: &'a dyn Fn() -> PathBuf,
+        how: Sparing,
+    ) -> Result<Reading<'a>> {
+        let file = self.file()?.try_clone();
+        let file = file.map_err(|error| Error::io("open again", self.path(), error))?;
+        let mut content = Reading::of(file, stat, path);
+        content.spare_cache(how);
+        Ok(content)
+    }
+
+    fn with_pages(
+        &mut self,
+        act: impl FnOnce(&mut OutputPages, &File) -> io::Result<()>,
+    ) -> Result<()> {
+        let done = match &self.file {
+            Some(file) => act(&mut self.pages, file),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        };
+        done.map_err(|error| Error::io("write", self.path(), error))
+    }
+
+    fn with_file<T>(
         &self,
         deed: &'static str,
-        act: impl FnOnce(&File) -> io::Result<()>,
-    ) -> Result<()> {
-        match &self.file {
-            Some(file) => act(file),
-            None => Err(io::ErrorKind::BrokenPipe.into()),
-        }
-        .map_err(|error| Error::io(deed, self.output.path_of(&self.name), error))
+        act: impl FnOnce(&File) -> io::Result<T>,
+    ) -> Result<T> {
+        act(self.file()?).map_err(|error| Error::io(deed, self.path(), error))
     }
 }
 

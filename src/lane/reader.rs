@@ -8,9 +8,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::error::Error;
+use crate::hash::Algorithm;
 use crate::lane::arrange::{Next, arrange};
 use crate::lane::block::Pool;
 use crate::lane::clock::Timer;
+use crate::lane::clone::clone_to_hash;
 use crate::lane::context::Context;
 use crate::lane::inline;
 use crate::lane::large::{Cut, Gone, LargeFile, ReadEnd, Step, send};
@@ -18,6 +20,7 @@ use crate::lane::outcome::{Fate, Message, Outcome};
 use crate::lane::part::Part;
 use crate::lane::read_back::ReadBack;
 use crate::lane::reading::Reading;
+use crate::lane::ways::Sparse;
 use crate::sys;
 use crate::tree::node::{Entry, Run};
 
@@ -53,7 +56,9 @@ impl Reader<'_> {
     fn take(&mut self, mut run: Run) -> Result<(), Gone> {
         // The walk makes a large file a run of its own.
         let block_size = self.context.block_size as u64;
-        if let Some(large) = run.files.pop_if(|entry| entry.stat.size > block_size) {
+        if self.context.algorithm != Algorithm::None
+            && let Some(large) = run.files.pop_if(|entry| entry.stat.size > block_size)
+        {
             return self.take_large(&run, large);
         }
         let mut scratch = self.pool.take(&self.context.clocks.read);
@@ -93,17 +98,26 @@ impl Reader<'_> {
         let (context, source, output) = (self.context, &run.source, &run.output);
         let path = || source.path_of(&entry.name);
         let mut timer = Timer::start(&context.clocks.read.busy);
-        let file = Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?;
+        let mut file =
+            Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?;
         let mut warnings = Vec::new();
         let attributes = file.attributes(&mut warnings);
+        let pair = context.ways.between(file.file(), &entry.stat, output);
+        file.spare_cache(pair.source);
         timer.switch(&context.clocks.write.busy);
-        let part = Part::create(context, output, &entry.name, replaces)?;
+        let mut part = Part::create(context, output, &entry.name, replaces)?;
+        let copy_path = part.path();
+        let copy_path = || copy_path.clone();
+        let copy = match clone_to_hash(context, &pair, &file, &mut part, &copy_path) {
+            Ok(copy) => copy,
+            Err(error) => return Err(part.discard(error).into()),
+        };
         drop(timer);
         let entry = entry.clone();
         let large = LargeFile::new(Arc::clone(source), Arc::clone(output), entry, replaces);
         let large = Arc::new(large);
         self.send(Step::Begin(Arc::clone(&large), part))?;
-        let end = match self.read(&large, &file) {
+        let end = match self.read(&large, copy.as_ref().unwrap_or(&file)) {
             Ok(()) => Ok(ReadEnd { attributes, warnings }),
             Err(Ended::Cut(cut)) => Err(cut),
             Err(Ended::Gone) => return Err(Ended::Gone),
@@ -114,7 +128,7 @@ impl Reader<'_> {
     /// Reads and sends the whole content.
     fn read(&self, large: &LargeFile, file: &Reading<'_>) -> Result<(), Ended> {
         let mut total = 0;
-        if large.entry.stat.is_sparse() {
+        if large.entry.stat.is_sparse() && self.context.ways.sparse != Sparse::Never {
             total = self.read_extents(large, file)?;
         }
         // Also after the extents: a file that grew is read to its end, and found to have grown.

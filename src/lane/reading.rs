@@ -2,18 +2,19 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 use crate::sys::stat::{Kind, Stat};
-use crate::sys::{self, Attributes, Dir};
+use crate::sys::{self, Attributes, Dir, Extent, SourcePages, Sparing};
 
 /// An open file with what was known of it before.
 pub struct Reading<'a> {
     file: File,
-    before: &'a Stat,
+    before: Stat,
     path: &'a dyn Fn() -> PathBuf,
+    pages: SourcePages,
 }
 
 impl<'a> Reading<'a> {
@@ -23,13 +24,44 @@ impl<'a> Reading<'a> {
         dir: &Dir,
         name: &OsStr,
         follow: bool,
-        before: &'a Stat,
+        before: &Stat,
         path: &'a dyn Fn() -> PathBuf,
     ) -> Result<Self> {
         match dir.open_file(name, follow) {
-            Ok(file) => Ok(Self { file, before, path }),
+            Ok(file) => Ok(Self::of(file, *before, path)),
             Err(error) => Err(Error::io("open", path(), error)),
         }
+    }
+
+    /// Reads the open file `file`, which is `before`.
+    pub fn of(file: File, before: Stat, path: &'a dyn Fn() -> PathBuf) -> Self {
+        Self { file, before, path, pages: SourcePages::default() }
+    }
+
+    /// From now on its pages are kept out of the way of other programs.
+    pub fn spare_cache(&mut self, how: Sparing) {
+        self.pages = SourcePages::new(how, &self.file, self.before.size);
+    }
+
+    /// How many bytes from `at` on the kernel may move before this is asked again.
+    pub fn before_move(&self, at: u64) -> u64 {
+        self.pages.before_move(&self.file, at)
+    }
+
+    /// What it was when it was listed.
+    pub fn before(&self) -> &Stat {
+        &self.before
+    }
+
+    /// Whether its file system tells where its holes are, of which there are some. Where it does
+    /// not, the whole file is one stretch of data (lseek(2)).
+    pub fn tells_holes(&self) -> Result<bool> {
+        let all = Extent { start: 0, end: self.before.size };
+        let first = sys::next_extent(&self.file, 0, self.before.size);
+        let first = first.map_err(|error| self.error("find the holes of", error))?;
+        let found = io::Seek::rewind(&mut &self.file);
+        found.map_err(|error| self.error("find the start of", error))?;
+        Ok(first.is_some_and(|first| first != all))
     }
 
     /// The open file.
@@ -40,7 +72,7 @@ impl<'a> Reading<'a> {
     /// Reads some bytes; none at the end of the file.
     pub fn read(&self, room: &mut [u8]) -> Result<usize> {
         loop {
-            match (&self.file).read(room) {
+            match self.pages.read(&self.file, room) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.error("read", error)),
                 Ok(read) => return Ok(read),
@@ -58,6 +90,7 @@ impl<'a> Reading<'a> {
     /// After `read` bytes: an error if the file is not what it was when it was listed, or if that
     /// was not all of it.
     pub fn check(&self, read: u64) -> Result<()> {
+        self.pages.finish(&self.file);
         let now = Dir::stat_file(&self.file).map_err(|error| self.error("look at", error))?;
         let finding = |what| Err(Error::finding("copy", (self.path)(), what));
         if now.kind != Kind::File || now.id != self.before.id {

@@ -16,6 +16,7 @@ use crate::lane::clock::Clocks;
 use crate::lane::context::{Context, Durability};
 use crate::lane::outcome::{Fate, Message, Outcome};
 use crate::lane::start::start;
+use crate::lane::ways::Ways;
 use crate::path::RelPath;
 use crate::sys::Dir;
 use crate::tree::node::{Entry, OutputDir, Run, SourceDir};
@@ -74,6 +75,7 @@ impl Scene {
             rel: RelPath::root(),
             fresh: false,
             gid: 0,
+            dev: 0,
             with_root: true,
             finish: None,
             made_in: std::sync::Mutex::new(None),
@@ -91,6 +93,7 @@ impl Scene {
             verify: None,
             nameless: self.nameless,
             carry: None,
+            ways: &Ways::default(),
             progress: &progress,
             stop,
             clocks: &clocks,

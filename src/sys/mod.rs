@@ -7,6 +7,7 @@
 //! `Option`: `None` means "not here, use the ordinary way"; an error means the file is now bad.
 
 mod lock;
+mod pace;
 mod part_name;
 pub mod stat;
 
@@ -18,8 +19,9 @@ mod unix;
 
 #[cfg(unix)]
 pub use unix::{
-    ALIGNMENT, Attributes, Dir, Extent, Listed, Listing, Medium, Place, Room, Used, close_file,
-    is_disk_full, is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic,
-    most_below, name_from_bytes, next_extent, on_interrupt, open_file_limit, persist_file,
-    place_on_disk, raise_open_file_limit, room, standard_input, wait_readable, was_closed_at_start,
+    ALIGNMENT, Attributes, Cloned, Dir, Extent, Listed, Listing, Medium, Mover, OutputPages, Place,
+    Room, SourcePages, Sparing, Used, Way, clone_file, close_file, is_disk_full,
+    is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic, most_below,
+    name_from_bytes, next_extent, on_interrupt, open_file_limit, persist_file, place_on_disk,
+    raise_open_file_limit, reserve, room, standard_input, wait_readable, was_closed_at_start,
 };

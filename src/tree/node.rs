@@ -34,6 +34,8 @@ pub struct OutputDir {
     pub fresh: bool,
     /// The directory's group: new entries may take it.
     pub gid: u32,
+    /// The device (file system) it is on; 0 in a dry run for one that is not there yet.
+    pub dev: u64,
     /// Whether everything in it can be made durable through the root's file system at once.
     pub with_root: bool,
     /// What to give the directory when everything in it is done; `None` to leave it as it is.

@@ -302,6 +302,7 @@ impl Walk<'_> {
             rel: parent.output.rel.join(name),
             fresh: true,
             gid: stat.gid,
+            dev: parent.output.dev,
             with_root: parent.output.with_root,
             finish: Some((stat, attributes)),
             made_in: Mutex::new(None),
@@ -313,6 +314,7 @@ impl Walk<'_> {
             if there.id == stat.id || source_ids.into_iter().any(|id| id == there.id) {
                 return Err(Error::finding("write to", to(), "it is a directory of the source"));
             }
+            output.dev = there.id.dev;
             output.with_root = self.output_root.is_some_and(|root| root.dev == there.id.dev);
             output.gid = there.gid;
             output.fresh = fresh;

@@ -15,6 +15,7 @@
 mod harness;
 
 mod basics;
+mod cache;
 mod deep;
 mod defects;
 mod documents;
@@ -39,3 +40,4 @@ mod tidy;
 mod verify;
 mod verify_medium;
 mod verify_order;
+mod ways;

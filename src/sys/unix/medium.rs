@@ -64,13 +64,13 @@ mod elsewhere {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::os::fd::AsRawFd;
     use std::os::unix::fs::FileExt;
 
     use rustix::fs::{Advice, AtFlags, OFlags, StatxFlags};
 
     use super::*;
     use crate::sys::stat::Stat;
+    use crate::sys::unix::residency::{Held, drop_pages, held};
 
     /// After so many bytes what was brought into memory is dropped, so that a large file does not
     /// drive out what others use.
@@ -98,14 +98,6 @@ mod linux {
         Direct,
     }
 
-    /// What the kernel holds of a file in memory.
-    #[derive(Clone, Copy)]
-    struct Held {
-        any: bool,
-        /// Some of it may not be on the device yet.
-        dirty: bool,
-    }
-
     impl<'a> Medium<'a> {
         /// Reads `file` without asking where from.
         pub fn any(file: &'a File) -> Self {
@@ -122,18 +114,18 @@ mod linux {
             if !volume.keeps_content_apart(stat) {
                 return Ok(medium);
             }
-            let mut held = held(file, stat.size);
-            if held.dirty {
+            let mut held = held(file, 0..stat.size);
+            if held.dirty > 0 {
                 rustix::fs::fsync(file)?;
             }
-            if held.any && volume.reads_around_the_cache(file) {
+            if held.bytes > 0 && volume.reads_around_the_cache(file) {
                 medium.way = Way::Direct;
                 return Ok(medium);
             }
-            if held.any {
+            if held.bytes > 0 {
                 held = forget(file, stat.size);
             }
-            if !held.any {
+            if held.bytes == 0 {
                 medium.way = Way::Emptied;
                 let _ = rustix::fs::fadvise(file, 0, None, Advice::Sequential);
             }
@@ -149,7 +141,7 @@ mod linux {
             let read = read_on(self.file, room)?;
             self.read += read as u64;
             if self.way == Way::Emptied && self.read - self.dropped >= DROP_EVERY {
-                drop_pages(self.file);
+                drop_pages(self.file, 0, None);
                 self.dropped = self.read;
             }
             Ok(read)
@@ -178,7 +170,7 @@ mod linux {
         /// Lets go of what was brought into memory; whether all bytes came from the device.
         pub fn finish(self) -> bool {
             if self.way == Way::Emptied && self.size > 0 {
-                drop_pages(self.file);
+                drop_pages(self.file, 0, None);
             }
             self.way != Way::Any
         }
@@ -235,73 +227,10 @@ mod linux {
         }
     }
 
-    /// Asks the kernel to drop what it holds of a file, best effort.
-    fn drop_pages(file: &File) {
-        let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
-    }
-
-    /// … and looks whether it did.
+    /// Asks the kernel to drop what it holds of a file, and looks whether it did.
     fn forget(file: &File, size: u64) -> Held {
-        drop_pages(file);
-        held(file, size)
-    }
-
-    /// What the kernel holds of a file of `size` bytes; where it does not tell, everything.
-    fn held(file: &File, size: u64) -> Held {
-        if size == 0 {
-            return Held { any: false, dirty: false };
-        }
-        cachestat(file).unwrap_or_else(|| Held {
-            any: mincore(file, size).unwrap_or(true),
-            dirty: true, // not told apart; syncing a clean file costs little
-        })
-    }
-
-    /// Since Linux 6.5, for files that the caller owns or may write.
-    fn cachestat(file: &File) -> Option<Held> {
-        const NUMBER: libc::c_long = 451; // on every architecture
-        let range = [0u64, 0]; // from the start to the end
-        let mut told = [0u64; 5]; // cached, dirty, being written, evicted, recently evicted
-        // SAFETY: the call reads two and writes five 64-bit numbers at these places (linux/mman.h,
-        // struct cachestat_range and struct cachestat) and keeps neither pointer.
-        let failed = unsafe {
-            libc::syscall(NUMBER, file.as_raw_fd(), range.as_ptr(), told.as_mut_ptr(), 0u32)
-        };
-        let [cached, dirty, being_written, ..] = told;
-        (failed == 0).then_some(Held { any: cached > 0, dirty: dirty + being_written > 0 })
-    }
-
-    /// Whether anything of the file is in memory, by mapping it piece by piece. Of files that the
-    /// caller neither owns nor may write the kernel says that everything is.
-    fn mincore(file: &File, size: u64) -> Option<bool> {
-        const WINDOW: u64 = 256 << 20;
-        let mut states = vec![0u8; size.min(WINDOW).div_ceil(ALIGNMENT as u64) as usize];
-        for offset in (0..size).step_by(WINDOW as usize) {
-            let len = (size - offset).min(WINDOW) as usize;
-            // SAFETY: a new mapping at an address of the kernel's choice, only asked about and never
-            // read, and removed before anything else happens. `states` has a byte for each page,
-            // which is at least `ALIGNMENT` bytes (mincore(2)).
-            let resident = unsafe {
-                let at = libc::mmap(
-                    std::ptr::null_mut(),
-                    len,
-                    libc::PROT_READ,
-                    libc::MAP_SHARED,
-                    file.as_raw_fd(),
-                    offset as libc::off_t,
-                );
-                if at == libc::MAP_FAILED {
-                    return None;
-                }
-                let told = libc::mincore(at, len, states.as_mut_ptr());
-                libc::munmap(at, len);
-                (told == 0).then(|| states.iter().any(|state| state & 1 != 0))
-            };
-            if resident? {
-                return Some(true);
-            }
-        }
-        Some(false)
+        drop_pages(file, 0, None);
+        held(file, 0..size)
     }
 
     #[cfg(test)]
@@ -310,7 +239,7 @@ mod linux {
         use crate::sys::Dir;
 
         #[test]
-        fn both_ways_to_ask_agree_and_reading_is_whole() {
+        fn reading_is_whole_from_memory_and_from_the_device() {
             let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
             let path = dir.path().join("file");
             let content: Vec<u8> = (0..100_001u32).map(|i| (i % 251) as u8).collect();
@@ -330,13 +259,10 @@ mod linux {
                     all.extend_from_slice(&buffer[skip..skip + got]);
                 }
                 assert!(all == content, "{:?}", medium.way);
-                if let Some(told) = cachestat(&file) {
-                    assert_eq!(mincore(&file, stat.size), Some(told.any));
-                }
                 medium.finish()
             };
             let first = read();
-            drop_pages(&File::open(&path).unwrap());
+            drop_pages(&File::open(&path).unwrap(), 0, None);
             assert_eq!(read(), first);
         }
     }

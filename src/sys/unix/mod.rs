@@ -1,15 +1,20 @@
 //! Unix: calls relative to directory handles, through `rustix`.
 
 mod attributes;
+mod cache;
 mod dir;
 mod disk;
 mod list;
 mod medium;
 mod place;
 mod process;
+#[cfg(target_os = "linux")]
+mod residency;
+mod transfer;
 mod volume;
 
 pub use attributes::Attributes;
+pub use cache::{OutputPages, SourcePages, Sparing};
 pub use dir::{Dir, name_from_bytes};
 pub use disk::{is_on_turning_disk, place_on_disk};
 pub use list::{Listed, Listing};
@@ -19,7 +24,8 @@ pub use process::{
     on_interrupt, open_file_limit, raise_open_file_limit, standard_input, wait_readable,
     was_closed_at_start,
 };
+pub use transfer::{Cloned, Mover, Way, clone_file};
 pub use volume::{
     Extent, Room, Used, close_file, is_disk_full, is_for_want_of_means, is_output_gone,
-    is_synthetic, most_below, next_extent, persist_file, room,
+    is_synthetic, most_below, next_extent, persist_file, reserve, room,
 };

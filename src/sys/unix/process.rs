@@ -50,6 +50,15 @@ pub(super) fn is_root() -> bool {
     acting_as().0 == 0
 }
 
+/// Whether the running kernel is of this version or later.
+#[cfg(target_os = "linux")]
+pub(super) fn kernel_at_least(major: u32, minor: u32) -> bool {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
+}
+
 /// How many files this process may have open at a time.
 pub fn open_file_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)

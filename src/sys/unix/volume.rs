@@ -9,6 +9,8 @@ use rustix::io::Errno;
 use crate::sys::unix::dir::Dir;
 use crate::sys::unix::place::Place;
 use crate::sys::unix::process::is_root;
+#[cfg(target_os = "linux")]
+use crate::sys::unix::process::kernel_at_least;
 
 /// A stretch of a sparse file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,37 @@ pub fn next_extent(file: &File, offset: u64, size: u64) -> io::Result<Option<Ext
     Ok(Some(Extent { start, end }))
 }
 
+/// Sets room aside for `len` bytes of the empty file `file`, which stays empty, where that keeps it in
+/// one piece: on ext4 and xfs, which choose the place for each part of a file when it is written out.
+/// Elsewhere it is of no use (tmpfs would fill it with zeros, btrfs would no longer compress it).
+///
+/// # Errors
+/// There is not that much room.
+pub fn reserve(file: &File, len: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{FallocateFlags, fallocate};
+        // From linux/magic.h: ext4 (also ext2 and ext3, which cannot), xfs.
+        const GAINS: [u32; 2] = [0xef53, 0x5846_5342];
+        if !rustix::fs::fstatfs(file).is_ok_and(|fs| GAINS.contains(&(fs.f_type as u32))) {
+            return Ok(());
+        }
+        loop {
+            match fallocate(file, FallocateFlags::KEEP_SIZE, 0, len) {
+                Err(Errno::INTR) => {}
+                Err(full @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => return Err(full.into()),
+                // Not here, or nothing that writing would not tell too.
+                _ => return Ok(()),
+            }
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (file, len);
+        Ok(())
+    }
+}
+
 /// Waits until a file's content and metadata are on the device. An error is final: the kernel marks
 /// the pages clean, so a second call would lie.
 pub fn persist_file(file: &File) -> io::Result<()> {
@@ -105,14 +138,6 @@ impl Dir {
         #[cfg(not(target_os = "linux"))]
         return Err(Errno::NOSYS.into());
     }
-}
-
-#[cfg(target_os = "linux")]
-fn kernel_at_least(major: u32, minor: u32) -> bool {
-    let uname = rustix::system::uname();
-    let release = uname.release().to_string_lossy();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok());
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
 }
 
 /// What the file system `at` lies on can still hold.

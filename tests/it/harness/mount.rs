@@ -32,6 +32,32 @@ impl Mount {
         mount
     }
 
+    /// A fresh file system of its kind in the file `image`: ext4, xfs, btrfs, or ntfs by way of FUSE.
+    pub fn of_kind(kind: &str, image: &Path, at: &Path) -> Self {
+        match kind {
+            "ext4" => return Self::ext4(image, 512, at),
+            // mkfs.xfs refuses less than 300 MiB; the file is sparse.
+            _ => run(Command::new("truncate").arg("--size=512M").arg(image)),
+        }
+        let image = image.to_str().unwrap();
+        let (words, options): (&[&str], &[&str]) = match kind {
+            "xfs" => (&["mkfs.xfs", "-q"], &["-o", "loop", image]),
+            "btrfs" => (&["mkfs.btrfs", "-q"], &["-o", "loop", image]),
+            "ntfs" => (&["mkfs.ntfs", "-Q", "-q", "-F"], &["-t", "ntfs-3g", image]),
+            _ => panic!("no such kind: {kind}"),
+        };
+        run(Command::new(words[0]).args(&words[1..]).arg(image));
+        Self::make(at, options)
+    }
+
+    /// An overlay whose upper layer is the directory `upper`, over `lower`.
+    pub fn overlay(lower: &Path, upper: &Path, work: &Path, at: &Path) -> Self {
+        let shown = |path: &Path| path.display().to_string();
+        let layers =
+            format!("lowerdir={},upperdir={},workdir={}", shown(lower), shown(upper), shown(work));
+        Self::make(at, &["-t", "overlay", "-o", &layers, "none"])
+    }
+
     fn make(at: &Path, args: &[&str]) -> Self {
         std::fs::create_dir_all(at).unwrap();
         run(Command::new("mount").args(args).arg(at));

@@ -14,6 +14,10 @@ pub enum Need {
     Mount,
     /// A loop device with an ext4 in it.
     Loop,
+    /// Loop devices with xfs and btrfs in them.
+    Kinds,
+    /// FUSE, with ntfs-3g.
+    Fuse,
     /// `setpriv`, to run as nobody.
     Setpriv,
     /// Making device nodes, which root may not everywhere.
@@ -75,6 +79,15 @@ fn probe(need: Need) -> bool {
         Need::Loop => *LOOP.get_or_init(|| {
             probe(Need::Mount) && runs("losetup", &["-f"]) && runs("mkfs.ext4", &["-V"])
         }),
+        Need::Kinds => {
+            probe(Need::Loop) && runs("mkfs.xfs", &["-V"]) && runs("mkfs.btrfs", &["-V"])
+        }
+        Need::Fuse => {
+            probe(Need::Mount)
+                && std::path::Path::new("/dev/fuse").exists()
+                && runs("mkfs.ntfs", &["-V"])
+                && runs("ntfs-3g", &["-V"])
+        }
         Need::Setpriv => root() && runs("setpriv", &["--version"]),
         Need::Device => {
             let dir = tempfile::tempdir().unwrap();

@@ -1,0 +1,147 @@
+//! The page cache is left as it was found.
+
+use crate::harness::{Judge, Mount, Scene, Strace, Tree, content, need, shell};
+
+const MIB: usize = 1 << 20;
+
+/// Bytes of files in memory, by `fincore`.
+fn in_memory(scene: &Scene, files: &str) -> usize {
+    let told = shell(scene, &format!("fincore --bytes -n -o RES {files}"));
+    told.split_whitespace().map(|bytes| bytes.parse::<usize>().unwrap()).sum()
+}
+
+/// Puts nothing of the files below `dir` into memory.
+fn forget(scene: &Scene, dir: &str) {
+    shell(
+        scene,
+        &format!(
+            "sync; find {dir} -type f -exec dd status=none of={{}} oflag=nocache \
+             conv=notrunc,fdatasync count=0 \\;"
+        ),
+    );
+}
+
+/// A file system of this kind with a source of 64 MiB on it, of which nothing is in memory.
+fn scene_on(kind: &str) -> (Scene, Mount, Tree) {
+    let scene = Scene::on_disk();
+    let mount = Mount::of_kind(kind, &scene.path("image"), &scene.path("mount"));
+    let src = Tree::at(scene.path("mount/src"));
+    for name in ["one", "two", "three", "four"] {
+        src.file(name, content(16 * MIB + 1000));
+    }
+    forget(&scene, "mount/src");
+    assert_eq!(in_memory(&scene, "mount/src/*"), 0);
+    (scene, mount, src)
+}
+
+#[test]
+fn what_the_copy_brought_in_is_let_go_of() {
+    need!(Kinds);
+    for kind in ["ext4", "xfs", "btrfs"] {
+        for hash in ["sha256", "none"] {
+            let (scene, _mount, src) = scene_on(kind);
+            let to = scene.path("mount/dst");
+            let options = ["--hash", hash, "--reflink", "never"];
+            let run = scene.command_to(src.root(), &to, options).run();
+            run.assert_code(0);
+            let [from, to] = ["mount/src/*", "mount/dst/*"].map(|files| in_memory(&scene, files));
+            assert!(from + to <= MIB, "{kind}, {hash}: {from} and {to} bytes of 64 MiB each");
+            // The control: a copy that keeps them.
+            let to = scene.path("mount/kept");
+            let options = ["--hash", hash, "--reflink", "never", "--cache", "keep"];
+            scene.command_to(src.root(), &to, options).run().assert_code(0);
+            let [from, to] = ["mount/src/*", "mount/kept/*"].map(|files| in_memory(&scene, files));
+            assert!(from.min(to) >= 48 * MIB, "{kind}, {hash}: {from} and {to}");
+        }
+    }
+}
+
+#[test]
+fn what_was_in_memory_before_stays_there() {
+    need!(Kinds);
+    for kind in ["ext4", "xfs", "btrfs"] {
+        for (hash, reflink) in [("sha256", "never"), ("none", "never"), ("sha256", "auto")] {
+            let (scene, _mount, src) = scene_on(kind);
+            // One whole, and a stretch in the middle of another.
+            shell(
+                &scene,
+                "cat mount/src/two >/dev/null; dd status=none if=mount/src/three of=/dev/null \
+                 bs=64K skip=100 count=20",
+            );
+            let before = ["mount/src/two", "mount/src/three"].map(|file| in_memory(&scene, file));
+            assert!(before[0] >= 16 * MIB && before[1] >= MIB, "{before:?}");
+            let to = scene.path("mount/dst");
+            let options = ["--hash", hash, "--reflink", reflink];
+            scene.command_to(src.root(), &to, options).run().assert_code(0);
+            let after = ["mount/src/two", "mount/src/three"].map(|file| in_memory(&scene, file));
+            // The kernel itself may need a page or two meanwhile.
+            let stayed = |i: usize| after[i] >= before[i] / 100 * 99;
+            assert!(stayed(0) && stayed(1), "{kind}: {before:?} {after:?}");
+            let others = in_memory(&scene, "mount/src/one mount/src/four");
+            assert!(others <= MIB, "{kind}, {hash}: {others} bytes came to stay");
+        }
+    }
+}
+
+/// Kernels and file systems without the flag do it by windows.
+#[test]
+fn the_same_where_the_kernel_does_not_know_the_flag() {
+    need!(Loop, Strace);
+    let (scene, _mount, src) = scene_on("ext4");
+    shell(&scene, "cat mount/src/two >/dev/null");
+    let before = in_memory(&scene, "mount/src/two");
+    let strace = Strace::inject(&scene, "preadv2,pwritev2", "error=EOPNOTSUPP");
+    let run = strace.run(scene.command_to(src.root(), scene.path("mount/dst"), ["-q"]));
+    strace.fired(&run);
+    run.assert_code(0);
+    assert_eq!(in_memory(&scene, "mount/src/two"), before);
+    // The last bytes of each file share a page with the end of the window before.
+    let rest = in_memory(&scene, "mount/src/one mount/src/three mount/src/four");
+    let copy = in_memory(&scene, "mount/dst/*");
+    assert!(rest + copy <= MIB, "{rest} and {copy} bytes");
+    Judge::new(&src, Tree::of(scene.path("mount/dst")), &run).complete();
+}
+
+/// A lost write that is told while waiting for it is told nowhere else.
+#[test]
+fn an_error_of_writing_out_is_an_error_of_the_file() {
+    need!(Loop, Strace);
+    for hash in ["sha256", "none"] {
+        let (scene, _mount, src) = scene_on("ext4");
+        let to = scene.path("mount/dst");
+        let strace = Strace::inject(&scene, "sync_file_range", "error=EIO:when=3");
+        let options = ["--hash", hash, "--jobs", "1", "--reflink", "never"];
+        let run = strace.run(scene.command_to(src.root(), &to, options));
+        strace.fired(&run);
+        run.assert_code(1).assert_says("cannot write").assert_says("nput/output error");
+        assert!(std::fs::read_dir(&to).unwrap().count() < 5);
+    }
+}
+
+/// Calls that only spare the cache are not made for files of a few bytes, nor where files live in
+/// memory anyway.
+#[test]
+fn small_files_and_file_systems_in_memory_do_not_pay() {
+    need!(Strace, Mount);
+    let calls = "fadvise64,sync_file_range,mincore,mmap,pwritev2";
+    for (len, hash) in [(5000, "sha256"), (5000, "none"), (3_000_000, "sha256")] {
+        let scene = Scene::on_disk();
+        for i in 0..20 {
+            scene.src.file(format!("{i}"), content(len));
+        }
+        let tmpfs = (len > 5000).then(|| Mount::tmpfs(&scene.path("place"), "128m"));
+        let place = scene.tree("place");
+        if tmpfs.is_some() {
+            shell(&scene, "mv src place/src; mkdir src");
+        }
+        let from = if tmpfs.is_some() { place.path("src") } else { scene.src.root().to_owned() };
+        let strace = Strace::watch(&scene, calls);
+        let run = strace.run(scene.command_to(from, place.path("dst"), ["--hash", hash]));
+        run.assert_code(0);
+        let log = strace.log();
+        let about_files = |line: &&str| line.contains("/src/") || line.contains("dircopy-part");
+        let paid: Vec<_> =
+            log.lines().filter(about_files).filter(|line| !line.contains("SEQUENTIAL")).collect();
+        assert!(paid.is_empty(), "{len}, {hash}: {paid:?}");
+    }
+}
