@@ -76,6 +76,11 @@ impl Error {
         &self.cause
     }
 
+    /// Why it failed, in words, and what the reader should know besides.
+    pub fn reason(&self) -> String {
+        format!("{}{}", self.cause, self.note)
+    }
+
     /// The system's error number, when the system was the cause.
     pub fn errno(&self) -> Option<i32> {
         match &self.cause {

@@ -22,6 +22,11 @@ pub enum Event<'a> {
     Skipped(&'a [u8], Kind),
     /// A part file that a killed run left behind was removed from the output.
     Swept(&'a [u8]),
+    /// An old manifest was removed from the output, because so many newer ones are there as were
+    /// asked for.
+    Retired(&'a [u8]),
+    /// The run waits for another to end; what is known of that one.
+    Waiting(&'a str),
     /// The entry is not at the output.
     Failed(&'a Error),
     /// The entry is at the output, but something about it could not be done.
@@ -93,7 +98,10 @@ impl Progress {
 
 /// Asks a run to stop. Clones ask the same run; ask once, it cannot be taken back.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicUsize>);
+pub struct Stop {
+    urgent: Arc<AtomicUsize>,
+    winding_up: Arc<AtomicUsize>,
+}
 
 impl Stop {
     /// The code of a run that gives itself up: nothing more is begun, but copies that are complete are
@@ -106,15 +114,19 @@ impl Stop {
     /// Asks the run to stop: no new file is begun, files on their way are given up, what is
     /// finished is recorded. `code` must not be 0; the report carries the first one given.
     pub fn request(&self, code: usize) {
-        let _ = self.0.compare_exchange(0, code, Relaxed, Relaxed);
+        let _ = self.urgent.compare_exchange(0, code, Relaxed, Relaxed);
     }
 
-    /// The code that was asked with, if the run is to stop.
+    /// Asks the run to come to an end: no new file is begun, but files on their way are finished.
+    /// `code` is as with [`request`](Self::request), which may follow.
+    pub fn wind_up(&self, code: usize) {
+        let _ = self.winding_up.compare_exchange(0, code, Relaxed, Relaxed);
+    }
+
+    /// The code that was asked with, if the run is to stop, the more urgent one if there are two.
     pub fn requested(&self) -> Option<usize> {
-        match self.0.load(Relaxed) {
-            0 => None,
-            code => Some(code),
-        }
+        let code = |asked: &AtomicUsize| Some(asked.load(Relaxed)).filter(|code| *code != 0);
+        code(&self.urgent).or_else(|| code(&self.winding_up))
     }
 
     /// Whether the run is to stop.
@@ -122,13 +134,18 @@ impl Stop {
         self.requested().is_some()
     }
 
+    /// Whether not even files on their way are to be finished.
+    pub fn is_urgent(&self) -> bool {
+        self.urgent.load(Relaxed) != 0
+    }
+
     /// Whether even copies that are complete are to be let go, if they are not at their end.
     pub fn is_at_once(&self) -> bool {
-        self.requested().is_some_and(|code| code != Self::GIVEN_UP)
+        !matches!(self.urgent.load(Relaxed), 0 | Self::GIVEN_UP)
     }
 
     /// The number itself, for a signal handler to store a code in.
     pub fn handle(&self) -> &Arc<AtomicUsize> {
-        &self.0
+        &self.urgent
     }
 }

@@ -138,7 +138,7 @@ impl<'a> Shown<'a> {
 
 /// Characters that are not control characters and still must not reach a terminal raw: line and
 /// paragraph separators, and the marks that change the direction or are not seen at all.
-fn is_deceptive(c: char) -> bool {
+pub fn is_deceptive(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 

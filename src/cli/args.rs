@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum, value_parser};
 
 use crate::cli::size;
+use crate::cli::unattended::Unattended;
 use crate::cli::verify_args::{self, VerifyArgs};
 use crate::copy::job::{BLOCK_SIZE, CopyJob, QUEUE_SIZE};
 use crate::hash::Algorithm;
@@ -36,6 +37,8 @@ Exit codes:
   4    verify: a listed file is missing or differs (or, when asked, an unlisted file
        is there); --verify: the disk did not hold a copy as it was written, twice
   5    verify: the manifest is malformed or has nothing to check
+  6    stopped at the time that was set (--max-duration, --stop-at); what was finished
+       is recorded, and the same command goes on
   129, 130, 143
        ended by SIGHUP, SIGINT or SIGTERM: temporary files are removed, what was
        finished is recorded
@@ -139,6 +142,9 @@ pub struct Args {
     /// Name every entry and what became of it
     #[arg(short, long, conflicts_with = "quiet")]
     pub verbose: bool,
+
+    #[command(flatten)]
+    pub unattended: Unattended,
 }
 
 /// See [`Policy`].
@@ -289,6 +295,7 @@ fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
         );
     }
     job.dry_run = args.dry_run;
+    args.unattended.apply(&mut job);
     if let Some(jobs) = args.jobs {
         job.lanes = jobs as usize;
     }

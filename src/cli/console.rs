@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use indicatif::ProgressBar;
 
+use crate::cli::record::json::Entry;
+use crate::cli::record::log::{Message, json_line};
+use crate::error::Error;
 use crate::event::{Done, Event, Watch};
 use crate::path::Shown;
 use crate::sys;
@@ -28,6 +31,8 @@ pub enum Detail {
 /// The console.
 pub struct Console {
     detail: Detail,
+    /// Whether lines for standard error are JSON.
+    json: bool,
     /// Where the progress bar is, which lines must not tear.
     bar: Option<ProgressBar>,
     said_all: AtomicBool,
@@ -36,7 +41,12 @@ pub struct Console {
 impl Console {
     /// A console with lines in this detail, above this progress bar.
     pub fn new(detail: Detail, bar: Option<ProgressBar>) -> Self {
-        Self { detail, bar, said_all: AtomicBool::new(true) }
+        Self { detail, json: false, bar, said_all: AtomicBool::new(true) }
+    }
+
+    /// The same with lines of JSON on standard error, if `json`.
+    pub fn in_json(self, json: bool) -> Self {
+        Self { json, ..self }
     }
 
     /// Whether everything that was to be said arrived.
@@ -55,6 +65,21 @@ impl Console {
     /// A line for standard error, in one call, so that lines of two programs that share a log do
     /// not mix.
     pub fn err(&self, line: &str) {
+        match self.json {
+            true => self.write_err(&json_line(&Message { event: "message", text: line })),
+            false => self.write_err(line),
+        }
+    }
+
+    /// An error that is no entry's: what it came to, in a word, and whole as text.
+    pub fn error(&self, event: &'static str, error: &Error, text: &str) {
+        match self.json {
+            true => self.write_err(&json_line(&Entry::error(event, error))),
+            false => self.write_err(text),
+        }
+    }
+
+    fn write_err(&self, line: &str) {
         self.write(2, line, |line| io::stderr().lock().write_all(line));
     }
 
@@ -71,43 +96,66 @@ impl Console {
 
 impl Watch for Console {
     fn event(&self, event: &Event<'_>) {
-        match event {
-            Event::Stands(path, done) => {
-                let words = match done {
-                    Done::Copied => ["copy", "copied"],
-                    Done::Replaced => ["replace", "replaced"],
-                    Done::Linked => ["hard link", "hard-linked"],
-                    Done::Symlinked => ["link", "linked"],
-                    Done::Kept => ["keep", "kept"],
-                };
-                let word = match self.detail {
-                    Detail::Quiet | Detail::Normal => return,
-                    Detail::Dry => words[0],
-                    Detail::Verbose => words[1],
-                };
-                self.out(&format!("{word} {}", Shown::bytes(path)));
-            }
-            Event::Left(path, why) if self.detail == Detail::Dry => {
-                self.out(&format!("leave {}: {why}", Shown::bytes(path)));
-            }
-            Event::Left(path, why) => {
-                self.err(&format!("dircopy: left as it is: {}: {why}", Shown::bytes(path)));
-            }
-            Event::Skipped(_, _) if self.detail == Detail::Quiet => {}
-            Event::Skipped(path, kind) => {
-                self.err(&format!(
-                    "dircopy: skipped {}: it is {}",
-                    Shown::bytes(path),
-                    kind.name()
-                ));
-            }
-            Event::Swept(_) if self.detail == Detail::Quiet => {}
-            Event::Swept(path) => {
-                let path = Shown::bytes(path);
-                self.err(&format!("dircopy: removed {path}: a run that was killed left it"));
-            }
-            Event::Failed(error) => self.err(&format!("dircopy: {error}")),
-            Event::Warning(error) => self.err(&format!("dircopy: warning: {error}")),
+        match words(event, self.detail) {
+            None => {}
+            Some(_) if self.json => self.write_err(&json_line(&Entry::of(event).0)),
+            Some(Said::Out(line)) => self.out(&line),
+            Some(Said::Err(line)) => self.err(&line),
         }
+    }
+}
+
+/// A line and where it goes.
+pub enum Said {
+    /// Standard output.
+    Out(String),
+    /// Standard error.
+    Err(String),
+}
+
+impl Said {
+    /// The line.
+    pub fn text(&self) -> &str {
+        let (Said::Out(line) | Said::Err(line)) = self;
+        line
+    }
+}
+
+/// What there is to say of an event in this detail.
+pub fn words(event: &Event<'_>, detail: Detail) -> Option<Said> {
+    let err = |text: String| Some(Said::Err(format!("dircopy: {text}")));
+    match event {
+        Event::Stands(path, done) => {
+            let words = match done {
+                Done::Copied => ["copy", "copied"],
+                Done::Replaced => ["replace", "replaced"],
+                Done::Linked => ["hard link", "hard-linked"],
+                Done::Symlinked => ["link", "linked"],
+                Done::Kept => ["keep", "kept"],
+            };
+            let word = match detail {
+                Detail::Quiet | Detail::Normal => return None,
+                Detail::Dry => words[0],
+                Detail::Verbose => words[1],
+            };
+            Some(Said::Out(format!("{word} {}", Shown::bytes(path))))
+        }
+        Event::Left(path, why) if detail == Detail::Dry => {
+            Some(Said::Out(format!("leave {}: {why}", Shown::bytes(path))))
+        }
+        Event::Left(path, why) => err(format!("left as it is: {}: {why}", Shown::bytes(path))),
+        Event::Failed(error) => err(error.to_string()),
+        Event::Warning(error) => err(format!("warning: {error}")),
+        _ if detail == Detail::Quiet => None,
+        Event::Skipped(path, kind) => {
+            err(format!("skipped {}: it is {}", Shown::bytes(path), kind.name()))
+        }
+        Event::Swept(path) => {
+            err(format!("removed {}: a run that was killed left it", Shown::bytes(path)))
+        }
+        Event::Retired(path) => {
+            err(format!("removed {}: newer manifests are there", Shown::bytes(path)))
+        }
+        Event::Waiting(text) => err(format!("waiting: {text}")),
     }
 }

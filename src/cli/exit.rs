@@ -5,6 +5,9 @@ use std::process::ExitCode;
 use crate::copy::report::Ending;
 use crate::verify::VerifyReport;
 
+/// What a run is asked to stop with when the time that was set is over.
+pub const TIME_IS_UP: usize = 6;
+
 /// What the program's exit tells a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -21,6 +24,8 @@ pub enum Exit {
     Untrue,
     /// A check had no manifest that could be read whole.
     Unusable,
+    /// The time that was set was over before the run was.
+    TimeIsUp,
     /// Ended by a signal, with 128 and its number.
     Interrupted(u8),
 }
@@ -33,7 +38,7 @@ impl Exit {
             Ending::Complete | Ending::Incomplete => Exit::Incomplete,
             Ending::Unproven => Exit::Untrue,
             Ending::Stopped(_) => Exit::Stopped,
-            Ending::Interrupted(code) => Exit::Interrupted(u8::try_from(*code).unwrap_or(130)),
+            Ending::Interrupted(code) => Exit::of_stop(*code),
         }
     }
 
@@ -42,11 +47,38 @@ impl Exit {
     pub fn of_check(report: &VerifyReport, said_all: bool) -> Self {
         let counts = &report.counts;
         match report.interrupted {
-            Some(code) => Exit::Interrupted(u8::try_from(code).unwrap_or(130)),
+            Some(code) => Exit::of_stop(code),
             None if counts.is_untrue() => Exit::Untrue,
             None if counts.is_unusable() => Exit::Unusable,
             None if counts.is_incomplete() || !said_all => Exit::Incomplete,
             None => Exit::Complete,
+        }
+    }
+
+    /// How a run ended that was asked to stop with this code.
+    pub fn of_stop(code: usize) -> Self {
+        match code {
+            TIME_IS_UP => Exit::TimeIsUp,
+            code => Exit::Interrupted(u8::try_from(code).unwrap_or(130)),
+        }
+    }
+
+    /// The same after something could not be said that should have been.
+    pub fn unsaid(self) -> Self {
+        if self == Exit::Complete { Exit::Incomplete } else { self }
+    }
+
+    /// What it is called in reports and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Exit::Complete => "complete",
+            Exit::Incomplete => "incomplete",
+            Exit::Refused => "refused",
+            Exit::Stopped => "stopped",
+            Exit::Untrue => "untrue",
+            Exit::Unusable => "unusable",
+            Exit::TimeIsUp => "time-is-up",
+            Exit::Interrupted(_) => "interrupted",
         }
     }
 
@@ -59,6 +91,7 @@ impl Exit {
             Exit::Stopped => 3,
             Exit::Untrue => 4,
             Exit::Unusable => 5,
+            Exit::TimeIsUp => 6,
             Exit::Interrupted(code) => code,
         }
     }

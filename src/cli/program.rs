@@ -10,28 +10,32 @@ use crate::cli::args::{self, Args, Asked};
 use crate::cli::console::{Console, Detail};
 use crate::cli::exit::Exit;
 use crate::cli::progress::View;
+use crate::cli::record::records::{Ran, Records, Task, Wanted};
+use crate::cli::schedule::Deadline;
 use crate::cli::summary::summary;
 use crate::cli::verify::verify;
 use crate::cli::verify_args;
 use crate::copy::job::CopyJob;
 use crate::copy::report::{Ending, Report};
 use crate::error::Result;
-use crate::event::{Progress, Stop};
+use crate::event::{Event, Progress, Stop, Watch};
 use crate::sys;
 
 /// Runs `dircopy` with these arguments, the program's name first.
 pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    match args::parse(args) {
-        Ok(Asked::Copy(args, job)) => copy(&args, &job).into(),
-        Ok(Asked::Verify(args)) => verify("dircopy", &args),
+    let command: Vec<OsString> = args.into_iter().collect();
+    match args::parse(command.iter().cloned()) {
+        Ok(Asked::Copy(args, job)) => copy(&args, &job, &command).into(),
+        Ok(Asked::Verify(args)) => verify("dircopy", &args, &command),
         Err(error) => explain(&error),
     }
 }
 
 /// Runs `dirverify` with these arguments, the program's name first.
 pub fn dirverify(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    match verify_args::parse(args) {
-        Ok(args) => verify("dirverify", &args),
+    let command: Vec<OsString> = args.into_iter().collect();
+    match verify_args::parse(command.iter().cloned()) {
+        Ok(args) => verify("dirverify", &args, &command),
         Err(error) => explain(&error),
     }
 }
@@ -47,7 +51,7 @@ fn explain(error: &clap::Error) -> ExitCode {
     }
 }
 
-fn copy(args: &Args, job: &CopyJob) -> Exit {
+fn copy(args: &Args, job: &CopyJob, command: &[OsString]) -> Exit {
     let view = if args.dry_run { View::None } else { View::new(args.progress, args.quiet) };
     let detail = match args {
         Args { dry_run: true, .. } => Detail::Dry,
@@ -55,38 +59,79 @@ fn copy(args: &Args, job: &CopyJob) -> Exit {
         Args { verbose: true, .. } => Detail::Verbose,
         _ => Detail::Normal,
     };
-    let console = Console::new(detail, view.bar());
+    let console = Console::new(detail, view.bar()).in_json(args.unattended.speaks_json());
     let stop = Stop::default();
     if let Err(error) = sys::on_interrupt(stop.handle()) {
         console.err(&format!("dircopy: warning: cannot catch signals: {error}"));
     }
     sys::raise_open_file_limit();
-    match run(job, &view, &console, &stop) {
+    let wanted = Wanted { detail: Some(detail), ..args.unattended.wanted() };
+    let (source, output) = (&*job.source, &*job.output);
+    let task = Task::Copy { source, output, dry_run: job.dry_run };
+    let records = match Records::open(&wanted, task, command) {
+        Ok(records) => records,
+        Err(refused) => {
+            console.error("refused", &refused, &format!("dircopy: {refused}"));
+            return Exit::Refused;
+        }
+    };
+    let told = Told { console: &console, records: &records };
+    let warnings = args.unattended.give_way().into_iter().chain(wanted.inside(source));
+    warnings.for_each(|warning| told.event(&Event::Warning(&warning)));
+    let ran = run(args, job, &view, &told, &stop);
+    let (ran, exit) = match &ran {
         Ok(report) => {
             if let Ending::Stopped(error) = &report.ending {
-                console.err(&format!("dircopy: stopped early: {error}"));
+                console.error("stopped", error, &format!("dircopy: stopped early: {error}"));
             }
             if !args.quiet {
-                console.out(&summary(&report, args.dry_run, args.verbose));
+                console.out(&summary(report, args.dry_run, args.verbose));
             }
-            Exit::of(&report.ending, console.said_all())
+            (Ran::Copied(report), Exit::of(&report.ending, console.said_all()))
         }
         Err(refused) => {
-            console.err(&format!("dircopy: {refused}"));
-            Exit::Refused
+            console.error("refused", refused, &format!("dircopy: {refused}"));
+            // Stopped before anything was touched.
+            (Ran::Refused(refused), stop.requested().map_or(Exit::Refused, Exit::of_stop))
         }
+    };
+    let (exit, errors) = records.close(&ran, exit);
+    for error in &errors {
+        console.error("failed", error, &format!("dircopy: {error}"));
     }
+    exit
 }
 
-fn run(job: &CopyJob, view: &View, console: &Console, stop: &Stop) -> Result<Report> {
+fn run(args: &Args, job: &CopyJob, view: &View, told: &Told<'_>, stop: &Stop) -> Result<Report> {
     let progress = Progress::default();
     progress.watched.store(!matches!(view, View::None), Relaxed);
+    let deadline = Deadline::new(args.unattended.max_duration, args.unattended.stop_at);
     std::thread::scope(|scope| {
         let (running, done) = bounded(0);
-        let progress = &progress;
+        let (progress, console) = (&progress, told.console);
+        if deadline.is_set() {
+            let (deadline, done) = (&deadline, done.clone());
+            scope.spawn(move || {
+                let text = "dircopy: the time is up: finishing the files in hand";
+                deadline.watch(stop, &done, || console.err(text));
+            });
+        }
         scope.spawn(move || view.show(progress, console, &done));
-        let report = job.run(console, progress, stop);
+        let report = job.run(told, progress, stop);
         drop::<crossbeam_channel::Sender<()>>(running);
         report
     })
+}
+
+/// Who is told what happens.
+struct Told<'a> {
+    console: &'a Console,
+    records: &'a Records<'a>,
+}
+
+impl Watch for Told<'_> {
+    fn event(&self, event: &Event<'_>) {
+        self.console.event(event);
+        self.records.event(event);
+    }
 }

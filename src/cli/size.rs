@@ -25,6 +25,14 @@ pub fn parse(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "the number is too large".into())
 }
 
+/// Reads a rate: bytes in a second, at least 1.
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    match parse(text)? {
+        0 => Err("at a rate of 0 nothing would ever be copied".into()),
+        rate => Ok(rate),
+    }
+}
+
 /// Reads a block size: from 1 byte to 1 GiB.
 pub fn parse_block(text: &str) -> Result<usize, String> {
     match parse(text)? {

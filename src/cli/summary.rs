@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use humansize::{BINARY, format_size};
 
+use crate::cli::exit::TIME_IS_UP;
 use crate::copy::report::{Ending, Report, StageTime, Stages};
 use crate::lane::ways::{Method, Tally};
 use crate::path::Shown;
@@ -137,6 +138,9 @@ fn ending(report: &Report, dry: bool) -> String {
              the output as in the source"
         ),
         Ending::Stopped(error) => format!("STOPPED EARLY: {error}"),
+        Ending::Interrupted(TIME_IS_UP) => {
+            "TIME IS UP: what was finished is recorded; run the same command again to go on".into()
+        }
         Ending::Interrupted(_) => {
             "INTERRUPTED: what was finished is recorded; run the same command again to go on".into()
         }

@@ -1,5 +1,6 @@
 //! What `dircopy verify` and `dirverify` do, from their arguments to their exit code.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -12,8 +13,10 @@ use crossbeam_channel::bounded;
 use crate::cli::console::{Console, Detail};
 use crate::cli::exit::Exit;
 use crate::cli::progress::View;
+use crate::cli::record::records::{Ran, Records, Task};
 use crate::cli::verify_args::VerifyArgs;
 use crate::cli::verify_summary::summary;
+use crate::error::Error;
 use crate::event::{Progress, Stop};
 use crate::manifest::escape;
 use crate::path::Shown;
@@ -21,7 +24,7 @@ use crate::sys;
 use crate::verify::{Finding, Listener, Proof, Target, Verdict, VerifyReport};
 
 /// Runs the check, as the program of this name.
-pub fn verify(name: &'static str, args: &VerifyArgs) -> ExitCode {
+pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> ExitCode {
     let view = View::new(args.progress, args.quiet);
     let detail = match args {
         VerifyArgs { quiet: true, .. } => Detail::Quiet,
@@ -34,16 +37,27 @@ pub fn verify(name: &'static str, args: &VerifyArgs) -> ExitCode {
         console.err(&format!("{name}: warning: cannot catch signals: {error}"));
     }
     sys::raise_open_file_limit();
+    let task = Task::Check(&args.dirs);
+    let records = match Records::open(&args.records.wanted(), task, command) {
+        Ok(records) => records,
+        Err(refused) => {
+            console.err(&format!("{name}: {refused}"));
+            return Exit::Refused.into();
+        }
+    };
     let failed = match args.list_failed.as_deref().map(|path| List::create(path, args.null)) {
         None => None,
         Some(Ok(list)) => Some(list),
         Some(Err(error)) => {
             let path = args.list_failed.as_deref().unwrap_or(Path::new(""));
-            console.err(&format!("{name}: cannot make {}: {error}", Shown::path(path)));
+            let refused = Error::io("make", path, error);
+            console.err(&format!("{name}: {refused}"));
+            records.close(&Ran::Refused(&refused), Exit::Refused);
             return Exit::Refused.into();
         }
     };
-    let teller = Teller { name, detail, console: &console, failed, convert: args.convert_paths };
+    let convert = args.convert_paths;
+    let teller = Teller { name, detail, console: &console, failed, convert, records: &records };
     let progress = Progress::default();
     progress.watched.store(!matches!(view, View::None), Relaxed);
     let report = std::thread::scope(|scope| {
@@ -54,13 +68,16 @@ pub fn verify(name: &'static str, args: &VerifyArgs) -> ExitCode {
         drop::<crossbeam_channel::Sender<()>>(running);
         report
     });
-    match report {
+    let (ran, exit) = match &report {
         Err(refused) => {
             console.err(&format!("{name}: {refused}"));
-            Exit::Refused.into()
+            (Ran::Refused(refused), Exit::Refused)
         }
-        Ok(report) => teller.finish(&report).into(),
-    }
+        Ok(report) => (Ran::Checked(report), teller.finish(report)),
+    };
+    let (exit, errors) = records.close(&ran, exit);
+    errors.iter().for_each(|error| console.err(&format!("{name}: {error}")));
+    exit.into()
 }
 
 /// Tells the user.
@@ -70,6 +87,7 @@ struct Teller<'a> {
     console: &'a Console,
     failed: Option<List>,
     convert: bool,
+    records: &'a Records<'a>,
 }
 
 impl Teller<'_> {
@@ -143,6 +161,7 @@ impl Teller<'_> {
 
 impl Listener for Teller<'_> {
     fn hear(&self, target: &Target, finding: &Finding) {
+        self.records.hear(target, finding);
         let manifest = Shown::path(&target.manifest);
         let shown = |path| cut(Shown::path(&target.path_of(path)));
         match finding {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum, value_parser};
 
 use crate::cli::args::{MOST_JOBS, When};
+use crate::cli::unattended::RecordArgs;
 use crate::verify::check::From;
 use crate::verify::{ManifestAt, VerifyJob};
 
@@ -80,6 +81,9 @@ pub struct VerifyArgs {
     /// Name every file and what became of it
     #[arg(short, long, conflicts_with = "quiet")]
     pub verbose: bool,
+
+    #[command(flatten)]
+    pub records: RecordArgs,
 }
 
 /// See [`From`].

@@ -38,6 +38,7 @@ impl Committer<'_> {
         let manifest = match published {
             Ok(Some(path)) => {
                 self.remove_superseded();
+                self.ledger.rotate(&path);
                 Some(path)
             }
             Ok(None) => unfinished,

@@ -1,6 +1,7 @@
 //! A copy from beginning to end.
 
 use std::ffi::OsStr;
+use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,9 +17,11 @@ use crate::copy::count::count;
 use crate::copy::dry::Dry;
 use crate::copy::group::{Group, most_dirs};
 use crate::copy::ledger::Ledger;
+use crate::copy::lock::Patience;
 use crate::copy::prepare::{Prepared, prepare};
 use crate::copy::proving::{Provers, Proving, proving};
 use crate::copy::report::{Counts, Ending, Report, StageTime, Stages};
+use crate::copy::rotate::Rotation;
 use crate::copy::space;
 use crate::error::{Error, Result};
 use crate::event::{Progress, Stop, Watch};
@@ -27,6 +30,7 @@ use crate::lane::clock::{Clock, Clocks};
 use crate::lane::context::{Context, Durability};
 use crate::lane::outcome::Message;
 use crate::lane::prove::Damaged;
+use crate::lane::rate::Rate;
 use crate::lane::start::start;
 use crate::lane::ways::{Cache, Reflink, Sparse, Ways};
 use crate::manifest::carry::Carry;
@@ -86,6 +90,12 @@ pub struct CopyJob {
     pub cache: Cache,
     /// Only tell what would happen.
     pub dry_run: bool,
+    /// Read the source no faster than this; bytes in a second, for all lanes together.
+    pub limit_rate: Option<u64>,
+    /// Where another run is writing to the output, wait until it ends, instead of refusing.
+    pub wait: bool,
+    /// After a complete run, leave only so many finished manifests at the output, the newest ones.
+    pub keep_manifests: Option<NonZero<usize>>,
     /// Lanes; at least 1.
     pub lanes: usize,
     /// Blocks of a lane; at least 1.
@@ -113,6 +123,9 @@ impl CopyJob {
             sparse: Sparse::default(),
             cache: Cache::default(),
             dry_run: false,
+            limit_rate: None,
+            wait: false,
+            keep_manifests: None,
             lanes: cores.min(MOST_LANES),
             queue_size: QUEUE_SIZE,
             block_size: BLOCK_SIZE,
@@ -128,16 +141,19 @@ impl CopyJob {
     pub fn run(&self, watch: &dyn Watch, progress: &Progress, stop: &Stop) -> Result<Report> {
         let started = Instant::now();
         self.makes_sense()?;
+        let patience = Patience { wait: self.wait && !self.dry_run, watch, stop };
+        patience.until_free(&self.output)?;
         let must_clone = self.reflink == Reflink::Always;
+        let prepare = |dry| prepare(&self.source, &self.output, must_clone, dry, patience);
         if self.check_space {
-            let dry = prepare(&self.source, &self.output, must_clone, true)?;
+            let dry = prepare(true)?;
             // Clones take next to no room.
             if !(self.reflink != Reflink::Never && self.sparse == Sparse::Auto && dry.may_share) {
                 let walk = self.walk(&dry, true);
                 space::check(dry, &walk, self.policy, progress, stop)?;
             }
         }
-        let mut prepared = prepare(&self.source, &self.output, must_clone, self.dry_run)?;
+        let mut prepared = prepare(self.dry_run)?;
         let walk = self.walk(&prepared, self.dry_run);
         if self.dry_run {
             let (policy, follow) = (self.policy, self.follow_links || prepared.file.is_some());
@@ -150,6 +166,7 @@ impl CopyJob {
                 methods: Vec::new(),
                 lanes: 0,
                 provers: 0,
+                resumed: false,
                 manifest: None,
             });
         }
@@ -167,7 +184,7 @@ impl CopyJob {
             Ok(manifest) => (manifest, None),
             Err(error) => (None, Some(error)),
         };
-        let clocks = Clocks::default();
+        let (clocks, rate) = (Clocks::default(), self.limit_rate.map(Rate::new));
         let ways = Ways::new(self.reflink, self.sparse, self.cache);
         let context = Context {
             algorithm: self.algorithm,
@@ -181,11 +198,14 @@ impl CopyJob {
                 && prepared.output.handle.as_ref().is_some_and(Dir::can_publish_nameless),
             carry: carry.as_ref(),
             ways: &ways,
+            rate: rate.as_ref(),
             progress,
             stop,
             clocks: &clocks,
         };
         let mut ledger = Ledger::new(&context, watch, Arc::clone(&prepared.output));
+        let source = Arc::clone(&prepared.source);
+        ledger.rotation = self.keep_manifests.map(|keep| Rotation { keep, source });
         warnings.iter().for_each(|warning| ledger.warn(warning));
         if let Some(error) = no_manifest {
             ledger.give_up(error);
@@ -229,6 +249,7 @@ impl CopyJob {
             methods: ways.tallies(),
             lanes: self.lanes,
             provers: number,
+            resumed: carry.as_ref().is_some_and(|carry| carry.unfinished().next().is_some()),
             manifest,
         })
     }

@@ -3,13 +3,14 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use crate::copy::health::Health;
 use crate::copy::report::Counts;
+use crate::copy::rotate::Rotation;
 use crate::error::{Cause, Error};
 use crate::event::{Done, Event, Stop, Watch};
 use crate::hash::Digest;
@@ -58,6 +59,8 @@ pub struct Ledger<'a> {
     root: Arc<OutputDir>,
     pub counts: Counts,
     pub published: Published,
+    /// How many manifests stay, if not all.
+    pub rotation: Option<Rotation>,
     health: Health,
     broken: Option<Error>,
     /// For paths in events, so that there is no allocation each.
@@ -73,6 +76,7 @@ impl<'a> Ledger<'a> {
             root,
             counts: Counts::default(),
             published: Published::default(),
+            rotation: None,
             health: Health::default(),
             broken: None,
             path: Vec::new(),
@@ -152,6 +156,19 @@ impl<'a> Ledger<'a> {
     pub fn tell(&mut self, dir: &RelPath, name: &OsStr, event: impl Fn(&[u8]) -> Event<'_>) {
         let (watch, path) = (self.watch, self.path(dir, name));
         watch.event(&event(path));
+    }
+
+    /// Removes old manifests after a run in which nothing was amiss; `newest` is that of the run.
+    pub fn rotate(&mut self, newest: &Path) {
+        let Some(rotation) = &self.rotation else { return };
+        if self.counts.failed > 0 || self.counts.left > 0 || self.is_broken() {
+            return;
+        }
+        let (removed, error) = rotation.run(&self.root, newest);
+        for name in removed {
+            self.watch.event(&Event::Retired(name.to_string().as_bytes()));
+        }
+        error.iter().for_each(|error| self.warn(error));
     }
 
     fn path(&mut self, dir: &RelPath, name: &OsStr) -> &[u8] {

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
+use crate::copy::lock::Patience;
 use crate::error::{Error, Result};
 use crate::path::RelPath;
 use crate::sys::stat::{Identity, Kind};
@@ -31,8 +32,15 @@ pub struct Prepared {
 }
 
 /// Opens the source and the output, makes the output's directory if it is missing (not if `dry`),
-/// and refuses a pair that is not apart, or, if it `must_clone`, an output where that is not possible. An error means that nothing was touched.
-pub fn prepare(from: &Path, to: &Path, must_clone: bool, dry: bool) -> Result<Prepared> {
+/// and refuses a pair that is not apart, or, if it `must_clone`, an output where that is not possible.
+/// An error means that nothing was touched.
+pub fn prepare(
+    from: &Path,
+    to: &Path,
+    must_clone: bool,
+    dry: bool,
+    patience: Patience<'_>,
+) -> Result<Prepared> {
     let (source, file) = open_source(from)?;
     let cannot_look = |path: &Path, error| Error::io("look at", path, error);
     let source_stat = source.stat_self().map_err(|error| cannot_look(from, error))?;
@@ -92,11 +100,7 @@ pub fn prepare(from: &Path, to: &Path, must_clone: bool, dry: bool) -> Result<Pr
     if let Some(handle) = &handle {
         let stat = handle.stat_self().map_err(|error| cannot_look(to, error))?;
         if !dry {
-            lock = handle.lock().map_err(|error| Error::io("lock the output", to, error))?;
-        }
-        if lock == Lock::Taken {
-            let finding = "another dircopy is writing to it; wait until that one ends";
-            return Err(Error::finding("copy to", to, finding));
+            lock = patience.lock(handle, to)?;
         }
         if !fresh && !dry {
             let opened = handle.open_up(&stat);

@@ -3,13 +3,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
 use crate::error::Error;
 use crate::lane::read_back::Proof;
 use crate::lane::ways::{Method, Tally};
 
 /// What became of the entries. For a run that was not stopped,
 /// `seen = copied + replaced + linked + symlinks + kept + left + failed`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+///
+/// The names of the fields are part of the format of reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Files and links found in the source, and directories that could not be entered or listed.
     pub seen: u64,
@@ -68,16 +72,22 @@ impl Counts {
 }
 
 /// How long a stage worked and waited, summed over the lanes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct StageTime {
     /// Working.
+    #[serde(rename = "busy_seconds", serialize_with = "seconds")]
     pub busy: Duration,
     /// Waiting for another stage.
+    #[serde(rename = "waited_seconds", serialize_with = "seconds")]
     pub waited: Duration,
 }
 
+fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
+}
+
 /// Where the time went.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Stages {
     /// Opening and reading the source.
     pub read: StageTime,
@@ -126,6 +136,8 @@ pub struct Report {
     pub lanes: usize,
     /// How many threads read back what was copied.
     pub provers: usize,
+    /// Whether an earlier run was cut short, and this one went on with what that had recorded.
+    pub resumed: bool,
     /// The manifest, finished or not, if one was written.
     pub manifest: Option<PathBuf>,
 }

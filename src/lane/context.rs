@@ -4,6 +4,7 @@ use crate::event::{Progress, Stop};
 use crate::hash::Algorithm;
 use crate::lane::clock::Clocks;
 use crate::lane::prove::Damaged;
+use crate::lane::rate::Rate;
 use crate::lane::ways::Ways;
 use crate::manifest::carry::Carry;
 use crate::tree::plan::Policy;
@@ -45,6 +46,8 @@ pub struct Context<'a> {
     pub carry: Option<&'a Carry>,
     /// By which way content goes to the output.
     pub ways: &'a Ways,
+    /// How fast the source may be read.
+    pub rate: Option<&'a Rate>,
     /// How far the run is.
     pub progress: &'a Progress,
     /// Whether it is to stop.

@@ -38,7 +38,7 @@ pub fn work(context: &Context<'_>, from: &Receiver<Read>, to: &Sender<Hashed>) {
                 let mut left = len;
                 // A hole may be terabytes long: look up now and then whether it is still wanted.
                 while left > 0 && !file.as_ref().is_some_and(|file| file.is_given_up()) {
-                    if context.stop.is_requested() {
+                    if context.stop.is_urgent() {
                         break;
                     }
                     let now = left.min(64 << 20);

@@ -75,7 +75,8 @@ impl Copying<'_> {
         let mut timer = Timer::start(&clocks.read.busy);
         let path = || source.path_of(&entry.name);
         let mut file =
-            Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?;
+            Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?
+                .at_rate(context.rate, context.stop);
         let attributes = file.attributes(warnings);
         let pair = context.ways.between(file.file(), &entry.stat, output);
         file.spare_cache(pair.source);
@@ -144,7 +145,7 @@ impl Copying<'_> {
             if all || full && total > entry.stat.size {
                 file.check(total)?;
             }
-            if context.stop.is_requested() {
+            if context.stop.is_urgent() {
                 return Ok(Filled::Stopped);
             }
             // A file whose stated size means nothing, or one that is copied once more, may be larger

@@ -47,7 +47,7 @@ impl Kept<'_> {
             true => Medium::of(file.file(), there),
             false => Ok(Medium::any(file.file())),
         };
-        let is_to_stop = || context.stop.is_requested();
+        let is_to_stop = || context.stop.is_urgent();
         let hashed =
             medium.and_then(|medium| read_back.hash(medium, context.algorithm, is_to_stop, |_| ()));
         let Hashed { digest, bytes, proof } = match hashed {
@@ -90,9 +90,14 @@ impl Kept<'_> {
             let file =
                 Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?;
             let medium = Medium::any(file.file());
-            let is_to_stop = || context.stop.is_requested();
+            let is_to_stop = || context.stop.is_urgent();
+            let pace = |read| {
+                if let Some(rate) = context.rate {
+                    rate.pace(usize::try_from(read).unwrap_or(usize::MAX), context.stop);
+                }
+            };
             let hashed = read_back
-                .hash(medium, context.algorithm, is_to_stop, |_| ())
+                .hash(medium, context.algorithm, is_to_stop, pace)
                 .map_err(|error| file.error("read", error))?;
             let Some(hashed) = hashed else { return Ok(None) };
             file.check(hashed.bytes)?;

@@ -101,13 +101,16 @@ impl Moving<'_> {
     fn until(&mut self, end: u64) -> Result<bool> {
         let Filling { context, source, .. } = *self.filling;
         while self.at < end && !source.is_all(self.at) {
-            if context.stop.is_requested() {
+            if context.stop.is_urgent() {
                 return Ok(false);
             }
             // Not beyond the size that was listed: what grows meanwhile may have no end.
             let end = end.min(self.filling.stat.size.max(self.at + 1));
             let moved = match self.part.take(&mut self.mover, source, self.at, end - self.at)? {
-                Some(moved) => moved,
+                Some(moved) => {
+                    source.moved(moved);
+                    moved
+                }
                 None => self.read_and_write(end - self.at)?,
             };
             if moved == 0 {

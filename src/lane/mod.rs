@@ -23,6 +23,7 @@ mod kernel;
 mod large;
 pub mod part;
 pub mod prove;
+pub mod rate;
 pub mod read_back;
 mod reader;
 mod reading;

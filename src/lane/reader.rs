@@ -99,7 +99,8 @@ impl Reader<'_> {
         let path = || source.path_of(&entry.name);
         let mut timer = Timer::start(&context.clocks.read.busy);
         let mut file =
-            Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?;
+            Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?
+                .at_rate(context.rate, context.stop);
         let mut warnings = Vec::new();
         let attributes = file.attributes(&mut warnings);
         let pair = context.ways.between(file.file(), &entry.stat, output);
@@ -174,7 +175,7 @@ impl Reader<'_> {
         total: &mut u64,
     ) -> Result<bool, Ended> {
         let context = self.context;
-        if context.stop.is_requested() || large.is_given_up() {
+        if context.stop.is_urgent() || large.is_given_up() {
             return Err(Ended::Cut(Cut::Abandoned));
         }
         let mut block = self.pool.take(&context.clocks.read);

@@ -6,6 +6,8 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
+use crate::event::Stop;
+use crate::lane::rate::Rate;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Attributes, Dir, Extent, SourcePages, Sparing};
 
@@ -15,6 +17,7 @@ pub struct Reading<'a> {
     before: Stat,
     path: &'a dyn Fn() -> PathBuf,
     pages: SourcePages,
+    rate: Option<(&'a Rate, &'a Stop)>,
 }
 
 impl<'a> Reading<'a> {
@@ -35,7 +38,7 @@ impl<'a> Reading<'a> {
 
     /// Reads the open file `file`, which is `before`.
     pub fn of(file: File, before: Stat, path: &'a dyn Fn() -> PathBuf) -> Self {
-        Self { file, before, path, pages: SourcePages::default() }
+        Self { file, before, path, pages: SourcePages::default(), rate: None }
     }
 
     /// From now on its pages are kept out of the way of other programs.
@@ -45,7 +48,19 @@ impl<'a> Reading<'a> {
 
     /// How many bytes from `at` on the kernel may move before this is asked again.
     pub fn before_move(&self, at: u64) -> u64 {
-        self.pages.before_move(&self.file, at)
+        let most = self.rate.map_or(u64::MAX, |(rate, _)| rate.portion() as u64);
+        self.pages.before_move(&self.file, at).min(most)
+    }
+
+    /// The kernel moved so many bytes.
+    pub fn moved(&self, bytes: u64) {
+        self.pace(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+
+    fn pace(&self, bytes: usize) {
+        if let Some((rate, stop)) = self.rate {
+            rate.pace(bytes, stop);
+        }
     }
 
     /// What it was when it was listed.
@@ -64,6 +79,12 @@ impl<'a> Reading<'a> {
         Ok(first.is_some_and(|first| first != all))
     }
 
+    /// Reads it no faster than at this rate from now on, unless the run is to stop at once.
+    pub fn at_rate(mut self, rate: Option<&'a Rate>, stop: &'a Stop) -> Self {
+        self.rate = rate.map(|rate| (rate, stop));
+        self
+    }
+
     /// The open file.
     pub fn file(&self) -> &File {
         &self.file
@@ -71,11 +92,16 @@ impl<'a> Reading<'a> {
 
     /// Reads some bytes; none at the end of the file.
     pub fn read(&self, room: &mut [u8]) -> Result<usize> {
+        let most = self.rate.map_or(usize::MAX, |(rate, _)| rate.portion());
+        let most = most.min(room.len());
         loop {
-            match self.pages.read(&self.file, room) {
+            match self.pages.read(&self.file, &mut room[..most]) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.error("read", error)),
-                Ok(read) => return Ok(read),
+                Ok(read) => {
+                    self.pace(read);
+                    return Ok(read);
+                }
             }
         }
     }

@@ -94,6 +94,7 @@ impl Scene {
             nameless: self.nameless,
             carry: None,
             ways: &Ways::default(),
+            rate: None,
             progress: &progress,
             stop,
             clocks: &clocks,

@@ -138,7 +138,7 @@ impl Earlier {
 }
 
 /// The manifests in the root of an output, the newest first.
-fn ours(root: &Dir, is_in_source: impl Fn(&OsStr) -> bool) -> io::Result<Vec<ManifestName>> {
+pub fn ours(root: &Dir, is_in_source: impl Fn(&OsStr) -> bool) -> io::Result<Vec<ManifestName>> {
     let here = root.open_dir(".".as_ref(), false)?;
     let mut listing = Listing::default();
     let mut names: Vec<ManifestName> = Vec::new();

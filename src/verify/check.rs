@@ -181,7 +181,7 @@ impl<'a> Checker<'a> {
             Err(error) => return Some((unreadable("write what is in memory of", error), 0)),
         };
         let (progress, stop, mut bytes) = (self.progress, self.stop, 0);
-        let is_to_stop = || stop.is_requested();
+        let is_to_stop = || stop.is_urgent();
         let hashed = self.read_back.hash(medium, Algorithm::Sha256, is_to_stop, |read| {
             bytes += read;
             progress.bytes.fetch_add(read, Relaxed);

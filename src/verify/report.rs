@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::lane::read_back::Proof;
 use crate::verify::finding::{Finding, Verdict};
 
-/// What became of the lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What became of the lines. The names of the fields are part of the format of reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Checked {
     /// Files that have the listed digest.
     pub good: u64,

@@ -4,9 +4,11 @@ mod attributes;
 mod cache;
 mod dir;
 mod disk;
+mod holder;
 mod list;
 mod medium;
 mod place;
+mod priority;
 mod process;
 #[cfg(target_os = "linux")]
 mod residency;
@@ -17,9 +19,11 @@ pub use attributes::Attributes;
 pub use cache::{OutputPages, SourcePages, Sparing};
 pub use dir::{Dir, name_from_bytes};
 pub use disk::{is_on_turning_disk, place_on_disk};
+pub use holder::{host_name, lock_holder};
 pub use list::{Listed, Listing};
 pub use medium::{ALIGNMENT, Medium};
 pub use place::Place;
+pub use priority::{set_io_priority, set_nice};
 pub use process::{
     on_interrupt, open_file_limit, raise_open_file_limit, standard_input, wait_readable,
     was_closed_at_start,

@@ -1,0 +1,117 @@
+//! Figures of the last run as a text file for Prometheus.
+//!
+//! node_exporter's textfile collector reads such files (`*.prom`) from a directory. The format is
+//! <https://prometheus.io/docs/instrumenting/exposition_formats/>. Everything is a gauge: it tells of
+//! one run, not of all runs together.
+
+use std::fmt::Write;
+
+/// What the figures are about.
+pub struct Figures<'a> {
+    /// What the names of the metrics start with.
+    pub prefix: &'static str,
+    /// The label that tells two jobs apart, and its value.
+    pub label: (&'static str, String),
+    /// When the run started and ended, in seconds since 1970.
+    pub started: f64,
+    pub ended: f64,
+    /// How long it took; seconds.
+    pub elapsed: f64,
+    pub exit_code: u8,
+    /// How many files had which fate.
+    pub files: &'a [(&'static str, u64)],
+    /// How many bytes.
+    pub bytes: &'a [(&'static str, u64)],
+    /// What the file says that is there now.
+    pub before: &'a [u8],
+}
+
+/// The metric whose value outlives a run.
+const LAST_SUCCESS: &str = "last_success_timestamp_seconds";
+
+impl Figures<'_> {
+    /// The text.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let label = format!("{}=\"{}\"", self.label.0, escaped(&self.label.1));
+        let name = |name: &str| format!("{}_{name}", self.prefix);
+        let mut gauge = |metric: &str, help: &str, samples: &[(Option<&str>, f64)]| {
+            if samples.is_empty() {
+                return;
+            }
+            let metric = name(metric);
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "# HELP {metric} {help}\n# TYPE {metric} gauge");
+            for (fate, value) in samples {
+                let fate = fate.map_or(String::new(), |fate| format!(",fate=\"{fate}\""));
+                let _ = writeln!(text, "{metric}{{{label}{fate}}} {value}");
+            }
+        };
+        let before = self.last_success(&format!("{}{{{label}}}", name(LAST_SUCCESS)));
+        let success = if self.exit_code == 0 { self.ended } else { before };
+        gauge("start_timestamp_seconds", "When the last run started.", &[(None, self.started)]);
+        gauge("end_timestamp_seconds", "When the last run ended.", &[(None, self.ended)]);
+        gauge(
+            LAST_SUCCESS,
+            "When the last run ended that did everything it was asked for (exit code 0); 0 if none did.",
+            &[(None, success)],
+        );
+        gauge("duration_seconds", "How long the last run took.", &[(None, self.elapsed)]);
+        gauge("exit_code", "The exit code of the last run.", &[(None, self.exit_code.into())]);
+        let all = |counts: &[(&'static str, u64)]| -> Vec<(Option<&str>, f64)> {
+            counts.iter().map(|(fate, count)| (Some(*fate), *count as f64)).collect()
+        };
+        gauge(
+            "files",
+            "Files and links of the last run, by what became of them.",
+            &all(self.files),
+        );
+        gauge("bytes", "Bytes of the files of the last run.", &all(self.bytes));
+        text
+    }
+
+    /// The value of a sample in the file that is there; 0 if it has none.
+    fn last_success(&self, sample: &str) -> f64 {
+        let before = String::from_utf8_lossy(self.before);
+        let value = before.lines().find_map(|line| line.strip_prefix(sample)?.trim().parse().ok());
+        value.filter(|value: &f64| value.is_finite()).unwrap_or(0.0)
+    }
+}
+
+/// The value of a label.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(exit_code: u8, before: &str) -> String {
+        let figures = Figures {
+            prefix: "dircopy",
+            label: ("output", "/a\"b\\\n".into()),
+            started: 1.5,
+            ended: 2_000_000_000.25,
+            elapsed: 3.0,
+            exit_code,
+            files: &[("copied", 7)],
+            bytes: &[("copied", 1 << 40)],
+            before: before.as_bytes(),
+        };
+        figures.text()
+    }
+
+    #[test]
+    fn the_last_success_is_kept() {
+        let label = r#"{output="/a\"b\\\n"}"#;
+        let success = |value: &str| format!("dircopy_{LAST_SUCCESS}{label} {value}\n");
+        let good = figures(0, "");
+        assert!(good.contains(&success("2000000000.25")), "{good}");
+        assert!(figures(1, &good).contains(&success("2000000000.25")));
+        assert!(figures(1, &figures(1, &good)).contains(&success("2000000000.25")));
+        assert!(figures(1, "").contains(&success("0")));
+        assert!(figures(1, &success("banana")).contains(&success("0")));
+        assert!(good.contains("dircopy_files{output=\"/a\\\"b\\\\\\n\",fate=\"copied\"} 7\n"));
+    }
+}

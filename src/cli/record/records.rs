@@ -1,0 +1,340 @@
+//! All that a run leaves for programs to read, from the start of the run to its end.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::cli::console::{Detail, words};
+use crate::cli::exit::Exit;
+use crate::cli::record::files::{Place, directory_of, is_inside};
+use crate::cli::record::json::{self, Entry, Name};
+use crate::cli::record::log::{Log, stamp};
+use crate::cli::record::metrics::Figures;
+use crate::cli::record::report::{Copied, Head, Manifest, Output};
+use crate::cli::record::spool::Spool;
+use crate::copy::report::{Ending, Report};
+use crate::error::{Error, Result};
+use crate::event::{Event, Watch};
+use crate::path::Shown;
+use crate::verify::{Finding, Listener, Target, VerifyReport};
+
+/// Where things are to go.
+#[derive(Default)]
+pub struct Wanted<'a> {
+    /// The report.
+    pub report: Option<&'a Path>,
+    /// The figures.
+    pub metrics: Option<&'a Path>,
+    /// The log, and whether it is JSON.
+    pub log: Option<(&'a Path, bool)>,
+    /// How much the log tells.
+    pub detail: Option<Detail>,
+}
+
+impl Wanted<'_> {
+    /// Which of these files are inside the tree that is copied: writing them changes it.
+    pub fn inside(&self, source: &Path) -> Vec<Error> {
+        let paths = [self.report, self.metrics, self.log.map(|(path, _)| path)];
+        let inside = paths.into_iter().flatten().filter(|path| is_inside(path, source));
+        let finding = "it is inside, and writing it changes the tree that is copied";
+        inside.map(|path| Error::finding("keep out of the source", path, finding)).collect()
+    }
+}
+
+/// What a run is about.
+pub enum Task<'a> {
+    /// A copy from one path to another.
+    Copy { source: &'a Path, output: &'a Path, dry_run: bool },
+    /// A check of these directories.
+    Check(&'a [PathBuf]),
+}
+
+/// How a run ended.
+pub enum Ran<'a> {
+    /// It was refused.
+    Refused(&'a Error),
+    /// A copy.
+    Copied(&'a Report),
+    /// A check.
+    Checked(&'a VerifyReport),
+}
+
+impl Ran<'_> {
+    /// Why it was refused, or stopped early.
+    fn error(&self) -> Option<Entry<'static>> {
+        match self {
+            Ran::Refused(error) => Some(Entry::error("refused", error)),
+            Ran::Copied(Report { ending: Ending::Stopped(error), .. }) => {
+                Some(Entry::error("stopped", error))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What a run leaves.
+pub struct Records<'a> {
+    task: Task<'a>,
+    command: Vec<OsString>,
+    started: (Timestamp, Instant),
+    report: Option<(Place, Mutex<Spool>)>,
+    metrics: Option<Place>,
+    log: Option<Log>,
+    detail: Detail,
+}
+
+#[derive(Serialize)]
+struct Started<'a> {
+    event: &'static str,
+    program_version: &'static str,
+    command: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Ended {
+    event: &'static str,
+    exit_code: u8,
+    ending: &'static str,
+}
+
+impl<'a> Records<'a> {
+    /// Opens what is wanted, so that what cannot be written is known before anything is done.
+    pub fn open(wanted: &Wanted<'_>, task: Task<'a>, command: &[OsString]) -> Result<Self> {
+        let paths = [wanted.report, wanted.metrics, wanted.log.map(|(path, _)| path)];
+        let paths: Vec<&Path> = paths.into_iter().flatten().collect();
+        for (at, path) in paths.iter().enumerate() {
+            if paths[..at].contains(path) {
+                let finding = "the report, the metrics and the log each need a file of their own";
+                return Err(Error::finding("write twice to", path, finding));
+            }
+            if let Task::Copy { source, .. } = &task
+                && let (Ok(path), Ok(source)) = (path.canonicalize(), source.canonicalize())
+                && path == source
+            {
+                return Err(Error::finding("write to", path, "it is what is to be copied"));
+            }
+        }
+        let report = wanted.report.map(|path| -> Result<_> {
+            let place = Place::new("write the report", path)?;
+            let spool = Spool::new(directory_of(path));
+            let spool = spool.map_err(|error| Error::io("write the report", path, error))?;
+            Ok((place, Mutex::new(spool)))
+        });
+        let metrics = wanted.metrics.map(|path| Place::new("write the metrics", path));
+        let log = wanted.log.map(|(path, json)| Log::open(path, json));
+        let records = Self {
+            task,
+            command: command.to_vec(),
+            started: (Timestamp::now(), Instant::now()),
+            report: report.transpose()?,
+            metrics: metrics.transpose()?,
+            log: log.transpose()?,
+            detail: wanted.detail.unwrap_or(Detail::Normal),
+        };
+        if let Some(log) = &records.log {
+            let command = records.command_text();
+            let text = format!("dircopy: started: {}", Shown::bytes(command.join(" ").as_bytes()));
+            let program_version = env!("CARGO_PKG_VERSION");
+            log.say(&text, &Started { event: "started", program_version, command: &command });
+        }
+        Ok(records)
+    }
+
+    /// Notes an entry for the report.
+    pub fn note(&self, entry: &Entry<'_>) {
+        if let Some((_, spool)) = &self.report
+            && let Ok(mut spool) = spool.lock()
+        {
+            spool.add(&json::line(entry));
+        }
+    }
+
+    /// Writes what is to be written at the end, `exit` being how the run ended otherwise. Returns how it
+    /// ended in all, and what could not be written.
+    pub fn close(&self, ran: &Ran<'_>, mut exit: Exit) -> (Exit, Vec<Error>) {
+        let mut errors = Vec::new();
+        if let Some(log) = &self.log
+            && !log.is_whole()
+        {
+            exit = exit.unsaid();
+        }
+        // A report that cannot be written changes the exit code that the figures give.
+        if let Err(error) = self.write_metrics(ran, exit) {
+            errors.push(error);
+            exit = exit.unsaid();
+        }
+        let left_out = self
+            .report
+            .as_ref()
+            .is_some_and(|(_, spool)| spool.lock().map_or(true, |mut spool| spool.left_out() > 0));
+        if left_out {
+            exit = exit.unsaid();
+        }
+        if let Err(error) = self.write_report(ran, exit) {
+            errors.push(error);
+            exit = exit.unsaid();
+            // What can be said of that was said.
+            let _ = self.write_metrics(ran, exit);
+        }
+        if let Some(log) = &self.log {
+            if let Some(entry) = ran.error() {
+                log.say(&format!("dircopy: {}", entry.sentence()), &entry);
+            }
+            for error in &errors {
+                log.say(&format!("dircopy: {error}"), &Entry::error("failed", error));
+            }
+            let (exit_code, ending) = (exit.code(), exit.name());
+            let text = format!("dircopy: ended: {ending}, exit code {exit_code}");
+            log.say(&text, &Ended { event: "ended", exit_code, ending });
+        }
+        (exit, errors)
+    }
+
+    fn write_report(&self, ran: &Ran<'_>, exit: Exit) -> Result<()> {
+        let Some((place, spool)) = &self.report else { return Ok(()) };
+        let bytes = self.command.iter().map(|word| word.as_encoded_bytes());
+        let is_text = bytes.clone().all(|word| std::str::from_utf8(word).is_ok());
+        let head = Head {
+            kind: if matches!(self.task, Task::Check(_)) { "verify" } else { "copy" },
+            command: self.command_text(),
+            command_bytes: (!is_text).then(|| bytes.map(json::hex).collect()),
+            started: stamp(self.started.0),
+            ended: stamp(Timestamp::now()),
+            elapsed_seconds: self.started.1.elapsed().as_secs_f64(),
+            exit_code: exit.code(),
+            ending: exit.name(),
+            error: ran.error(),
+            copy: self.copied(ran),
+            checked: match ran {
+                Ran::Checked(report) => Some(&report.counts),
+                _ => None,
+            },
+            ..Head::default()
+        };
+        place.write(|file| match spool.lock() {
+            Ok(mut spool) => head.write(&mut spool, file),
+            Err(_) => Err(std::io::ErrorKind::Other.into()),
+        })
+    }
+
+    fn copied<'r>(&self, ran: &Ran<'r>) -> Option<Copied<'r>> {
+        let &Task::Copy { source, output, dry_run } = &self.task else { return None };
+        let report = match ran {
+            Ran::Copied(report) => Some(*report),
+            _ => None,
+        };
+        let manifest = report.and_then(|report| report.manifest.as_deref());
+        Some(Copied {
+            dry_run,
+            source: Name::path(source),
+            outputs: vec![Output {
+                name: Name::path(output),
+                counts: report.map(|report| &report.counts),
+                resumed: report.map(|report| report.resumed),
+                methods: Default::default(),
+                manifest: manifest.map(Manifest::of),
+            }],
+            lanes: report.map(|report| report.lanes),
+            stages: report.map(|report| &report.stages),
+        })
+    }
+
+    fn write_metrics(&self, ran: &Ran<'_>, exit: Exit) -> Result<()> {
+        let Some(place) = &self.metrics else { return Ok(()) };
+        let full = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        let (prefix, label) = match &self.task {
+            Task::Copy { output, .. } => ("dircopy", ("output", vec![full(output)])),
+            Task::Check(dirs) => {
+                let here = [PathBuf::from(".")];
+                let dirs = if dirs.is_empty() { &here[..] } else { dirs };
+                ("dircopy_verify", ("directory", dirs.iter().map(|dir| full(dir)).collect()))
+            }
+        };
+        let (name, paths): (_, Vec<PathBuf>) = label;
+        let paths: Vec<String> = paths.iter().map(|path| Shown::path(path).to_string()).collect();
+        let (files, bytes) = counts(ran);
+        let seconds = |time: Timestamp| time.as_millisecond() as f64 / 1e3;
+        // Without a file that was there, there is no last success to keep.
+        let before = place.read(1 << 20).unwrap_or_default();
+        let figures = Figures {
+            prefix,
+            label: (name, paths.join(" ")),
+            started: seconds(self.started.0),
+            ended: seconds(Timestamp::now()),
+            elapsed: self.started.1.elapsed().as_secs_f64(),
+            exit_code: exit.code(),
+            files: &files,
+            bytes: &bytes,
+            before: &before,
+        };
+        let text = figures.text();
+        place.write(|file| file.write_all(text.as_bytes()))
+    }
+
+    fn command_text(&self) -> Vec<String> {
+        let text = |word: &OsString| match word.to_str() {
+            Some(text) => text.to_owned(),
+            None => Shown::path(Path::new(word)).to_string(),
+        };
+        self.command.iter().map(text).collect()
+    }
+}
+
+type Figure = (&'static str, u64);
+
+/// Files and bytes by what became of them.
+fn counts(ran: &Ran<'_>) -> (Vec<Figure>, Vec<Figure>) {
+    match ran {
+        Ran::Refused(_) => (Vec::new(), Vec::new()),
+        Ran::Copied(Report { counts, .. }) => (
+            vec![
+                ("copied", counts.copied),
+                ("replaced", counts.replaced),
+                ("hard_linked", counts.linked),
+                ("linked", counts.symlinks),
+                ("kept", counts.kept),
+                ("left", counts.left),
+                ("failed", counts.failed),
+                ("skipped", counts.skipped),
+            ],
+            vec![("copied", counts.bytes), ("kept", counts.kept_bytes)],
+        ),
+        Ran::Checked(VerifyReport { counts, .. }) => (
+            vec![
+                ("good", counts.good),
+                ("differ", counts.differ),
+                ("missing", counts.missing),
+                ("unreadable", counts.unreadable),
+                ("not_listed", counts.unlisted),
+            ],
+            vec![("read", counts.bytes)],
+        ),
+    }
+}
+
+impl Watch for Records<'_> {
+    fn event(&self, event: &Event<'_>) {
+        let (entry, amiss) = Entry::of(event);
+        if amiss {
+            self.note(&entry);
+        }
+        if let Some(log) = &self.log
+            && let Some(said) = words(event, self.detail)
+        {
+            log.say(said.text(), &entry);
+        }
+    }
+}
+
+impl Listener for Records<'_> {
+    fn hear(&self, target: &Target, finding: &Finding) {
+        if let Some(entry) = Entry::found(target, finding) {
+            self.note(&entry);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The report: one JSON file that says what a run did and how it ended.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::cli::record::json::{self, Entry, Name};
+use crate::cli::record::spool::Spool;
+use crate::copy::report::{Counts, Stages};
+use crate::hash::Algorithm;
+use crate::sys;
+use crate::verify::Checked;
+
+/// The version of the format; it counts up when a report changes in a way that may break a reader.
+/// Fields, kinds of entries and endings may be added without.
+const VERSION: u32 = 1;
+
+/// A report but for its entries.
+#[derive(Serialize)]
+pub struct Head<'a> {
+    pub format: &'static str,
+    pub version: u32,
+    /// `copy` or `verify`.
+    pub kind: &'static str,
+    pub program: &'static str,
+    pub program_version: &'static str,
+    /// The program's arguments, its name first.
+    pub command: Vec<String>,
+    /// The same in hexadecimal digits, if one of them is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command_bytes: Option<Vec<String>>,
+    pub working_directory: Option<Name>,
+    pub host: String,
+    /// When it started and ended.
+    pub started: String,
+    pub ended: String,
+    pub elapsed_seconds: f64,
+    pub exit_code: u8,
+    pub ending: &'static str,
+    /// Why it was refused, or stopped early.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Entry<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none", flatten)]
+    pub copy: Option<Copied<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checked: Option<&'a Checked>,
+    /// Entries that are not in the report because they could not be kept.
+    pub entries_left_out: u64,
+}
+
+/// What is said of a copy.
+#[derive(Serialize)]
+pub struct Copied<'a> {
+    pub dry_run: bool,
+    pub source: Name,
+    pub outputs: Vec<Output<'a>>,
+    /// How many lanes worked, and where their time went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stages: Option<&'a Stages>,
+}
+
+/// What is said of an output.
+#[derive(Serialize)]
+pub struct Output<'a> {
+    #[serde(flatten)]
+    pub name: Name,
+    /// Missing when the run was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<&'a Counts>,
+    /// Whether the run went on with what one that was cut short had recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<bool>,
+    /// How the bytes of files were moved: for each way, how many of them.
+    pub methods: BTreeMap<&'static str, u64>,
+    /// Missing when there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<Manifest>,
+}
+
+/// The manifest that a run left.
+#[derive(Serialize)]
+pub struct Manifest {
+    #[serde(flatten)]
+    name: Name,
+    /// Whether it has its final name, which it gets only when the run came to its end.
+    finished: bool,
+    /// Its own digest; missing when it could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
+}
+
+impl Manifest {
+    /// The manifest at `path`.
+    pub fn of(path: &Path) -> Self {
+        let finished = path.extension().is_some_and(|extension| extension == "sha256sum");
+        Self { name: Name::path(path), finished, sha256: digest(path).ok().flatten() }
+    }
+}
+
+fn digest(path: &Path) -> io::Result<Option<String>> {
+    let (mut file, mut hasher) = (File::open(path)?, Algorithm::Sha256.start());
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(hasher.finish().map(|digest| digest.to_string())),
+            Ok(read) => hasher.update(&buffer[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+impl Default for Head<'_> {
+    fn default() -> Self {
+        Self {
+            format: "dircopy-report",
+            version: VERSION,
+            kind: "copy",
+            program: env!("CARGO_PKG_NAME"),
+            program_version: env!("CARGO_PKG_VERSION"),
+            command: Vec::new(),
+            command_bytes: None,
+            working_directory: std::env::current_dir().ok().map(|dir| Name::path(&dir)),
+            host: sys::host_name(),
+            started: String::new(),
+            ended: String::new(),
+            elapsed_seconds: 0.0,
+            exit_code: 0,
+            ending: "",
+            error: None,
+            copy: None,
+            checked: None,
+            entries_left_out: 0,
+        }
+    }
+}
+
+impl Head<'_> {
+    /// Writes the report with the entries in `spool`.
+    pub fn write(mut self, spool: &mut Spool, to: &mut File) -> io::Result<()> {
+        self.entries_left_out = spool.left_out();
+        let head = serde_json::to_string_pretty(&self)?;
+        let mut to = BufWriter::new(to);
+        // The entries are the last member of the object.
+        to.write_all(json::harmless(head.trim_end_matches(['\n', '}'])).as_bytes())?;
+        to.write_all(b",\n  \"entries\": [")?;
+        spool.copy_to(&mut to)?;
+        to.write_all(b"\n  ]\n}\n")?;
+        to.flush()
+    }
+}

@@ -1,0 +1,82 @@
+//! Keeping other runs out of the output, and waiting for one that is at it.
+
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::error::{Error, Result};
+use crate::event::{Event, Stop, Watch};
+use crate::path::Shown;
+use crate::sys::{self, Dir, Lock};
+
+/// How often it is tried again, and looked up whether the run is to stop.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// How often a run that waits says so.
+const TELL: Duration = Duration::from_secs(3600);
+
+/// What is done about an output that another run is writing to.
+#[derive(Clone, Copy)]
+pub struct Patience<'a> {
+    /// Wait until that run ends, instead of refusing.
+    pub wait: bool,
+    /// Who is told of it.
+    pub watch: &'a dyn Watch,
+    /// Ends the waiting too.
+    pub stop: &'a Stop,
+}
+
+impl Patience<'_> {
+    /// Waits until nobody writes to the output at `path`, and leaves it unlocked: what is looked at
+    /// next is then not half of another run. One that is not there, or cannot be opened, is no reason
+    /// to wait.
+    pub fn until_free(self, path: &Path) -> Result<()> {
+        match Dir::open(path) {
+            Ok(dir) if self.wait => self.lock(&dir, path).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Locks the output `dir`, which is at `path`.
+    ///
+    /// # Errors
+    /// Another run has it, and is not to be waited for; or the run was stopped while it waited.
+    pub fn lock(self, dir: &Dir, path: &Path) -> Result<Lock> {
+        let mut told: Option<Instant> = None;
+        loop {
+            let lock = dir.lock().map_err(|error| Error::io("lock the output", path, error))?;
+            if lock != Lock::Taken {
+                return Ok(lock);
+            }
+            if !self.wait {
+                let finding = format!(
+                    "{} is writing to it; wait until that one ends (--wait does)",
+                    holder(dir)
+                );
+                return Err(Error::finding("copy to", path, finding));
+            }
+            if self.stop.is_requested() {
+                let finding = "another run was still writing to it when this one was to stop";
+                return Err(Error::finding("copy to", path, finding));
+            }
+            if told.is_none_or(|told| told.elapsed() >= TELL) {
+                told = Some(Instant::now());
+                let text = format!("{} is writing to {}", holder(dir), Shown::path(path));
+                self.watch.event(&Event::Waiting(&text));
+            }
+            sleep(AGAIN);
+        }
+    }
+}
+
+/// Who has the lock and since when, as far as the system tells.
+fn holder(dir: &Dir) -> String {
+    let Some(holder) = sys::lock_holder(dir) else { return "another dircopy".into() };
+    let (process, name) = (holder.process, Shown::bytes(&holder.name));
+    match Timestamp::from_second(holder.since) {
+        Ok(since) => format!("another dircopy (process {process}, {name}, since {since})"),
+        Err(_) => format!("another dircopy (process {process}, {name})"),
+    }
+}
