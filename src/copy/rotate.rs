@@ -3,7 +3,7 @@
 //! Only finished manifests of dircopy go, the oldest first, and only after a run that left a newer one
 //! and in which nothing was amiss. A manifest that is part of what was copied is a file like any other:
 //! it is in the source, or, if it has left the source since, it is listed in the newest manifest, where
-//! none of ours is.
+//! none of ours is, or, if somebody touched it, it shows that it was not made here.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
@@ -14,8 +14,13 @@ use crate::error::{Error, Result};
 use crate::manifest::carry::ours;
 use crate::manifest::{Entries, ManifestName, Parsed};
 use crate::sys::Dir;
-use crate::sys::stat::Kind;
+use crate::sys::stat::{Kind, Stat};
 use crate::tree::node::{OutputDir, SourceDir};
+
+/// So long, in seconds, after its last line a manifest may get its final name: in between, all that was
+/// copied is made durable. One whose entry was changed later was copied here, with the time of the
+/// original, or touched by somebody who may have a reason to keep it.
+const MADE_HERE: i64 = 3600;
 
 /// How many manifests stay.
 pub struct Rotation {
@@ -54,10 +59,11 @@ impl Rotation {
         let mut finished: Vec<ManifestName> = ours(root, is_in_source).map_err(fail)?;
         // One with a later name, by a clock that went wrong, is no reason to lose the newest.
         finished.retain(|name| {
-            let is_file = |name: String| {
-                root.stat(name.as_ref(), false).is_ok_and(|stat| stat.kind == Kind::File)
+            let is_made_here = |stat: Stat| {
+                stat.kind == Kind::File && stat.ctime.secs - stat.mtime.secs <= MADE_HERE
             };
-            name.is_finished() && *name != newest && is_file(name.to_string())
+            let stat = |name: String| root.stat(name.as_ref(), false);
+            name.is_finished() && *name != newest && stat(name.to_string()).is_ok_and(is_made_here)
         });
         if finished.len() < self.keep.get() {
             return Ok(Vec::new());

@@ -32,6 +32,8 @@ mod policies;
 mod prove;
 mod races;
 mod refusals;
+mod report;
+mod scheduled;
 mod screen;
 mod space;
 mod sparse;

@@ -26,6 +26,12 @@ pub enum Need {
     Attr,
     /// A program of no other need, by its name.
     Program(&'static str),
+    /// Python with a validator of JSON Schema.
+    JsonSchema,
+    /// Python with Prometheus' parser.
+    PrometheusClient,
+    /// `systemd-analyze`.
+    SystemdAnalyze,
 }
 
 /// Whether all of `needs` are here. Panics instead of saying no where every test must run.
@@ -94,6 +100,9 @@ fn probe(need: Need) -> bool {
             root() && runs("mknod", &[dir.path().join("null").to_str().unwrap(), "c", "1", "3"])
         }
         Need::Program(name) => runs(name, &["--version"]),
+        Need::JsonSchema => runs("/usr/bin/python3", &["-c", "import jsonschema"]),
+        Need::PrometheusClient => runs("/usr/bin/python3", &["-c", "import prometheus_client"]),
+        Need::SystemdAnalyze => runs("systemd-analyze", &["--version"]),
         Need::Attr => runs("setfattr", &["--version"]) && runs("setfacl", &["--version"]),
     }
 }

@@ -1,0 +1,423 @@
+//! What a run leaves for programs: the report by its schema, with a validator that is not ours, the log,
+//! and the figures for Prometheus.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::harness::{Mount, Run, Scene, Strace, content, names_below, need, shell};
+
+/// The report `name` of a run, after the schema's own check of it.
+#[track_caller]
+fn report(scene: &Scene, name: &str, run: &Run) -> Value {
+    let text = std::fs::read(scene.path(name))
+        .unwrap_or_else(|error| run.fail(&format!("there is no report: {error}")));
+    let report: Value = serde_json::from_slice(&text)
+        .unwrap_or_else(|error| run.fail(&format!("no JSON: {error}")));
+    assert_eq!(report["exit_code"], run.code.unwrap(), "{report:#}");
+    if crate::harness::have(&[crate::harness::Need::JsonSchema]) {
+        let script = "import json, sys, jsonschema\n\
+                      schema, report = (json.load(open(path, encoding='utf-8')) for path in sys.argv[1:])\n\
+                      jsonschema.Draft202012Validator.check_schema(schema)\n\
+                      jsonschema.Draft202012Validator(schema).validate(report)\n";
+        let output = Command::new("/usr/bin/python3")
+            .args(["-c", script, concat!(env!("CARGO_MANIFEST_DIR"), "/docs/report.schema.json")])
+            .arg(scene.path(name))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "not as the schema has it: {said}\n{report:#}");
+    }
+    // Nothing is left beside it.
+    let left = names_below(scene.root(), "f");
+    assert!(!left.iter().any(|name| name.ends_with(b".tmp")), "{left:?}");
+    report
+}
+
+/// The entries with this event.
+fn entries<'a>(report: &'a Value, event: &str) -> Vec<&'a Value> {
+    report["entries"].as_array().unwrap().iter().filter(|entry| entry["event"] == event).collect()
+}
+
+fn sha256(path: &std::path::Path) -> String {
+    let output = Command::new("sha256sum").arg("-z").arg(path).output().unwrap();
+    String::from_utf8(output.stdout[..64].to_vec()).unwrap()
+}
+
+#[test]
+fn a_good_run_is_reported() {
+    let scene = Scene::new();
+    scene.src.file("a", content(100)).file("dir/b", content(1_000_000)).symlink("l", "a");
+    let run = scene.copy(&["--report", "report.json"]);
+    let judge = scene.judge(&run);
+    judge.complete();
+    let report = report(&scene, "report.json", &run);
+    assert_eq!((&report["kind"], &report["ending"]), (&"copy".into(), &"complete".into()));
+    assert_eq!(report["program_version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(report["host"], shell(&scene, "uname -n").trim());
+    assert_eq!(report["working_directory"]["path"], scene.root().to_str().unwrap());
+    let output = &report["outputs"][0];
+    assert_eq!(output["path"], scene.dst.to_str().unwrap());
+    assert_eq!(
+        (&output["counts"]["copied"], &output["counts"]["symlinks"], &output["counts"]["bytes"]),
+        (&2.into(), &1.into(), &1_000_100.into())
+    );
+    let manifest = judge.manifest();
+    assert_eq!(output["manifest"]["path"], manifest.to_str().unwrap());
+    assert_eq!(output["manifest"]["sha256"], sha256(&manifest));
+    assert_eq!(output["manifest"]["finished"], true);
+    assert_eq!(report["entries"].as_array().unwrap().len(), 0);
+    let words = report["command"].as_array().unwrap();
+    assert_eq!(words[words.len() - 2..], ["--report", "report.json"]);
+    let times = [&report["started"], &report["ended"]].map(|time| time.as_str().unwrap());
+    assert!(times[0] < times[1] && times[0].ends_with('Z'), "{times:?}");
+}
+
+/// Names as bytes, deeds, numbers of errors, and what differs.
+#[test]
+fn what_is_amiss_is_reported() {
+    need!(Root, Setpriv);
+    let scene = Scene::new();
+    scene
+        .src
+        .file("good", "x")
+        .file(b"un\xffreadable\n\x1b[31m", "x")
+        .file("kept", "new")
+        .fifo("p");
+    scene.src.mode(b"un\xffreadable\n\x1b[31m", 0);
+    scene.output().file("kept", "not the same, and longer");
+    shell(&scene, "chown -R nobody . && chmod 0 src/un*");
+    let run = scene.command(["--report", "report.json", "-q"]).under_nobody().run();
+    run.assert_code(1);
+    let report = report(&scene, "report.json", &run);
+    assert_eq!(report["ending"], "incomplete");
+    let failed = entries(&report, "failed");
+    assert_eq!(failed.len(), 1, "{report:#}");
+    assert_eq!(failed[0]["deed"], "open");
+    assert_eq!(failed[0]["errno"], 13);
+    assert!(failed[0]["text"].as_str().unwrap().contains("ermission denied"), "{report:#}");
+    let bytes: String =
+        b"/src/un\xffreadable\n\x1b[31m".iter().map(|b| format!("{b:02x}")).collect();
+    assert!(failed[0]["path_bytes"].as_str().unwrap().ends_with(&bytes), "{report:#}");
+    let left = entries(&report, "left");
+    assert_eq!((left.len(), &left[0]["path"]), (1, &"kept".into()));
+    let skipped = entries(&report, "skipped");
+    assert_eq!((skipped.len(), &skipped[0]["path"]), (1, &"p".into()));
+    let text = std::fs::read(scene.path("report.json")).unwrap();
+    assert!(!text.contains(&0x1b) && !text.contains(&0xff), "raw bytes of names");
+}
+
+#[test]
+fn a_refused_run_is_reported() {
+    let scene = Scene::new();
+    let run = scene.command_to("nowhere", &scene.dst, ["--report", "report.json"]).run();
+    run.assert_code(2);
+    let report = report(&scene, "report.json", &run);
+    assert_eq!(
+        (&report["ending"], &report["error"]["path"]),
+        (&"refused".into(), &"nowhere".into())
+    );
+    assert!(report["outputs"][0].get("counts").is_none());
+}
+
+#[test]
+fn an_interrupted_run_is_reported_and_the_next_says_that_it_went_on() {
+    let scene = Scene::new();
+    for i in 0..20 {
+        scene.src.file(format!("{i:02}"), content(200_000));
+    }
+    let args = ["--report", "report.json", "--limit-rate", "800K", "--jobs", "1"];
+    std::fs::write(scene.path("report.json"), "of the run before").unwrap();
+    let mut running = scene.command(args).spawn();
+    running.until("the output", || !names_below(&scene.dst, "f").is_empty());
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    assert_eq!(std::fs::read(scene.path("report.json")).unwrap(), b"of the run before");
+    running.signal(Signal::TERM);
+    let run = running.wait();
+    run.assert_code(143);
+    let first = report(&scene, "report.json", &run);
+    assert_eq!(first["ending"], "interrupted");
+    let manifest = &first["outputs"][0]["manifest"];
+    assert_eq!(manifest["finished"], false);
+    assert_eq!(manifest["sha256"], sha256(manifest["path"].as_str().unwrap().as_ref()));
+    assert_eq!(first["outputs"][0]["resumed"], false);
+    let copied = first["outputs"][0]["counts"]["copied"].as_u64().unwrap();
+    assert!((2..20).contains(&copied), "{copied}");
+
+    let run = scene.copy(&["--report", "report.json"]);
+    scene.judge(&run).complete();
+    let next = report(&scene, "report.json", &run);
+    assert_eq!(next["outputs"][0]["resumed"], true);
+    let counts = &next["outputs"][0]["counts"];
+    assert_eq!((&counts["kept"], &counts["copied"]), (&copied.into(), &(20 - copied).into()));
+}
+
+#[test]
+fn a_killed_run_leaves_the_report_before_it_and_nothing_else() {
+    let scene = Scene::new();
+    scene.src.file("a", content(3_000_000));
+    std::fs::write(scene.path("report.json"), "of the run before").unwrap();
+    let args = ["--report", "report.json", "--metrics", "m.prom", "--limit-rate", "1M"];
+    let mut running = scene.command(args).spawn();
+    running.until("the output", || !names_below(&scene.dst, "f").is_empty());
+    running.signal(Signal::KILL);
+    running.wait();
+    assert_eq!(std::fs::read(scene.path("report.json")).unwrap(), b"of the run before");
+    let beside: Vec<_> =
+        std::fs::read_dir(scene.root()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(beside.len(), 3, "{beside:?}");
+}
+
+/// A run that ends early because the output is full says so, and its report is no victim.
+#[test]
+fn a_full_output_is_reported() {
+    need!(Mount);
+    let scene = Scene::new();
+    for i in 0..60 {
+        scene.src.file(format!("{i:02}"), content(200_000));
+    }
+    let _full = Mount::tmpfs(&scene.dst, "2m");
+    let args = ["--report", "report.json", "--metrics", "m.prom", "--no-space-check"];
+    let run = scene.copy(&args);
+    run.assert_code(3);
+    let report = report(&scene, "report.json", &run);
+    assert_eq!(
+        (&report["ending"], &report["error"]["event"]),
+        (&"stopped".into(), &"stopped".into())
+    );
+    assert!(entries(&report, "failed").iter().any(|entry| entry["errno"] == 28), "{report:#}");
+    assert!(sample(&scene, "m.prom", "dircopy_exit_code") == 3.0);
+}
+
+/// A report that cannot be written costs the exit code, and nothing else.
+#[test]
+fn what_cannot_be_written_is_said() {
+    need!(Strace, Mount);
+    let scene = Scene::new();
+    scene.src.file("a", "x");
+    for args in [
+        ["--report", "no/such/dir/r"],
+        ["--metrics", "src"],
+        ["--log", "src"],
+        ["--report", "/dev/null"],
+    ] {
+        let run = scene.copy(&args);
+        run.assert_code(2).assert_says("cannot ");
+        assert!(!scene.dst.exists(), "{args:?}");
+    }
+    assert!(std::fs::metadata("/dev/null").unwrap().permissions().mode() & 0o666 == 0o666);
+    let reports = scene.tree("reports");
+    reports.file("r.json", "before");
+    let strace =
+        Strace::inject(&scene, "renameat,renameat2", "error=EIO").on(reports.path("r.json"));
+    let run = strace.run(scene.command(["--report", "reports/r.json", "--metrics", "m.prom"]));
+    strace.fired(&run);
+    run.assert_code(1).assert_says("cannot write the report");
+    assert_eq!(reports.read("r.json"), b"before");
+    assert_eq!(names_below(reports.root(), "f").len(), 1);
+    assert!(sample(&scene, "m.prom", "dircopy_exit_code") == 1.0);
+    // The copy itself is done.
+    assert!(scene.judge(&run).manifests().len() == 1);
+    // What is noted on the way has no room; what is written in the end has none either.
+    let full = Mount::tmpfs(&scene.path("full"), "64k");
+    for i in 0..3000 {
+        scene.src.fifo(format!("p{i:05}"));
+    }
+    let run = scene.copy(&["--report", "full/r.json", "-q"]);
+    run.assert_code(1).assert_says("cannot write the report");
+    assert_eq!(names_below(&scene.path("full"), "f").len(), 0);
+    drop(full);
+}
+
+/// Entries go to the disk as they come: memory does not grow with them.
+#[test]
+fn memory_does_not_grow_with_the_number_of_failures() {
+    let peak = |files: usize| {
+        let scene = Scene::new();
+        for i in 0..files {
+            scene.src.fifo(format!("{}/{}{i}", i % 20, "n".repeat(200)));
+        }
+        let peak = scene.path("peak");
+        let line = format!(
+            "\"$@\" & pid=$!; while kill -0 $pid 2>/dev/null; do \
+             grep VmHWM /proc/$pid/status >{0}.new 2>/dev/null && mv {0}.new {0}; sleep 0.005; done; wait $pid",
+            peak.display()
+        );
+        let args =
+            ["--jobs", "1", "--queue-size", "4", "--block-size", "64K", "--report", "r.json", "-q"];
+        let run = scene.command(args).in_shell(&line).run();
+        run.assert_code(0);
+        let report = report(&scene, "r.json", &run);
+        assert_eq!(entries(&report, "skipped").len(), files);
+        assert_eq!(report["entries_left_out"], 0);
+        let text = std::fs::read_to_string(&peak).unwrap();
+        text.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap()
+    };
+    let (few, many) = (peak(500), peak(30_000));
+    assert!(many < few + 5_000, "{few} KiB for 500, {many} KiB for 30,000");
+}
+
+/// In the source it changes the tree, which is said; the entries that are noted meanwhile have no name
+/// there. In the output it is neither copied nor swept.
+#[test]
+fn a_report_may_be_anywhere() {
+    let scene = Scene::new();
+    scene.src.file("a", "x");
+    let run = scene.copy(&["--report", "src/r.json", "--no-sync"]);
+    run.assert_code(0).assert_says("inside");
+    assert_eq!(scene.output().stat("a").st_size, 1);
+    assert!(!scene.output().has("r.json") && scene.src.has("r.json"));
+    scene.src.remove("r.json");
+    for _ in 0..2 {
+        let run = scene.copy(&["--report", "dst/r.json", "--metrics", "dst/m.prom"]);
+        run.assert_code(0);
+        assert!(!run.err().contains("inside"), "{}", run.err());
+        report(&scene, "dst/r.json", &run);
+    }
+    let run = scene.command_to("src/a", "dst", ["--report", "src/a"]).run();
+    run.assert_code(2).assert_says("what is to be copied");
+    assert_eq!(scene.src.read("a"), b"x");
+    scene.copy(&["--report", "x", "--metrics", "x"]).assert_code(2).assert_says("of their own");
+}
+
+#[test]
+fn a_check_is_reported() {
+    let scene = Scene::new();
+    scene.src.file("a", content(100)).file("b", "x").file("c\n", "x");
+    scene.copy(&[]).assert_code(0);
+    let run = scene.bare(["verify", "dst", "--report", "good.json", "--metrics", "v.prom"]).run();
+    run.assert_code(0);
+    let good = report(&scene, "good.json", &run);
+    assert_eq!((&good["kind"], &good["checked"]["good"]), (&"verify".into(), &3.into()));
+    let proven = &good["checked"];
+    assert_eq!(proven["from_device"].as_u64().unwrap() + proven["from_cache"].as_u64().unwrap(), 3);
+    let output = scene.output();
+    output.file("b", "y").remove("c\n").file("more", "");
+    let args = ["dst", "--complete", "--report", "bad.json", "--metrics", "v.prom"];
+    let run = scene.bare(args).dirverify().run();
+    run.assert_code(4);
+    let bad = report(&scene, "bad.json", &run);
+    assert_eq!(bad["ending"], "untrue");
+    for (event, path) in [("differs", "dst/b"), ("missing", "dst/c\n"), ("not-listed", "dst/more")]
+    {
+        let found = entries(&bad, event);
+        assert_eq!((found.len(), &found[0]["path"]), (1, &path.into()), "{bad:#}");
+    }
+    assert!(entries(&bad, "differs")[0]["line"].as_u64().unwrap() >= 1);
+    assert!(sample(&scene, "v.prom", "dircopy_verify_last_success_timestamp_seconds") > 1.5e9);
+    metrics_are_clean(&scene, "v.prom");
+    let run = scene.bare(["verify", "nowhere", "--report", "no.json"]).run();
+    run.assert_code(5);
+    assert_eq!(report(&scene, "no.json", &run)["checked"]["unusable"], 1);
+}
+
+#[test]
+fn events_are_lines_of_json() {
+    let scene = Scene::new();
+    scene.src.file("a", content(30)).fifo(b"p\xff\n");
+    let lines = |text: &str| -> Vec<Value> {
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+            .collect()
+    };
+    let run = scene.copy(&["--log-format", "json", "-v"]);
+    run.assert_code(0);
+    let said = lines(&run.err());
+    assert!(said.iter().all(|line| line["log_version"] == 1 && line["time"].is_string()));
+    assert!(said.iter().any(|line| line["event"] == "copied" && line["path"] == "a"), "{said:?}");
+    assert!(
+        said.iter().any(|l| l["event"] == "skipped" && l["path_bytes"] == "70ff0a"),
+        "{said:?}"
+    );
+    run.assert_prints(&["done:"]);
+
+    // Into a file, beside what is said; appended.
+    for code in [0, 1] {
+        let run = scene.copy(&["--log", "log", "--log-format", "json"]);
+        run.assert_code(code).assert_says("dircopy: skipped");
+        scene.src.file("a", "something else, but shorter");
+    }
+    let logged = lines(&std::fs::read_to_string(scene.path("log")).unwrap());
+    let events: Vec<&str> = logged.iter().map(|line| line["event"].as_str().unwrap()).collect();
+    assert_eq!((events[0], events[1], events[2]), ("started", "skipped", "ended"));
+    assert_eq!((events.len(), events[3], events[6]), (7, "started", "ended"));
+    assert!(events[4..6].contains(&"left") && events[4..6].contains(&"skipped"), "{events:?}");
+    assert_eq!(logged[2]["exit_code"], 0);
+    assert_eq!(logged[6]["exit_code"], 1);
+
+    let run = scene.copy(&["--log", "text"]);
+    run.assert_code(1);
+    let text = std::fs::read_to_string(scene.path("text")).unwrap();
+    let left = text.lines().find(|line| line.contains("left as it is: a")).unwrap();
+    assert!(left.as_bytes()[10] == b'T' && left.contains("Z dircopy: "), "{left}");
+    assert!(text.lines().last().unwrap().ends_with("incomplete, exit code 1"), "{text}");
+    let run = scene.command_to("nowhere", &scene.dst, ["--log-format", "json"]).run();
+    run.assert_code(2);
+    assert_eq!(lines(&run.err())[0]["event"], "refused");
+    let run = scene.copy(&["--log", "/dev/full", "--log-format", "json"]);
+    run.assert_code(1);
+}
+
+/// The value of the first sample of a metric.
+fn sample(scene: &Scene, file: &str, metric: &str) -> f64 {
+    let text = std::fs::read_to_string(scene.path(file)).unwrap();
+    let line = text.lines().find(|line| line.starts_with(&format!("{metric}{{"))).unwrap();
+    line.rsplit_once(' ').unwrap().1.parse().unwrap()
+}
+
+/// `promtool` where it is, and otherwise Prometheus' own parser for Python.
+#[track_caller]
+fn metrics_are_clean(scene: &Scene, file: &str) {
+    let promtool = Command::new("promtool").arg("--version").output().is_ok();
+    let mut judge = match promtool {
+        true => Command::new("promtool"),
+        false => Command::new("/usr/bin/python3"),
+    };
+    let parse = "import sys; from prometheus_client.parser import text_fd_to_metric_families as f; \
+                 names = [m.name for m in f(sys.stdin) if m.type == 'gauge' and m.samples]; \
+                 sys.exit(len(names) < 5 or len(set(names)) < len(names))";
+    match promtool {
+        true => judge.args(["check", "metrics"]),
+        false if !crate::harness::have(&[crate::harness::Need::PrometheusClient]) => return,
+        false => judge.args(["-c", parse]),
+    };
+    let text = std::fs::File::open(scene.path(file)).unwrap();
+    let output = judge.stdin(Stdio::from(text)).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
+}
+
+#[test]
+fn figures_for_prometheus() {
+    let scene = Scene::new();
+    scene.src.file("a", content(1000)).file("b", "xxxxx").fifo("p");
+    let metrics = ["--metrics", "m.prom"];
+    let refused = scene.command_to("nowhere", "dst", metrics).run();
+    refused.assert_code(2);
+    metrics_are_clean(&scene, "m.prom");
+    let last = |name: &str| sample(&scene, "m.prom", &format!("dircopy_{name}"));
+    assert_eq!((last("exit_code"), last("last_success_timestamp_seconds")), (2.0, 0.0));
+    scene.copy(&metrics).assert_code(0);
+    metrics_are_clean(&scene, "m.prom");
+    let success = last("last_success_timestamp_seconds");
+    let now = shell(&scene, "date +%s").trim().parse::<f64>().unwrap();
+    assert!((now - success).abs() < 60.0 && success == last("end_timestamp_seconds"), "{success}");
+    let text = std::fs::read_to_string(scene.path("m.prom")).unwrap();
+    assert!(
+        text.contains("fate=\"copied\"} 2\n") && text.contains("fate=\"copied\"} 1005\n"),
+        "{text}"
+    );
+    // Other users read it: node_exporter does.
+    assert_eq!(scene.tree(".").stat("m.prom").st_mode & 0o777, 0o644);
+    scene.src.file("b", "not");
+    scene.copy(&metrics).assert_code(1);
+    metrics_are_clean(&scene, "m.prom");
+    assert_eq!((last("exit_code"), last("last_success_timestamp_seconds")), (1.0, success));
+    let odd = scene.path("odd \"\\\n\u{e9}");
+    scene.command_to(scene.src.root(), &odd, ["--metrics", "odd.prom"]).run().assert_code(0);
+    metrics_are_clean(&scene, "odd.prom");
+    scene.command_to(scene.src.root(), &odd, ["--metrics", "odd.prom", "--hash", "none"]).run();
+    assert!(sample(&scene, "odd.prom", "dircopy_exit_code") == 0.0);
+}

@@ -1,0 +1,298 @@
+//! Runs that nobody watches: how they give way, when they end, how they wait for each other, what they
+//! clear away, and whether the examples in `contrib/` are what they say.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::harness::{Running, Scene, content, names_below, need, shell};
+
+fn seconds(scene: &Scene, report: &str) -> f64 {
+    let report = std::fs::read(scene.path(report)).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    report["elapsed_seconds"].as_f64().unwrap()
+}
+
+/// The names of finished copies, in order.
+fn finished(scene: &Scene) -> Vec<Vec<u8>> {
+    let mut names: Vec<_> = names_below(&scene.dst, "f").into_iter().collect();
+    names.retain(|name| !name.starts_with(b".") && !name.starts_with(b"dircopy-"));
+    names
+}
+
+/// Ten seconds, large files and small ones, several lanes.
+#[test]
+fn a_rate_is_held() {
+    let scene = Scene::new();
+    for i in 0..6 {
+        scene.src.file(format!("large-{i}"), content(3_000_000));
+    }
+    for i in 0..400 {
+        scene.src.file(format!("small/{i}"), content(5_000));
+    }
+    let args = ["--limit-rate", "2MB", "--report", "report", "--jobs", "3"];
+    let run = scene.copy(&args);
+    scene.judge(&run).complete();
+    let took = seconds(&scene, "report");
+    assert!((9.5..10.5).contains(&took), "20 MB at 2 MB/s took {took} s");
+}
+
+#[test]
+fn a_run_at_a_low_rate_stops_at_once() {
+    let scene = Scene::new();
+    scene.src.file("a", content(100_000)).file("b", content(3_000_000));
+    let mut running = scene.command(["--limit-rate", "1K"]).spawn();
+    running.until("a part file", || !names_below(&scene.dst, "f").is_empty());
+    std::thread::sleep(Duration::from_millis(300));
+    let since = Instant::now();
+    running.signal(Signal::INT);
+    let run = running.wait();
+    run.assert_code(130);
+    assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+    scene.judge(&run).no_temp_files();
+}
+
+/// The files in hand are finished, no more are begun, what is finished is recorded, and the next run
+/// goes on.
+#[test]
+fn a_run_ends_when_its_time_is_up() {
+    for block in ["4096", "1M"] {
+        let scene = Scene::new();
+        for i in 0..30 {
+            scene.src.file(format!("{i:02}"), content(300_000));
+        }
+        let args = ["--limit-rate", "200K", "--jobs", "1", "--block-size", block];
+        let run = scene.command(args.into_iter().chain(["--max-duration", "1s"])).run();
+        run.assert_code(6).assert_says("time is up").assert_prints(&["TIME IS UP"]);
+        let judge = scene.judge(&run);
+        judge.no_temp_files();
+        assert!(judge.manifests().is_empty());
+        let done = finished(&scene);
+        // In a run of small files too, not all of the run is in hand.
+        assert_eq!(done.len(), 1, "{done:?}");
+        assert_eq!(std::fs::read(scene.dst.join("00")).unwrap(), content(300_000));
+        let list = judge.newest().unwrap();
+        judge.list_verifies(&list);
+        assert_eq!(judge.lines(&list).len(), 1);
+        let run = scene.copy(&[]);
+        scene.judge(&run).complete();
+        run.assert_prints(&["copied", "29 files"]);
+    }
+}
+
+#[test]
+fn a_run_ends_when_the_clock_says_so() {
+    let scene = Scene::new();
+    for i in 0..30 {
+        scene.src.file(format!("{i:02}"), content(200_000));
+    }
+    // A time zone in which it is three seconds to noon.
+    let now = shell(&scene, "date -u +%s").trim().parse::<i64>().unwrap() % 86_400;
+    let east = (12 * 3600 - 3 - now).rem_euclid(86_400);
+    let zone = format!("TZ=HERE-{}:{:02}:{:02}", east / 3600, east / 60 % 60, east % 60);
+    let args = ["--limit-rate", "200K", "--jobs", "1", "--stop-at"];
+    let started = Instant::now();
+    let run = scene.command(args.into_iter().chain(["12:00"])).under(["env", &zone]).run();
+    run.assert_code(6);
+    assert!((1..9).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
+    assert!((1..29).contains(&finished(&scene).len()));
+    // A minute that was is tomorrow's.
+    let run = scene.command(["--stop-at", "11:59"]).under(["env", &zone]).run();
+    scene.judge(&run).complete();
+    for wrong in ["24:00", "noon", "1:00", ""] {
+        scene.copy(&["--stop-at", wrong]).assert_code(2);
+    }
+}
+
+#[test]
+fn a_run_gives_way() {
+    need!(Root, Setpriv);
+    let scene = Scene::new();
+    scene.src.file("a", content(600_000));
+    let args = ["--limit-rate", "300K", "--nice", "7", "--ionice", "best-effort:6", "--jobs", "2"];
+    let look = "\"$@\" >/dev/null & pid=$!; sleep 1; for t in /proc/$pid/task/*; do \
+                sed 's/.*) //' $t/stat | cut -d' ' -f17; ionice -p ${t##*/}; done; wait $pid";
+    let run = scene.command(args).in_shell(look).run();
+    run.assert_code(0);
+    let said = run.out();
+    let threads = said.lines().filter(|line| *line == "7").count();
+    // The main thread and a lane; the others are done. All that there are.
+    assert!(threads >= 4 && said.lines().count() == 2 * threads, "{said}");
+    assert_eq!(said.matches("best-effort: prio 6").count(), threads, "{said}");
+
+    shell(&scene, "chown -R nobody .");
+    let run = scene.command(["--nice", "-5"]).under_nobody().run();
+    run.assert_code(0).assert_says("warning: cannot set the niceness");
+    for wrong in [["--nice", "20"], ["--ionice", "realtime"], ["--ionice", "best-effort:8"]] {
+        scene.copy(&wrong).assert_code(2);
+    }
+}
+
+fn slow<'a>(scene: &'a Scene) -> Running {
+    let mut running = scene.command(["--limit-rate", "300K", "--jobs", "1"]).spawn();
+    running.until("a part file", || !names_below(&scene.dst, "f").is_empty());
+    running
+}
+
+#[test]
+fn a_second_run_says_who_is_first_or_waits() {
+    let scene = Scene::new();
+    scene.src.file("a", content(500_000)).file("b", content(400_000));
+    let mut first = slow(&scene);
+    let refused = scene.copy(&[]);
+    refused.assert_code(2).assert_says("another dircopy (process ");
+    let year = shell(&scene, "date -u +%Y-");
+    refused.assert_says(&format!("dircopy, since {}", year.trim())).assert_says("--wait");
+    // Waiting ends by a signal, or when the time is up, and then nothing was touched.
+    let mut waiting = scene.command(["--wait"]).spawn();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(!waiting.is_over());
+    waiting.signal(Signal::TERM);
+    waiting.wait().assert_code(143);
+    scene.copy(&["--wait", "--max-duration", "300ms"]).assert_code(6);
+    assert!(!first.is_over());
+    let second = scene.copy(&["--wait"]);
+    let first = first.wait();
+    first.assert_code(0);
+    scene.judge(&second).complete();
+    second.assert_says("waiting: another dircopy (process ").assert_prints(&["there", "2 already"]);
+    // Nobody to wait for.
+    scene.judge(&scene.copy(&["--wait"])).complete();
+}
+
+#[test]
+fn old_manifests_go_and_nothing_else() {
+    let scene = Scene::new();
+    let line = |name: &str| format!("{:064}  {name}\n", 0);
+    let name = |year: u32| format!("dircopy-{year}0101T000000Z.sha256sum");
+    scene
+        .src
+        .file("a", "xyz")
+        .file(name(2001), line("of the source"))
+        .file(name(2002), line("gone"));
+    scene.src.file(name(2005), line("gone"));
+    scene.src.mtime(name(2002), 1_010_000_000, 0);
+    scene.copy(&[]).assert_code(0);
+    // Now there is a manifest that is later than what it lists.
+    scene.copy(&[]).assert_code(0);
+    // Two that were copied and have left the source since. One of them was touched, so that no manifest
+    // lists it any more.
+    scene.src.remove(name(2002)).remove(name(2005));
+    let output = scene.output();
+    output.mode(name(2002), 0o600);
+    for year in 2010..2015 {
+        output.file(name(year), line("a"));
+    }
+    output
+        .file("dircopy-notes.sha256sum", "mine")
+        .file("dir/dircopy-20100101T000000Z.sha256sum", "x");
+    output.dir(name(2003)).symlink(name(2004), "a").file("dircopy-20100101T000000Z.sha256sum~", "");
+    let others = |kept: &[u32]| {
+        let mut names: Vec<String> = kept.iter().map(|year| name(*year)).collect();
+        names.sort();
+        names
+    };
+    let old = || {
+        let names =
+            names_below(&scene.dst, "f").into_iter().filter_map(|n| String::from_utf8(n).ok());
+        names
+            .filter(|name| name.starts_with("dircopy-201") && name.ends_with("sum"))
+            .collect::<Vec<_>>()
+    };
+    // A run in which something is amiss removes nothing.
+    scene.src.file("a", "y");
+    scene.copy(&["--keep-manifests", "1"]).assert_code(1);
+    assert_eq!(old(), others(&[2010, 2011, 2012, 2013, 2014]));
+    scene.src.file("a", "xyz");
+    scene.copy(&["--overwrite-policy", "always", "--keep-manifests", "5"]).assert_code(0);
+    // Three by the runs before, this one's, and one of the old.
+    assert_eq!(old(), others(&[2014]));
+    let run = scene.copy(&["--keep-manifests", "1"]);
+    run.assert_code(0).assert_says("newer manifests are there");
+    assert_eq!(old(), others(&[]));
+    let there: Vec<Vec<u8>> = names_below(&scene.dst, "f").into_iter().collect();
+    let judge = scene.judge(&run);
+    let newest = judge.manifests().pop().unwrap();
+    let newest = newest.file_name().unwrap().to_str().unwrap();
+    let mut expected = vec!["a".to_owned(), "dir/dircopy-20100101T000000Z.sha256sum".into()];
+    expected
+        .extend(["dircopy-notes.sha256sum".into(), "dircopy-20100101T000000Z.sha256sum~".into()]);
+    expected.extend([name(2001), name(2002), name(2005), newest.to_owned()]);
+    expected.sort();
+    let there: Vec<String> =
+        there.into_iter().map(|name| String::from_utf8(name).unwrap()).collect();
+    assert_eq!(there, expected);
+    assert!(output.has(name(2003)) && output.has(name(2004)));
+    judge.list_verifies(&scene.dst.join(newest));
+    let listed = judge.lines(&scene.dst.join(newest));
+    assert!(listed.contains_key(name(2005).as_bytes()));
+    assert!(!listed.contains_key(name(2002).as_bytes()));
+    scene.copy(&["--keep-manifests", "0"]).assert_code(2);
+}
+
+/// The units are accepted by systemd as they are, but for where the program is, and are as hardened as
+/// they say.
+#[test]
+fn the_units_are_good() {
+    need!(SystemdAnalyze);
+    let scene = Scene::new();
+    let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/systemd");
+    for unit in ["dircopy-nightly.service", "dircopy-nightly.timer", "dircopy-failed@.service"] {
+        let text = std::fs::read_to_string(contrib.join(unit)).unwrap();
+        let text = text.replace("/usr/local/bin/dircopy", env!("CARGO_BIN_EXE_dircopy"));
+        scene.tree("units").file(unit, text);
+    }
+    let analyze = |args: &[&str]| {
+        let mut command = Command::new("systemd-analyze");
+        let output = command.args(args).current_dir(scene.path("units")).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+    };
+    for unit in ["./dircopy-nightly.service", "./dircopy-nightly.timer"] {
+        let (good, said) = analyze(&["verify", "--man=no", unit]);
+        let about_us = said.lines().any(|line| line.contains("dircopy"));
+        assert!(good && !about_us, "{unit}: {said}");
+    }
+    let (good, said) =
+        analyze(&["security", "--offline=true", "--threshold=25", "./dircopy-nightly.service"]);
+    assert!(good, "{said}");
+    // The command line is one that the program takes.
+    let unit = std::fs::read_to_string(contrib.join("dircopy-nightly.service"))
+        .unwrap()
+        .replace("\\\n", " ");
+    let command = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+    takes(&scene, command);
+}
+
+/// The program takes the options of a command line in an example.
+#[track_caller]
+fn takes(scene: &Scene, command: &str) {
+    let options = command.split_whitespace().skip(1).map(|word| word.trim_matches('"'));
+    // A source that cannot be: nothing is done, and options that are not known are told first.
+    let run = scene.bare(options.chain(["--report", "/no/such"]).collect::<Vec<_>>()).run();
+    assert!(run.err().contains("cannot be used multiple times"), "{command}\n{}", run.err());
+}
+
+#[test]
+fn the_other_examples_are_command_lines_that_it_takes() {
+    let scene = Scene::new();
+    let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib");
+    let read = |name: &str| std::fs::read_to_string(contrib.join(name)).unwrap();
+    let cron = read("cron/dircopy-nightly").replace("\\\n", " ");
+    let line = cron.lines().find(|line| line.contains("/dircopy ")).unwrap();
+    let line = line.split_once(" ||").unwrap().0;
+    takes(&scene, &line[line.find("/usr").unwrap()..]);
+    let task = read("windows/dircopy-nightly.xml");
+    let arguments = task.split_once("<Arguments>").unwrap().1.split_once("</Arguments>").unwrap().0;
+    takes(&scene, &format!("dircopy.exe {}", arguments.replace("&quot;", "").trim()));
+    let parse = "import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])";
+    let xml = contrib.join("windows/dircopy-nightly.xml");
+    if let Ok(parsed) = Command::new("python3").args(["-c", parse]).arg(xml).status() {
+        assert!(parsed.success(), "the task is no XML");
+    }
+    let container = read("container/dircopy-nightly.sh").replace("\\\n", " ");
+    let at = container.find("dircopy -i").unwrap();
+    takes(&scene, container[at..].lines().next().unwrap());
+}
