@@ -68,10 +68,17 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads a time of the day, `HH:MM`, and says when the clock shows it next, here.
+/// Reads a time of the day, `HH:MM`, and says when the clock shows it next, here. Where nothing says what
+/// the local time is, as in a container, it is UTC.
 pub fn parse_time(text: &str) -> Result<Timestamp, String> {
-    let zone = TimeZone::try_system()
-        .map_err(|error| format!("cannot tell the local time ({error}); set TZ"))?;
+    let zone = match TimeZone::try_system() {
+        Ok(zone) => zone,
+        Err(_) if std::env::var_os("TZ").is_none() => TimeZone::UTC,
+        Err(error) => {
+            let rule = "give TZ a name that is known here, or a rule: CET-1CEST,M3.5.0,M10.5.0/3";
+            return Err(format!("cannot tell the local time ({error}); {rule}"));
+        }
+    };
     next(text, &Timestamp::now().to_zoned(zone))
 }
 
