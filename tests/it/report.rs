@@ -313,6 +313,20 @@ fn a_check_is_reported() {
     assert_eq!(report(&scene, "no.json", &run)["checked"]["unusable"], 1);
 }
 
+/// What was proven from the medium, and what was not.
+#[test]
+fn what_was_read_back_is_reported() {
+    let scene = Scene::new();
+    scene.src.file("a", content(100)).file("b", content(600_000));
+    let run = scene.copy(&["--verify", "--report", "report.json"]);
+    run.assert_code(0);
+    let report = report(&scene, "report.json", &run);
+    let counts = &report["outputs"][0]["counts"];
+    let proven = ["from_device", "from_cache"].map(|name| counts[name].as_u64().unwrap());
+    assert_eq!((proven.iter().sum::<u64>(), &counts["unproven"]), (2, &0.into()));
+    assert!(report["provers"].as_u64().unwrap() >= 1 && report["stages"]["prove"].is_object());
+}
+
 #[test]
 fn events_are_lines_of_json() {
     let scene = Scene::new();

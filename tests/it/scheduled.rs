@@ -146,7 +146,7 @@ fn a_run_gives_way() {
     }
 }
 
-fn slow<'a>(scene: &'a Scene) -> Running {
+fn slow(scene: &Scene) -> Running {
     let mut running = scene.command(["--limit-rate", "300K", "--jobs", "1"]).spawn();
     running.until("a part file", || !names_below(&scene.dst, "f").is_empty());
     running

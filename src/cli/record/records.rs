@@ -240,6 +240,7 @@ impl<'a> Records<'a> {
                 manifest: manifest.map(Manifest::of),
             }],
             lanes: report.map(|report| report.lanes),
+            provers: report.map(|report| report.provers),
             stages: report.map(|report| &report.stages),
         })
     }

@@ -60,6 +60,9 @@ pub struct Copied<'a> {
     /// How many lanes worked, and where their time went.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lanes: Option<usize>,
+    /// How many threads read back what was copied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provers: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stages: Option<&'a Stages>,
 }
