@@ -134,9 +134,10 @@ fn a_run_gives_way() {
     run.assert_code(0);
     let said = run.out();
     let threads = said.lines().filter(|line| *line == "7").count();
-    // The main thread and a lane; the others are done. All that there are.
-    assert!(threads >= 4 && said.lines().count() == 2 * threads, "{said}");
-    assert_eq!(said.matches("best-effort: prio 6").count(), threads, "{said}");
+    // A lane at least; the others are done. The main thread may have been made nicer from outside.
+    assert!(threads >= 3, "{said}");
+    let prios = said.matches("best-effort: prio 6").count();
+    assert!(prios > threads.min(3) && 2 * prios == said.lines().count(), "{said}");
 
     shell(&scene, "chown -R nobody .");
     let run = scene.command(["--nice", "-5"]).under_nobody().run();
