@@ -295,6 +295,9 @@ fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
         );
     }
     job.dry_run = args.dry_run;
+    if args.dry_run && args.unattended.records.metrics.is_some() {
+        return Err("--metrics would tell of a copy that --dry-run does not make".into());
+    }
     args.unattended.apply(&mut job);
     if let Some(jobs) = args.jobs {
         job.lanes = jobs as usize;
@@ -376,6 +379,11 @@ mod tests {
             "--reflink sometimes",
             "--sparse 1",
             "--cache",
+            "--dry-run --metrics m",
+            "--limit-rate 0",
+            "--limit-rate fast",
+            "--max-duration 8",
+            "--log-format xml",
             "--no-such-option",
             "stray",
         ] {
