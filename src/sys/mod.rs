@@ -23,5 +23,10 @@ mod unix;
 
 #[cfg(unix)]
 pub use unix::{
-    ALIGNMENT, Attributes, Cloned, Dir, Extent, Listed, Listing, Medium, Mover, OutputPages, Place, Room, SourcePages, Sparing, Used, Way, clone_file, close_file, host_name, is_disk_full, is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic, lock_holder, most_below, name_from_bytes, next_extent, on_interrupt, open_file_limit, persist_file, place_on_disk, raise_open_file_limit, reserve, room, set_io_priority, set_nice, standard_input, wait_readable, was_closed_at_start,
+    ALIGNMENT, Attributes, Cloned, Dir, Extent, Listed, Listing, Medium, Mover, OutputPages, Place,
+    Room, SourcePages, Sparing, Used, Way, clone_file, close_file, host_name, is_disk_full,
+    is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic, lock_holder,
+    most_below, name_from_bytes, next_extent, on_interrupt, open_file_limit, persist_file,
+    place_on_disk, raise_open_file_limit, reserve, room, set_io_priority, set_nice, standard_input,
+    wait_readable, was_closed_at_start,
 };

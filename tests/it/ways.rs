@@ -3,8 +3,7 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use crate::harness::Need;
-use crate::harness::{Judge, Mount, Run, Scene, Strace, Tree, content, have, need, shell};
+use crate::harness::{Judge, Mount, Run, Scene, Strace, Tree, content, need, shell};
 
 /// A way, how it is brought about, and what the summary calls it.
 struct Way {
