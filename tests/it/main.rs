@@ -7,6 +7,8 @@
 //! * `DIRCOPY_TEST_ARGS="--jobs 1 --queue-size 1 --block-size 4096"` runs everything again with one
 //!   lane and one block, which is how deadlocks are found.
 //! * `DIRCOPY_TEST_ALL=1` makes a missing requirement (root, strace, mounts) a failure, not a skip.
+//! * `DIRCOPY_TEST_LONG=1` makes every fault, every power cut and every kill of `docs/reliability.md`, not
+//!   a sample of them; `DIRCOPY_TEST_SEED=N` makes other random choices.
 //! * `DIRCOPY_TEST_KEEP=1` keeps the directories of failed tests.
 
 #![cfg(target_os = "linux")]
@@ -24,11 +26,14 @@ mod elsewhere;
 mod faults;
 mod filters;
 mod interrupt;
+mod kill;
 mod limits;
 mod metadata;
+mod mirror;
 mod names;
 mod narrow;
 mod policies;
+mod powercut;
 mod prove;
 mod races;
 mod refusals;

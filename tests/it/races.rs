@@ -1,7 +1,7 @@
 //! A source that changes while it is read. The program is stopped in the middle of a call, the
 //! change is made while it stands still, and it goes on: no race is left to luck.
 
-use crate::harness::{NONE, Scene, Strace, content, need, shell};
+use crate::harness::{Act, Deed, Judge, Mirror, NONE, Scene, Strace, content, need, shell};
 
 type Change = fn(&Scene);
 
@@ -171,4 +171,51 @@ fn a_file_that_appears_at_the_output_meanwhile_is_not_overwritten() {
         judge.lists(&["good"]).verifies().no_leftovers();
         assert_eq!(scene.output().read("victim"), b"his");
     }
+}
+
+/// He makes it at the very last moment, when ours is about to get its name: with the rename that replaces
+/// nothing, and where the file system does not have that.
+#[test]
+fn a_file_that_appears_before_the_rename_is_not_overwritten() {
+    need!(Fuse);
+    for old in [false, true] {
+        let scene = Scene::new();
+        scene.src.file("dir/victim", content(5000)).file("dir/good", "good");
+        let truth = scene.tree("truth");
+        let (there, mut met) = (truth.clone(), false);
+        let mirror = Mirror::mount(truth.root(), &scene.dst, move |call| {
+            if call.deed == Deed::Rename && call.path.ends_with("victim") && !met {
+                met = true;
+                there.file("dir/victim", "his");
+            }
+            match call.deed {
+                Deed::Rename if old => Act::Fail(rustix::io::Errno::INVAL.raw_os_error()),
+                _ => Act::Pass,
+            }
+        });
+        let run = scene.copy(&[]);
+        assert_eq!(mirror.fired() > 0, old);
+        run.assert_code(1).assert_says("dir/victim");
+        assert_eq!(truth.read("dir/victim"), b"his");
+        Judge::new(&scene.src, truth, &run).lists(&["dir/good"]).verifies().no_leftovers();
+    }
+}
+
+/// Another directory under the output's name is not the output.
+#[test]
+fn an_output_that_is_moved_away_ends_the_run() {
+    need!(Strace);
+    let scene = Scene::new();
+    for i in 0..20 {
+        scene.src.file(format!("dir-{i}/file"), content(200_000));
+    }
+    let strace = Strace::inject(&scene, Strace::READS, "signal=SIGSTOP:when=1")
+        .exactly_on(scene.src.path("dir-7/file"));
+    let command = scene.command(["--jobs", "1", "--block-size", "64K"]);
+    let run = strace.run_stopped(command, || {
+        shell(&scene, "mv dst moved; mkdir dst");
+    });
+    run.assert_code(3);
+    assert_eq!(std::fs::read_dir(&scene.dst).unwrap().count(), 0, "went on in another directory");
+    Judge::new(&scene.src, scene.tree("moved"), &run).sound().no_temp_files();
 }

@@ -128,7 +128,7 @@ fn on_an_overlay() {
 /// FUSE has no clones, no way to make all durable, and tells little.
 #[test]
 fn on_fuse() {
-    need!(Fuse, Strace);
+    need!(Ntfs, Strace);
     let scene = Scene::on_disk();
     let _mount = Mount::of_kind("ntfs", &scene.path("image"), &scene.path("fuse"));
     for way in [RANGE, SEND, READ_AND_WRITE, HASH] {

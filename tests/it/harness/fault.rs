@@ -90,6 +90,13 @@ impl Strace {
         self
     }
 
+    /// The program sees a kernel so old that a sync of a whole file system cannot be relied on, and
+    /// syncs each file and each directory instead.
+    pub fn on_an_old_kernel(mut self) -> Self {
+        self.args.splice(0..0, ["setarch".into(), "--uname-2.6".into()]);
+        self
+    }
+
     pub fn run(&self, command: Cmd<'_>) -> Run {
         self.spawn(command).wait()
     }

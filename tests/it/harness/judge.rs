@@ -71,13 +71,21 @@ fn age(name: &[u8]) -> Option<(Vec<u8>, u32)> {
 /// Judges one output of one run.
 pub struct Judge<'a> {
     src: &'a Tree,
+    /// What stood at the output before the run, if something did.
+    old: Option<&'a Tree>,
     pub dst: Tree,
     run: &'a Run,
 }
 
 impl<'a> Judge<'a> {
     pub fn new(src: &'a Tree, dst: Tree, run: &'a Run) -> Self {
-        Self { src, dst, run }
+        Self { src, old: None, dst, run }
+    }
+
+    /// The output was `old` before the run; a file that was not replaced is whole as well.
+    pub fn over(mut self, old: &'a Tree) -> Self {
+        self.old = Some(old);
+        self
     }
 
     /// Everything that exit 0 promises: the trees are the same, every file is listed and verifies,
@@ -209,12 +217,14 @@ impl<'a> Judge<'a> {
 
     #[track_caller]
     pub fn no_temp_files(&self) -> &Self {
-        let mut left = names_below(self.dst.root(), "f");
-        left.retain(|name| name.ends_with(b".dircopy-part") && !self.src.has(name));
+        let mut left = self.temp_files();
+        // What a killed run left may stay when this one fails.
+        left.retain(|name| self.old.is_none_or(|old| !old.has(name)));
         self.equal("temp files", &left, &Names::new())
     }
 
-    /// The same names, types, bytes, modes, times and targets, our manifests left out of account.
+    /// The same names, types, bytes, modes, times and targets, our manifests and temp files left out of
+    /// account.
     #[track_caller]
     pub fn same_tree(&self) -> &Self {
         let ours: Names = self.ours();
@@ -240,12 +250,17 @@ impl<'a> Judge<'a> {
         self
     }
 
+    /// The names of our manifests and temp files.
     fn ours(&self) -> Names {
-        self.manifests()
-            .into_iter()
-            .chain(self.unfinished())
-            .map(|path| path.file_name().unwrap().to_owned().into_vec())
-            .collect()
+        let name = |path: PathBuf| path.file_name().unwrap().to_owned().into_vec();
+        let temp = self.temp_files().into_iter().map(|file| name(self.dst.path(file)));
+        self.manifests().into_iter().chain(self.unfinished()).map(name).chain(temp).collect()
+    }
+
+    fn temp_files(&self) -> Names {
+        let mut left = names_below(self.dst.root(), "f");
+        left.retain(|name| name.ends_with(b".dircopy-part") && !self.src.has(name));
+        left
     }
 
     /// What must hold after any fault: a final name holds the whole bytes of the source or nothing;
@@ -257,8 +272,9 @@ impl<'a> Judge<'a> {
         let mut there = names_below(self.dst.root(), "f");
         there.retain(|name| !ours.contains(name) && !name.ends_with(b".dircopy-part"));
         for name in &there {
-            if self.dst.read(name) != std::fs::read(path(self.src.root(), name)).unwrap_or_default()
-            {
+            let is = |tree: &Tree| std::fs::read(path(tree.root(), name)).unwrap_or_default();
+            let there = self.dst.read(name);
+            if there != is(self.src) && self.old.is_none_or(|old| there != is(old)) {
                 self.run.fail(&format!("not whole: {}", name.escape_ascii()));
             }
         }
@@ -268,6 +284,29 @@ impl<'a> Judge<'a> {
         }
         if self.run.code == Some(0) {
             self.same_bytes().lists_all();
+        }
+        self
+    }
+
+    /// Every entry of the source that is not at the output, or is not the source's, is named on stderr:
+    /// itself, or a directory that it is in.
+    #[track_caller]
+    pub fn names_what_is_missing(&self) -> &Self {
+        let said = self.run.err();
+        for kind in ["f", "d", "l"] {
+            for name in names_below(self.src.root(), kind) {
+                let (from, to) = (self.src.path(&name), self.dst.path(&name));
+                let there = match kind {
+                    "f" => std::fs::read(to).is_ok_and(|bytes| bytes == self.src.read(&name)),
+                    "d" => to.is_dir(),
+                    _ => std::fs::read_link(to).ok() == std::fs::read_link(from).ok(),
+                };
+                let name = String::from_utf8(name).unwrap();
+                let mut above = Path::new(&name).ancestors();
+                if !there && !above.any(|part| said.contains(&format!("/{}", part.display()))) {
+                    self.run.fail(&format!("not there and not named: {name}"));
+                }
+            }
         }
         self
     }

@@ -1,18 +1,24 @@
 //! The vocabulary of the tests: a scene is set, the program is run in it, judges look at the result.
 
+mod disk;
 mod fault;
 mod judge;
+mod mirror;
 mod mount;
 mod need;
+mod random;
 mod run;
 mod scene;
 mod tree;
 
+pub use disk::{Crash, Disk, tool};
 pub use fault::Strace;
 pub use judge::{Judge, ctimes, inventory, names_below};
+pub use mirror::{Act, Call, Deed, Mirror};
 pub use mount::Mount;
 pub(crate) use need::need;
-pub use need::{Need, have};
+pub use need::{Need, have, long};
+pub use random::Random;
 pub use run::{Cmd, NONE, Run, Running, shell};
 pub use scene::Scene;
 pub use tree::{Tree, content};

@@ -7,6 +7,15 @@ use std::process::Command;
 pub struct Mount(PathBuf);
 
 impl Mount {
+    /// From now on what this thread mounts is seen by it and by what it starts only. Otherwise whoever
+    /// takes a copy of all mounts meanwhile keeps ours, and our disks, after they were unmounted.
+    pub fn privately() {
+        // SAFETY: the call changes nothing but what this thread sees as mounted (unshare(2)).
+        let done = unsafe { libc::unshare(libc::CLONE_NEWNS) };
+        assert_eq!(done, 0, "unshare: {}", std::io::Error::last_os_error());
+        run(Command::new("mount").args(["--make-rslave", "/"]));
+    }
+
     /// A tmpfs that holds `size` (as mount's option says it: `2m`).
     pub fn tmpfs(at: &Path, size: &str) -> Self {
         Self::make(at, &["-t", "tmpfs", "-o", &format!("size={size},mode=0755"), "none"])
@@ -56,6 +65,17 @@ impl Mount {
         let layers =
             format!("lowerdir={},upperdir={},workdir={}", shown(lower), shown(upper), shown(work));
         Self::make(at, &["-t", "overlay", "-o", &layers, "none"])
+    }
+
+    /// What is on a block device, or in a file if `options` say `loop`. Says why it cannot be mounted.
+    pub fn device(device: &Path, at: &Path, options: &str) -> Result<Self, String> {
+        std::fs::create_dir_all(at).unwrap();
+        let mut mount = Command::new("mount");
+        let output = mount.args(["-o", options]).arg(device).arg(at).output().unwrap();
+        match output.status.success() {
+            true => Ok(Self(at.to_path_buf())),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
     }
 
     fn make(at: &Path, args: &[&str]) -> Self {

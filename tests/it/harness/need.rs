@@ -16,8 +16,10 @@ pub enum Need {
     Loop,
     /// Loop devices with xfs and btrfs in them.
     Kinds,
-    /// FUSE, with ntfs-3g.
+    /// FUSE, for root: `/dev/fuse` and the right to mount.
     Fuse,
+    /// FUSE, with ntfs-3g.
+    Ntfs,
     /// `setpriv`, to run as nobody.
     Setpriv,
     /// Making device nodes, which root may not everywhere.
@@ -47,6 +49,12 @@ pub fn have(needs: &[Need]) -> bool {
         }
         here
     })
+}
+
+/// Whether the long tests are asked for, with `DIRCOPY_TEST_LONG=1`: every fault and every power cut, not
+/// a sample of them.
+pub fn long() -> bool {
+    std::env::var_os("DIRCOPY_TEST_LONG").is_some_and(|v| v == "1")
 }
 
 /// Leaves the test when something it needs is not here.
@@ -86,14 +94,14 @@ fn probe(need: Need) -> bool {
             probe(Need::Mount) && runs("losetup", &["-f"]) && runs("mkfs.ext4", &["-V"])
         }),
         Need::Kinds => {
-            probe(Need::Loop) && runs("mkfs.xfs", &["-V"]) && runs("mkfs.btrfs", &["-V"])
+            let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+            let both = |name: &str| {
+                known.contains(&format!("\t{name}\n")) && runs(&format!("mkfs.{name}"), &["-V"])
+            };
+            probe(Need::Loop) && both("xfs") && both("btrfs")
         }
-        Need::Fuse => {
-            probe(Need::Mount)
-                && std::path::Path::new("/dev/fuse").exists()
-                && runs("mkfs.ntfs", &["-V"])
-                && runs("ntfs-3g", &["-V"])
-        }
+        Need::Fuse => probe(Need::Mount) && std::fs::File::open("/dev/fuse").is_ok(),
+        Need::Ntfs => probe(Need::Fuse) && runs("mkfs.ntfs", &["-V"]) && runs("ntfs-3g", &["-V"]),
         Need::Setpriv => root() && runs("setpriv", &["--version"]),
         Need::Device => {
             let dir = tempfile::tempdir().unwrap();

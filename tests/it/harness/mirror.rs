@@ -1,0 +1,331 @@
+//! A file system with a will of its own: it shows a directory, and does to any call what the test says.
+//!
+//! It can do what `strace` cannot: match the random names of part files, lie, flip bits, read short,
+//! change a file between two reads of it, and kill whoever calls at a call of its choice. What really
+//! lies below can be looked at all the while.
+
+mod fuse;
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, UNIX_EPOCH};
+
+use fuser::{
+    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, INodeNo, OpenAccMode,
+    OpenFlags, RenameFlags, Request, SessionACL, TimeOrNow,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Deed {
+    Create,
+    Read,
+    Write,
+    Sync,
+    /// What close(2) waits for.
+    Close,
+    Rename,
+    Remove,
+}
+
+/// A call that is about to be done.
+pub struct Call<'a> {
+    pub deed: Deed,
+    /// Below the root; where to, if it is a rename.
+    pub path: &'a Path,
+    /// How many of this deed there were with it.
+    pub number: u32,
+    /// A thread of whoever calls.
+    pub caller: u32,
+}
+
+/// What happens to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    Pass,
+    Fail(i32),
+    /// At most so many bytes are read or written.
+    Short(usize),
+    /// The last bit of the last byte is the other one.
+    Flip,
+    /// Nothing is done, and success is told.
+    Pretend,
+}
+
+type Hook = Box<dyn FnMut(&Call<'_>) -> Act + Send>;
+
+/// The mounted file system; unmounted when dropped.
+pub struct Mirror {
+    _session: BackgroundSession,
+    fired: Arc<AtomicU32>,
+}
+
+impl Mirror {
+    /// Shows `below` at `at`, and asks `hook` before every call what to do to it.
+    pub fn mount(
+        below: &Path,
+        at: &Path,
+        hook: impl FnMut(&Call<'_>) -> Act + Send + 'static,
+    ) -> Self {
+        fs::create_dir_all(at).unwrap();
+        let fired = Arc::new(AtomicU32::new(0));
+        let shown = Shown {
+            state: Mutex::new(State {
+                paths: HashMap::from([(INodeNo::ROOT, PathBuf::new())]),
+                files: HashMap::new(),
+                next: 1,
+                numbers: HashMap::new(),
+                hook: Box::new(hook),
+            }),
+            below: below.to_path_buf(),
+            fired: Arc::clone(&fired),
+        };
+        let mut config = Config::default();
+        config.acl = SessionACL::All;
+        Self { _session: fuser::spawn_mount(shown, at, &config).unwrap(), fired }
+    }
+
+    /// How many calls did not pass.
+    pub fn fired(&self) -> u32 {
+        self.fired.load(Ordering::Relaxed)
+    }
+}
+
+struct State {
+    paths: HashMap<INodeNo, PathBuf>,
+    files: HashMap<u64, Arc<File>>,
+    next: u64,
+    numbers: HashMap<Deed, u32>,
+    hook: Hook,
+}
+
+struct Shown {
+    state: Mutex<State>,
+    below: PathBuf,
+    fired: Arc<AtomicU32>,
+}
+
+type Result<T> = std::result::Result<T, Errno>;
+
+const TTL: Duration = Duration::ZERO;
+
+/// The number of an open file.
+fn handle(file: FileHandle) -> u64 {
+    file.into()
+}
+
+impl Shown {
+    fn path(&self, node: INodeNo) -> Result<PathBuf> {
+        self.state.lock().unwrap().paths.get(&node).cloned().ok_or(Errno::ENOENT)
+    }
+
+    fn child(&self, parent: INodeNo, name: &OsStr) -> Result<PathBuf> {
+        Ok(self.path(parent)?.join(name))
+    }
+
+    fn file(&self, file: FileHandle) -> Result<Arc<File>> {
+        self.state.lock().unwrap().files.get(&handle(file)).cloned().ok_or(Errno::EBADF)
+    }
+
+    fn keep(&self, file: File) -> FileHandle {
+        let mut state = self.state.lock().unwrap();
+        state.next += 1;
+        let number = state.next;
+        state.files.insert(number, Arc::new(file));
+        FileHandle(number)
+    }
+
+    fn act(&self, request: &Request, deed: Deed, path: &Path) -> Result<Act> {
+        let mut state = self.state.lock().unwrap();
+        let number = state.numbers.entry(deed).or_insert(0);
+        *number += 1;
+        let call = Call { deed, path, number: *number, caller: request.pid() };
+        let act = (state.hook)(&call);
+        if act != Act::Pass {
+            self.fired.fetch_add(1, Ordering::Relaxed);
+        }
+        match act {
+            Act::Fail(error) => Err(Errno::from_i32(error)),
+            other => Ok(other),
+        }
+    }
+
+    /// What the entry is, which from now on has this path.
+    fn look(&self, path: PathBuf) -> Result<FileAttr> {
+        let stat = fs::symlink_metadata(self.below.join(&path))?;
+        let root = path.as_os_str().is_empty();
+        let ino = if root { INodeNo::ROOT } else { INodeNo(stat.ino()) };
+        self.state.lock().unwrap().paths.insert(ino, path);
+        let kind = FileType::from_std(stat.file_type()).ok_or(Errno::EIO)?;
+        let time = |seconds: i64, nanos: i64| {
+            let (seconds, nanos) = (u64::try_from(seconds), u32::try_from(nanos));
+            UNIX_EPOCH + Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0))
+        };
+        Ok(FileAttr {
+            ino,
+            size: stat.size(),
+            blocks: stat.blocks(),
+            atime: time(stat.atime(), stat.atime_nsec()),
+            mtime: time(stat.mtime(), stat.mtime_nsec()),
+            ctime: time(stat.ctime(), stat.ctime_nsec()),
+            crtime: UNIX_EPOCH,
+            kind,
+            perm: (stat.mode() & 0o7777) as u16,
+            nlink: stat.nlink() as u32,
+            uid: stat.uid(),
+            gid: stat.gid(),
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        })
+    }
+
+    fn make(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        make: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Result<FileAttr> {
+        let path = self.child(parent, name)?;
+        make(&self.below.join(&path))?;
+        self.look(path)
+    }
+
+    fn open_file(&self, node: INodeNo, flags: OpenFlags) -> Result<FileHandle> {
+        let writes = flags.acc_mode() != OpenAccMode::O_RDONLY;
+        let path = self.below.join(self.path(node)?);
+        Ok(self.keep(OpenOptions::new().read(true).write(writes).open(path)?))
+    }
+
+    fn create_file(
+        &self,
+        request: &Request,
+        path: PathBuf,
+        mode: u32,
+    ) -> Result<(FileAttr, FileHandle)> {
+        self.act(request, Deed::Create, &path)?;
+        let mut new = OpenOptions::new();
+        new.read(true).write(true).create_new(true).mode(mode);
+        let file = new.open(self.below.join(&path))?;
+        Ok((self.look(path)?, self.keep(file)))
+    }
+
+    fn read_file(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        file: FileHandle,
+        (offset, size): (u64, u32),
+    ) -> Result<Vec<u8>> {
+        let file = self.file(file)?;
+        let act = self.act(request, Deed::Read, &self.path(node)?)?;
+        let most = if let Act::Short(most) = act { most } else { usize::MAX };
+        let mut data = vec![0; (size as usize).min(most)];
+        let len = file.read_at(&mut data, offset)?;
+        data.truncate(len);
+        if let (Act::Flip, Some(last)) = (act, data.last_mut()) {
+            *last ^= 1;
+        }
+        Ok(data)
+    }
+
+    fn write_file(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        file: FileHandle,
+        (offset, data): (u64, &[u8]),
+    ) -> Result<u32> {
+        let file = self.file(file)?;
+        let act = self.act(request, Deed::Write, &self.path(node)?)?;
+        let mut data = data.to_vec();
+        match act {
+            Act::Pretend => return Ok(data.len() as u32),
+            Act::Short(most) => data.truncate(most),
+            Act::Flip => *data.last_mut().ok_or(Errno::EIO)? ^= 1,
+            Act::Pass | Act::Fail(_) => {}
+        }
+        file.write_all_at(&data, offset)?;
+        Ok(data.len() as u32)
+    }
+
+    fn change(
+        &self,
+        node: INodeNo,
+        (mode, uid, gid): (Option<u32>, Option<u32>, Option<u32>),
+        size: Option<u64>,
+        (atime, mtime): (Option<TimeOrNow>, Option<TimeOrNow>),
+    ) -> Result<FileAttr> {
+        let path = self.path(node)?;
+        let below = self.below.join(&path);
+        if uid.is_some() || gid.is_some() {
+            std::os::unix::fs::lchown(&below, uid, gid)?;
+        }
+        if let Some(mode) = mode {
+            fs::set_permissions(&below, fs::Permissions::from_mode(mode))?;
+        }
+        if let Some(size) = size {
+            OpenOptions::new().write(true).open(&below)?.set_len(size)?;
+        }
+        if atime.is_some() || mtime.is_some() {
+            let times = rustix::fs::Timestamps {
+                last_access: timespec(atime),
+                last_modification: timespec(mtime),
+            };
+            let here = rustix::fs::CWD;
+            let not_through = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+            rustix::fs::utimensat(here, &below, &times, not_through).map_err(io::Error::from)?;
+        }
+        self.look(path)
+    }
+
+    fn rename_to(
+        &self,
+        request: &Request,
+        from: PathBuf,
+        to: PathBuf,
+        flags: RenameFlags,
+    ) -> Result<()> {
+        if self.act(request, Deed::Rename, &to)? == Act::Pretend {
+            return Ok(());
+        }
+        let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
+        let (old, new) = (self.below.join(&from), self.below.join(&to));
+        let here = rustix::fs::CWD;
+        rustix::fs::renameat_with(here, old, here, new, flags).map_err(io::Error::from)?;
+        for path in self.state.lock().unwrap().paths.values_mut() {
+            if let Ok(rest) = path.strip_prefix(&from) {
+                *path = if rest.as_os_str().is_empty() { to.clone() } else { to.join(rest) };
+            }
+        }
+        Ok(())
+    }
+
+    fn entries(&self, node: INodeNo) -> Result<Vec<(INodeNo, FileType, std::ffi::OsString)>> {
+        let path = self.below.join(self.path(node)?);
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            let kind = FileType::from_std(entry.file_type()?).ok_or(Errno::EIO)?;
+            entries.push((INodeNo(entry.metadata()?.ino()), kind, entry.file_name()));
+        }
+        Ok(entries)
+    }
+}
+
+fn timespec(time: Option<TimeOrNow>) -> rustix::fs::Timespec {
+    let (tv_sec, tv_nsec) = match time {
+        None => (0, rustix::fs::UTIME_OMIT),
+        Some(TimeOrNow::Now) => (0, rustix::fs::UTIME_NOW),
+        Some(TimeOrNow::SpecificTime(time)) => {
+            let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+            (i64::try_from(since.as_secs()).unwrap(), since.subsec_nanos().into())
+        }
+    };
+    rustix::fs::Timespec { tv_sec, tv_nsec }
+}

@@ -1,0 +1,93 @@
+//! `kill -9` at any moment, and then the same command again: one run makes up for it.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::harness::{Cmd, NONE, Random, Run, Scene, content, inventory, long, names_below, shell};
+
+/// The size of the one large file, in bytes.
+const LARGE: u64 = 48 << 20;
+
+/// What of a large file that was cut off is read again at most, in bytes; `None` while a file that was
+/// cut off is copied from its start.
+const CHECKPOINT: Option<u64> = None;
+
+/// Read beside the files themselves: the program's own loading, directories' lists, manifests.
+const BESIDE: u64 = 4 << 20;
+
+fn scene() -> Scene {
+    let scene = Scene::new();
+    for i in 0..1000 {
+        scene.src.file(format!("dir-{}/small-{i}", i % 20), content(i * 5));
+    }
+    scene.src.file("large", content(usize::try_from(LARGE).unwrap()));
+    scene
+}
+
+/// Runs, and leaves in `io` how many bytes the program read.
+fn measured(command: Cmd<'_>) -> Cmd<'_> {
+    // What a child that is over has read is counted with its parent (proc(5), /proc/PID/io).
+    command.in_shell("\"$@\"; code=$?; cat /proc/$$/io >io; exit $code")
+}
+
+fn bytes_read(scene: &Scene) -> u64 {
+    let line = shell(scene, "grep rchar io");
+    line.trim().trim_start_matches("rchar: ").parse().unwrap()
+}
+
+/// The size of the largest part file.
+fn largest_part(scene: &Scene) -> u64 {
+    let parts = names_below(&scene.dst, "f").into_iter().filter(|n| n.ends_with(b".dircopy-part"));
+    parts.map(|name| scene.output().stat(name).st_size.unsigned_abs()).max().unwrap_or(0)
+}
+
+/// What is wrong with nobody having had time to put it right: names with files that are not whole.
+#[track_caller]
+fn whole_or_absent(scene: &Scene, run: &Run) {
+    let mut there = names_below(&scene.dst, "f");
+    there.retain(|name| !name.ends_with(b".dircopy-part") && !name.starts_with(b"dircopy-2"));
+    for name in there {
+        if scene.output().read(&name) != scene.src.read(&name) {
+            run.fail(&format!("not whole: {}", name.escape_ascii()));
+        }
+    }
+}
+
+#[test]
+fn after_a_kill_one_run_is_enough() {
+    let scene = scene();
+    let before = inventory(scene.src.root());
+    let took = scene.copy(&[]).assert_code(0).took;
+    let mut random = Random::new(9);
+    let (mut killed, mut in_large) = (0, 0);
+    let kills = if long() { 200 } else { 15 };
+    while killed < kills {
+        shell(&scene, "rm -rf dst");
+        let running = scene.command(NONE).spawn();
+        let moment = random.below(usize::try_from(took.as_micros()).unwrap());
+        std::thread::sleep(Duration::from_micros(u64::try_from(moment).unwrap()));
+        running.signal(Signal::KILL);
+        let run = running.wait();
+        if run.signal.is_none() {
+            continue; // it was over before
+        }
+        killed += 1;
+        let part = largest_part(&scene);
+        in_large += u32::from(part > 0);
+        whole_or_absent(&scene, &run);
+
+        let next = measured(scene.command(NONE)).run();
+        scene.judge(&next).complete();
+        if let Some(again) = CHECKPOINT.filter(|_| part > LARGE / 8) {
+            let (read, most) = (bytes_read(&scene), LARGE - part + again + BESIDE);
+            if read > most {
+                next.fail(&format!(
+                    "{read} bytes read after {part} of the large file: at most {most}"
+                ));
+            }
+        }
+    }
+    assert_eq!(inventory(scene.src.root()), before, "the source was changed");
+    eprintln!("{killed} kills, {in_large} of them in the middle of the large file");
+}

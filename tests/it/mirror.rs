@@ -1,0 +1,272 @@
+//! A file system that fails, lies and changes under our hands, where `strace` cannot: at the random
+//! names of part files, in the bytes themselves, between two reads, at the nth write.
+//!
+//! What a copy cannot know it does not promise: a disk that says it wrote, and did not, is found out when
+//! the tree is checked.
+
+use std::path::Path;
+
+use crate::harness::{
+    Act, Call, Deed, Judge, Mirror, Run, Scene, Tree, content, names_below, need,
+};
+
+const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
+const ENOSPC: i32 = rustix::io::Errno::NOSPC.raw_os_error();
+
+/// Blocks of 64 KiB, so that there are several of a file.
+const BLOCKS: [&str; 4] = ["--jobs", "1", "--block-size", "64K"];
+
+fn scene() -> Scene {
+    let scene = Scene::new();
+    scene.src.file("big", content(300_001)).file("victim", content(200_000)).file("small", "small");
+    scene.src.file("dir/other", content(5000)).file("dir/empty", "").symlink("link", "small");
+    scene
+}
+
+fn is_part(path: &Path) -> bool {
+    path.to_string_lossy().ends_with(".dircopy-part")
+}
+
+/// Copies to an output where `hook` has its say; returns the run, what is really there, and how often
+/// something did not pass.
+fn copy_to(scene: &Scene, hook: impl FnMut(&Call<'_>) -> Act + Send + 'static) -> (Run, Tree, u32) {
+    let truth = scene.tree("truth");
+    let mirror = Mirror::mount(truth.root(), &scene.dst, hook);
+    let run = scene.command(BLOCKS).run();
+    (run, truth, mirror.fired())
+}
+
+/// Copies from a source where `hook` has its say.
+fn copy_from(scene: &Scene, hook: impl FnMut(&Call<'_>) -> Act + Send + 'static) -> (Run, u32) {
+    let shown = scene.path("shown");
+    let mirror = Mirror::mount(scene.src.root(), &shown, hook);
+    let run = scene.command_to(&shown, &scene.dst, BLOCKS).run();
+    (run, mirror.fired())
+}
+
+#[test]
+fn short_reads_and_writes_are_not_visible() {
+    need!(Fuse);
+    let scene = scene();
+    let (run, fired) = copy_from(&scene, |call| match call.deed {
+        Deed::Read => Act::Short(777),
+        _ => Act::Pass,
+    });
+    assert!(fired > 100, "{fired} short reads");
+    scene.judge(&run).complete();
+
+    let scene = self::scene();
+    let (run, truth, fired) = copy_to(&scene, |call| match call.deed {
+        Deed::Write => Act::Short(777),
+        _ => Act::Pass,
+    });
+    assert!(fired > 100, "{fired} short writes");
+    Judge::new(&scene.src, truth, &run).complete();
+}
+
+/// A write that was said to be done and was not, and one that came out otherwise.
+#[test]
+fn lies_of_the_output_are_found_by_a_check() {
+    need!(Fuse);
+    for lie in [Act::Pretend, Act::Flip] {
+        for nth in 1..=6 {
+            let scene = scene();
+            let mut seen = 0;
+            let (run, truth, fired) = copy_to(&scene, move |call| {
+                seen += u32::from(call.deed == Deed::Write && is_part(call.path));
+                if seen == nth && call.deed == Deed::Write { lie } else { Act::Pass }
+            });
+            assert_eq!(fired, 1, "write {nth}");
+            run.assert_code(0);
+            let wrong = names_below(scene.src.root(), "f").into_iter();
+            let wrong = wrong.filter(|name| truth.read(name) != scene.src.read(name));
+            let wrong: Vec<_> = wrong.map(|name| String::from_utf8(name).unwrap()).collect();
+            assert_eq!(wrong.len(), 1, "{lie:?} of write {nth}");
+            let check = scene.bare([truth.root()]).dirverify().run();
+            check.assert_code(4).assert_says(&wrong[0]);
+            assert_eq!(check.err().lines().count(), 1, "{}", check.err());
+        }
+    }
+}
+
+/// A bit that turns over on the way from the source cannot be noticed by reading once. The manifest says
+/// what was read and written, so that a comparison with the source's own digests shows it.
+#[test]
+fn the_digest_is_of_what_was_read() {
+    need!(Fuse);
+    for nth in 1..=6 {
+        let scene = scene();
+        let (run, fired) = copy_from(&scene, move |call| match call.deed {
+            Deed::Read if call.number == nth => Act::Flip,
+            _ => Act::Pass,
+        });
+        assert_eq!(fired, 1);
+        run.assert_code(0);
+        let judge = scene.judge(&run);
+        judge.lists_all().verifies().no_leftovers();
+    }
+}
+
+type Change = fn(&Tree);
+
+/// What happens to the file between two reads of it.
+const CHANGES: &[(&str, Change)] = &[
+    ("cut off", |src| {
+        src.file("victim", content(70_000));
+    }),
+    ("grown", |src| {
+        src.append("victim", b"more");
+    }),
+    ("rewritten", |src| {
+        src.file("victim", vec![b'#'; 200_000]);
+    }),
+    ("dated", |src| {
+        src.mtime("victim", 1_000_000_000, 1);
+    }),
+    ("replaced", |src| {
+        src.file("new", vec![b'#'; 200_000]);
+        std::fs::rename(src.path("new"), src.path("victim")).unwrap();
+    }),
+];
+
+#[test]
+fn a_source_that_changes_between_two_reads_is_reported() {
+    need!(Fuse);
+    for nth in 1..=4 {
+        for (what, change) in CHANGES {
+            let scene = scene();
+            let src = scene.src.clone();
+            let mut reads = 0;
+            let (run, _) = copy_from(&scene, move |call| {
+                if call.deed == Deed::Read && call.path == Path::new("victim") {
+                    reads += 1;
+                    if reads == nth {
+                        change(&src);
+                    }
+                }
+                Act::Pass
+            });
+            if run.code != Some(1) {
+                run.fail(&format!("{what} before read {nth}: not noticed"));
+            }
+            run.assert_says("victim");
+            let judge = scene.judge(&run);
+            judge.does_not_list("victim").lacks("victim").verifies().no_leftovers();
+            judge.has("big").has("small").has("dir/other");
+        }
+    }
+}
+
+/// The size says one thing and the bytes say another.
+#[test]
+fn an_early_end_of_a_file_is_reported() {
+    need!(Fuse);
+    for nth in 1..=4 {
+        let scene = scene();
+        let mut reads = 0;
+        let (run, fired) = copy_from(&scene, move |call| {
+            reads += i32::from(call.deed == Deed::Read && call.path == Path::new("victim"));
+            match call.deed {
+                Deed::Read if call.path == Path::new("victim") && reads >= nth => Act::Short(0),
+                _ => Act::Pass,
+            }
+        });
+        assert!(fired > 0);
+        run.assert_code(1).assert_says("victim");
+        scene.judge(&run).lacks("victim").does_not_list("victim").verifies().no_leftovers();
+    }
+}
+
+/// Every call that has to do with a part file, by its random name: the first fails, the second, and so
+/// on; each alone, and everything from there on.
+#[test]
+fn every_call_on_a_part_file_may_fail() {
+    need!(Fuse);
+    for deed in [Deed::Create, Deed::Write, Deed::Sync, Deed::Close, Deed::Rename] {
+        for onwards in [false, true] {
+            let mut met = 0;
+            loop {
+                let scene = scene();
+                let nth = met + 1;
+                let mut seen = 0;
+                let (run, truth, fired) = copy_to(&scene, move |call| {
+                    // A rename is told by where to; the manifest's is the other one.
+                    let ours = match call.deed {
+                        Deed::Rename => !call.path.to_string_lossy().contains(".sha256sum"),
+                        _ => is_part(call.path),
+                    };
+                    seen += u32::from(call.deed == deed && ours);
+                    let hit = if onwards { seen >= nth } else { seen == nth };
+                    if hit && call.deed == deed && ours { Act::Fail(EIO) } else { Act::Pass }
+                });
+                let judge = Judge::new(&scene.src, truth.clone(), &run);
+                if fired == 0 {
+                    judge.complete();
+                    break;
+                }
+                met += 1;
+                // The first part file only tells whether letter case matters.
+                if !(deed == Deed::Create || deed == Deed::Close) || nth > 1 {
+                    run.assert_code_in(&[1, 3]);
+                }
+                judge.sound().no_temp_files();
+                if run.code == Some(1) {
+                    judge.names_what_is_missing();
+                }
+                let next = scene.command_to(scene.src.root(), truth.root(), BLOCKS).run();
+                Judge::new(&scene.src, truth, &next).complete();
+            }
+            assert!(met > 2, "{deed:?} failed {met} times only");
+        }
+    }
+}
+
+/// Room for so many bytes and no more.
+#[test]
+fn an_output_that_is_full_after_so_many_bytes() {
+    need!(Fuse);
+    for writes in [1, 2, 5, 7, 9, 11] {
+        let scene = scene();
+        let (run, truth, fired) = copy_to(&scene, move |call| match call.deed {
+            Deed::Write if call.number > writes => Act::Fail(ENOSPC),
+            _ => Act::Pass,
+        });
+        assert!(fired > 0, "there was room after {writes} writes");
+        run.assert_code_in(&[1, 3]).assert_says("o space left");
+        Judge::new(&scene.src, truth, &run).sound().no_temp_files();
+    }
+}
+
+/// `kill -9` at the first write, the second, and so on; and at every other deed.
+#[test]
+fn killed_at_any_call() {
+    need!(Fuse);
+    let mut kills = 0;
+    for deed in [Deed::Create, Deed::Write, Deed::Sync, Deed::Close, Deed::Rename] {
+        for nth in 1.. {
+            let scene = scene();
+            let (run, truth, fired) = copy_to(&scene, move |call| {
+                if call.deed != deed || call.number != nth {
+                    return Act::Pass;
+                }
+                let caller = rustix::process::Pid::from_raw(call.caller.cast_signed()).unwrap();
+                rustix::process::kill_process(caller, rustix::process::Signal::KILL).unwrap();
+                Act::Fail(EIO)
+            });
+            if fired == 0 {
+                Judge::new(&scene.src, truth, &run).complete();
+                break;
+            }
+            kills += 1;
+            assert_eq!(run.signal, Some(9), "{deed:?} {nth}");
+            for name in names_below(truth.root(), "f") {
+                if scene.src.has(&name) && truth.read(&name) != scene.src.read(&name) {
+                    run.fail(&format!("not whole: {}", name.escape_ascii()));
+                }
+            }
+            let next = scene.command_to(scene.src.root(), truth.root(), BLOCKS).run();
+            Judge::new(&scene.src, truth, &next).complete();
+        }
+    }
+    eprintln!("killed at {kills} calls");
+}
