@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread::Builder;
 
 use crossbeam_channel::bounded;
 
@@ -17,7 +18,7 @@ use crate::cli::verify::verify;
 use crate::cli::verify_args;
 use crate::copy::job::CopyJob;
 use crate::copy::report::{Ending, Report};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::{Event, Progress, Stop, Watch};
 use crate::sys;
 
@@ -111,12 +112,17 @@ fn run(args: &Args, job: &CopyJob, view: &View, told: &Told<'_>, stop: &Stop) ->
         let (progress, console) = (&progress, told.console);
         if deadline.is_set() {
             let (deadline, done) = (&deadline, done.clone());
-            scope.spawn(move || {
+            let watch = move || {
                 let text = "dircopy: the time is up: finishing the files in hand";
                 deadline.watch(stop, &done, || console.err(text));
-            });
+            };
+            // A run that nobody would stop in time is not begun.
+            Builder::new()
+                .name("clock".into())
+                .spawn_scoped(scope, watch)
+                .map_err(|error| Error::io("watch the time of the copy to", &job.output, error))?;
         }
-        scope.spawn(move || view.show(progress, console, &done));
+        view.show_beside(scope, progress, console, done);
         let report = job.run(told, progress, stop);
         drop::<crossbeam_channel::Sender<()>>(running);
         report

@@ -4,6 +4,7 @@
 
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -53,8 +54,25 @@ impl View {
         }
     }
 
-    /// Shows progress until the other end of `done` is dropped.
-    pub fn show(&self, progress: &Progress, console: &Console, done: &Receiver<()>) {
+    /// Shows progress in a thread of its own until the other end of `done` is dropped. Where there is
+    /// no thread to be had, the run is not worse for it.
+    pub fn show_beside<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        progress: &'scope Progress,
+        console: &'scope Console,
+        done: Receiver<()>,
+    ) {
+        if matches!(self, View::None) {
+            return;
+        }
+        let show = move || self.show(progress, console, &done);
+        if let Err(error) = Builder::new().name("progress".into()).spawn_scoped(scope, show) {
+            console.err(&format!("dircopy: warning: cannot show progress: {error}"));
+        }
+    }
+
+    fn show(&self, progress: &Progress, console: &Console, done: &Receiver<()>) {
         let started = Instant::now();
         let wait = |every| done.recv_timeout(every) == Err(RecvTimeoutError::Timeout);
         match self {

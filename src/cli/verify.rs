@@ -62,8 +62,8 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
     progress.watched.store(!matches!(view, View::None), Relaxed);
     let report = std::thread::scope(|scope| {
         let (running, done) = bounded(0);
-        let (progress, console, view) = (&progress, &console, &view);
-        scope.spawn(move || view.show(progress, console, &done));
+        let progress = &progress;
+        view.show_beside(scope, progress, &console, done);
         let report = args.job().run(&teller, progress, &stop);
         drop::<crossbeam_channel::Sender<()>>(running);
         report

@@ -88,8 +88,6 @@ impl Setting {
 enum Aim {
     /// Any call; the temp files' names are random.
     Anything,
-    /// Any call but the first of each thread.
-    Later,
     /// What has to do with the source or the output by name, not the loading of the program.
     Trees,
 }
@@ -215,14 +213,13 @@ fn sweep(family: &Family) {
 }
 
 fn sweep_call(family: &Family, call: &str, setting: Setting) -> usize {
-    let first = if family.aim == Aim::Later { 2 } else { 1 };
     let errors = if long() { family.errors } else { &family.errors[..1] };
     let step = if long() || setting == Setting::Fresh { 1 } else { 3 };
     let mut sum = 0;
     for error in errors {
         for onwards in ["", "+"] {
             let mut faults = Vec::new();
-            for when in (first..=MOST).step_by(step) {
+            for when in (1..=MOST).step_by(step) {
                 let fault = format!("error={error}:when={when}{onwards}");
                 match one(family, call, setting, &fault) {
                     Some(met) => faults.push(met),
@@ -287,7 +284,7 @@ sweeps! {
     volume: "fstatfs,statfs", ["EIO"], Anything, Sound;
     lock: "flock", ["EIO", "ENOLCK"], Anything, Sound;
     descriptor: "fcntl,dup,dup3", ["EMFILE"], Anything, Sound;
-    thread: "clone3,clone", ["EAGAIN"], Later, Sound;
+    thread: "clone3,clone", ["EAGAIN"], Anything, Sound;
 }
 
 /// What a copy calls and no fault is injected into: memory and threads, where a failure is the end of

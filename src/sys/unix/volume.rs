@@ -140,9 +140,13 @@ impl Dir {
     }
 }
 
-/// What the file system `at` lies on can still hold.
+/// What the file system `at` lies on can still hold; an error where it does not tell.
 pub fn room(at: impl AsFd) -> io::Result<Room> {
     let volume = rustix::fs::fstatvfs(at)?;
+    // FUSE and network file systems that have no answer say that all numbers are 0.
+    if volume.f_blocks == 0 {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
     // Some of it may be kept for root.
     let (blocks, files) = match is_root() {
         true => (volume.f_bfree, volume.f_ffree),
