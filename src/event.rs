@@ -27,6 +27,8 @@ pub enum Event<'a> {
     Retired(&'a [u8]),
     /// The run waits for another to end; what is known of that one.
     Waiting(&'a str),
+    /// So many bytes of a file were not read again: a run that was killed had copied them.
+    Resumed(&'a [u8], u64),
     /// The entry is not at the output.
     Failed(&'a Error),
     /// The entry is at the output, but something about it could not be done.
@@ -64,6 +66,9 @@ impl Watch for () {
 pub struct Progress {
     /// Bytes of files that were read and written, holes and files already there included.
     pub bytes: AtomicU64,
+    /// How many of these were neither read nor written by this run: files and beginnings of files
+    /// that were there already. A rate is of the others.
+    pub skipped: AtomicU64,
     /// Files and links that are done, whatever became of them.
     pub entries: AtomicU64,
     /// Entries that failed.
@@ -80,6 +85,12 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// So many bytes were there already.
+    pub fn skip(&self, bytes: u64) {
+        self.skipped.fetch_add(bytes, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
     /// Notes what is being worked on. Skipped when nobody looks or somebody else is just noting.
     pub fn set_current(&self, dir: &RelPath, name: &std::ffi::OsStr) {
         if self.watched.load(Relaxed)

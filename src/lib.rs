@@ -111,6 +111,7 @@ pub use error::{Error, Result};
 pub use event::{Done, Event, Progress, Stop, Watch};
 pub use hash::{Algorithm, Digest};
 pub use lane::prove::Damaged;
+pub use lane::resume::Resume;
 pub use lane::ways::{Cache, Method, Reflink, Sparse, Tally};
 pub use tree::filter::{Filter, Pattern};
 pub use tree::plan::Policy;

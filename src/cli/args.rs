@@ -12,6 +12,7 @@ use crate::cli::verify_args::{self, VerifyArgs};
 use crate::copy::job::{BLOCK_SIZE, CopyJob, QUEUE_SIZE};
 use crate::hash::Algorithm;
 use crate::lane::prove::Damaged;
+use crate::lane::resume::Resume;
 use crate::lane::ways;
 use crate::tree::filter::{Filter, Pattern};
 use crate::tree::plan::Policy;
@@ -29,7 +30,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    everything asked for was done: every regular file of the source is at the
        output, byte-equal and listed in the manifest
-  1    finished, but some entries failed, changed while they were read, or were
+  1    finished, but some entries failed, changed whenever they were read, or were
        left different
   2    usage error, or refused before anything was touched
   3    stopped early: the output became unusable (full, read-only, gone), or the
@@ -104,6 +105,14 @@ pub struct Args {
     #[arg(long)]
     pub no_sync: bool,
 
+    /// What becomes of the beginning of a file over 256 MiB that a killed run left half-copied
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = ResumeHow::Auto)]
+    pub resume: ResumeHow,
+
+    /// For tests: the most of a large file that is read again after a kill
+    #[arg(long, hide = true, value_name = "SIZE", value_parser = size::parse_block)]
+    pub checkpoint: Option<usize>,
+
     /// Do not look first whether the output has room for everything: copy as much as fits
     #[arg(long)]
     pub no_space_check: bool,
@@ -158,6 +167,17 @@ pub enum OverwritePolicy {
     Never,
     /// Replace everything
     Always,
+}
+
+/// See [`Resume`].
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ResumeHow {
+    /// Go on where it was made durable
+    Auto,
+    /// Read and check first what is there
+    Verify,
+    /// Begin anew, and keep nothing for a later run
+    Off,
 }
 
 /// See [`Algorithm`].
@@ -269,6 +289,14 @@ fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
     job.hard_links = args.hard_links;
     job.sync = !args.no_sync;
     job.check_space = !args.no_space_check;
+    job.resume = match args.resume {
+        ResumeHow::Auto => Resume::Auto,
+        ResumeHow::Verify => Resume::Verify,
+        ResumeHow::Off => Resume::Off,
+    };
+    if let Some(checkpoint) = args.checkpoint {
+        job.checkpoint = checkpoint as u64;
+    }
     job.verify = args.verify.then_some(match args.verify_failed {
         VerifyFailed::Remove => Damaged::Remove,
         VerifyFailed::Keep => Damaged::Keep,
@@ -371,6 +399,7 @@ mod tests {
             "--queue-size -3",
             "--overwrite-policy sometimes",
             "--hash md5",
+            "--resume maybe",
             "--block-size 1GiB --queue-size 1000",
             "--exclude a[",
             "-q -v",

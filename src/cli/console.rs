@@ -6,6 +6,7 @@
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use humansize::{BINARY, format_size};
 use indicatif::ProgressBar;
 
 use crate::cli::record::json::Entry;
@@ -156,6 +157,11 @@ pub fn words(event: &Event<'_>, detail: Detail) -> Option<Said> {
         Event::Retired(path) => {
             err(format!("removed {}: newer manifests are there", Shown::bytes(path)))
         }
+        Event::Resumed(path, bytes) if detail == Detail::Verbose => {
+            let (path, size) = (Shown::bytes(path), format_size(*bytes, BINARY));
+            Some(Said::Out(format!("resumed {path}: {size} were there")))
+        }
+        Event::Resumed(..) => None,
         Event::Waiting(text) => err(format!("waiting: {text}")),
     }
 }

@@ -22,6 +22,9 @@ const DRAW: Duration = Duration::from_millis(100);
 /// How often a plain line is written.
 const LINE: Duration = Duration::from_secs(5);
 
+/// How long something tells in the speed: as long as a cache takes to fill, so that it is no flicker.
+const RECENT: Duration = Duration::from_secs(10);
+
 /// How progress is shown.
 pub enum View {
     /// Not at all.
@@ -83,9 +86,9 @@ impl View {
                 }
             }
             View::Bar(bar) => {
-                let mut sized = false;
+                let (mut sized, mut rate) = (false, Rate::default());
                 while wait(DRAW) {
-                    draw(bar, progress, &mut sized);
+                    draw(bar, progress, &mut sized, &mut rate);
                 }
                 bar.finish_and_clear();
             }
@@ -94,17 +97,16 @@ impl View {
 }
 
 /// The bar while the total is not known …
-const COUNTING: &str = "{spinner} {bytes} ({binary_bytes_per_sec}) {elapsed}  {wide_msg}";
+const COUNTING: &str = "{spinner} {bytes} ({prefix}) {elapsed}  {wide_msg}";
 
 /// … and when it is.
-const COUNTED: &str = "{bar:20} {percent:>3}% {bytes}/{total_bytes} ({binary_bytes_per_sec}) \
-                       ETA {eta}  {wide_msg}";
+const COUNTED: &str = "{bar:20} {percent:>3}% {bytes}/{total_bytes} ({prefix})  {wide_msg}";
 
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-fn draw(bar: &ProgressBar, progress: &Progress, sized: &mut bool) {
+fn draw(bar: &ProgressBar, progress: &Progress, sized: &mut bool, rate: &mut Rate) {
     if !*sized && progress.counted.load(Relaxed) {
         *sized = true;
         bar.set_length(progress.total_bytes.load(Relaxed));
@@ -116,7 +118,41 @@ fn draw(bar: &ProgressBar, progress: &Progress, sized: &mut bool) {
         message = format!("{message}  {}", Shown::bytes(&current));
     }
     bar.set_message(message);
-    bar.set_position(progress.bytes.load(Relaxed));
+    let bytes = progress.bytes.load(Relaxed);
+    rate.note(bytes.saturating_sub(progress.skipped.load(Relaxed)), bar.elapsed());
+    let left = progress.total_bytes.load(Relaxed).saturating_sub(bytes) as f64 / rate.per_second();
+    let mut speed = format!("{}/s", format_size(rate.per_second() as u64, BINARY));
+    if *sized && left.is_finite() {
+        let left = HumanDuration(Duration::from_secs_f64(left.min(1e9)));
+        speed = format!("{speed}, {left:#} left");
+    }
+    bar.set_prefix(speed);
+    bar.set_position(bytes);
+}
+
+/// The speed of the last seconds: of what is read and written, while a beginning of a terabyte that
+/// was there already says nothing about how long the rest takes.
+#[derive(Default)]
+struct Rate {
+    bytes: u64,
+    at: Duration,
+    /// What counts, less of it the longer ago, in bytes and in seconds.
+    sum: (f64, f64),
+}
+
+impl Rate {
+    /// So many bytes were done by then.
+    fn note(&mut self, bytes: u64, at: Duration) {
+        let more = bytes.saturating_sub(self.bytes) as f64;
+        let seconds = at.saturating_sub(self.at).as_secs_f64();
+        let keep = (-seconds / RECENT.as_secs_f64()).exp();
+        self.sum = (self.sum.0 * keep + more, self.sum.1 * keep + seconds);
+        (self.bytes, self.at) = (bytes, at);
+    }
+
+    fn per_second(&self) -> f64 {
+        if self.sum.1 > 0.0 { self.sum.0 / self.sum.1 } else { 0.0 }
+    }
 }
 
 /// Files done, of how many, and how many failed.
@@ -139,7 +175,9 @@ fn line(progress: &Progress, elapsed: Duration) -> String {
     let mut size = format_size(bytes, BINARY);
     if counted {
         let total = progress.total_bytes.load(Relaxed);
-        size = format!("{size} of {}{}", format_size(total, BINARY), rest(bytes, total, elapsed));
+        let skipped = progress.skipped.load(Relaxed);
+        let rest = rest(bytes.saturating_sub(skipped), total.saturating_sub(skipped), elapsed);
+        size = format!("{size} of {}{rest}", format_size(total, BINARY));
     }
     format!("dircopy: {}, {size}", entries(progress, counted))
 }
@@ -151,4 +189,26 @@ fn rest(bytes: u64, total: u64, elapsed: Duration) -> String {
     }
     let rest = elapsed.as_secs_f64() * (total - bytes) as f64 / bytes as f64;
     format!(", {} left", HumanDuration(Duration::from_secs_f64(rest.min(1e9))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_that_of_the_last_seconds() {
+        let mut rate = Rate::default();
+        assert_eq!(rate.per_second(), 0.0);
+        for second in 1..100 {
+            rate.note(second * 1000, Duration::from_secs(second));
+        }
+        assert!((999.0..1001.0).contains(&rate.per_second()));
+        for second in 100..200 {
+            rate.note(99_000, Duration::from_secs(second));
+        }
+        assert!(rate.per_second() < 1.0);
+        // A file that is read again takes back what it had counted.
+        rate.note(0, Duration::from_secs(200));
+        assert!(rate.per_second() >= 0.0);
+    }
 }

@@ -44,6 +44,10 @@ pub fn summary(report: &Report, dry: bool, verbose: bool) -> String {
         };
         row("", format!("{} files, {} {how}", tally.files, size(tally.bytes)));
     }
+    if counts.resumed > 0 {
+        let size = size(counts.resumed_bytes);
+        row("resumed", format!("{} files of these, {size} not read again", counts.resumed));
+    }
     if counts.kept > 0 {
         row("there", format!("{} already, {}", counts.kept, size(counts.kept_bytes)));
     }
@@ -69,7 +73,7 @@ pub fn summary(report: &Report, dry: bool, verbose: bool) -> String {
     }
     if !dry {
         let seconds = report.elapsed.as_secs_f64();
-        let rate = match counts.bytes {
+        let rate = match counts.bytes.saturating_sub(counts.resumed_bytes) {
             0 => String::new(),
             bytes => format!(", {}/s on average", size((bytes as f64 / seconds.max(1e-9)) as u64)),
         };

@@ -4,6 +4,7 @@
 //! is listed in the next manifest too, although this run did not come upon it.
 
 use crate::error::Result;
+use crate::event::Stop;
 use crate::manifest::carry::{Carry, is_untouched};
 use crate::manifest::line;
 use crate::manifest::write::ManifestFile;
@@ -14,10 +15,16 @@ use crate::sys::{self, Dir};
 /// So many bytes of lines are written at a time.
 const LINE_BYTES: usize = 1 << 20;
 
-/// Appends these lines to the manifest; returns how many.
-pub fn carry_over(carry: &Carry, root: &Dir, manifest: &mut ManifestFile) -> Result<u64> {
+/// Appends these lines to the manifest; returns how many. Not all of them once `stop` is requested:
+/// then the manifest stays unfinished, and the earlier ones stay too.
+pub fn carry_over(
+    carry: &Carry,
+    root: &Dir,
+    manifest: &mut ManifestFile,
+    stop: &Stop,
+) -> Result<u64> {
     let (mut lines, mut carried, mut open) = (Vec::new(), 0, None);
-    carry.unasked(|path, digest, written| {
+    carry.unasked(&|| stop.is_requested(), |path, digest, written| {
         if stat_below(root, path, &mut open).is_some_and(|there| is_untouched(&there, written)) {
             carried += 1;
             line::write_path(&mut lines, digest, path.as_bytes());

@@ -190,8 +190,11 @@ impl<'a> Committer<'a> {
     }
 
     fn settle(&mut self, outcome: Outcome) {
-        let Outcome { source, output, entry, fate, warnings } = outcome;
+        let Outcome { source, output, entry, fate, warnings, resumed } = outcome;
         warnings.iter().for_each(|warning| self.ledger.warn(warning));
+        if resumed > 0 && matches!(fate, Fate::Written { .. } | Fate::Published { .. }) {
+            self.ledger.resumed(&output, &entry.name, resumed);
+        }
         match fate {
             Fate::Written { part, digest, replaces } => {
                 let source = self.context.verify.map(|_| source);
@@ -210,7 +213,7 @@ impl<'a> Committer<'a> {
                     counts.proven(proof, entry.stat.size);
                 }
                 counts.kept_bytes = counts.kept_bytes.saturating_add(entry.stat.size);
-                self.context.progress.bytes.fetch_add(entry.stat.size, Relaxed);
+                self.context.progress.skip(entry.stat.size);
                 self.stands(&output, &entry.name, digest, Done::Kept);
                 self.done(&output, &entry, digest, true);
             }
@@ -278,7 +281,11 @@ impl<'a> Committer<'a> {
         }
         let Waiting { output, entry, part, digest, replaces, .. } = file;
         match part::publish(&output, &part, &entry.name, replaces) {
-            Ok(()) => self.copied(&output, &entry, digest, replaces),
+            Ok(()) => {
+                let stays = part::forget_journal(&output, &part);
+                stays.iter().for_each(|warning| self.ledger.warn(warning));
+                self.copied(&output, &entry, digest, replaces);
+            }
             Err(error) => {
                 let error = part::discard(&output, &part, error);
                 self.failed(&output, &entry, &error);

@@ -18,7 +18,7 @@ impl Committer<'_> {
         if let (Some(carry), Some(root), Some(manifest), false) =
             (self.context.carry, &self.root.handle, &mut self.manifest, cut_short)
         {
-            match carry_over(carry, root, manifest) {
+            match carry_over(carry, root, manifest, self.context.stop) {
                 Ok(carried) => self.ledger.counts.carried = carried,
                 Err(error) => self.ledger.give_up(error),
             }

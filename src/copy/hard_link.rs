@@ -117,7 +117,9 @@ pub fn make(root: &OutputDir, link: &Link, first: &First, policy: Policy) -> Res
         let finding = "the file it is another name of is not at the output";
         return Err(Error::finding("make the hard link", path(), finding));
     }
-    if let Some(change) = first.stat.change(&entry.stat) {
+    // A file that changed while it was read was looked at again, and is newer than this name.
+    let read_since = first.stat.id == entry.stat.id && first.stat.ctime > entry.stat.ctime;
+    if let Some(change) = first.stat.change(&entry.stat).filter(|_| !read_since) {
         let finding = format!("since its first name was listed, {change}");
         return Err(Error::finding("make the hard link", path(), finding));
     }

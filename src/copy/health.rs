@@ -1,6 +1,6 @@
 //! Whether an output is still of use after errors on it.
 
-use std::io;
+use std::io::{self, Write};
 
 use crate::sys::{self, Dir};
 use crate::tree::node::OutputDir;
@@ -12,16 +12,20 @@ const FULL_STREAK: u32 = 16;
 /// … or this little left, in bytes: not even the directories of further files would fit.
 const FULL_BYTES: u64 = 64 << 10;
 
+/// So many errors of the device in a row, and it is tried whether it takes anything at all.
+const BAD_STREAK: u32 = 16;
+
 /// What is known of an output's health.
 #[derive(Debug, Default)]
 pub struct Health {
     full_streak: u32,
+    bad_streak: u32,
 }
 
 impl Health {
     /// A file was written.
     pub fn good(&mut self) {
-        self.full_streak = 0;
+        (self.full_streak, self.bad_streak) = (0, 0);
     }
 
     /// Something could not be written for this reason; whether the output is of no use any more.
@@ -30,6 +34,15 @@ impl Health {
             self.full_streak += 1;
             return self.full_streak >= FULL_STREAK
                 || sys::room(root).is_ok_and(|room| room.bytes < FULL_BYTES);
+        }
+        if sys::is_device_error(cause) {
+            // Where one file lies the device may be bad; where any may lie, it is of no use.
+            self.bad_streak += 1;
+            if self.bad_streak < BAD_STREAK {
+                return false;
+            }
+            self.bad_streak = 0;
+            return !takes_bytes(root);
         }
         sys::is_output_gone(cause) && is_unusable(root)
     }
@@ -50,10 +63,35 @@ pub fn is_in_place(root: &OutputDir) -> bool {
     }
 }
 
+/// Whether the output takes some bytes for good.
+fn takes_bytes(root: &Dir) -> bool {
+    let Ok((mut file, part)) = root.create_part() else { return false };
+    let written = file.write_all(&[0; 4096]).and_then(|()| sys::persist_file(&file)).is_ok();
+    root.remove(&part).is_ok() && written
+}
+
 /// Whether not even an empty file can be made in the root of the output.
 fn is_unusable(root: &Dir) -> bool {
     match root.create_part() {
         Ok((_, part)) => root.remove(&part).is_err(),
         Err(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many files lie in bad places.
+    #[test]
+    fn an_output_that_takes_other_files_is_of_use() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Dir::open(dir.path()).unwrap();
+        let mut health = Health::default();
+        let bad = io::Error::from_raw_os_error(libc::EIO);
+        for _ in 0..10 * BAD_STREAK {
+            assert!(!health.is_lost(&root, &bad));
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

@@ -2,19 +2,19 @@
 
 use std::ffi::OsStr;
 use std::num::NonZero;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::{Builder, ScopedJoinHandle, scope};
 use std::time::Instant;
 
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::bounded;
 use jiff::Timestamp;
 
 use crate::copy::commit::Committer;
 use crate::copy::count::count;
 use crate::copy::dry::Dry;
+use crate::copy::feed::walk_all;
 use crate::copy::group::{Group, most_dirs};
 use crate::copy::ledger::Ledger;
 use crate::copy::lock::Patience;
@@ -28,18 +28,18 @@ use crate::event::{Progress, Stop, Watch};
 use crate::hash::Algorithm;
 use crate::lane::clock::{Clock, Clocks};
 use crate::lane::context::{Context, Durability};
-use crate::lane::outcome::Message;
 use crate::lane::prove::Damaged;
 use crate::lane::rate::Rate;
+use crate::lane::resume::{Journaling, Resume};
 use crate::lane::start::start;
 use crate::lane::ways::{Cache, Reflink, Sparse, Ways};
 use crate::manifest::carry::Carry;
 use crate::manifest::write::ManifestFile;
 use crate::sys::{self, Dir};
 use crate::tree::filter::Filter;
-use crate::tree::node::{OutputDir, Run, SourceDir};
+use crate::tree::node::OutputDir;
 use crate::tree::plan::Policy;
-use crate::tree::walk::{Found, Walk};
+use crate::tree::walk::Walk;
 
 /// Size of a block in bytes, by default.
 ///
@@ -51,6 +51,10 @@ pub const BLOCK_SIZE: usize = 256 << 10;
 
 /// Blocks of a lane, by default; see the table at [`BLOCK_SIZE`].
 pub const QUEUE_SIZE: usize = 16;
+
+/// The most of a large file that is read again after a run was killed, in bytes, by default: a disk
+/// that turns reads it in two seconds. Each half of it costs two flushes of the device; not yet measured.
+pub const CHECKPOINT: u64 = 256 << 20;
 
 /// The most lanes there are by default: with more, memory would grow past what a copy should take,
 /// and no device known today would gain.
@@ -78,6 +82,12 @@ pub struct CopyJob {
     pub sync: bool,
     /// Refuse a run for which the output has no room, before anything is touched.
     pub check_space: bool,
+    /// What becomes of the beginning of a large file that a killed run left.
+    pub resume: Resume,
+    /// The most of a large file that is read again after a run was killed, and the size above which a
+    /// file can be gone on with; bytes. Blocks on their way count, so much less than a hundred of them
+    /// makes no sense.
+    pub checkpoint: u64,
     /// Read back from the output's medium every file that is copied, before it gets its final name, and
     /// every file that is kept; this happens to copies that are not there as they were written. Needs
     /// `sync` and an algorithm.
@@ -118,6 +128,8 @@ impl CopyJob {
             hard_links: false,
             sync: true,
             check_space: true,
+            resume: Resume::default(),
+            checkpoint: CHECKPOINT,
             verify: None,
             reflink: Reflink::default(),
             sparse: Sparse::default(),
@@ -174,7 +186,8 @@ impl CopyJob {
         let carry = match &prepared.output.handle {
             Some(root) if self.algorithm != Algorithm::None && !prepared.output.fresh => {
                 let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
-                let (carry, unreadable) = Carry::load(root, &self.output, is_in_source);
+                let (carry, unreadable) =
+                    Carry::load(root, &self.output, is_in_source, &|| stop.is_requested());
                 warnings.extend(unreadable);
                 Some(carry)
             }
@@ -196,6 +209,7 @@ impl CopyJob {
             verify: self.verify,
             nameless: !self.sync
                 && prepared.output.handle.as_ref().is_some_and(Dir::can_publish_nameless),
+            journaling: self.journaling().filter(|_| prepared.is_ours_alone),
             carry: carry.as_ref(),
             ways: &ways,
             rate: rate.as_ref(),
@@ -261,12 +275,22 @@ impl CopyJob {
             hard_links: self.hard_links,
             dry,
             sweeps: prepared.is_ours_alone,
+            resumable: self.journaling().map(|journaling| journaling.interval),
             chains: self.durability(&prepared.output) == Durability::Grouped { at_once: false },
             folds: !dry && prepared.output.handle.as_ref().is_some_and(Dir::folds_case),
             block_size: self.block_size as u64,
             source_root: prepared.source_id,
             output_root: prepared.output_id,
         }
+    }
+
+    /// How large files are journaled: not where nothing is made durable, and where there is no digest
+    /// to go on with.
+    fn journaling(&self) -> Option<Journaling> {
+        let interval = self.checkpoint.max(self.block_size as u64);
+        let journaling = Journaling { interval, verify: self.resume == Resume::Verify };
+        (self.sync && self.algorithm != Algorithm::None && self.resume != Resume::Off)
+            .then_some(journaling)
     }
 
     /// Refuses what was asked for if it cannot be had together.
@@ -371,40 +395,6 @@ impl CopyJob {
             }
         });
     }
-}
-
-/// The walk's thread: files go to the lanes, everything else to the committer.
-fn walk_all(
-    walk: &Walk<'_>,
-    context: &Context<'_>,
-    (source, output, file): (Arc<SourceDir>, Arc<OutputDir>, Option<crate::tree::node::Entry>),
-    to_lanes: Sender<Run>,
-    to_committer: Sender<Message>,
-    seen: &AtomicU64,
-) {
-    if let Some(entry) = file {
-        output.announce(1);
-        seen.fetch_add(1, Relaxed);
-        // Fails only if the lanes are gone, and then the entry is missed in the account.
-        let _ = to_lanes.send(Run { source, output, files: vec![entry] });
-        return;
-    }
-    let _ = walk.run(source, output, |found| {
-        if context.stop.is_requested() {
-            return ControlFlow::Break(());
-        }
-        let entries = match &found {
-            Found::Files(run) => run.files.len(),
-            Found::HardLink(..) | Found::Symlink(..) | Found::Failed(_) => 1,
-            Found::Special(..) | Found::Swept(..) | Found::Warning(_) | Found::Done(_) => 0,
-        };
-        seen.fetch_add(entries as u64, Relaxed);
-        let sent = match found {
-            Found::Files(run) => to_lanes.send(run).is_ok(),
-            other => to_committer.send(Message::Walked(other)).is_ok(),
-        };
-        if sent { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    });
 }
 
 fn ending(counts: &Counts, stop: &Stop, broken: Option<Error>) -> Ending {

@@ -146,6 +146,13 @@ impl<'a> Ledger<'a> {
         }
     }
 
+    /// So many bytes of a file were not read again.
+    pub fn resumed(&mut self, output: &OutputDir, name: &OsStr, bytes: u64) {
+        self.counts.resumed += 1;
+        self.counts.resumed_bytes = self.counts.resumed_bytes.saturating_add(bytes);
+        self.tell(&output.rel, name, |path| Event::Resumed(path, bytes));
+    }
+
     /// Something could not be done, and nothing is lost by it.
     pub fn warn(&mut self, warning: &Error) {
         self.counts.warnings += 1;

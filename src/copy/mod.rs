@@ -7,6 +7,7 @@ mod carry_over;
 mod commit;
 mod count;
 mod dry;
+mod feed;
 mod finish;
 mod group;
 mod hard_link;

@@ -42,6 +42,10 @@ pub struct Counts {
     pub bytes: u64,
     /// Bytes of the files kept.
     pub kept_bytes: u64,
+    /// Files of those copied and replaced that a run that was killed had begun; not part of `seen`.
+    pub resumed: u64,
+    /// Bytes of them that were not read again.
+    pub resumed_bytes: u64,
     /// Files copied, replaced or kept that were read back from the device and found right.
     pub from_device: u64,
     /// Their bytes.

@@ -5,6 +5,7 @@ use crate::hash::Algorithm;
 use crate::lane::clock::Clocks;
 use crate::lane::prove::Damaged;
 use crate::lane::rate::Rate;
+use crate::lane::resume::Journaling;
 use crate::lane::ways::Ways;
 use crate::manifest::carry::Carry;
 use crate::tree::plan::Policy;
@@ -42,6 +43,8 @@ pub struct Context<'a> {
     pub verify: Option<Damaged>,
     /// Whether part files may go without a name: only where they are published at once.
     pub nameless: bool,
+    /// How large files are made fit to be gone on with, where they are.
+    pub journaling: Option<Journaling>,
     /// Digests from an earlier run.
     pub carry: Option<&'a Carry>,
     /// By which way content goes to the output.

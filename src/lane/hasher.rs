@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::hash::Digest;
+use crate::lane::checkpoint::Marks;
 use crate::lane::clock::Timer;
 use crate::lane::context::Context;
 use crate::lane::large::{Cut, LargeFile, ReadEnd, Step, receive, send};
@@ -20,17 +21,27 @@ pub type HashedEnd = Result<(ReadEnd, Option<Digest>), Cut>;
 pub fn work(context: &Context<'_>, from: &Receiver<Read>, to: &Sender<Hashed>) {
     let clock = &context.clocks.hash;
     let mut hasher = context.algorithm.start();
+    let mut marks = Marks::new(None, 0);
     let mut file: Option<Arc<LargeFile>> = None;
     while let Ok(step) = receive(from, clock) {
+        let mut due = None;
         let step = match step {
             Step::Begin(large, part) => {
-                hasher = context.algorithm.start();
+                let going_on = large.resumed.as_ref().map(|resumed| resumed.hasher.clone());
+                hasher = going_on.unwrap_or_else(|| context.algorithm.start());
+                marks = Marks::new(large.checkpoints, large.start());
                 file = Some(Arc::clone(&large));
                 Step::Begin(large, part)
+            }
+            Step::Again(large) => {
+                (hasher, marks) = (context.algorithm.start(), Marks::new(None, 0));
+                file = Some(Arc::clone(&large));
+                Step::Again(large)
             }
             Step::Data(block) => {
                 let _busy = Timer::start(&clock.busy);
                 hasher.update(&block);
+                due = marks.pass(block.len() as u64, &hasher);
                 Step::Data(block)
             }
             Step::Hole(len) => {
@@ -50,8 +61,10 @@ pub fn work(context: &Context<'_>, from: &Receiver<Read>, to: &Sender<Hashed>) {
                 {
                     file.give_up();
                 }
+                due = marks.pass(len, &hasher);
                 Step::Hole(len)
             }
+            Step::Checkpoint(checkpoint) => Step::Checkpoint(checkpoint),
             Step::End(end) => {
                 let hasher = std::mem::replace(&mut hasher, context.algorithm.start());
                 let cut = file.take().is_none_or(|file| file.is_given_up());
@@ -62,8 +75,10 @@ pub fn work(context: &Context<'_>, from: &Receiver<Read>, to: &Sender<Hashed>) {
                 })
             }
         };
-        if send(to, step, clock).is_err() {
-            return;
+        for step in [Some(step), due.map(Step::Checkpoint)].into_iter().flatten() {
+            if send(to, step, clock).is_err() {
+                return;
+            }
         }
     }
 }

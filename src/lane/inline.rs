@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest};
+use crate::lane::again;
 use crate::lane::arrange::{Next, arrange};
 use crate::lane::block::Block;
 use crate::lane::clock::{Clocks, Timer};
@@ -32,7 +33,7 @@ pub fn copy_run(
     }
     let Run { source, output, files } = run;
     let clocks = Clocks::default();
-    let outcome = |entry: Entry| {
+    let outcome = |mut entry: Entry| {
         let mut warnings = Vec::new();
         let fate = if context.stop.is_requested() {
             Fate::Abandoned
@@ -41,17 +42,49 @@ pub fn copy_run(
                 Next::Settled(fate) => fate,
                 Next::Copy { replaces, warning } => {
                     warnings.extend(warning);
-                    let job = Copying { context, clocks: &clocks, entry: &entry, replaces };
-                    job.copy(&source, &output, scratch, &mut warnings).unwrap_or_else(Fate::Failed)
+                    let trees = (&*source, &output);
+                    copy_watched(
+                        (context, &clocks),
+                        trees,
+                        (&mut entry, replaces),
+                        scratch,
+                        &mut warnings,
+                    )
+                    .unwrap_or_else(Fate::Failed)
                 }
             }
         };
         let (source, output) = (Arc::clone(&source), Arc::clone(&output));
-        Outcome { source, output, entry, fate, warnings }
+        Outcome { source, output, entry, fate, warnings, resumed: 0 }
     };
     let outcomes = files.into_iter().map(outcome).collect();
     context.clocks.add(&clocks);
     outcomes
+}
+
+/// Copies a file, and once more if it changed while it was read; then `entry` is what it was the
+/// second time.
+fn copy_watched(
+    (context, clocks): (&Context<'_>, &Clocks),
+    (source, output): (&SourceDir, &Arc<OutputDir>),
+    (entry, replaces): (&mut Entry, bool),
+    scratch: &mut Block,
+    warnings: &mut Vec<Error>,
+) -> Result<Fate> {
+    let mut changed = false;
+    let copying = Copying { context, clocks, entry, replaces };
+    let first = match copying.try_copy(source, output, scratch, warnings, &mut changed) {
+        Err(error) if changed => error,
+        done => return done,
+    };
+    match again::look_again(context, source, output, entry, replaces) {
+        Some(now) => entry.stat = now,
+        None => return Err(first),
+    }
+    let copying = Copying { context, clocks, entry, replaces };
+    let fate = copying.copy(source, output, scratch, warnings)?;
+    warnings.push(again::warning(first));
+    Ok(fate)
 }
 
 /// A file being copied, and where its time is counted.
@@ -71,6 +104,18 @@ impl Copying<'_> {
         scratch: &mut Block,
         warnings: &mut Vec<Error>,
     ) -> Result<Fate> {
+        self.try_copy(source, output, scratch, warnings, &mut false)
+    }
+
+    /// The same; after an error `changed` says whether the file changed while it was read.
+    fn try_copy(
+        &self,
+        source: &SourceDir,
+        output: &Arc<OutputDir>,
+        scratch: &mut Block,
+        warnings: &mut Vec<Error>,
+        changed: &mut bool,
+    ) -> Result<Fate> {
         let Self { context, clocks, entry, replaces } = *self;
         let mut timer = Timer::start(&clocks.read.busy);
         let path = || source.path_of(&entry.name);
@@ -82,13 +127,14 @@ impl Copying<'_> {
         file.spare_cache(pair.source);
         timer.switch(&clocks.write.busy);
         let mut part = Part::create(context, output, &entry.name, replaces)?;
+        let mut total = 0;
         let filled = match context.algorithm {
             Algorithm::None => {
                 let filling = Filling { context, pair: &pair, source: &file, stat: &entry.stat };
                 let whole = filling.fill(&mut part, scratch);
                 whole.map(|whole| if whole { Filled::Whole(None) } else { Filled::Stopped })
             }
-            _ => self.fill_and_hash(&pair, &file, &mut part, scratch, &mut timer),
+            _ => self.fill_and_hash(&pair, &file, &mut part, (scratch, &mut total), &mut timer),
         };
         match filled {
             Ok(Filled::Whole(digest)) => {
@@ -98,7 +144,13 @@ impl Copying<'_> {
                 part.discard(Error::finding("copy", path(), "interrupted"));
                 Ok(Fate::Abandoned)
             }
-            Err(error) => Err(part.discard(error)),
+            Err(error) => {
+                *changed = file.has_changed();
+                if *changed {
+                    context.progress.bytes.fetch_sub(total, Relaxed);
+                }
+                Err(part.discard(error))
+            }
         }
     }
 
@@ -108,42 +160,42 @@ impl Copying<'_> {
         pair: &Pair,
         file: &Reading<'_>,
         part: &mut Part,
-        scratch: &mut Block,
+        (scratch, total): (&mut Block, &mut u64),
         timer: &mut Timer<'a>,
     ) -> Result<Filled> {
         let path = part.path();
         let path = || path.clone();
         let copy = clone_to_hash(self.context, pair, file, part, &path)?;
-        self.fill(copy.as_ref().unwrap_or(file), part, scratch, timer)
+        self.fill(copy.as_ref().unwrap_or(file), part, scratch, total, timer)
     }
 
-    /// Reads, hashes and writes the whole content, unless it is to stop. The timer is on writing
-    /// before and after.
+    /// Reads, hashes and writes the whole content, unless it is to stop; `total` says how far it came.
+    /// The timer is on writing before and after.
     fn fill<'a>(
         &'a self,
         file: &Reading<'_>,
         part: &mut Part,
         scratch: &mut Block,
+        total: &mut u64,
         timer: &mut Timer<'a>,
     ) -> Result<Filled> {
         let Self { context, clocks, entry, .. } = *self;
         let mut hasher = context.algorithm.start();
-        let mut total = 0;
         scratch.clear();
         loop {
             timer.switch(&clocks.read.busy);
             let read = file.read(scratch.room())?;
             scratch.fill(read);
-            total += read as u64;
-            let all = read == 0 || file.is_all(total);
+            *total += read as u64;
+            let all = read == 0 || file.is_all(*total);
             let full = all || scratch.room().is_empty();
             if full {
                 context.progress.bytes.fetch_add(scratch.len() as u64, Relaxed);
             }
             // What is not of the size that was listed need not be read to an end that may never
             // come.
-            if all || full && total > entry.stat.size {
-                file.check(total)?;
+            if all || full && *total > entry.stat.size {
+                file.check(*total)?;
             }
             if context.stop.is_urgent() {
                 return Ok(Filled::Stopped);

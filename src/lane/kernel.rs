@@ -54,7 +54,10 @@ impl Filling<'_> {
             Way::None => Method::ReadWrite,
         });
         if whole {
-            source.check(at)?;
+            // What has to be copied again is not done.
+            source.check(at).inspect_err(|_| {
+                context.progress.bytes.fetch_sub(at, Relaxed);
+            })?;
         }
         Ok(whole)
     }

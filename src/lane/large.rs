@@ -9,7 +9,9 @@ use crate::error::Error;
 use crate::lane::block::Block;
 use crate::lane::clock::{Clock, Timer};
 use crate::lane::part::Part;
+use crate::lane::resume::Resumed;
 use crate::sys::Attributes;
+use crate::tree::journal::Checkpoint;
 use crate::tree::node::{Entry, OutputDir, SourceDir};
 
 /// A file on its way.
@@ -22,6 +24,10 @@ pub struct LargeFile {
     pub entry: Entry,
     /// Whether something at the output gives way for it.
     pub replaces: bool,
+    /// Where it is gone on with, if a killed run left its beginning.
+    pub resumed: Option<Resumed>,
+    /// So many bytes lie between its checkpoints, if it has any.
+    pub checkpoints: Option<u64>,
     given_up: AtomicBool,
 }
 
@@ -33,7 +39,14 @@ impl LargeFile {
         entry: Entry,
         replaces: bool,
     ) -> Self {
-        Self { source, output, entry, replaces, given_up: AtomicBool::new(false) }
+        let (resumed, checkpoints) = (None, None);
+        let given_up = AtomicBool::new(false);
+        Self { source, output, entry, replaces, resumed, checkpoints, given_up }
+    }
+
+    /// How much of the file is in the part file before anything is read; bytes.
+    pub fn start(&self) -> u64 {
+        self.resumed.as_ref().map_or(0, |resumed| resumed.offset)
     }
 
     /// Tells the stages before that nothing more of the file is wanted.
@@ -52,10 +65,14 @@ impl LargeFile {
 pub enum Step<E> {
     /// What follows is of this file, and goes into this part file.
     Begin(Arc<LargeFile>, Part),
+    /// All of the file so far is void: it changed while it was read, and begins again as this.
+    Again(Arc<LargeFile>),
     /// The next bytes.
     Data(Block),
     /// The next so many bytes are a hole.
     Hole(u64),
+    /// Up to here the file is to be made durable: from the hasher.
+    Checkpoint(Checkpoint),
     /// There is no more, and this is how it ended.
     End(E),
 }

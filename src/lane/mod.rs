@@ -8,12 +8,14 @@
 //! thread costs 25 times as much as copying them.
 
 pub mod block;
+mod checkpoint;
 pub mod clock;
 pub mod context;
 pub mod outcome;
 pub mod start;
 pub mod ways;
 
+mod again;
 pub mod arrange;
 mod clone;
 mod hasher;
@@ -22,11 +24,13 @@ mod kept;
 mod kernel;
 mod large;
 pub mod part;
+mod part_name;
 pub mod prove;
 pub mod rate;
 pub mod read_back;
 mod reader;
 mod reading;
+pub mod resume;
 mod writer;
 
 #[cfg(test)]

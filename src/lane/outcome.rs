@@ -1,10 +1,10 @@
 //! What became of an entry, on its way from a lane to the committer.
 
-use std::ffi::OsString;
 use std::sync::Arc;
 
 use crate::error::Error;
 use crate::hash::Digest;
+use crate::lane::part::PartName;
 use crate::lane::read_back::Proof;
 use crate::tree::node::{Entry, OutputDir, SourceDir};
 use crate::tree::walk::Found;
@@ -33,6 +33,8 @@ pub struct Outcome {
     pub fate: Fate,
     /// What could not be done about it although it was copied.
     pub warnings: Vec<Error>,
+    /// So many of its bytes were not read, because a run that was killed had copied them.
+    pub resumed: u64,
 }
 
 /// A finished part file that waits for its final name.
@@ -45,7 +47,7 @@ pub struct Waiting {
     /// The file it is the copy of.
     pub entry: Entry,
     /// Its name meanwhile.
-    pub part: OsString,
+    pub part: PartName,
     /// The digest of all that was read and written.
     pub digest: Option<Digest>,
     /// Whether something at the output gives way for it.
@@ -55,10 +57,10 @@ pub struct Waiting {
 /// What became of a file.
 #[derive(Debug)]
 pub enum Fate {
-    /// Complete in the part file of this name, which waits for its final name.
+    /// Complete in a part file, which waits for its final name.
     Written {
         /// The part file's name, in the same directory.
-        part: OsString,
+        part: PartName,
         /// The digest of all that was read and written.
         digest: Option<Digest>,
         /// Whether something at the output gives way for it.

@@ -152,8 +152,12 @@ impl<'a> Prover<'a> {
             Damaged::Keep => match set_aside(file) {
                 Ok(name) => {
                     let path = file.output.path_of(&name);
-                    return error
-                        .with_note(format!("; that copy is kept as {}", Shown::path(&path)));
+                    let error =
+                        error.with_note(format!("; that copy is kept as {}", Shown::path(&path)));
+                    return match part::forget_journal(&file.output, &file.part) {
+                        Some(stays) => error.with_note(format!("; {stays}")),
+                        None => error,
+                    };
                 }
                 Err(cause) => error.with_note(format!("; it cannot be kept ({cause})")),
             },
@@ -171,7 +175,7 @@ fn abandon(file: &Waiting) -> Verdict {
 
 fn open(file: &Waiting) -> io::Result<(std::fs::File, sys::stat::Stat)> {
     let dir = file.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
-    let opened = dir.open_file(&file.part, false)?;
+    let opened = dir.open_file(&file.part.name, false)?;
     let stat = Dir::stat_file(&opened)?;
     Ok((opened, stat))
 }
@@ -194,7 +198,7 @@ fn set_aside(file: &Waiting) -> io::Result<OsString> {
             if in_source(&name) {
                 continue;
             }
-            match dir.publish(&file.part, &name, false) {
+            match dir.publish(&file.part.name, &name, false) {
                 Ok(()) => return Ok(name),
                 Err(taken) if taken.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(long) if long.kind() == io::ErrorKind::InvalidFilename => break,

@@ -9,6 +9,7 @@ use crossbeam_channel::{Receiver, Sender};
 
 use crate::error::Error;
 use crate::hash::Algorithm;
+use crate::lane::again;
 use crate::lane::arrange::{Next, arrange};
 use crate::lane::block::Pool;
 use crate::lane::clock::Timer;
@@ -17,12 +18,14 @@ use crate::lane::context::Context;
 use crate::lane::inline;
 use crate::lane::large::{Cut, Gone, LargeFile, ReadEnd, Step, send};
 use crate::lane::outcome::{Fate, Message, Outcome};
-use crate::lane::part::Part;
 use crate::lane::read_back::ReadBack;
 use crate::lane::reading::Reading;
+use crate::lane::resume::{self, Begun};
 use crate::lane::ways::Sparse;
 use crate::sys;
-use crate::tree::node::{Entry, Run};
+use crate::tree::node::{Entry, OutputDir, Run};
+use crate::tree::stale::Swept;
+use crate::tree::walk::Found;
 
 /// What the reader sends to the hasher.
 pub type Read = Step<Result<ReadEnd, Cut>>;
@@ -74,13 +77,19 @@ impl Reader<'_> {
         } else {
             arrange(context, &run.source, &run.output, &entry, &mut self.read_back)
         };
+        let mut warnings = Vec::new();
         let fate = match next {
-            Next::Settled(fate) => fate,
+            Next::Settled(Fate::Abandoned) => Fate::Abandoned,
+            Next::Settled(fate) => {
+                let swept = resume::forget(context, &run.source, &run.output, &entry);
+                self.tell(&run.output, swept, &mut warnings)?;
+                fate
+            }
             Next::Copy { replaces, warning } => {
                 if let Some(warning) = warning {
                     self.outcomes.send(Message::Warning(warning)).map_err(|_| Gone)?;
                 }
-                match self.copy(run, &entry, replaces) {
+                match self.copy(run, &entry, replaces, None) {
                     Ok(()) => return Ok(()),
                     Err(Ended::Gone) => return Err(Gone),
                     Err(Ended::Cut(Cut::Failed(error))) => Fate::Failed(error),
@@ -89,81 +98,159 @@ impl Reader<'_> {
             }
         };
         let (source, output) = (Arc::clone(&run.source), Arc::clone(&run.output));
-        self.report(vec![Outcome { source, output, entry, fate, warnings: Vec::new() }])
+        self.report(vec![Outcome { source, output, entry, fate, warnings, resumed: 0 }])
     }
 
     /// Reads a file and sends it on its way. After an error nothing was sent: what goes wrong later
-    /// goes the way of the file, to its end.
-    fn copy(&self, run: &Run, entry: &Entry, replaces: bool) -> Result<(), Ended> {
+    /// goes the way of the file, to its end. `first` is what came of a first try.
+    fn copy(
+        &self,
+        run: &Run,
+        entry: &Entry,
+        replaces: bool,
+        first: Option<Error>,
+    ) -> Result<(), Ended> {
         let (context, source, output) = (self.context, &run.source, &run.output);
         let path = || source.path_of(&entry.name);
         let mut timer = Timer::start(&context.clocks.read.busy);
         let mut file =
             Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?
                 .at_rate(context.rate, context.stop);
-        let mut warnings = Vec::new();
+        let is_first = first.is_none();
+        let mut warnings: Vec<Error> = first.into_iter().map(again::warning).collect();
         let attributes = file.attributes(&mut warnings);
         let pair = context.ways.between(file.file(), &entry.stat, output);
         file.spare_cache(pair.source);
         timer.switch(&context.clocks.write.busy);
-        let mut part = Part::create(context, output, &entry.name, replaces)?;
+        let mut scratch = self.pool.take(&context.clocks.read);
+        let trees = (&**source, output);
+        let begun = resume::begin(context, trees, entry, replaces, &mut scratch, &mut warnings)?;
+        drop(scratch);
+        let Some(Begun { mut part, resumed, checkpoints, swept }) = begun else {
+            return Err(Ended::Cut(Cut::Abandoned));
+        };
+        self.tell(output, swept, &mut warnings)?;
         let copy_path = part.path();
         let copy_path = || copy_path.clone();
-        let copy = match clone_to_hash(context, &pair, &file, &mut part, &copy_path) {
+        let ready = match &resumed {
+            Some(resumed) => part.go_on(context, &pair, &file, resumed.offset).map(|()| None),
+            None => clone_to_hash(context, &pair, &file, &mut part, &copy_path),
+        };
+        let copy = match ready {
             Ok(copy) => copy,
-            Err(error) => return Err(part.discard(error).into()),
+            Err(error) => {
+                let error = part.discard(error);
+                // Cloned when it was no longer what was listed.
+                let again = || again::look_again(context, source, output, entry, replaces);
+                return match file.has_changed().then(again).flatten() {
+                    Some(stat) if is_first => {
+                        let entry = Entry { name: entry.name.clone(), stat };
+                        self.copy(run, &entry, replaces, Some(error))
+                    }
+                    _ => Err(error.into()),
+                };
+            }
         };
         drop(timer);
         let entry = entry.clone();
-        let large = LargeFile::new(Arc::clone(source), Arc::clone(output), entry, replaces);
+        let mut large = LargeFile::new(Arc::clone(source), Arc::clone(output), entry, replaces);
+        (large.resumed, large.checkpoints) = (resumed, checkpoints);
         let large = Arc::new(large);
+        context.progress.skip(large.start());
         self.send(Step::Begin(Arc::clone(&large), part))?;
-        let end = match self.read(&large, copy.as_ref().unwrap_or(&file)) {
+        let mut total = large.start();
+        let end = match self.read(&large, copy.as_ref().unwrap_or(&file), &mut total) {
             Ok(()) => Ok(ReadEnd { attributes, warnings }),
+            Err(Ended::Cut(Cut::Failed(error))) if is_first && file.has_changed() => {
+                context.progress.bytes.fetch_sub(total, Relaxed);
+                context.progress.skipped.fetch_sub(large.start(), Relaxed);
+                match self.read_again(&large, error) {
+                    Ok(end) => Ok(end),
+                    Err(Ended::Cut(cut)) => Err(cut),
+                    Err(Ended::Gone) => return Err(Ended::Gone),
+                }
+            }
             Err(Ended::Cut(cut)) => Err(cut),
             Err(Ended::Gone) => return Err(Ended::Gone),
         };
         Ok(self.send(Step::End(end))?)
     }
 
-    /// Reads and sends the whole content.
-    fn read(&self, large: &LargeFile, file: &Reading<'_>) -> Result<(), Ended> {
-        let mut total = 0;
-        if large.entry.stat.is_sparse() && self.context.ways.sparse != Sparse::Never {
-            total = self.read_extents(large, file)?;
-        }
-        // Also after the extents: a file that grew is read to its end, and found to have grown.
-        while !file.is_all(total) && self.read_block(large, file, u64::MAX, &mut total)? {}
-        Ok(file.check(total)?)
+    /// Reads a file from its beginning that changed while it was read, which `error` says.
+    fn read_again(&self, first: &LargeFile, error: Error) -> Result<ReadEnd, Ended> {
+        let (context, LargeFile { source, output, entry, replaces, .. }) = (self.context, first);
+        let Some(stat) = again::look_again(context, source, output, entry, *replaces) else {
+            return Err(error.into());
+        };
+        let entry = Entry { name: entry.name.clone(), stat };
+        let large = LargeFile::new(Arc::clone(source), Arc::clone(output), entry, *replaces);
+        let large = Arc::new(large);
+        self.send(Step::Again(Arc::clone(&large)))?;
+        let path = || source.path_of(&large.entry.name);
+        let Entry { name, stat } = &large.entry;
+        let mut file = Reading::open(&source.handle, name, context.follow, stat, &path)?
+            .at_rate(context.rate, context.stop);
+        file.spare_cache(context.ways.between(file.file(), stat, output).source);
+        let mut warnings = vec![again::warning(error)];
+        let attributes = file.attributes(&mut warnings);
+        self.read(&large, &file, &mut 0)?;
+        Ok(ReadEnd { attributes, warnings })
     }
 
-    /// Reads the data of a file with holes and names the holes. Returns how far it came, which is 0
-    /// where the file system does not tell where the holes are.
-    fn read_extents(&self, large: &LargeFile, file: &Reading<'_>) -> Result<u64, Ended> {
-        let size = large.entry.stat.size;
-        let mut at = 0;
-        while at < size {
-            let extent = sys::next_extent(file.file(), at, size)
+    /// Reads and sends the whole content from `total` on, which says how far it came.
+    fn read(&self, large: &LargeFile, file: &Reading<'_>, total: &mut u64) -> Result<(), Ended> {
+        if large.entry.stat.is_sparse() && self.context.ways.sparse != Sparse::Never {
+            self.read_extents(large, file, total)?;
+        } else if *total > 0 {
+            self.seek(file, *total)?;
+        }
+        // Also after the extents: a file that grew is read to its end, and found to have grown.
+        while !file.is_all(*total) && self.read_block(large, file, u64::MAX, total)? {}
+        Ok(file.check(*total)?)
+    }
+
+    /// Reads the data of a file with holes and names the holes. It comes nowhere where the file
+    /// system does not tell where the holes are.
+    fn read_extents(
+        &self,
+        large: &LargeFile,
+        file: &Reading<'_>,
+        at: &mut u64,
+    ) -> Result<(), Ended> {
+        let (size, start) = (large.entry.stat.size, *at);
+        while *at < size {
+            let extent = sys::next_extent(file.file(), *at, size)
                 .map_err(|error| file.error("find the holes of", error))?;
             let Some(extent) = extent else { break };
-            if extent.start > at {
-                self.context.progress.bytes.fetch_add(extent.start - at, Relaxed);
-                self.send(Step::Hole(extent.start - at))?;
-                at = extent.start;
+            while *at < extent.start {
+                self.go_on_unless_stopped(large)?;
+                // In pieces, so that there are checkpoints in a long one.
+                let hole = (extent.start - *at).min(large.checkpoints.unwrap_or(u64::MAX));
+                self.context.progress.bytes.fetch_add(hole, Relaxed);
+                self.send(Step::Hole(hole))?;
+                *at += hole;
             }
-            file.file()
-                .seek(SeekFrom::Start(at))
-                .map_err(|error| file.error("find the data of", error))?;
-            while at < extent.end {
-                if !self.read_block(large, file, extent.end - at, &mut at)? {
-                    return Ok(at);
+            self.seek(file, *at)?;
+            while *at < extent.end {
+                if !self.read_block(large, file, extent.end - *at, at)? {
+                    return Ok(());
                 }
             }
         }
-        if at == 0 {
-            file.file().rewind().map_err(|error| file.error("find the start of", error))?;
+        if *at == start { self.seek(file, start) } else { Ok(()) }
+    }
+
+    fn go_on_unless_stopped(&self, large: &LargeFile) -> Result<(), Ended> {
+        match self.context.stop.is_urgent() || large.is_given_up() {
+            true => Err(Ended::Cut(Cut::Abandoned)),
+            false => Ok(()),
         }
-        Ok(at)
+    }
+
+    fn seek(&self, file: &Reading<'_>, to: u64) -> Result<(), Ended> {
+        let sought = file.file().seek(SeekFrom::Start(to));
+        sought.map_err(|error| file.error("find the data of", error))?;
+        Ok(())
     }
 
     /// Reads and sends a block of at most `limit` bytes, adding to `total`; false at the end.
@@ -175,9 +262,7 @@ impl Reader<'_> {
         total: &mut u64,
     ) -> Result<bool, Ended> {
         let context = self.context;
-        if context.stop.is_urgent() || large.is_given_up() {
-            return Err(Ended::Cut(Cut::Abandoned));
-        }
+        self.go_on_unless_stopped(large)?;
         let mut block = self.pool.take(&context.clocks.read);
         let busy = Timer::start(&context.clocks.read.busy);
         while (block.len() as u64) < limit && !file.is_all(*total) {
@@ -207,6 +292,20 @@ impl Reader<'_> {
 
     fn send(&self, step: Read) -> Result<(), Gone> {
         send(&self.next, step, &self.context.clocks.read)
+    }
+
+    /// Names what was removed of what a killed run left.
+    fn tell(
+        &self,
+        output: &Arc<OutputDir>,
+        swept: Swept,
+        warnings: &mut Vec<Error>,
+    ) -> Result<(), Gone> {
+        warnings.extend(swept.error);
+        swept.removed.into_iter().try_for_each(|name| {
+            let swept = Message::Walked(Found::Swept(Arc::clone(output), name));
+            self.outcomes.send(swept).map_err(|_| Gone)
+        })
     }
 
     fn report(&self, outcomes: Vec<Outcome>) -> Result<(), Gone> {

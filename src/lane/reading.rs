@@ -1,5 +1,6 @@
 //! A file being read, and watched for changes meanwhile.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -16,6 +17,7 @@ pub struct Reading<'a> {
     file: File,
     before: Stat,
     path: &'a dyn Fn() -> PathBuf,
+    changed: Cell<bool>,
     pages: SourcePages,
     rate: Option<(&'a Rate, &'a Stop)>,
 }
@@ -38,7 +40,8 @@ impl<'a> Reading<'a> {
 
     /// Reads the open file `file`, which is `before`.
     pub fn of(file: File, before: Stat, path: &'a dyn Fn() -> PathBuf) -> Self {
-        Self { file, before, path, pages: SourcePages::default(), rate: None }
+        let (changed, pages) = (Cell::new(false), SourcePages::default());
+        Self { file, before, path, changed, pages, rate: None }
     }
 
     /// From now on its pages are kept out of the way of other programs.
@@ -118,7 +121,10 @@ impl<'a> Reading<'a> {
     pub fn check(&self, read: u64) -> Result<()> {
         self.pages.finish(&self.file);
         let now = Dir::stat_file(&self.file).map_err(|error| self.error("look at", error))?;
-        let finding = |what| Err(Error::finding("copy", (self.path)(), what));
+        let finding = |what| {
+            self.changed.set(true);
+            Err(Error::finding("copy", (self.path)(), what))
+        };
         if now.kind != Kind::File || now.id != self.before.id {
             return finding("another file took its name before it was read".into());
         }
@@ -130,6 +136,11 @@ impl<'a> Reading<'a> {
             Some(change) => change.into(),
             None => format!("its size is {} bytes, but {read} could be read", now.size),
         })
+    }
+
+    /// Whether [`check`](Self::check) found that the file changed: then a second try may go well.
+    pub fn has_changed(&self) -> bool {
+        self.changed.get()
     }
 
     /// Its extended attributes; none, with a warning, when they cannot be read.

@@ -6,6 +6,7 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::lane::block::Pool;
+use crate::lane::checkpoint::{self, Checkpoints};
 use crate::lane::context::Context;
 use crate::lane::outcome::Message;
 use crate::lane::read_back::ReadBack;
@@ -13,7 +14,7 @@ use crate::lane::reader::Reader;
 use crate::lane::{hasher, writer};
 use crate::tree::node::Run;
 
-/// Starts lane number `number`: three threads that take work from `tasks` and report to
+/// Starts lane number `number`: three threads, and one for checkpoints if there are any, that take work from `tasks` and report to
 /// `outcomes` until there is no more work. An error when the system has no threads to give; the
 /// threads already started then end by themselves.
 pub fn start<'scope>(
@@ -30,12 +31,18 @@ pub fn start<'scope>(
     let for_writer = outcomes.clone();
     let read_back = ReadBack::new();
     let reader = Reader { context, pool, read_back, tasks, next: to_hasher, outcomes };
-    Ok(vec![
+    let (checkpoints, (due, kept)) = Checkpoints::new();
+    let mut threads = vec![
         named("write").spawn_scoped(scope, move || {
-            writer::work(context, &from_hasher, &for_writer);
+            writer::work(context, &from_hasher, &for_writer, checkpoints);
         })?,
         named("hash")
             .spawn_scoped(scope, move || hasher::work(context, &from_reader, &to_writer))?,
         named("read").spawn_scoped(scope, move || reader.work())?,
-    ])
+    ];
+    if context.journaling.is_some() {
+        threads
+            .push(named("checkpoint").spawn_scoped(scope, move || checkpoint::work(&due, &kept))?);
+    }
+    Ok(threads)
 }

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use serde::Serialize;
+
 use crate::sys::stat::Stat;
 use crate::sys::{Sparing, Way};
 use crate::tree::node::OutputDir;
@@ -63,7 +65,7 @@ impl Method {
 }
 
 /// How many files came by a method, and how many bytes they have, holes included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     /// Files.
     pub files: u64,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::error::{Error, Result};
+use crate::lane::checkpoint::Checkpoints;
 use crate::lane::clock::Timer;
 use crate::lane::context::Context;
 use crate::lane::hasher::{Hashed, HashedEnd};
@@ -32,18 +33,38 @@ impl Writing {
         });
         Self { large, part }
     }
+
+    /// Empties the part file for a file that begins again as `large`, from now on without a journal:
+    /// that one speaks of what the file was.
+    fn begin_again(self, large: Arc<LargeFile>, checkpoints: &mut Checkpoints) -> Self {
+        let settled = checkpoints.end();
+        if self.part.is_err() {
+            large.give_up();
+        }
+        Self { large, part: self.part }.with_part(|part| part.clear(settled))
+    }
 }
 
 /// Works until the hasher is gone. A file that is not closed by then failed.
-pub fn work(context: &Context<'_>, from: &Receiver<Hashed>, outcomes: &Sender<Message>) {
+pub fn work(
+    context: &Context<'_>,
+    from: &Receiver<Hashed>,
+    outcomes: &Sender<Message>,
+    mut checkpoints: Checkpoints,
+) {
     let clock = &context.clocks.write;
     let mut writing: Option<Writing> = None;
     loop {
         let step = receive(from, clock);
         let _busy = Timer::start(&clock.busy);
         let outcome = match (step, writing.take()) {
-            (Ok(Step::Begin(large, part)), _) => {
+            (Ok(Step::Begin(large, mut part)), _) => {
+                checkpoints.begin(part.take_journal());
                 writing = Some(Writing { large, part: Ok(part) });
+                continue;
+            }
+            (Ok(Step::Again(large)), open) => {
+                writing = open.map(|open| open.begin_again(large, &mut checkpoints));
                 continue;
             }
             (Ok(Step::Data(block)), open) => {
@@ -54,9 +75,13 @@ pub fn work(context: &Context<'_>, from: &Receiver<Hashed>, outcomes: &Sender<Me
                 writing = open.map(|open| open.with_part(|part| part.skip(len)));
                 continue;
             }
+            (Ok(Step::Checkpoint(at)), open) => {
+                writing = open.map(|open| open.with_part(|part| part.note(&mut checkpoints, at)));
+                continue;
+            }
             (Ok(Step::End(_)), None) => continue,
-            (Ok(Step::End(end)), Some(open)) => close(context, open, Some(end)),
-            (Err(_), Some(open)) => close(context, open, None),
+            (Ok(Step::End(end)), Some(open)) => close(context, open, Some(end), &mut checkpoints),
+            (Err(_), Some(open)) => close(context, open, None, &mut checkpoints),
             (Err(_), None) => return,
         };
         if outcomes.send(Message::Outcomes(vec![outcome])).is_err() {
@@ -65,16 +90,27 @@ pub fn work(context: &Context<'_>, from: &Receiver<Hashed>, outcomes: &Sender<Me
     }
 }
 
-fn close(context: &Context<'_>, writing: Writing, end: Option<HashedEnd>) -> Outcome {
+fn close(
+    context: &Context<'_>,
+    writing: Writing,
+    end: Option<HashedEnd>,
+    checkpoints: &mut Checkpoints,
+) -> Outcome {
     let Writing { large, part } = writing;
     let mut warnings = Vec::new();
     let fate = match (part, end) {
         (Err(error), _) => Fate::Failed(error),
-        (Ok(part), Some(Ok((read, digest)))) => {
-            warnings = read.warnings;
-            let (entry, attributes) = (&large.entry, &read.attributes);
-            part.finish(context, entry, attributes, digest, large.replaces, &mut warnings)
-        }
+        (Ok(part), Some(Ok((read, digest)))) => match checkpoints.end() {
+            Ok(()) => {
+                warnings = read.warnings;
+                let (entry, attributes) = (&large.entry, &read.attributes);
+                part.finish(context, entry, attributes, digest, large.replaces, &mut warnings)
+            }
+            Err(error) => {
+                let path = large.output.path_of(&large.entry.name);
+                Fate::Failed(part.discard(Error::io("make durable", path, error)))
+            }
+        },
         (Ok(part), Some(Err(Cut::Failed(error)))) => Fate::Failed(part.discard(error)),
         (Ok(part), Some(Err(Cut::Abandoned))) => {
             let path = large.output.path_of(&large.entry.name);
@@ -87,7 +123,9 @@ fn close(context: &Context<'_>, writing: Writing, end: Option<HashedEnd>) -> Out
             Fate::Failed(part.discard(Error::finding("copy", path, died)))
         }
     };
+    // What may still be on its way is of a part file that is gone.
+    let _ = checkpoints.end();
     let (source, output) = (Arc::clone(&large.source), Arc::clone(&large.output));
     let entry = large.entry.clone();
-    Outcome { source, output, entry, fate, warnings }
+    Outcome { source, output, entry, fate, warnings, resumed: large.start() }
 }

@@ -37,11 +37,13 @@ struct Earlier {
 impl Carry {
     /// Reads the earlier manifests in the root of an output, whose path is `path`. Those that
     /// `is_in_source` were copied there and tell of another tree. One that cannot be read is as good
-    /// as none and is told as a warning: the files it lists are read instead.
+    /// as none and is told as a warning: the files it lists are read instead. Once `is_to_stop` says so
+    /// nothing more is read: the run comes to nothing anyway.
     pub fn load(
         root: &Dir,
         path: &Path,
         is_in_source: impl Fn(&OsStr) -> bool,
+        is_to_stop: &dyn Fn() -> bool,
     ) -> (Self, Vec<Error>) {
         let mut warnings = Vec::new();
         let mut earlier = Vec::new();
@@ -56,7 +58,7 @@ impl Carry {
             names.truncate(newest + 1);
         }
         for name in names {
-            match Earlier::open(root, name) {
+            match Earlier::open(root, name, is_to_stop) {
                 Ok(Some(opened)) => earlier.push(opened),
                 // What is no regular file is none of ours.
                 Ok(None) => {}
@@ -93,15 +95,19 @@ impl Carry {
     }
 
     /// Hands to `keep` every line that nobody asked for: its path, its digest, and when its manifest
-    /// was written; of several lines for a path, the newest.
+    /// was written; of several lines for a path, the newest. They end early once `is_to_stop` says so.
     pub fn unasked(
         &self,
+        is_to_stop: &dyn Fn() -> bool,
         mut keep: impl FnMut(&RelPath, &Digest, Time) -> Result<()>,
     ) -> Result<()> {
         for (at, earlier) in self.earlier.iter().enumerate() {
             let failed =
                 |error| Error::io("read the earlier manifest", earlier.name.to_string(), error);
-            for record in earlier.index.unvisited() {
+            for record in earlier.index.unvisited(is_to_stop) {
+                if is_to_stop() {
+                    return Ok(());
+                }
                 let (path, digest) = record.map_err(failed)?;
                 for older in &self.earlier[at + 1..] {
                     older.index.visit(path.as_bytes()).map_err(failed)?;
@@ -124,7 +130,11 @@ pub fn is_untouched(there: &Stat, written: Time) -> bool {
 }
 
 impl Earlier {
-    fn open(root: &Dir, name: ManifestName) -> io::Result<Option<Self>> {
+    fn open(
+        root: &Dir,
+        name: ManifestName,
+        is_to_stop: &dyn Fn() -> bool,
+    ) -> io::Result<Option<Self>> {
         let file_name = name.to_string();
         if root.stat(file_name.as_ref(), false)?.kind != Kind::File {
             return Ok(None);
@@ -133,7 +143,8 @@ impl Earlier {
         let stat = Dir::stat_file(&file)?;
         // A time that was set by hand is later than anything that happened to the file.
         let written = stat.mtime.min(stat.ctime);
-        Ok(Some(Self { name, index: Index::build(file)?, written }))
+        let index = Index::build(file, is_to_stop)?;
+        Ok(Some(Self { name, index, written }))
     }
 }
 

@@ -45,23 +45,24 @@ pub struct Index {
 impl Index {
     /// Reads the manifest `file`, twice from its start to its end, and indexes its lines.
     ///
-    /// The file should be one that dircopy wrote, or nothing in it will be worth keeping.
+    /// The file should be one that dircopy wrote, or nothing in it will be worth keeping. Once
+    /// `is_to_stop` says so, what there is of it is left out.
     ///
     /// # Errors
     ///
     /// What reading failed with; [`FileTooLarge`](io::ErrorKind::FileTooLarge) for a file of 256 TiB.
-    pub fn build(file: File) -> io::Result<Self> {
-        Self::build_with(file, Hashing::new(Slot::HASH_MASK))
+    pub fn build(file: File, is_to_stop: &dyn Fn() -> bool) -> io::Result<Self> {
+        Self::build_with(file, Hashing::new(Slot::HASH_MASK), is_to_stop)
     }
 
-    fn build_with(file: File, hashing: Hashing) -> io::Result<Self> {
+    fn build_with(file: File, hashing: Hashing, is_to_stop: &dyn Fn() -> bool) -> io::Result<Self> {
         let window = Window::new(file);
         let len = window.file_len()?;
         if len > Slot::OFFSET_MASK {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        let mut slots = Vec::with_capacity(own::count_lines(&window, len)?);
-        let mut lines = Lines::new(&window, len);
+        let mut slots = Vec::with_capacity(own::count_lines(&window, len, is_to_stop)?);
+        let mut lines = Lines::new(&window, len, is_to_stop);
         let slot = |offset, record: Record| Slot::new(hashing.hash(record.name), offset);
         // No more than were counted, should somebody change the file meanwhile.
         while slots.len() < slots.capacity()
@@ -116,9 +117,10 @@ impl Index {
 
     /// The records of names that were never looked up, in the order of the file, each name once (at
     /// its last line). Left out are names that a tree cannot hold and names with two different
-    /// digests. Reads the manifest again; memory does not depend on its length.
-    pub fn unvisited(&self) -> Unvisited<'_> {
-        Unvisited { index: self, lines: Lines::new(&self.window, self.len) }
+    /// digests. Reads the manifest again; memory does not depend on its length. They end early once
+    /// `is_to_stop` says so.
+    pub fn unvisited<'a>(&'a self, is_to_stop: &'a dyn Fn() -> bool) -> Unvisited<'a> {
+        Unvisited { index: self, lines: Lines::new(&self.window, self.len, is_to_stop) }
     }
 
     /// What the lines of the name `path` say together. Every line that may be one is read; `each` is
@@ -195,7 +197,6 @@ impl Found {
 
 /// An iterator over the records that were not looked up; see [`Index::unvisited`]. An item is an
 /// error where reading failed; what follows it may be incomplete.
-#[derive(Debug)]
 pub struct Unvisited<'a> {
     index: &'a Index,
     lines: Lines<'a>,
@@ -265,13 +266,13 @@ mod tests {
             let (path, digest) = item.unwrap();
             (path.as_bytes().escape_ascii().to_string(), digest)
         };
-        index.unvisited().map(show).collect()
+        index.unvisited(&|| false).map(show).collect()
     }
 
     #[test]
     fn finds_what_the_manifest_says() {
         let names = [("a", 1), ("dir/b c", 2), ("line\nfeed", 3), ("back\\slash", 4), (" x", 5)];
-        let index = Index::build(file(&manifest(&names))).unwrap();
+        let index = Index::build(file(&manifest(&names)), &|| false).unwrap();
         assert_eq!((index.len(), index.skipped()), (5, 0));
         for (name, seed) in names.iter().rev() {
             assert_eq!(index.lookup(name.as_bytes()).unwrap(), Some(digest(*seed)), "{name}");
@@ -280,7 +281,7 @@ mod tests {
             assert_eq!(index.lookup(absent.as_bytes()).unwrap(), None, "{absent}");
         }
         assert!(unvisited(&index).is_empty());
-        let empty = Index::build(file(b"")).unwrap();
+        let empty = Index::build(file(b""), &|| false).unwrap();
         assert!(empty.is_empty() && empty.lookup(b"a").unwrap().is_none());
         assert!(unvisited(&empty).is_empty());
     }
@@ -293,7 +294,7 @@ mod tests {
         let torn = manifest(&[("torn", 5)]);
         // A torn line may look whole: its name may have been longer.
         bytes.extend_from_slice(&torn[..torn.len() - 1]);
-        let index = Index::build(file(&bytes)).unwrap();
+        let index = Index::build(file(&bytes), &|| false).unwrap();
 
         assert_eq!((index.len(), index.skipped()), (6, 2));
         assert_eq!(unvisited(&index), [("twice".into(), digest(1)), ("alone".into(), digest(4))]);
@@ -310,7 +311,8 @@ mod tests {
         let names: Vec<String> = (0..60).map(|i| format!("dir/{i}")).collect();
         let records: Vec<(&str, u64)> = names.iter().map(String::as_str).zip(0..).collect();
         for mask in [0, 0b111] {
-            let index = Index::build_with(file(&manifest(&records)), Hashing::new(mask)).unwrap();
+            let index = Index::build_with(file(&manifest(&records)), Hashing::new(mask), &|| false)
+                .unwrap();
             for (name, seed) in records.iter().step_by(2) {
                 assert_eq!(index.lookup(name.as_bytes()).unwrap(), Some(digest(*seed)));
             }
@@ -325,11 +327,11 @@ mod tests {
     fn a_name_many_times_over_costs_no_time() {
         let mut records = vec![("again", 1); 200_000];
         records.push(("once", 2));
-        let index = Index::build(file(&manifest(&records))).unwrap();
+        let index = Index::build(file(&manifest(&records)), &|| false).unwrap();
         // Read line by line for each of the lines, this would take days.
         assert_eq!(unvisited(&index), [("once".into(), digest(2))]);
         assert_eq!(index.lookup(b"again").unwrap(), None);
-        let index = Index::build(file(&manifest(&records[..ALIKE]))).unwrap();
+        let index = Index::build(file(&manifest(&records[..ALIKE])), &|| false).unwrap();
         assert_eq!(unvisited(&index), [("again".into(), digest(1))]);
         assert_eq!(index.lookup(b"again").unwrap(), Some(digest(1)));
     }
@@ -340,7 +342,7 @@ mod tests {
         let path = directory.path().join("manifest");
         let bytes = manifest(&[("a", 1), ("b", 2)]);
         fs::write(&path, &bytes).unwrap();
-        let index = Index::build(File::open(&path).unwrap()).unwrap();
+        let index = Index::build(File::open(&path).unwrap(), &|| false).unwrap();
         let end = bytes.len() as u64 - 1;
         File::options().write(true).open(&path).unwrap().set_len(end).unwrap();
         assert_eq!(index.lookup(b"a").unwrap(), Some(digest(1)));
@@ -356,7 +358,7 @@ mod tests {
             let name = format!("camera {}/reel {}/clip {seed}.mov", seed / 10_000, seed / 100);
             line::write_path(&mut bytes, &digest(seed), name.as_bytes());
         }
-        let index = Index::build(file(&bytes)).unwrap();
+        let index = Index::build(file(&bytes), &|| false).unwrap();
         assert_eq!(index.len() as u64, LINES);
         let bits = index.slots.capacity() * size_of::<Slot>() * 8 + index.visited.capacity() * 64;
         assert!(bits as u64 <= LINES * (12 * 8 + 1) + 64, "{bits} bits");
@@ -376,7 +378,7 @@ mod tests {
                 });
             }
         });
-        let left = index.unvisited().map(|item| item.unwrap().1).take(1000);
+        let left = index.unvisited(&|| false).map(|item| item.unwrap().1).take(1000);
         assert!(left.eq((LINES / 100..).map(digest).take(1000)));
     }
 }

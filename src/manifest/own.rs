@@ -10,28 +10,36 @@ use super::record::Record;
 use super::scan::{Scanner, Text};
 use super::window::{RangeReader, Window};
 
-/// How many lines there are, whatever they say.
-pub fn count_lines(window: &Window, len: u64) -> io::Result<usize> {
+/// After so many lines, a matter of milliseconds, it is asked whether they are still wanted.
+const ASK: u64 = 1 << 14;
+
+/// How many lines there are, whatever they say; fewer if `is_to_stop` says so meanwhile.
+pub fn count_lines(window: &Window, len: u64, is_to_stop: &dyn Fn() -> bool) -> io::Result<usize> {
     let mut scanner = Scanner::new(window.range(0, len));
     let mut count = 0;
     while scanner.next_line()?.is_some() {
         count += 1;
+        if (count as u64).is_multiple_of(ASK) && is_to_stop() {
+            break;
+        }
     }
     Ok(count)
 }
 
 /// The records among the lines of a manifest. Each line is read for itself, in order or not: the
 /// lines of ours are all of one style, so none depends on those before it.
-#[derive(Debug)]
 pub struct Lines<'a> {
     scanner: Scanner<RangeReader<'a>>,
+    seen: u64,
     skipped: u64,
+    is_to_stop: &'a dyn Fn() -> bool,
 }
 
 impl<'a> Lines<'a> {
-    /// The records in the first `len` bytes of the file.
-    pub fn new(window: &'a Window, len: u64) -> Self {
-        Self { scanner: Scanner::new(window.range(0, len)), skipped: 0 }
+    /// The records in the first `len` bytes of the file; they end early once `is_to_stop` says so.
+    pub fn new(window: &'a Window, len: u64, is_to_stop: &'a dyn Fn() -> bool) -> Self {
+        let scanner = Scanner::new(window.range(0, len));
+        Self { scanner, seen: 0, skipped: 0, is_to_stop }
     }
 
     /// How many lines so far were neither records nor comments nor empty: torn, malformed, too long.
@@ -42,6 +50,10 @@ impl<'a> Lines<'a> {
     /// What `see` makes of the next record and its offset.
     pub fn next_record<T>(&mut self, see: impl FnOnce(u64, Record) -> T) -> io::Result<Option<T>> {
         while let Some(line) = self.scanner.next_line()? {
+            self.seen += 1;
+            if self.seen.is_multiple_of(ASK) && (self.is_to_stop)() {
+                break;
+            }
             if let Text::Whole(bytes) = line.text
                 && line.ended
             {

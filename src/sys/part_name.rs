@@ -1,7 +1,7 @@
-//! What part files are called: the one thing by which a later run knows those that a killed run left
-//! behind.
+//! What part files and their journals are called: the one thing by which a later run knows those that
+//! a killed run left behind.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
 /// How a part file's name starts: hidden, so that other programs pass it by.
 pub(super) const PREFIX: &str = ".";
@@ -12,11 +12,31 @@ pub(super) const RANDOM: usize = 10;
 /// How it ends.
 pub(super) const SUFFIX: &str = ".dircopy-part";
 
+/// How the name of a part file's journal ends.
+const JOURNAL_SUFFIX: &str = ".dircopy-journal";
+
 /// Whether a name is one that a part file gets. A file of the source may have such a name too.
 pub fn is_part_name(name: &OsStr) -> bool {
+    has_shape(name, SUFFIX)
+}
+
+/// Whether a name is one that the journal of a part file gets.
+pub fn is_journal_name(name: &OsStr) -> bool {
+    has_shape(name, JOURNAL_SUFFIX)
+}
+
+/// The name of a journal, told from others by `key`: lower-case letters and digits, because there are
+/// file systems that do not tell letter case.
+pub fn journal_name(key: [u8; RANDOM]) -> OsString {
+    const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let key = key.map(|byte| char::from(LETTERS[usize::from(byte % 32)]));
+    format!("{PREFIX}{}{JOURNAL_SUFFIX}", String::from_iter(key)).into()
+}
+
+fn has_shape(name: &OsStr, suffix: &str) -> bool {
     name.as_encoded_bytes()
         .strip_prefix(PREFIX.as_bytes())
-        .and_then(|name| name.strip_suffix(SUFFIX.as_bytes()))
+        .and_then(|name| name.strip_suffix(suffix.as_bytes()))
         .is_some_and(|random| {
             random.len() == RANDOM && random.iter().all(u8::is_ascii_alphanumeric)
         })
@@ -40,5 +60,9 @@ mod tests {
         ] {
             assert!(!is_part_name(OsStr::new(other)), "{other}");
         }
+        let journal = journal_name([0, 1, 25, 26, 31, 32, 99, 200, 254, 255]);
+        assert_eq!(journal, ".abz27adi67.dircopy-journal");
+        assert!(is_journal_name(&journal) && !is_part_name(&journal));
+        assert!(!is_journal_name(OsStr::new(".a1B2c3D4e5.dircopy-part")));
     }
 }

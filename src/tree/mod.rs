@@ -1,6 +1,7 @@
 //! The two trees: walking the source, and deciding what becomes of an entry at the output.
 
 pub mod filter;
+pub mod journal;
 pub mod node;
 pub mod plan;
 pub mod stale;

@@ -20,7 +20,7 @@ use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{Attributes, Dir, Listed, Listing};
 use crate::tree::filter::{Filter, Verdict};
 use crate::tree::node::{Entry, OutputDir, Run, SourceDir};
-use crate::tree::stale;
+use crate::tree::stale::{self, Beginning, Swept};
 
 /// A run of small files ends at this many files. With many, lanes are mostly in different
 /// directories and do not wait for each other's changes to one: 50,000 files of 4 KiB, two lanes,
@@ -65,6 +65,8 @@ pub struct Walk<'a> {
     /// Remove part files that killed runs left at the output: only where no other run can be
     /// at work.
     pub sweeps: bool,
+    /// … but for the beginnings of files larger than this many bytes, which are gone on with.
+    pub resumable: Option<u64>,
     /// Remember in which directory a new one was made: where names are made durable directory by
     /// directory.
     pub chains: bool,
@@ -86,6 +88,8 @@ struct Frame {
     verdict: Verdict,
     subdirs: std::vec::IntoIter<(Listed, Verdict)>,
     listed: bool,
+    /// What killed runs left of files in it, as long as nobody takes it up.
+    kept: Vec<Beginning>,
     /// The names so far in lower case, where the output takes these for the same.
     folded: HashMap<String, OsString>,
 }
@@ -108,7 +112,7 @@ impl Walk<'_> {
     ) -> ControlFlow<()> {
         let mut listing = Listing::default();
         let mut names = Names::new();
-        self.sweep(&source, &output, &mut listing, &mut emit)?;
+        let kept = self.sweep(&source, &output, &mut listing, &mut emit)?;
         let mut stack = vec![Frame {
             source,
             output,
@@ -116,13 +120,15 @@ impl Walk<'_> {
             verdict: self.filter.root(),
             subdirs: Vec::new().into_iter(),
             listed: false,
+            kept,
             folded: HashMap::new(),
         }];
         while let Some(top) = stack.last_mut() {
             if let Some((listed, verdict)) = top.subdirs.next() {
                 match self.enter(&stack, &listed, verdict, &mut emit) {
-                    Ok(frame) => {
-                        self.sweep(&frame.source, &frame.output, &mut listing, &mut emit)?;
+                    Ok(mut frame) => {
+                        let Frame { source, output, .. } = &frame;
+                        frame.kept = self.sweep(source, output, &mut listing, &mut emit)?;
                         stack.push(frame);
                     }
                     Err(error) => emit(Found::Failed(error))?,
@@ -132,7 +138,11 @@ impl Walk<'_> {
                 stack.pop();
             } else {
                 match listing.next_batch(&top.source.handle) {
-                    Ok(batch) if batch.is_empty() => top.listed = true,
+                    Ok(batch) if batch.is_empty() => {
+                        top.listed = true;
+                        let unused = stale::remove_kept(&top.output, std::mem::take(&mut top.kept));
+                        tell(&top.output, unused, &mut emit)?;
+                    }
                     Ok(batch) => {
                         top.subdirs = self.hand_on(top, batch, &mut names, &mut emit)?;
                     }
@@ -146,22 +156,22 @@ impl Walk<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Removes what a killed run left in an output directory.
-    fn sweep(
+    /// Removes what a killed run left in an output directory, but for what can be gone on with, which
+    /// is returned.
+    pub fn sweep(
         &self,
         source: &SourceDir,
         output: &Arc<OutputDir>,
         listing: &mut Listing,
         emit: &mut impl Emit,
-    ) -> ControlFlow<()> {
+    ) -> ControlFlow<(), Vec<Beginning>> {
         if !self.sweeps {
-            return ControlFlow::Continue(());
+            return ControlFlow::Continue(Vec::new());
         }
-        let (swept, error) = stale::sweep(source, output, listing);
-        for name in swept {
-            emit(Found::Swept(Arc::clone(output), name))?;
-        }
-        error.map_or(ControlFlow::Continue(()), |error| emit(Found::Warning(error)))
+        let mut swept = stale::sweep(source, output, listing, self.resumable, self.follow);
+        let kept = std::mem::take(&mut swept.kept);
+        tell(output, swept, emit)?;
+        ControlFlow::Continue(kept)
     }
 
     /// Hands on all of a batch but the directories, which it returns.
@@ -227,6 +237,7 @@ impl Walk<'_> {
                     if self.hard_links && is_further_name(names, &stat) {
                         emit(Found::HardLink(Arc::clone(source), Arc::clone(output), entry))?;
                     } else if stat.size > self.block_size {
+                        at.kept.retain(|beginning| beginning.name != entry.name);
                         emit(Found::Files(run_of(at, vec![entry])))?;
                     } else {
                         run.push(entry);
@@ -338,6 +349,7 @@ impl Walk<'_> {
             verdict,
             subdirs: Vec::new().into_iter(),
             listed: false,
+            kept: Vec::new(),
             folded: HashMap::new(),
         })
     }
@@ -387,6 +399,14 @@ fn in_the_way(parent: &Dir, name: &OsStr, path: PathBuf, error: io::Error) -> Er
         ),
         _ => Error::io("open directory", path, error),
     }
+}
+
+/// Hands on what was removed.
+fn tell(output: &Arc<OutputDir>, swept: Swept, emit: &mut impl Emit) -> ControlFlow<()> {
+    for name in swept.removed {
+        emit(Found::Swept(Arc::clone(output), name))?;
+    }
+    swept.error.map_or(ControlFlow::Continue(()), |error| emit(Found::Warning(error)))
 }
 
 fn run_of(at: &Frame, files: Vec<Entry>) -> Run {

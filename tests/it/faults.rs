@@ -320,3 +320,18 @@ fn this_machine_can_run_everything_if_asked() {
     use crate::harness::Need::{Attr, Loop, Mount, Root, Setpriv, Strace};
     let _ = have(&[Root, Strace, Mount, Loop, Setpriv, Attr]);
 }
+
+/// A device that takes nothing any more is of no use.
+#[test]
+fn a_device_that_fails_every_write_stops_the_run() {
+    need!(Strace);
+    let scene = Scene::new();
+    for i in 0..200 {
+        scene.src.file(format!("{i}"), content(100));
+    }
+    let strace = Strace::inject(&scene, Strace::WRITES, "error=EIO");
+    let run = strace.run(scene.command(["--jobs", "1"]));
+    strace.fired(&run);
+    run.assert_code(3);
+    scene.judge(&run).no_temp_files().sound();
+}

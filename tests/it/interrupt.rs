@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::harness::{NONE, Running, Scene, content, names_below};
+use crate::harness::{NONE, Running, Scene, Strace, content, names_below, need};
 
 const GIB: u64 = 1 << 30;
 
@@ -108,4 +108,31 @@ fn a_second_signal_does_no_harm() {
     let run = running.wait();
     assert!(run.code == Some(130) || run.signal == Some(2), "{:?} {:?}", run.code, run.signal);
     assert!(run.took < Duration::from_secs(30));
+}
+
+/// A long earlier manifest takes long to read, here much longer than on any disk: its lines are counted
+/// first and then read.
+#[test]
+fn a_long_manifest_does_not_hold_up_an_interruption() {
+    need!(Strace);
+    for which in ["counting", "reading"] {
+        let scene = Scene::new();
+        scene.src.file("file", "x");
+        let name = "dircopy-20260101T000000Z.sha256sum";
+        let lines = (0..400_000).map(|i| format!("{i:064x}  a/file/that/is/gone/{i}\n"));
+        scene.output().file(name, lines.collect::<String>());
+        let manifest = scene.dst.join(name);
+        let strace =
+            Strace::inject(&scene, Strace::READS, "delay_exit=25000").exactly_on(&manifest);
+        let mut running = strace.spawn(scene.command(NONE));
+        let counted = manifest.metadata().unwrap().len() as usize / (256 << 10) + 10;
+        let reads = if which == "counting" { 3 } else { counted };
+        running.until("so many reads", || strace.log().lines().count() > reads);
+        let since = Instant::now();
+        running.signal(Signal::INT);
+        let run = running.wait();
+        assert!(since.elapsed() < Duration::from_secs(2), "{which}: {:?}", since.elapsed());
+        run.assert_code(130);
+        assert!(manifest.exists());
+    }
 }

@@ -38,6 +38,7 @@ mod prove;
 mod races;
 mod refusals;
 mod report;
+mod resume;
 mod scheduled;
 mod screen;
 mod space;

@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use crate::cli::record::json::{self, Entry, Name};
 use crate::cli::record::spool::Spool;
-use crate::copy::report::{Counts, Stages};
+use crate::copy::report::{Counts, Report, Stages};
 use crate::hash::Algorithm;
+use crate::lane::ways::{Method, Tally};
 use crate::sys;
 use crate::verify::Checked;
 
@@ -79,10 +80,21 @@ pub struct Output<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed: Option<bool>,
     /// How the bytes of files were moved: for each way, how many of them.
-    pub methods: BTreeMap<&'static str, u64>,
+    pub methods: BTreeMap<&'static str, Tally>,
     /// Missing when there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifest: Option<Manifest>,
+}
+
+/// What the methods of a run are called in its report.
+pub fn methods(report: &Report) -> BTreeMap<&'static str, Tally> {
+    let name = |method| match method {
+        Method::Clone => "clone",
+        Method::Range => "copy_file_range",
+        Method::Send => "sendfile",
+        Method::ReadWrite => "read_write",
+    };
+    report.methods.iter().map(|(method, tally)| (name(*method), *tally)).collect()
 }
 
 /// The manifest that a run left.

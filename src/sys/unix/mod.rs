@@ -5,6 +5,7 @@ mod cache;
 mod dir;
 mod disk;
 mod holder;
+mod leftover;
 mod list;
 mod medium;
 mod place;
@@ -20,6 +21,7 @@ pub use cache::{OutputPages, SourcePages, Sparing};
 pub use dir::{Dir, name_from_bytes};
 pub use disk::{is_on_turning_disk, place_on_disk};
 pub use holder::{host_name, lock_holder};
+pub use leftover::persist_content;
 pub use list::{Listed, Listing};
 pub use medium::{ALIGNMENT, Medium};
 pub use place::Place;
@@ -30,6 +32,6 @@ pub use process::{
 };
 pub use transfer::{Cloned, Mover, Way, clone_file};
 pub use volume::{
-    Extent, Room, Used, close_file, is_disk_full, is_for_want_of_means, is_output_gone,
-    is_synthetic, most_below, next_extent, persist_file, reserve, room,
+    Extent, Room, Used, close_file, is_device_error, is_disk_full, is_for_want_of_means,
+    is_output_gone, is_synthetic, most_below, next_extent, persist_file, reserve, room,
 };

@@ -230,6 +230,11 @@ pub fn is_for_want_of_means(error: &io::Error) -> bool {
     )
 }
 
+/// Whether the error says that the device did not do what it was told.
+pub fn is_device_error(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::IO)
+}
+
 /// Whether the error says that the whole file system is of no use any more: made read-only,
 /// unplugged, shut down, disconnected.
 pub fn is_output_gone(error: &io::Error) -> bool {

@@ -259,7 +259,9 @@ impl<'a> Judge<'a> {
 
     fn temp_files(&self) -> Names {
         let mut left = names_below(self.dst.root(), "f");
-        left.retain(|name| name.ends_with(b".dircopy-part") && !self.src.has(name));
+        let ours =
+            |name: &[u8]| name.ends_with(b".dircopy-part") || name.ends_with(b".dircopy-journal");
+        left.retain(|name| ours(name) && !self.src.has(name));
         left
     }
 

@@ -1,0 +1,114 @@
+//! Checkpoints: the beginning of a large file made durable while the rest is copied, and noted in its
+//! journal, so that a later run can go on from there.
+//!
+//! The hasher marks the places, because it has the digest's state; the writer passes them on when it
+//! has written exactly up to there; a thread of its own waits for the device, because the writer must
+//! not. At most one checkpoint of a lane is on its way: before the next, and before the file is
+//! complete, it is waited for. So what a killed run must read again is bounded, and so is what the
+//! system holds back of a large file.
+
+use std::fs::File;
+use std::io;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::hash::Hasher;
+use crate::sys;
+use crate::tree::journal::{Checkpoint, Journal};
+
+/// Where checkpoints are due in a file.
+pub struct Marks {
+    every: Option<u64>,
+    at: u64,
+    since: u64,
+}
+
+impl Marks {
+    /// One after so many bytes each, for a file that begins at `at`; none without.
+    pub fn new(every: Option<u64>, at: u64) -> Self {
+        Self { every, at, since: 0 }
+    }
+
+    /// So many more bytes were hashed; the checkpoint that is due now, if one is.
+    pub fn pass(&mut self, bytes: u64, hasher: &Hasher) -> Option<Checkpoint> {
+        (self.at, self.since) = (self.at + bytes, self.since + bytes);
+        if self.since < self.every? {
+            return None;
+        }
+        self.since = 0;
+        Some(Checkpoint { offset: self.at, state: hasher.state()? })
+    }
+}
+
+/// What the fourth thread of a lane is given.
+pub struct Due {
+    part: File,
+    journal: Journal,
+    checkpoint: Checkpoint,
+}
+
+/// What it gives back: whether the part file is durable, and the journal.
+pub type Kept = (io::Result<()>, Journal);
+
+/// The fourth thread of a lane: works until the writer is gone.
+pub fn work(due: &Receiver<Due>, kept: &Sender<Kept>) {
+    while let Ok(Due { part, mut journal, checkpoint }) = due.recv() {
+        let persisted = sys::persist_content(&part);
+        if persisted.is_ok() {
+            // Without the note, the one before counts: more is read again, and nothing is wrong.
+            let _ = journal.note(&checkpoint);
+        }
+        if kept.send((persisted, journal)).is_err() {
+            return;
+        }
+    }
+}
+
+/// The writer's end: the journal of the file that is being written.
+pub struct Checkpoints {
+    due: Sender<Due>,
+    kept: Receiver<Kept>,
+    journal: Option<Journal>,
+    on_its_way: bool,
+}
+
+impl Checkpoints {
+    /// Both ends: the writer's, and what [`work`] takes.
+    pub fn new() -> (Self, (Receiver<Due>, Sender<Kept>)) {
+        let ((due, from_writer), (to_writer, kept)) = (bounded(1), bounded(1));
+        (Self { due, kept, journal: None, on_its_way: false }, (from_writer, to_writer))
+    }
+
+    /// What follows is of a file with this journal, or without one.
+    pub fn begin(&mut self, journal: Option<Journal>) {
+        self.journal = journal;
+    }
+
+    /// Everything up to `checkpoint` is in the part file, of which this is a further handle. An error
+    /// is of the checkpoint before: what was written then may be lost.
+    pub fn note(&mut self, part: io::Result<File>, checkpoint: Checkpoint) -> io::Result<()> {
+        self.settle()?;
+        if let Some(journal) = self.journal.take() {
+            let due = Due { part: part?, journal, checkpoint };
+            self.due.send(due).map_err(|_| io::ErrorKind::BrokenPipe)?;
+            self.on_its_way = true;
+        }
+        Ok(())
+    }
+
+    /// The file is at its end: waits for what is on its way.
+    pub fn end(&mut self) -> io::Result<()> {
+        let settled = self.settle();
+        self.journal = None;
+        settled
+    }
+
+    fn settle(&mut self) -> io::Result<()> {
+        if !std::mem::take(&mut self.on_its_way) {
+            return Ok(());
+        }
+        let (persisted, journal) = self.kept.recv().map_err(|_| io::ErrorKind::BrokenPipe)?;
+        self.journal = Some(journal);
+        persisted
+    }
+}

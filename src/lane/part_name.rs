@@ -1,0 +1,69 @@
+//! A part file that is complete, or given up, known by its name: it gets its final one, or goes.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+
+use crate::error::{Error, Result};
+use crate::tree::node::OutputDir;
+use crate::tree::stale;
+
+/// What a part file is called.
+#[derive(Debug)]
+pub struct PartName {
+    /// Its own name.
+    pub name: OsString,
+    /// Its journal's, if it has one.
+    pub journal: Option<OsString>,
+}
+
+/// Gives a part file its final name.
+pub fn publish(output: &OutputDir, part: &PartName, name: &OsStr, replaces: bool) -> Result<()> {
+    let publish = match &output.handle {
+        Some(dir) => dir.publish(&part.name, name, replaces),
+        None => Err(io::ErrorKind::NotFound.into()),
+    };
+    publish.map_err(|error| cannot_publish(output, name, error))
+}
+
+/// Why a file could not get its final name.
+pub fn cannot_publish(output: &OutputDir, name: &OsStr, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => Error::finding(
+            "publish",
+            output.path_of(name),
+            if output.fresh {
+                "the output already has this name, perhaps in other letter case"
+            } else {
+                "something of this name appeared at the output meanwhile"
+            },
+        ),
+        _ => Error::io("publish", output.path_of(name), error),
+    }
+}
+
+/// A part file has its final name: removes its journal, if it has one.
+pub fn forget_journal(output: &OutputDir, part: &PartName) -> Option<Error> {
+    stale::remove(output, part.journal.as_ref()?).err()
+}
+
+/// Removes a part file, and its journal, because of `error`, which is returned.
+pub fn discard(output: &OutputDir, part: &PartName, error: Error) -> Error {
+    let names = part.journal.iter().chain([&part.name]);
+    names.fold(error, |error, name| remove(output, name, error))
+}
+
+/// Removes a file because of `error`, which is returned.
+pub fn remove(output: &OutputDir, part: &OsStr, error: Error) -> Error {
+    let removed = match &output.handle {
+        Some(dir) => dir.remove(part),
+        None => Ok(()),
+    };
+    match removed {
+        Ok(()) => error,
+        Err(stays) if stays.kind() == io::ErrorKind::NotFound => error,
+        Err(stays) => error.with_note(format!(
+            "; and its part file {} stays behind: {stays}",
+            crate::path::Shown::path(&output.path_of(part))
+        )),
+    }
+}

@@ -1,0 +1,360 @@
+//! The journal of a part file: how a later run goes on inside a large file that was cut off.
+//!
+//! It says of which file, in which version, the part file is the beginning, up to where it is on the
+//! device for certain, and the state of the digest there. It lies beside the part file under a name
+//! made from the final one, and names the part file, whose name is random: so a journal that comes
+//! back after a power cut never speaks of another part file than its own.
+//!
+//! A header, written once, and two slots in blocks of their own, written in turn. Everything carries a
+//! SHA-256 sum (a slot's is over the header's too), so what is torn counts for nothing, and a slot that
+//! is torn leaves the other. Numbers are little-endian.
+//!
+//! ```text
+//! header, at 0:            "dircopy journal 1\n", length of what follows (u16), size (u64), mtime and
+//!                          ctime (i64 seconds, u32 nanoseconds each) and inode number (u64) of the
+//!                          source, algorithm (u8, 1 is SHA-256), length of the part file's name (u8),
+//!                          that name, the final name; sum (32 bytes)
+//! slots, at 4096 and 8192: offset (u64), length of the state (u16), the state; sum (32 bytes)
+//! ```
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+use crate::hash::{Algorithm, Digest};
+use crate::sys::stat::{Stat, Time};
+use crate::sys::{self, Dir};
+
+/// The number is that of the format, the form of the digest's state included.
+const MAGIC: &[u8] = b"dircopy journal 1\n";
+
+/// Header and slots start at multiples of this, so that one is torn without the others.
+const BLOCK: usize = 4096;
+
+/// As much as a journal may hold.
+const MOST: usize = 3 * BLOCK;
+
+/// A version of a source file, as far as the system can tell: not the device, whose number may be
+/// another after a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    size: u64,
+    mtime: Time,
+    ctime: Time,
+    ino: u64,
+}
+
+impl Version {
+    /// The version that the file had when this was said of it.
+    pub fn of(stat: &Stat) -> Self {
+        Self { size: stat.size, mtime: stat.mtime, ctime: stat.ctime, ino: stat.id.ino }
+    }
+}
+
+/// What a journal is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// The final name.
+    pub name: OsString,
+    /// The part file's name, in the same directory.
+    pub part: OsString,
+    /// What it is a copy of.
+    pub source: Version,
+    /// What the state is of.
+    pub algorithm: Algorithm,
+}
+
+/// A place to go on from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// So many bytes from the beginning are in the part file and on the device.
+    pub offset: u64,
+    /// The digest's state there.
+    pub state: Vec<u8>,
+}
+
+/// A journal that is open for writing.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    header: Digest,
+    /// The slot that is written next: never the one with the latest checkpoint.
+    next: usize,
+}
+
+/// A journal that was found.
+#[derive(Debug)]
+pub struct Found {
+    /// To go on with.
+    pub journal: Journal,
+    /// What it is about.
+    pub subject: Subject,
+    /// The latest checkpoint, if there is one.
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// What the journal of a file's part is called.
+pub fn name_of(name: &OsStr) -> OsString {
+    let Digest(sum) = sum(&[name.as_encoded_bytes()]);
+    sys::journal_name(std::array::from_fn(|i| sum[i]))
+}
+
+impl Journal {
+    /// Makes the journal of a part file. An error if there is something of its name, or if the final
+    /// name is longer than a journal can hold.
+    pub fn create(dir: &Dir, subject: &Subject) -> io::Result<Self> {
+        let header = encode_header(subject).ok_or(io::ErrorKind::InvalidFilename)?;
+        let name = name_of(&subject.name);
+        let mut file = dir.create_new(&name, true)?;
+        if let Err(error) = file.write_all(&header) {
+            let _ = dir.remove(&name);
+            return Err(error);
+        }
+        Ok(Self { file, header: sum(&[&header]), next: 0 })
+    }
+
+    /// Opens the journal `name` and reads it; `None` if there is none, or what is there is not one of
+    /// ours or torn.
+    pub fn open(dir: &Dir, name: &OsStr) -> io::Result<Option<Found>> {
+        let Some((file, _)) = dir.open_ours(name)? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        (&file).take(MOST as u64).read_to_end(&mut bytes)?;
+        let Some((subject, header, slots)) = decode(&bytes, name) else { return Ok(None) };
+        let next = usize::from(offset_of(&slots[0]) > offset_of(&slots[1]));
+        let checkpoint = slots.into_iter().flatten().max_by_key(|checkpoint| checkpoint.offset);
+        Ok(Some(Found { journal: Self { file, header, next }, subject, checkpoint }))
+    }
+
+    /// Notes a checkpoint and makes the note durable. After an error the one before still counts.
+    pub fn note(&mut self, checkpoint: &Checkpoint) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(place_of(self.next) as u64))?;
+        self.file.write_all(&encode_slot(checkpoint, &self.header))?;
+        sys::persist_content(&self.file)?;
+        self.next = 1 - self.next;
+        Ok(())
+    }
+}
+
+fn offset_of(checkpoint: &Option<Checkpoint>) -> Option<u64> {
+    checkpoint.as_ref().map(|checkpoint| checkpoint.offset)
+}
+
+fn place_of(slot: usize) -> usize {
+    BLOCK * (1 + slot)
+}
+
+fn sum(of: &[&[u8]]) -> Digest {
+    let mut hasher = Algorithm::Sha256.start();
+    of.iter().for_each(|bytes| hasher.update(bytes));
+    hasher.finish().unwrap_or(Digest([0; Digest::LEN]))
+}
+
+/// What a journal of the name `name` says: the sum of its header is what its slots build on.
+fn decode(bytes: &[u8], name: &OsStr) -> Option<(Subject, Digest, [Option<Checkpoint>; 2])> {
+    let (subject, header) = decode_header(bytes)?;
+    let slots = [0, 1].map(|slot| decode_slot(bytes, slot, &header));
+    (name_of(&subject.name) == name).then_some((subject, header, slots))
+}
+
+fn encode_header(subject: &Subject) -> Option<Vec<u8>> {
+    let Subject { name, part, source, algorithm } = subject;
+    let mut body = source.size.to_le_bytes().to_vec();
+    for time in [source.mtime, source.ctime] {
+        body.extend(time.secs.to_le_bytes());
+        body.extend(time.nanos.to_le_bytes());
+    }
+    body.extend(source.ino.to_le_bytes());
+    body.push(match algorithm {
+        Algorithm::Sha256 => 1,
+        Algorithm::None => return None,
+    });
+    body.push(u8::try_from(part.len()).ok()?);
+    body.extend(part.as_encoded_bytes());
+    body.extend(name.as_encoded_bytes());
+    let mut header = MAGIC.to_vec();
+    header.extend(u16::try_from(body.len()).ok()?.to_le_bytes());
+    header.extend(body);
+    let Digest(sum) = sum(&[&header]);
+    header.extend(sum);
+    (header.len() <= BLOCK).then_some(header)
+}
+
+/// What the header says, and the sum that slots build on.
+fn decode_header(bytes: &[u8]) -> Option<(Subject, Digest)> {
+    let (len, _) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
+    let len = MAGIC.len() + 2 + usize::from(u16::from_le_bytes(*len));
+    let header = bytes.get(..len + Digest::LEN)?;
+    if sum(&[&header[..len]]).0[..] != header[len..] {
+        return None;
+    }
+    let mut body = &header[MAGIC.len() + 2..len];
+    let source = Version {
+        size: u64::from_le_bytes(take(&mut body)?),
+        mtime: take_time(&mut body)?,
+        ctime: take_time(&mut body)?,
+        ino: u64::from_le_bytes(take(&mut body)?),
+    };
+    let [1, part_len] = take(&mut body)? else { return None };
+    let (part, name) = body.split_at_checked(usize::from(part_len))?;
+    let part = sys::name_from_bytes(part).ok()?.to_os_string();
+    let name = sys::name_from_bytes(name).ok()?.to_os_string();
+    let subject = Subject { name, part, source, algorithm: Algorithm::Sha256 };
+    sys::is_part_name(&subject.part).then(|| (subject, sum(&[header])))
+}
+
+fn encode_slot(checkpoint: &Checkpoint, header: &Digest) -> Vec<u8> {
+    let Checkpoint { offset, state } = checkpoint;
+    let mut slot = offset.to_le_bytes().to_vec();
+    slot.extend((state.len() as u16).to_le_bytes());
+    slot.extend(state);
+    let Digest(sum) = sum(&[&header.0, &slot]);
+    slot.extend(sum);
+    slot
+}
+
+fn decode_slot(bytes: &[u8], slot: usize, header: &Digest) -> Option<Checkpoint> {
+    let whole = bytes.get(place_of(slot)..)?;
+    let mut rest = whole;
+    let offset = u64::from_le_bytes(take(&mut rest)?);
+    let len = usize::from(u16::from_le_bytes(take(&mut rest)?));
+    let state = rest.get(..len)?;
+    let noted = rest.get(len..len + Digest::LEN)?;
+    let Digest(sum) = sum(&[&header.0, &whole[..8 + 2 + len]]);
+    (sum[..] == *noted).then(|| Checkpoint { offset, state: state.to_vec() })
+}
+
+fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = from.split_first_chunk()?;
+    *from = rest;
+    Some(*taken)
+}
+
+fn take_time(from: &mut &[u8]) -> Option<Time> {
+    let secs = i64::from_le_bytes(take(from)?);
+    Some(Time { secs, nanos: u32::from_le_bytes(take(from)?) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::path::Path;
+
+    fn subject() -> Subject {
+        let time = Time { secs: -5, nanos: 999_999_999 };
+        Subject {
+            name: "film.mov".into(),
+            part: ".a1B2c3D4e5.dircopy-part".into(),
+            source: Version { size: 1 << 40, mtime: time, ctime: time, ino: u64::MAX },
+            algorithm: Algorithm::Sha256,
+        }
+    }
+
+    fn checkpoint(offset: u64) -> Checkpoint {
+        Checkpoint { offset, state: vec![offset as u8; 104] }
+    }
+
+    /// The bytes of a journal with these checkpoints.
+    fn journal(offsets: &[u64]) -> Vec<u8> {
+        let dir = tempfile::tempdir().unwrap();
+        let held = Dir::open(dir.path()).unwrap();
+        let mut journal = Journal::create(&held, &subject()).unwrap();
+        offsets.iter().for_each(|offset| journal.note(&checkpoint(*offset)).unwrap());
+        std::fs::read(dir.path().join(name_of(OsStr::new("film.mov")))).unwrap()
+    }
+
+    fn open(bytes: &[u8]) -> Option<Found> {
+        let dir = tempfile::tempdir().unwrap();
+        let name = name_of(OsStr::new("film.mov"));
+        std::fs::write(dir.path().join(&name), bytes).unwrap();
+        Journal::open(&Dir::open(dir.path()).unwrap(), &name).unwrap()
+    }
+
+    #[test]
+    fn the_latest_checkpoint_counts() {
+        for offsets in [&[][..], &[7], &[7, 8], &[7, 8, 9], &[1, 2, 3, 4, 5]] {
+            let found = open(&journal(offsets)).unwrap();
+            assert_eq!(found.subject, subject());
+            assert_eq!(found.checkpoint, offsets.last().map(|offset| checkpoint(*offset)));
+        }
+    }
+
+    #[test]
+    fn it_goes_on_without_harming_the_latest() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = Dir::open(dir.path()).unwrap();
+        let name = name_of(OsStr::new("film.mov"));
+        drop(Journal::create(&held, &subject()).unwrap());
+        for offset in 1..6 {
+            let mut found = Journal::open(&held, &name).unwrap().unwrap();
+            assert_eq!(found.checkpoint, (offset > 1).then(|| checkpoint(offset - 1)));
+            // What is torn now must not be the one that counts.
+            let place = place_of(found.journal.next);
+            let whole = std::fs::read(dir.path().join(&name)).unwrap();
+            let mut torn = whole.clone();
+            torn.resize(torn.len().max(place + 50), 0);
+            torn[place..place + 50].fill(0xff);
+            assert_eq!(open(&torn).unwrap().checkpoint, found.checkpoint);
+            found.journal.note(&checkpoint(offset)).unwrap();
+        }
+        assert!(Journal::create(&held, &subject()).is_err(), "one that is there stays");
+    }
+
+    /// Every prefix is refused or says what was noted before.
+    #[test]
+    fn torn_prefixes_say_nothing_new() {
+        let whole = journal(&[7, 8]);
+        for len in 0..whole.len() {
+            match decode(&whole[..len], &name_of(OsStr::new("film.mov"))) {
+                None => assert!(len < BLOCK, "{len}"),
+                Some((said, _, [first, second])) => {
+                    let noted = (len >= place_of(0) + 8 + 2 + 104 + 32).then(|| checkpoint(7));
+                    assert_eq!((said, first, second), (subject(), noted, None), "{len}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_a_journal_of_ours_can_say_is_believed() {
+        for part in ["film.mov", "../.a1B2c3D4e5.dircopy-part", "", "/etc/passwd"] {
+            let forged = encode_header(&Subject { part: part.into(), ..subject() }).unwrap();
+            assert!(open(&forged).is_none(), "{part}");
+        }
+        let other = encode_header(&Subject { name: "other".into(), ..subject() }).unwrap();
+        assert!(open(&other).is_none(), "under the name of another file's journal");
+        let long = Subject { name: "x".repeat(BLOCK).into(), ..subject() };
+        assert!(encode_header(&long).is_none());
+        let dir = tempfile::tempdir().unwrap();
+        let held = Dir::open(dir.path()).unwrap();
+        let name = name_of(OsStr::new("film.mov"));
+        std::fs::write(dir.path().join("real"), journal(&[7])).unwrap();
+        let link = |make: fn(&Path, &Path)| {
+            let path = dir.path().join(&name);
+            make(&dir.path().join("real"), &path);
+            assert!(Journal::open(&held, &name).unwrap().is_none());
+            std::fs::remove_file(path).unwrap();
+        };
+        link(|from, to| std::os::unix::fs::symlink(from, to).unwrap());
+        link(|from, to| std::fs::hard_link(from, to).unwrap());
+    }
+
+    proptest! {
+        /// Any damage: nothing is said that was not noted.
+        #[test]
+        fn damage_invents_nothing(at in 0usize..9000, with in proptest::collection::vec(any::<u8>(), 1..200)) {
+            static WHOLE: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+            let mut bytes = WHOLE.get_or_init(|| journal(&[7, 8])).clone();
+            let end = (at + with.len()).min(bytes.len());
+            if at < end {
+                bytes[at..end].copy_from_slice(&with[..end - at]);
+            }
+            if let Some((said, _, slots)) = decode(&bytes, &name_of(OsStr::new("film.mov"))) {
+                prop_assert_eq!(said, subject());
+                for (said, noted) in slots.into_iter().zip([7, 8]) {
+                    prop_assert!(said.is_none_or(|said| said == checkpoint(noted)));
+                }
+            }
+        }
+    }
+}
