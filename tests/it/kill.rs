@@ -4,14 +4,18 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::harness::{Cmd, NONE, Random, Run, Scene, content, inventory, long, names_below, shell};
+use crate::harness::{
+    Cmd, Random, Run, Scene, content, inventory, is_temp_name, long, names_below, shell,
+};
 
 /// The size of the one large file, in bytes.
 const LARGE: u64 = 48 << 20;
 
-/// What of a large file that was cut off is read again at most, in bytes; `None` while a file that was
-/// cut off is copied from its start.
-const CHECKPOINT: Option<u64> = None;
+/// What of a large file that was cut off is read again at most, in bytes.
+const CHECKPOINT: u64 = 12 << 20;
+
+/// … as the program is told.
+const ARGS: [&str; 2] = ["--checkpoint", "12M"];
 
 /// Read beside the files themselves: the program's own loading, directories' lists, manifests.
 const BESIDE: u64 = 4 << 20;
@@ -46,7 +50,7 @@ fn largest_part(scene: &Scene) -> u64 {
 #[track_caller]
 fn whole_or_absent(scene: &Scene, run: &Run) {
     let mut there = names_below(&scene.dst, "f");
-    there.retain(|name| !name.ends_with(b".dircopy-part") && !name.starts_with(b"dircopy-2"));
+    there.retain(|name| !is_temp_name(name) && !name.starts_with(b"dircopy-2"));
     for name in there {
         if scene.output().read(&name) != scene.src.read(&name) {
             run.fail(&format!("not whole: {}", name.escape_ascii()));
@@ -64,7 +68,7 @@ fn after_a_kill_one_run_is_enough() {
     let kills = if long() { 200 } else { 15 };
     while killed < kills {
         shell(&scene, "rm -rf dst");
-        let running = scene.command(NONE).spawn();
+        let running = scene.command(ARGS).spawn();
         let moment = random.below(usize::try_from(took.as_micros()).unwrap());
         std::thread::sleep(Duration::from_micros(u64::try_from(moment).unwrap()));
         running.signal(Signal::KILL);
@@ -77,10 +81,10 @@ fn after_a_kill_one_run_is_enough() {
         in_large += u32::from(part > 0);
         whole_or_absent(&scene, &run);
 
-        let next = measured(scene.command(NONE)).run();
+        let next = measured(scene.command(ARGS)).run();
         scene.judge(&next).complete();
-        if let Some(again) = CHECKPOINT.filter(|_| part > LARGE / 8) {
-            let (read, most) = (bytes_read(&scene), LARGE - part + again + BESIDE);
+        if part > CHECKPOINT {
+            let (read, most) = (bytes_read(&scene), LARGE - part + CHECKPOINT + BESIDE);
             if read > most {
                 next.fail(&format!(
                     "{read} bytes read after {part} of the large file: at most {most}"

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::harness::{
-    Cmd, Crash, Disk, Judge, Mount, Random, Run, Scene, Strace, Tree, content, long, names_below,
-    need, shell, tool,
+    Cmd, Crash, Disk, Judge, Mount, Random, Run, Scene, Strace, Tree, content, is_temp_name, long,
+    names_below, need, shell, tool,
 };
 
 /// A file system on the disk.
@@ -84,13 +84,14 @@ struct Found {
     cuts: usize,
     files: usize,
     lines: usize,
+    resumed: usize,
     wrong: Vec<String>,
 }
 
 impl Found {
     fn of(scene: &Scene, old: Tree) -> Self {
         let (src, digests) = (scene.src.clone(), digests(scene));
-        Self { src, old, digests, cuts: 0, files: 0, lines: 0, wrong: Vec::new() }
+        Self { src, old, digests, cuts: 0, files: 0, lines: 0, resumed: 0, wrong: Vec::new() }
     }
 
     /// Adds what an output holds after a power cut.
@@ -110,7 +111,7 @@ impl Found {
                         wrong.push(format!("listed and not right: {line}"));
                     }
                 }
-            } else if !name.ends_with(".dircopy-part") {
+            } else if !is_temp_name(name.as_bytes()) {
                 self.files += 1;
                 let is = |tree: &Tree| tree.has(&name) && tree.read(&name) == content;
                 if !is(&self.src) && !is(&self.old) {
@@ -177,36 +178,43 @@ fn cut(fs: &FileSystem, how: How, cuts: usize) -> Found {
         }
         if moment == end {
             Judge::new(&scene.src, output, &run).complete();
-        } else if found.cuts.is_multiple_of(8) && found.wrong.is_empty() {
-            // The next run completes the copy, whatever the last one left.
-            let next = scene.command_to(scene.src.root(), output.root(), UPDATE).run();
+        } else if found.cuts.is_multiple_of(4) && found.wrong.is_empty() {
+            // The next run completes the copy, whatever the last one left, and goes on in the middle
+            // of the large file where a journal says so.
+            let args = [&UPDATE[..], &JOURNALS[..]].concat();
+            let next = scene.command_to(scene.src.root(), output.root(), args).run();
+            found.resumed += usize::from(next.out().contains("\nresumed "));
             Judge::new(&scene.src, output, &next).complete();
         }
     }
     eprintln!(
         "{}, {how:?}: {} power cuts over {} writes and {flushes} flushes, {} files and {} lines \
-         found, {} violations",
+         found, large file gone on with {} times, {} violations",
         fs.name,
         found.cuts,
         end - since - flushes,
         found.files,
         found.lines,
+        found.resumed,
         found.wrong.len()
     );
     found
 }
 
 /// Unequal times are no obstacle.
-const UPDATE: [&str; 3] = ["--no-sync", "--overwrite-policy", "update"];
+const UPDATE: [&str; 2] = ["--overwrite-policy", "update"];
+
+/// Many checkpoints in the large file.
+const JOURNALS: [&str; 6] = ["--checkpoint", "1M", "--block-size", "64K", "--queue-size", "4"];
 
 fn copy(scene: &Scene, how: How) -> Run {
     // Names come slowly, so that something happens on the disk between one and the next.
     let strace = Strace::inject(scene, Strace::RENAMES, "delay_exit=1000");
     let command = |args: &[&str]| many_groups(scene.command(args));
     match how {
-        How::Grouped => strace.run(command(&[])),
-        How::Replacing => strace.run(command(&UPDATE[1..])),
-        How::Each => strace.on_an_old_kernel().run(command(&[])),
+        How::Grouped => strace.run(command(&JOURNALS)),
+        How::Replacing => strace.run(command(&[&UPDATE[..], &JOURNALS[..]].concat())),
+        How::Each => strace.on_an_old_kernel().run(command(&JOURNALS)),
         How::Unsynced => strace.run(command(&["--no-sync"])),
     }
 }

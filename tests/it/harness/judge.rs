@@ -259,9 +259,7 @@ impl<'a> Judge<'a> {
 
     fn temp_files(&self) -> Names {
         let mut left = names_below(self.dst.root(), "f");
-        let ours =
-            |name: &[u8]| name.ends_with(b".dircopy-part") || name.ends_with(b".dircopy-journal");
-        left.retain(|name| ours(name) && !self.src.has(name));
+        left.retain(|name| is_temp_name(name) && !self.src.has(name));
         left
     }
 
@@ -272,7 +270,7 @@ impl<'a> Judge<'a> {
         self.run.assert_no_crash();
         let ours = self.ours();
         let mut there = names_below(self.dst.root(), "f");
-        there.retain(|name| !ours.contains(name) && !name.ends_with(b".dircopy-part"));
+        there.retain(|name| !ours.contains(name) && !is_temp_name(name));
         for name in &there {
             let is = |tree: &Tree| std::fs::read(path(tree.root(), name)).unwrap_or_default();
             let there = self.dst.read(name);
@@ -377,4 +375,9 @@ fn parse(line: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     }
     let needs_escape = name.iter().any(|b| matches!(b, b'\n' | b'\r' | b'\\'));
     (!name.is_empty() && needs_escape == escaped).then(|| (name, digest.to_vec()))
+}
+
+/// Whether a name is that of a file that is not finished, or of its journal.
+pub fn is_temp_name(name: &[u8]) -> bool {
+    name.ends_with(b".dircopy-part") || name.ends_with(b".dircopy-journal")
 }

@@ -13,7 +13,7 @@ mod tree;
 
 pub use disk::{Crash, Disk, tool};
 pub use fault::Strace;
-pub use judge::{Judge, ctimes, inventory, names_below};
+pub use judge::{Judge, ctimes, inventory, is_temp_name, names_below};
 pub use mirror::{Act, Call, Deed, Mirror};
 pub use mount::Mount;
 pub(crate) use need::need;
