@@ -46,6 +46,8 @@ pub struct Part {
     file: Option<File>,
     /// Whether the content ends in a hole, so that the length must be set.
     open_end: bool,
+    /// Whether the length was set before the content came.
+    has_length: bool,
     /// Whether zeros are to become holes.
     makes_holes: bool,
     /// Its pages in the system's cache.
@@ -96,6 +98,7 @@ impl Part {
             journal: None,
             file: Some(file),
             open_end: false,
+            has_length: false,
             makes_holes: context.ways.sparse == Sparse::Always,
             sparing: Sparing::default(),
             pages: OutputPages::default(),
@@ -179,6 +182,7 @@ impl Part {
             Sparse::Always => {}
             Sparse::Auto if stat.is_sparse() => {
                 self.with_file("set the length of", |file| file.set_len(stat.size))?;
+                self.has_length = true;
                 self.makes_holes = !source.tells_holes()?;
             }
             Sparse::Auto | Sparse::Never => {
@@ -353,9 +357,10 @@ impl Part {
         Ok(())
     }
 
-    /// A hole at the end needs the length set.
+    /// A hole at the end needs the length set; so does what ends before the length that was set for it,
+    /// because the stated size of a file whose content is made up as it is read means nothing.
     fn end_hole(&mut self) -> Result<()> {
-        if !std::mem::take(&mut self.open_end) {
+        if !std::mem::take(&mut self.open_end) && !self.has_length {
             return Ok(());
         }
         self.with_file("set the length of", |file| {

@@ -50,3 +50,20 @@ fn stored_zeros_are_bytes_like_others() {
     let run = scene.copy(&[]);
     scene.judge(&run).complete();
 }
+
+/// A file of sysfs says that it has 4096 bytes, none of which takes room, and mostly has fewer.
+#[test]
+fn a_stated_size_that_means_nothing_is_not_that_of_the_copy() {
+    let from = std::path::Path::new("/sys/kernel/fscaps");
+    for hash in [&[][..], &["--hash", "none"]] {
+        let scene = Scene::new();
+        let args = [&["--block-size", "1K"], hash].concat();
+        let run = scene.command_to(from, &scene.dst, args).run();
+        run.assert_code(0);
+        assert_eq!(scene.output().read("fscaps"), std::fs::read(from).unwrap());
+        if hash.is_empty() {
+            let list = scene.judge(&run).newest().unwrap();
+            scene.judge(&run).list_verifies(&list);
+        }
+    }
+}
