@@ -41,14 +41,16 @@ pub fn clone(
 
 /// The same, and opens the clone, which is at `path`, to be read and hashed.
 pub fn clone_to_hash<'a>(
-    context: &Context<'_>,
+    context: &'a Context<'a>,
     pair: &Pair,
     source: &Reading<'_>,
     part: &mut Part,
     path: &'a dyn Fn() -> PathBuf,
 ) -> Result<Option<Reading<'a>>> {
     let stat = clone(context, pair, source, part, true)?;
-    stat.map(|stat| part.content(stat, path, pair.output)).transpose()
+    let content = stat.map(|stat| part.content(stat, path, pair.output)).transpose()?;
+    // What is read are the source's blocks.
+    Ok(content.map(|content| content.at_rate(context.rate, context.stop)))
 }
 
 /// Tries to clone.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::harness::{Running, Scene, content, names_below, need, shell};
+use crate::harness::{Mount, Running, Scene, content, names_below, need, shell};
 
 fn seconds(scene: &Scene, report: &str) -> f64 {
     let report = std::fs::read(scene.path(report)).unwrap();
@@ -315,4 +315,18 @@ fn the_other_examples_are_command_lines_that_it_takes() {
     let container = read("container/dircopy-nightly.sh").replace("\\\n", " ");
     let at = container.find("dircopy -i").unwrap();
     takes(&scene, container[at..].lines().next().unwrap());
+}
+
+/// What is read is the clone, but the device is the source's.
+#[test]
+fn a_rate_is_held_for_clones_that_are_hashed() {
+    need!(Kinds);
+    let scene = Scene::on_disk();
+    let _mount = Mount::of_kind("xfs", &scene.path("image"), &scene.path("xfs"));
+    let source = scene.tree("xfs/src");
+    source.file("large", content(3_000_000));
+    let args = ["--reflink", "always", "--limit-rate", "2MB", "--report", "report"];
+    scene.command_to(source.root(), scene.path("xfs/dst"), args).run().assert_code(0);
+    let took = seconds(&scene, "report");
+    assert!((1.2..3.0).contains(&took), "3 MB at 2 MB/s took {took} s");
 }
