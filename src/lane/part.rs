@@ -242,7 +242,7 @@ impl Part {
         if mover.way() == Way::None {
             return Ok(None);
         }
-        let most = most.min(source.before_move(at));
+        let most = most.min(source.before_move(at)).min(self.pages.before_move());
         let moved = mover.go_on(source.file(), self.file()?, most);
         let moved = moved.map_err(|error| self.or_source_error("copy", source, error))?;
         if let Some(bytes) = moved {

@@ -388,3 +388,30 @@ fn what_two_file_systems_cannot_do_is_asked_once() {
     // When room is looked for, when the run begins, and for the first file.
     assert!(asked <= 3, "asked {asked} times");
 }
+
+/// A call that moves or writes out hundreds of megabytes takes ten seconds on a slow disk, and a signal
+/// would wait for it.
+#[test]
+fn calls_stay_small_where_only_the_output_is_on_a_disk() {
+    need!(Mount, Loop, Strace);
+    let scene = Scene::on_disk();
+    let _disk = Mount::of_kind("ext4", &scene.path("image"), &scene.path("ext4"));
+    let _memory = Mount::tmpfs(&scene.path("memory"), "256m");
+    scene.tree("memory").sparse("large", 150 << 20, &[(0, 5)]);
+    for cache in ["drop", "keep"] {
+        let strace = Strace::watch(&scene, "sendfile,sync_file_range");
+        let args = ["--hash", "none", "--sparse", "never", "--cache", cache];
+        let to = scene.path("ext4").join(cache);
+        let run = strace.run(scene.command_to(scene.path("memory"), to, args));
+        run.assert_code(0).assert_prints(&["(sendfile)"]);
+        let log = strace.log();
+        let numbers = log.lines().filter(|line| line.contains("sendfile") && line.contains(" = "));
+        let moved: Vec<u64> =
+            numbers.filter_map(|line| line.split(" = ").nth(1)?.trim().parse().ok()).collect();
+        assert!(moved.iter().sum::<u64>() == 150 << 20, "{log}");
+        assert!(moved.iter().all(|moved| *moved <= 16 << 20), "{log}");
+        let sync =
+            |line: &str| line.split("sync_file_range(").nth(1)?.split(", ").nth(2)?.parse().ok();
+        assert!(log.lines().filter_map(sync).all(|len: u64| len <= 16 << 20), "{log}");
+    }
+}

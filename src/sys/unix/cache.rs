@@ -103,6 +103,11 @@ mod elsewhere {
             file.write_all(bytes)
         }
 
+        /// How much may be moved there at a time.
+        pub fn before_move(&self) -> u64 {
+            u64::MAX
+        }
+
         /// Does nothing here.
         pub fn moved(&mut self, _: &File, _: u64) -> io::Result<()> {
             Ok(())
@@ -287,6 +292,12 @@ mod linux {
             file.write_all(rest)?;
             self.at += bytes.len() as u64;
             self.go_on(file)
+        }
+
+        /// How many bytes the kernel may move there before [`moved`](Self::moved) is told, which
+        /// waits until such a piece is written out.
+        pub fn before_move(&self) -> u64 {
+            if self.way == Sparing::None { u64::MAX } else { self.pace.piece() }
         }
 
         /// So many bytes were moved there by the kernel, which knows no flag for that.
