@@ -10,7 +10,7 @@ use crate::copy::lock::Patience;
 use crate::error::{Error, Result};
 use crate::path::RelPath;
 use crate::sys::stat::{Identity, Kind};
-use crate::sys::{Attributes, Cloned, Dir, Lock, Place};
+use crate::sys::{Attributes, Cloned, Dir, Listing, Lock, Place};
 use crate::tree::node::{Entry, OutputDir, SourceDir};
 
 /// Both sides, opened and found to be apart.
@@ -92,16 +92,28 @@ pub fn prepare(
             (None, true)
         }
         Opened::Parent(above) => {
-            let made = make_output(&above, to)?;
+            let made = match make_output(&above, to) {
+                // Another run made it a moment ago, and is to be waited for, or named.
+                Err(_) if Dir::open(to).is_ok() => {
+                    return prepare(from, to, must_clone, dry, patience);
+                }
+                made => made?,
+            };
             parent = Some(above);
             (Some(made), true)
         }
     };
-    if let Some(handle) = &handle {
-        let stat = handle.stat_self().map_err(|error| cannot_look(to, error))?;
-        if !dry {
-            lock = patience.lock(handle, to)?;
+    if let Some(made) = handle.as_ref().filter(|_| !dry) {
+        lock = patience.lock(made, to)?;
+        if fresh && !is_empty(to).map_err(|error| cannot_look(to, error))? {
+            // Another run had the lock first. This one's goes with the handle.
+            drop(handle);
+            return prepare(from, to, must_clone, dry, patience);
         }
+    }
+    if let Some(handle) = &handle {
+        // What it was before, not what another run made of it for a time.
+        let stat = handle.stat_self().map_err(|error| cannot_look(to, error))?;
         if !fresh && !dry {
             let opened = handle.open_up(&stat);
             if opened.map_err(|error| Error::io("make writable", to, error))? {
@@ -202,6 +214,11 @@ fn make_output(parent: &Dir, to: &Path) -> Result<Dir> {
     let fail = |error| Error::io("make the output", to, error);
     parent.make_dir(&name, false).map_err(fail)?;
     parent.open_dir(&name, false).map_err(fail)
+}
+
+/// Whether nothing is in the directory at `path`; a handle's own position stays where it is.
+fn is_empty(path: &Path) -> io::Result<bool> {
+    Ok(Listing::default().next_batch(&Dir::open(path)?)?.is_empty())
 }
 
 /// The last component of a path that is to be made.

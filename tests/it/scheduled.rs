@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::harness::{Mount, Running, Scene, content, names_below, need, shell};
+use crate::harness::{Mount, Running, Scene, Strace, content, names_below, need, shell};
 
 fn seconds(scene: &Scene, report: &str) -> f64 {
     let report = std::fs::read(scene.path(report)).unwrap();
@@ -180,6 +180,26 @@ fn a_second_run_says_who_is_first_or_waits() {
     second.assert_says("waiting: another dircopy (process ").assert_prints(&["there", "2 already"]);
     // Nobody to wait for.
     scene.judge(&scene.copy(&["--wait"])).complete();
+}
+
+/// Between looking for the output and making it, and between making and locking it, another run may be
+/// quicker.
+#[test]
+fn two_runs_that_make_the_output_at_once_follow_each_other() {
+    need!(Strace);
+    for call in ["mkdir,mkdirat", "flock"] {
+        let scene = Scene::new();
+        scene.src.file("a", content(5000)).file("dir/b", content(400));
+        let strace = Strace::inject(&scene, call, "delay_enter=1500ms:when=1");
+        let mut late = strace.spawn(scene.command(["--wait"]));
+        late.until("the delay", || !strace.log().is_empty());
+        let quick = scene.copy(&["--wait"]);
+        quick.assert_code(0);
+        let late = late.wait();
+        strace.fired(&late);
+        late.assert_code(0).assert_prints(&["2 already"]);
+        scene.judge(&late).same_bytes().lists_all().verifies().no_temp_files();
+    }
 }
 
 #[test]
