@@ -8,25 +8,32 @@
 
 mod holder;
 mod lock;
+#[cfg(target_os = "linux")]
 mod pace;
 mod part_name;
+#[cfg(not(target_os = "linux"))]
+mod portable;
 mod priority;
+mod sparing;
 pub mod stat;
+mod way;
 
 pub use holder::Holder;
 pub use lock::Lock;
 pub use part_name::{is_journal_name, is_part_name, journal_name};
 pub use priority::IoPriority;
+pub use sparing::Sparing;
+pub use way::{Cloned, Way};
 
 #[cfg(unix)]
 mod unix;
 
 #[cfg(unix)]
 pub use unix::{
-    ALIGNMENT, Attributes, Cloned, Dir, Extent, Listed, Listing, Medium, Mover, OutputPages, Place,
-    Room, SourcePages, Sparing, Used, Way, clone_file, close_file, host_name, is_device_error,
-    is_disk_full, is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic,
-    lock_holder, most_below, name_from_bytes, next_extent, on_interrupt, open_file_limit,
-    persist_content, persist_file, place_on_disk, raise_open_file_limit, reserve, room,
-    set_io_priority, set_nice, standard_input, wait_readable, was_closed_at_start,
+    ALIGNMENT, Attributes, Dir, Extent, Listed, Listing, Medium, Mover, OutputPages, Place, Room,
+    SourcePages, Used, clone_file, close_file, host_name, is_device_error, is_disk_full,
+    is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic, lock_holder,
+    most_below, name_from_bytes, next_extent, on_interrupt, open_file_limit, persist_content,
+    persist_file, place_on_disk, raise_open_file_limit, reserve, room, set_io_priority, set_nice,
+    standard_input, wait_readable, was_closed_at_start,
 };

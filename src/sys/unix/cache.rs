@@ -8,391 +8,291 @@
 //! written yet stays within two windows a file, so that a slow device shows a smooth rate and a sync
 //! finds little left to write.
 
-use std::os::fd::AsFd;
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::num::NonZeroU64;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Instant;
 
-#[cfg(target_os = "linux")]
-pub use linux::{OutputPages, SourcePages};
+use rustix::fs::Advice;
+use rustix::io::{ReadWriteFlags, preadv2, pwritev2};
 
-#[cfg(not(target_os = "linux"))]
-pub use elsewhere::{OutputPages, SourcePages};
+use crate::sys::pace::Pace;
+use crate::sys::sparing::Sparing;
+use crate::sys::unix::process::kernel_at_least;
+use crate::sys::unix::residency::{drop_pages, held};
 
-/// How the page cache is spared on a file system.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sparing {
-    /// Not at all: it is not wanted, or of no use.
-    #[default]
-    None,
-    /// Window by window.
-    Windows,
-    /// By the kernel, where it turns out to know how, and by windows: on a busy machine the kernel
-    /// overlooks some pages (seen: a tenth of a file).
-    Flag,
-}
+/// The most that is on its way to the device, or looked at, at a time; bytes.
+const WINDOW: u64 = 8 << 20;
+
+/// So many windows are looked at before they are read: the kernel reads ahead, up to twice what
+/// is set for the device, which for a file announced as read in sequence counts double too. With
+/// the usual 8 MiB of a fast disk that is 32 MiB.
+const AHEAD: u64 = 4;
+
+/// Smaller files are not written out before the sync of their group: thousands of small writes
+/// would cost more than their pages are worth, which the kernel takes back first (they were used
+/// once). Bytes.
+const LEAST: u64 = 64 << 10;
+
+/// From this size on, reading a file is announced to the kernel, and where windows are needed
+/// they are used; bytes.
+const LARGE: u64 = 1 << 20;
+
+/// Linux 6.14 (linux/fs.h).
+const DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
+
+/// As an offset: the file's own position (preadv2(2)).
+const HERE: u64 = u64::MAX;
 
 impl Sparing {
     /// What suits the file system of an open file or directory.
     pub fn of(at: impl AsFd) -> Self {
-        #[cfg(target_os = "linux")]
-        {
-            // From linux/magic.h and the file systems' own headers.
-            match rustix::fs::fstatfs(at).map(|fs| fs.f_type as u32) {
-                // In memory (tmpfs, ramfs, hugetlbfs), with a cache of its own (zfs), or without
-                // telling what is in the cache of the file below (overlay).
-                Ok(0x0102_1994 | 0x8584_58f6 | 0x9584_58f6 | 0x2fc1_2fc1 | 0x794c_7630)
-                | Err(_) => Self::None,
-                // ext4, xfs, f2fs
-                Ok(0xef53 | 0x5846_5342 | 0xf2f5_2010)
-                    if crate::sys::unix::process::kernel_at_least(6, 14) =>
-                {
-                    Self::Flag
-                }
-                Ok(_) => Self::Windows,
+        // From linux/magic.h and the file systems' own headers.
+        match rustix::fs::fstatfs(at).map(|fs| fs.f_type as u32) {
+            // In memory (tmpfs, ramfs, hugetlbfs), with a cache of its own (zfs), or without telling
+            // what is in the cache of the file below (overlay).
+            Ok(0x0102_1994 | 0x8584_58f6 | 0x9584_58f6 | 0x2fc1_2fc1 | 0x794c_7630) | Err(_) => {
+                Self::None
             }
-        }
-        #[cfg(not(target_os = "linux"))]
-        {
-            let _ = at;
-            Self::None
+            // ext4, xfs, f2fs
+            Ok(0xef53 | 0x5846_5342 | 0xf2f5_2010) if kernel_at_least(6, 14) => Self::Flag,
+            Ok(_) => Self::Windows,
         }
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-mod elsewhere {
-    use std::fs::File;
-    use std::io::{self, Read, Write};
-
-    use crate::sys::unix::cache::Sparing;
-
-    /// The pages of a file that is read: left to the system here.
-    #[derive(Debug, Default)]
-    pub struct SourcePages;
-
-    impl SourcePages {
-        /// Does nothing here.
-        pub fn new(_: Sparing, _: &File, _: u64) -> Self {
-            Self
-        }
-
-        /// Reads on from the file's position.
-        pub fn read(&self, mut file: &File, room: &mut [u8]) -> io::Result<usize> {
-            file.read(room)
-        }
-
-        /// How much may be moved from `at` on.
-        pub fn before_move(&self, _: &File, _: u64) -> u64 {
-            u64::MAX
-        }
-
-        /// Does nothing here.
-        pub fn finish(&self, _: &File) {}
-    }
-
-    /// The pages of a file that is written: left to the system here.
-    #[derive(Debug, Default)]
-    pub struct OutputPages;
-
-    impl OutputPages {
-        /// Does nothing here.
-        pub fn new(_: Sparing) -> Self {
-            Self
-        }
-
-        /// Writes on from the file's position.
-        pub fn write_all(&mut self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
-            file.write_all(bytes)
-        }
-
-        /// How much may be moved there at a time.
-        pub fn before_move(&self) -> u64 {
-            u64::MAX
-        }
-
-        /// Does nothing here.
-        pub fn moved(&mut self, _: &File, _: u64) -> io::Result<()> {
-            Ok(())
-        }
-
-        /// Does nothing here.
-        pub fn skipped(&mut self, _: u64) {}
-
-        /// Does nothing here.
-        pub fn finish(&mut self, _: &File) -> io::Result<()> {
-            Ok(())
-        }
-    }
+/// The pages of a file that is read from its start to its end.
+#[derive(Debug, Default)]
+pub struct SourcePages {
+    way: Cell<Sparing>,
+    is_small: bool,
+    window: Cell<Option<Window>>,
 }
 
-#[cfg(target_os = "linux")]
-mod linux {
-    use std::cell::Cell;
-    use std::fs::File;
-    use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-    use std::num::NonZeroU64;
-    use std::os::fd::AsRawFd;
-    use std::time::Instant;
+/// The window that reading is in.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    number: u64,
+    /// Bit n says whether nothing of the window n further on was in memory before.
+    ours: u64,
+    /// Bit 0 of the window before.
+    last_ours: bool,
+}
 
-    use rustix::fs::Advice;
-    use rustix::io::{ReadWriteFlags, preadv2, pwritev2};
-
-    use crate::sys::pace::Pace;
-    use crate::sys::unix::cache::Sparing;
-    use crate::sys::unix::residency::{drop_pages, held};
-
-    /// The most that is on its way to the device, or looked at, at a time; bytes.
-    const WINDOW: u64 = 8 << 20;
-
-    /// So many windows are looked at before they are read: the kernel reads ahead, up to twice what
-    /// is set for the device, which for a file announced as read in sequence counts double too. With
-    /// the usual 8 MiB of a fast disk that is 32 MiB.
-    const AHEAD: u64 = 4;
-
-    /// Smaller files are not written out before the sync of their group: thousands of small writes
-    /// would cost more than their pages are worth, which the kernel takes back first (they were used
-    /// once). Bytes.
-    const LEAST: u64 = 64 << 10;
-
-    /// From this size on, reading a file is announced to the kernel, and where windows are needed
-    /// they are used; bytes.
-    const LARGE: u64 = 1 << 20;
-
-    /// Linux 6.14 (linux/fs.h).
-    const DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
-
-    /// As an offset: the file's own position (preadv2(2)).
-    const HERE: u64 = u64::MAX;
-
-    /// The pages of a file that is read from its start to its end.
-    #[derive(Debug, Default)]
-    pub struct SourcePages {
-        way: Cell<Sparing>,
-        is_small: bool,
-        window: Cell<Option<Window>>,
+impl SourcePages {
+    /// For `file` of `size` bytes, of which nothing was read yet.
+    pub fn new(how: Sparing, file: &File, size: u64) -> Self {
+        if size >= LARGE {
+            let _ = rustix::fs::fadvise(file, 0, None, Advice::Sequential);
+        }
+        Self { way: Cell::new(how), is_small: size < LARGE, window: Cell::default() }
     }
 
-    /// The window that reading is in.
-    #[derive(Clone, Copy, Debug)]
-    struct Window {
-        number: u64,
-        /// Bit n says whether nothing of the window n further on was in memory before.
-        ours: u64,
-        /// Bit 0 of the window before.
-        last_ours: bool,
+    /// Reads on from the file's position.
+    pub fn read(&self, mut file: &File, room: &mut [u8]) -> io::Result<usize> {
+        let mut len = room.len();
+        if self.way.get() != Sparing::None && !self.is_small {
+            let at = io::Seek::stream_position(&mut file)?;
+            let most = self.before_move(file, at);
+            len = len.min(usize::try_from(most).unwrap_or(usize::MAX));
+        }
+        let room = &mut room[..len];
+        if self.way.get() == Sparing::Flag {
+            match read_uncached(file, room) {
+                Err(error) if is_unknown(&error) => self.way.set(Sparing::Windows),
+                read => return read,
+            }
+        }
+        file.read(room)
     }
 
-    impl SourcePages {
-        /// For `file` of `size` bytes, of which nothing was read yet.
-        pub fn new(how: Sparing, file: &File, size: u64) -> Self {
-            if size >= LARGE {
-                let _ = rustix::fs::fadvise(file, 0, None, Advice::Sequential);
-            }
-            Self { way: Cell::new(how), is_small: size < LARGE, window: Cell::default() }
+    /// The file is about to be read at `at`, by whatever way; returns how many bytes may be
+    /// read before this is called again.
+    pub fn before_move(&self, file: &File, at: u64) -> u64 {
+        if self.way.get() == Sparing::None || self.is_small {
+            return u64::MAX;
         }
-
-        /// Reads on from the file's position.
-        pub fn read(&self, mut file: &File, room: &mut [u8]) -> io::Result<usize> {
-            let mut len = room.len();
-            if self.way.get() != Sparing::None && !self.is_small {
-                let at = io::Seek::stream_position(&mut file)?;
-                let most = self.before_move(file, at);
-                len = len.min(usize::try_from(most).unwrap_or(usize::MAX));
-            }
-            let room = &mut room[..len];
-            if self.way.get() == Sparing::Flag {
-                match read_uncached(file, room) {
-                    Err(error) if is_unknown(&error) => self.way.set(Sparing::Windows),
-                    read => return read,
-                }
-            }
-            file.read(room)
-        }
-
-        /// The file is about to be read at `at`, by whatever way; returns how many bytes may be
-        /// read before this is called again.
-        pub fn before_move(&self, file: &File, at: u64) -> u64 {
-            if self.way.get() == Sparing::None || self.is_small {
-                return u64::MAX;
-            }
-            let number = at / WINDOW;
-            let is_ours = |number| held(file, number * WINDOW..(number + 1) * WINDOW).bytes == 0;
-            let last = self.window.get();
-            if last.is_none_or(|last| last.number != number) {
-                self.let_go(file);
-                let follows = last.filter(|last| last.number + 1 == number);
-                let looked_at = follows.map_or(0, |_| AHEAD);
-                let mut ours = follows.map_or(0, |last| last.ours >> 1);
-                for n in looked_at..=AHEAD {
-                    ours |= u64::from(is_ours(number + n)) << n;
-                }
-                let last_ours = follows.is_some_and(|last| last.ours & 1 != 0);
-                self.window.set(Some(Window { number, ours, last_ours }));
-            }
-            (number + 1) * WINDOW - at
-        }
-
-        /// Nothing more is read of the file.
-        pub fn finish(&self, file: &File) {
+        let number = at / WINDOW;
+        let is_ours = |number| held(file, number * WINDOW..(number + 1) * WINDOW).bytes == 0;
+        let last = self.window.get();
+        if last.is_none_or(|last| last.number != number) {
             self.let_go(file);
-            self.window.set(None);
-        }
-
-        /// Drops what was brought in with the window. What reaches over its edge (pages come in
-        /// larger units too) is dropped with the next, so that one starts with the one before.
-        fn let_go(&self, file: &File) {
-            if let Some(Window { number, ours, last_ours }) = self.window.get()
-                && ours & 1 != 0
-            {
-                let first = if last_ours { number - 1 } else { number };
-                drop_pages(file, first * WINDOW, NonZeroU64::new((number + 1 - first) * WINDOW));
+            let follows = last.filter(|last| last.number + 1 == number);
+            let looked_at = follows.map_or(0, |_| AHEAD);
+            let mut ours = follows.map_or(0, |last| last.ours >> 1);
+            for n in looked_at..=AHEAD {
+                ours |= u64::from(is_ours(number + n)) << n;
             }
+            let last_ours = follows.is_some_and(|last| last.ours & 1 != 0);
+            self.window.set(Some(Window { number, ours, last_ours }));
         }
+        (number + 1) * WINDOW - at
     }
 
-    /// The pages of a file that is written from its start to its end.
-    #[derive(Debug)]
-    pub struct OutputPages {
-        way: Sparing,
-        /// Up to here it was written, …
-        at: u64,
-        /// … to here its writing out was begun, …
-        begun: u64,
-        /// … and up to here waited for.
-        settled: u64,
-        pace: Pace,
+    /// Nothing more is read of the file.
+    pub fn finish(&self, file: &File) {
+        self.let_go(file);
+        self.window.set(None);
     }
 
-    impl Default for OutputPages {
-        fn default() -> Self {
-            Self::new(Sparing::None)
+    /// Drops what was brought in with the window. What reaches over its edge (pages come in
+    /// larger units too) is dropped with the next, so that one starts with the one before.
+    fn let_go(&self, file: &File) {
+        if let Some(Window { number, ours, last_ours }) = self.window.get()
+            && ours & 1 != 0
+        {
+            let first = if last_ours { number - 1 } else { number };
+            drop_pages(file, first * WINDOW, NonZeroU64::new((number + 1 - first) * WINDOW));
         }
     }
+}
 
-    impl OutputPages {
-        /// For an empty file.
-        pub fn new(how: Sparing) -> Self {
-            Self { way: how, at: 0, begun: 0, settled: 0, pace: Pace::up_to(WINDOW) }
-        }
+/// The pages of a file that is written from its start to its end.
+#[derive(Debug)]
+pub struct OutputPages {
+    way: Sparing,
+    /// Up to here it was written, …
+    at: u64,
+    /// … to here its writing out was begun, …
+    begun: u64,
+    /// … and up to here waited for.
+    settled: u64,
+    pace: Pace,
+}
 
-        /// Writes on from the file's position.
-        ///
-        /// # Errors
-        /// Also what was written before may turn out to be lost.
-        pub fn write_all(&mut self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
-            let tiny = self.at == 0 && (bytes.len() as u64) < LEAST;
-            let mut rest = bytes;
-            while self.way == Sparing::Flag && !tiny && !rest.is_empty() {
-                match write_uncached(file, rest) {
-                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(written) => rest = &rest[written..],
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) if is_unknown(&error) => self.way = Sparing::Windows,
-                    Err(error) => return Err(error),
-                }
-            }
-            file.write_all(rest)?;
-            self.at += bytes.len() as u64;
-            self.go_on(file)
-        }
+impl Default for OutputPages {
+    fn default() -> Self {
+        Self::new(Sparing::None)
+    }
+}
 
-        /// How many bytes the kernel may move there before [`moved`](Self::moved) is told, which
-        /// waits until such a piece is written out.
-        pub fn before_move(&self) -> u64 {
-            if self.way == Sparing::None { u64::MAX } else { self.pace.piece() }
-        }
-
-        /// So many bytes were moved there by the kernel, which knows no flag for that.
-        ///
-        /// # Errors
-        /// What was written before may turn out to be lost.
-        pub fn moved(&mut self, file: &File, bytes: u64) -> io::Result<()> {
-            if self.way == Sparing::Flag {
-                self.way = Sparing::Windows;
-            }
-            self.at += bytes;
-            self.go_on(file)
-        }
-
-        /// So many bytes were left out: a hole.
-        pub fn skipped(&mut self, bytes: u64) {
-            self.at += bytes;
-        }
-
-        /// The file is complete. What has been waited for is out of memory; of files that are
-        /// spared by windows, all of it.
-        ///
-        /// # Errors
-        /// What was written before may turn out to be lost.
-        pub fn finish(&mut self, file: &File) -> io::Result<()> {
-            if self.way == Sparing::Windows && self.at >= LARGE {
-                self.settle(file, self.at)?;
-            }
-            Ok(())
-        }
-
-        /// Begins to write out what has come together, and waits for what was begun before.
-        fn go_on(&mut self, file: &File) -> io::Result<()> {
-            if self.way == Sparing::None || self.at - self.begun < self.pace.piece() {
-                return Ok(());
-            }
-            if self.way == Sparing::Windows {
-                self.sync(file, self.begun, self.at, libc::SYNC_FILE_RANGE_WRITE)?;
-            }
-            let started = Instant::now();
-            self.settle(file, self.begun)?;
-            self.pace.took(started.elapsed());
-            self.begun = self.at;
-            Ok(())
-        }
-
-        /// Waits until everything up to `end` is on the device, and lets go of it.
-        fn settle(&mut self, file: &File, end: u64) -> io::Result<()> {
-            if end > self.settled {
-                let wait = libc::SYNC_FILE_RANGE_WAIT_BEFORE
-                    | libc::SYNC_FILE_RANGE_WRITE
-                    | libc::SYNC_FILE_RANGE_WAIT_AFTER;
-                self.sync(file, self.settled, end, wait)?;
-                // With what reached over the edge last time.
-                let from = self.settled.saturating_sub(WINDOW);
-                drop_pages(file, from, NonZeroU64::new(end - from));
-                self.settled = end;
-            }
-            Ok(())
-        }
-
-        /// A failed write that is told here is told nowhere else: a later sync of the file says
-        /// that all is well.
-        fn sync(&mut self, file: &File, from: u64, to: u64, how: libc::c_uint) -> io::Result<()> {
-            // SAFETY: numbers only.
-            let failed = unsafe {
-                libc::sync_file_range(
-                    file.as_raw_fd(),
-                    from as libc::off64_t,
-                    (to - from) as libc::off64_t,
-                    how,
-                )
-            } != 0;
-            let error = io::Error::last_os_error();
-            match error.raw_os_error() {
-                _ if !failed => Ok(()),
-                Some(libc::ENOSYS | libc::EINVAL | libc::ESPIPE | libc::EOPNOTSUPP) => {
-                    self.way = Sparing::None;
-                    Ok(())
-                }
-                _ => Err(error),
-            }
-        }
+impl OutputPages {
+    /// For an empty file.
+    pub fn new(how: Sparing) -> Self {
+        Self { way: how, at: 0, begun: 0, settled: 0, pace: Pace::up_to(WINDOW) }
     }
 
-    /// Whether the kernel or the file system does not know the flag.
-    fn is_unknown(error: &io::Error) -> bool {
-        matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS))
+    /// Writes on from the file's position.
+    ///
+    /// # Errors
+    /// Also what was written before may turn out to be lost.
+    pub fn write_all(&mut self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
+        let tiny = self.at == 0 && (bytes.len() as u64) < LEAST;
+        let mut rest = bytes;
+        while self.way == Sparing::Flag && !tiny && !rest.is_empty() {
+            match write_uncached(file, rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => rest = &rest[written..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_unknown(&error) => self.way = Sparing::Windows,
+                Err(error) => return Err(error),
+            }
+        }
+        file.write_all(rest)?;
+        self.at += bytes.len() as u64;
+        self.go_on(file)
     }
 
-    fn read_uncached(file: &File, room: &mut [u8]) -> io::Result<usize> {
-        Ok(preadv2(file, &mut [IoSliceMut::new(room)], HERE, DONTCACHE)?)
+    /// How many bytes the kernel may move there before [`moved`](Self::moved) is told, which
+    /// waits until such a piece is written out.
+    pub fn before_move(&self) -> u64 {
+        if self.way == Sparing::None { u64::MAX } else { self.pace.piece() }
     }
 
-    fn write_uncached(file: &File, bytes: &[u8]) -> io::Result<usize> {
-        Ok(pwritev2(file, &[IoSlice::new(bytes)], HERE, DONTCACHE)?)
+    /// So many bytes were moved there by the kernel, which knows no flag for that.
+    ///
+    /// # Errors
+    /// What was written before may turn out to be lost.
+    pub fn moved(&mut self, file: &File, bytes: u64) -> io::Result<()> {
+        if self.way == Sparing::Flag {
+            self.way = Sparing::Windows;
+        }
+        self.at += bytes;
+        self.go_on(file)
     }
+
+    /// So many bytes were left out: a hole.
+    pub fn skipped(&mut self, bytes: u64) {
+        self.at += bytes;
+    }
+
+    /// The file is complete. What has been waited for is out of memory; of files that are
+    /// spared by windows, all of it.
+    ///
+    /// # Errors
+    /// What was written before may turn out to be lost.
+    pub fn finish(&mut self, file: &File) -> io::Result<()> {
+        if self.way == Sparing::Windows && self.at >= LARGE {
+            self.settle(file, self.at)?;
+        }
+        Ok(())
+    }
+
+    /// Begins to write out what has come together, and waits for what was begun before.
+    fn go_on(&mut self, file: &File) -> io::Result<()> {
+        if self.way == Sparing::None || self.at - self.begun < self.pace.piece() {
+            return Ok(());
+        }
+        if self.way == Sparing::Windows {
+            self.sync(file, self.begun, self.at, libc::SYNC_FILE_RANGE_WRITE)?;
+        }
+        let started = Instant::now();
+        self.settle(file, self.begun)?;
+        self.pace.took(started.elapsed());
+        self.begun = self.at;
+        Ok(())
+    }
+
+    /// Waits until everything up to `end` is on the device, and lets go of it.
+    fn settle(&mut self, file: &File, end: u64) -> io::Result<()> {
+        if end > self.settled {
+            let wait = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+                | libc::SYNC_FILE_RANGE_WRITE
+                | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+            self.sync(file, self.settled, end, wait)?;
+            // With what reached over the edge last time.
+            let from = self.settled.saturating_sub(WINDOW);
+            drop_pages(file, from, NonZeroU64::new(end - from));
+            self.settled = end;
+        }
+        Ok(())
+    }
+
+    /// A failed write that is told here is told nowhere else: a later sync of the file says
+    /// that all is well.
+    fn sync(&mut self, file: &File, from: u64, to: u64, how: libc::c_uint) -> io::Result<()> {
+        // SAFETY: numbers only.
+        let failed = unsafe {
+            libc::sync_file_range(
+                file.as_raw_fd(),
+                from as libc::off64_t,
+                (to - from) as libc::off64_t,
+                how,
+            )
+        } != 0;
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            _ if !failed => Ok(()),
+            Some(libc::ENOSYS | libc::EINVAL | libc::ESPIPE | libc::EOPNOTSUPP) => {
+                self.way = Sparing::None;
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+}
+
+/// Whether the kernel or the file system does not know the flag.
+fn is_unknown(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS))
+}
+
+fn read_uncached(file: &File, room: &mut [u8]) -> io::Result<usize> {
+    Ok(preadv2(file, &mut [IoSliceMut::new(room)], HERE, DONTCACHE)?)
+}
+
+fn write_uncached(file: &File, bytes: &[u8]) -> io::Result<usize> {
+    Ok(pwritev2(file, &[IoSlice::new(bytes)], HERE, DONTCACHE)?)
 }

@@ -1,6 +1,7 @@
 //! Unix: calls relative to directory handles, through `rustix`.
 
 mod attributes;
+#[cfg(target_os = "linux")]
 mod cache;
 mod dir;
 mod disk;
@@ -13,11 +14,13 @@ mod priority;
 mod process;
 #[cfg(target_os = "linux")]
 mod residency;
+#[cfg(target_os = "linux")]
 mod transfer;
 mod volume;
 
 pub use attributes::Attributes;
-pub use cache::{OutputPages, SourcePages, Sparing};
+#[cfg(target_os = "linux")]
+pub use cache::{OutputPages, SourcePages};
 pub use dir::{Dir, name_from_bytes};
 pub use disk::{is_on_turning_disk, place_on_disk};
 pub use holder::{host_name, lock_holder};
@@ -25,13 +28,23 @@ pub use leftover::persist_content;
 pub use list::{Listed, Listing};
 pub use medium::{ALIGNMENT, Medium};
 pub use place::Place;
-pub use priority::{set_io_priority, set_nice};
+#[cfg(target_os = "linux")]
+pub use priority::set_io_priority;
+pub use priority::set_nice;
 pub use process::{
     on_interrupt, open_file_limit, raise_open_file_limit, standard_input, wait_readable,
     was_closed_at_start,
 };
-pub use transfer::{Cloned, Mover, Way, clone_file};
+#[cfg(target_os = "linux")]
+pub use transfer::{Mover, clone_file};
+#[cfg(target_os = "linux")]
+pub use volume::reserve;
 pub use volume::{
     Extent, Room, Used, close_file, is_device_error, is_disk_full, is_for_want_of_means,
-    is_output_gone, is_synthetic, most_below, next_extent, persist_file, reserve, room,
+    is_output_gone, is_synthetic, most_below, next_extent, persist_file, room,
+};
+
+#[cfg(not(target_os = "linux"))]
+pub use crate::sys::portable::{
+    Mover, OutputPages, SourcePages, clone_file, reserve, set_io_priority,
 };

@@ -2,6 +2,7 @@
 
 use std::io;
 
+#[cfg(target_os = "linux")]
 use crate::sys::priority::IoPriority;
 
 /// Sets how nice this thread, and those it starts, are to others: from -20 to 19 (setpriority(2)).
@@ -24,10 +25,4 @@ pub fn set_io_priority(priority: IoPriority) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-/// There is nothing like it here.
-#[cfg(not(target_os = "linux"))]
-pub fn set_io_priority(_: IoPriority) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
 }

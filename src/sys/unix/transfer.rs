@@ -14,21 +14,8 @@ use rustix::io::Errno;
 
 use crate::sys::pace::Pace;
 use crate::sys::unix::dir::Dir;
-
-/// What came of asking for a clone.
-#[derive(Debug)]
-pub enum Cloned {
-    /// The new file shares all data of the old one.
-    Yes,
-    /// It is still empty, for this reason; `ever` if it will be so for every file of the two file
-    /// systems.
-    No {
-        /// What the system said.
-        cause: io::Error,
-        /// Whether asking again is of no use.
-        ever: bool,
-    },
-}
+use crate::sys::unix::process::kernel_at_least;
+use crate::sys::way::{Cloned, Way};
 
 /// Makes the empty file `to` share the data of `from`, which changes nothing for either until one
 /// is written to.
@@ -37,17 +24,11 @@ pub enum Cloned {
 /// Whatever may pass or concerns the device (EIO, ENOMEM, ENOSPC, EDQUOT …): another way must not
 /// be tried then, because nobody knows what the file holds.
 pub fn clone_file(from: &File, to: &File) -> io::Result<Cloned> {
-    #[cfg(target_os = "linux")]
     let cloned = loop {
         match rustix::fs::ioctl_ficlone(to, from) {
             Err(Errno::INTR) => {}
             cloned => break cloned,
         }
-    };
-    #[cfg(not(target_os = "linux"))]
-    let cloned = {
-        let _ = (from, to);
-        Err::<(), _>(Errno::OPNOTSUPP)
     };
     match cloned {
         Ok(()) => Ok(Cloned::Yes),
@@ -73,19 +54,6 @@ impl Dir {
     }
 }
 
-/// How the kernel moves bytes from one file to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// `copy_file_range`: within one file system, or by a server.
-    Range,
-    /// `sendfile`: through the page cache. Preferred to `splice` through a pipe, which took 1.1 to
-    /// 1.3 times as long even with a pipe of 1 MiB (400 MiB, tmpfs to tmpfs, ext4 and xfs, least of
-    /// 5 rounds) and can lose what is in the pipe.
-    Send,
-    /// Not at all: they are to be read and written.
-    None,
-}
-
 /// The most that is moved in one call, where it is quick; bytes. A device that was quick as long as
 /// memory took everything becomes slow from one call to the next: at 20 MiB/s this takes a second.
 /// Not tuned.
@@ -107,7 +75,6 @@ impl Mover {
         let old = first == Way::Range && !has_sound_copy_file_range();
         let way = match first {
             Way::Range if old => Way::Send,
-            _ if cfg!(not(target_os = "linux")) => Way::None,
             first => first,
         };
         Self { way, moved: false, pace: Pace::up_to(MOST), no_ranges: old }
@@ -131,12 +98,8 @@ impl Mover {
             let started = Instant::now();
             let moved = match self.way {
                 Way::None => return Ok(None),
-                #[cfg(target_os = "linux")]
                 Way::Range => rustix::fs::copy_file_range(from, None, to, None, len),
-                #[cfg(target_os = "linux")]
                 Way::Send => rustix::fs::sendfile(to, from, None, len),
-                #[cfg(not(target_os = "linux"))]
-                _ => Err(Errno::NOSYS),
             };
             match moved {
                 Err(Errno::INTR) => {}
@@ -184,11 +147,6 @@ fn is_not_here(error: Errno) -> bool {
 }
 
 fn has_sound_copy_file_range() -> bool {
-    #[cfg(target_os = "linux")]
-    {
-        static SOUND: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-        *SOUND.get_or_init(|| crate::sys::unix::process::kernel_at_least(5, 3))
-    }
-    #[cfg(not(target_os = "linux"))]
-    false
+    static SOUND: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *SOUND.get_or_init(|| kernel_at_least(5, 3))
 }

@@ -66,28 +66,21 @@ pub fn next_extent(file: &File, offset: u64, size: u64) -> io::Result<Option<Ext
 ///
 /// # Errors
 /// There is not that much room.
+#[cfg(target_os = "linux")]
 pub fn reserve(file: &File, len: u64) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{FallocateFlags, fallocate};
-        // From linux/magic.h: ext4 (also ext2 and ext3, which cannot), xfs.
-        const GAINS: [u32; 2] = [0xef53, 0x5846_5342];
-        if !rustix::fs::fstatfs(file).is_ok_and(|fs| GAINS.contains(&(fs.f_type as u32))) {
-            return Ok(());
-        }
-        loop {
-            match fallocate(file, FallocateFlags::KEEP_SIZE, 0, len) {
-                Err(Errno::INTR) => {}
-                Err(full @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => return Err(full.into()),
-                // Not here, or nothing that writing would not tell too.
-                _ => return Ok(()),
-            }
-        }
+    use rustix::fs::{FallocateFlags, fallocate};
+    // From linux/magic.h: ext4 (also ext2 and ext3, which cannot), xfs.
+    const GAINS: [u32; 2] = [0xef53, 0x5846_5342];
+    if !rustix::fs::fstatfs(file).is_ok_and(|fs| GAINS.contains(&(fs.f_type as u32))) {
+        return Ok(());
     }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = (file, len);
-        Ok(())
+    loop {
+        match fallocate(file, FallocateFlags::KEEP_SIZE, 0, len) {
+            Err(Errno::INTR) => {}
+            Err(full @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => return Err(full.into()),
+            // Not here, or nothing that writing would not tell too.
+            _ => return Ok(()),
+        }
     }
 }
 

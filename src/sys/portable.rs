@@ -1,0 +1,125 @@
+//! What can be done everywhere, where there is nothing better: on every system but Linux.
+//!
+//! The page cache is left to the system, bytes are read and written, and room is found as a file
+//! grows.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+
+use crate::sys::priority::IoPriority;
+use crate::sys::sparing::Sparing;
+use crate::sys::unix::Dir;
+use crate::sys::way::{Cloned, Way};
+
+impl Sparing {
+    /// Nothing suits: the system is not asked to let go of anything.
+    pub fn of<T>(_: T) -> Self {
+        Self::None
+    }
+}
+
+/// The pages of a file that is read: left to the system here.
+#[derive(Debug, Default)]
+pub struct SourcePages(());
+
+impl SourcePages {
+    /// Does nothing here.
+    pub fn new(_: Sparing, _: &File, _: u64) -> Self {
+        Self(())
+    }
+
+    /// Reads on from the file's position.
+    pub fn read(&self, mut file: &File, room: &mut [u8]) -> io::Result<usize> {
+        file.read(room)
+    }
+
+    /// How much may be moved from `at` on.
+    pub fn before_move(&self, _: &File, _: u64) -> u64 {
+        u64::MAX
+    }
+
+    /// Does nothing here.
+    pub fn finish(&self, _: &File) {}
+}
+
+/// The pages of a file that is written: left to the system here.
+#[derive(Debug, Default)]
+pub struct OutputPages(());
+
+impl OutputPages {
+    /// Does nothing here.
+    pub fn new(_: Sparing) -> Self {
+        Self(())
+    }
+
+    /// Writes on from the file's position.
+    pub fn write_all(&mut self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
+        file.write_all(bytes)
+    }
+
+    /// How much may be moved there at a time.
+    pub fn before_move(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// Does nothing here.
+    pub fn moved(&mut self, _: &File, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Does nothing here.
+    pub fn skipped(&mut self, _: u64) {}
+
+    /// Does nothing here.
+    pub fn finish(&mut self, _: &File) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Data cannot be shared between files here.
+pub fn clone_file(_: &File, _: &File) -> io::Result<Cloned> {
+    Ok(Cloned::No { cause: io::ErrorKind::Unsupported.into(), ever: true })
+}
+
+impl Dir {
+    /// What comes of cloning one file in this directory to another: nothing.
+    pub fn try_clone_within(&self) -> Option<Cloned> {
+        Some(Cloned::No { cause: io::ErrorKind::Unsupported.into(), ever: true })
+    }
+}
+
+/// Moves nothing: the bytes are to be read and written.
+#[derive(Debug)]
+pub struct Mover;
+
+impl Mover {
+    /// There is nothing to try.
+    pub fn new(_: Way) -> Self {
+        Self
+    }
+
+    /// Not at all.
+    pub fn way(&self) -> Way {
+        Way::None
+    }
+
+    /// It was not tried.
+    pub fn has_no_ranges(&self) -> bool {
+        true
+    }
+
+    /// Moves nothing.
+    pub fn go_on(&mut self, _: &File, _: &File, _: u64) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+}
+
+/// Sets nothing aside: room is taken as the file grows.
+pub fn reserve(_: &File, _: u64) -> io::Result<()> {
+    Ok(())
+}
+
+/// There is nothing like it here.
+pub fn set_io_priority(_: IoPriority) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
