@@ -14,6 +14,8 @@ use crate::hash::Algorithm;
 use crate::lane::prove::Damaged;
 use crate::lane::resume::Resume;
 use crate::lane::ways;
+use crate::path::Shown;
+use crate::sys;
 use crate::tree::filter::{Filter, Pattern};
 use crate::tree::plan::Policy;
 
@@ -262,6 +264,7 @@ pub fn command() -> clap::Command {
 /// Reads the command line. The error knows how to print itself: it may be the help.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, clap::Error> {
     let mut command = command();
+    let args = whole(args, &mut command)?;
     let matches = command.try_get_matches_from_mut(args)?;
     if let Some(matches) = matches.subcommand_matches("verify") {
         return VerifyArgs::from_arg_matches(matches).map(Asked::Verify);
@@ -270,6 +273,27 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, clap::Er
     let job =
         job(&args, &matches).map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
     Ok(Asked::Copy(args, Box::new(job)))
+}
+
+/// The arguments, unless one shows that the command line was not cut where it was meant to be.
+pub fn whole(
+    args: impl IntoIterator<Item = OsString>,
+    command: &mut clap::Command,
+) -> Result<Vec<OsString>, clap::Error> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    match args.iter().skip(1).find(|arg| sys::swallowed_quote(arg)) {
+        None => Ok(args),
+        Some(arg) => Err(command.error(
+            ErrorKind::ValueValidation,
+            format!(
+                "this argument has a quotation mark in it: {}\n\n\
+                 On the command line \\\" stands for the mark itself, so a quoted path must not end \
+                 with a backslash: write \"C:\\photos\" or \"C:\\photos\\\\\" instead of \
+                 \"C:\\photos\\\"",
+                Shown::bytes(arg.as_encoded_bytes())
+            ),
+        )),
+    }
 }
 
 fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {

@@ -19,7 +19,7 @@ use crate::cli::verify_summary::summary;
 use crate::error::Error;
 use crate::event::{Progress, Stop};
 use crate::manifest::escape;
-use crate::path::Shown;
+use crate::path::{RelPath, Shown};
 use crate::sys;
 use crate::verify::{Finding, Listener, Proof, Target, Verdict, VerifyReport};
 
@@ -116,8 +116,9 @@ impl Teller<'_> {
         }
     }
 
-    /// A verdict on a listed file; `at` says which line of which manifest.
-    fn file(&self, path: &Path, verdict: &Verdict, at: &str) {
+    /// A verdict on the listed file `name`, whose path is `path`; `at` says which line of which
+    /// manifest.
+    fn file(&self, name: &RelPath, path: &Path, verdict: &Verdict, at: &str) {
         let shown = cut(Shown::path(path));
         match verdict {
             Verdict::Good(proof) => {
@@ -132,10 +133,9 @@ impl Teller<'_> {
             }
             Verdict::Differs(_) => self.err(&format!("differs: {shown} ({at})")),
             Verdict::Missing => {
-                let backslash = path.as_os_str().as_encoded_bytes().contains(&b'\\');
-                let hint = match backslash && !self.convert {
-                    true => "; its name has a \"\\\", which --convert-paths takes for \"/\"",
-                    false => "",
+                let hint = match name.as_bytes().contains(&b'\\') && !self.convert {
+                    true => "; its name has a \"\\\", which --convert-paths takes for \"/\"".into(),
+                    false => cannot_be(name).map_or(String::new(), |why| format!("; {why}")),
                 };
                 self.err(&format!("missing: {shown} ({at}){hint}"));
             }
@@ -167,7 +167,7 @@ impl Listener for Teller<'_> {
         match finding {
             Finding::File { line, path, verdict, .. } => {
                 let at = format!("line {line} of {manifest}");
-                self.file(&target.path_of(path), verdict, &at);
+                self.file(path, &target.path_of(path), verdict, &at);
             }
             Finding::Converted { line, from, to } => {
                 let (from, to) = (Shown::bytes(from.as_bytes()), Shown::bytes(to.as_bytes()));
@@ -209,6 +209,12 @@ impl Listener for Teller<'_> {
             }
         }
     }
+}
+
+/// Why this system cannot have a file of this name, if it cannot.
+fn cannot_be(name: &RelPath) -> Option<&'static str> {
+    let part = |part| sys::name_from_bytes(part).ok().and_then(sys::unusable);
+    name.components().find_map(part)
 }
 
 /// A name for a message: a hostile one may be as long as a line.

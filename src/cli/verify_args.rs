@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum, value_parser};
 
-use crate::cli::args::{MOST_JOBS, When};
+use crate::cli::args::{MOST_JOBS, When, whole};
 use crate::cli::unattended::RecordArgs;
 use crate::verify::check::From;
 use crate::verify::{ManifestAt, VerifyJob};
@@ -102,7 +102,9 @@ pub fn command() -> clap::Command {
 
 /// Reads `dirverify`'s command line.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<VerifyArgs, clap::Error> {
-    VerifyArgs::from_arg_matches(&command().try_get_matches_from(args)?)
+    let mut command = command();
+    let args = whole(args, &mut command)?;
+    VerifyArgs::from_arg_matches(&command.try_get_matches_from(args)?)
 }
 
 impl VerifyArgs {

@@ -88,7 +88,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = Dir::open(dir.path()).unwrap();
         let mut health = Health::default();
-        let bad = io::Error::from_raw_os_error(libc::EIO);
+        // ERROR_IO_DEVICE, EIO
+        let bad = io::Error::from_raw_os_error(if cfg!(windows) { 1117 } else { 5 });
+        assert!(sys::is_device_error(&bad));
         for _ in 0..10 * BAD_STREAK {
             assert!(!health.is_lost(&root, &bad));
         }

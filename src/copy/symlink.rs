@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::error::{Error, Result};
+use crate::sys::LinkTarget;
 use crate::sys::stat::{Kind, Stat};
 use crate::tree::node::{Entry, OutputDir, SourceDir};
 use crate::tree::plan::Policy;
@@ -93,7 +94,7 @@ pub fn plan(source: &SourceDir, output: &OutputDir, entry: &Entry, policy: Polic
     })
 }
 
-fn read(source: &SourceDir, entry: &Entry) -> Result<std::ffi::OsString> {
+fn read(source: &SourceDir, entry: &Entry) -> Result<LinkTarget> {
     source
         .handle
         .read_link(&entry.name)

@@ -260,6 +260,7 @@ impl Part {
         self.open_end = true;
         self.pages.skipped(len);
         self.with_file("write", |mut file| {
+            sys::allow_holes(file);
             file.seek(SeekFrom::Current(i64::try_from(len).unwrap_or(i64::MAX))).map(drop)
         })
     }

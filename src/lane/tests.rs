@@ -2,7 +2,7 @@
 //! than a block.
 
 use std::ffi::OsStr;
-use std::os::unix::fs::MetadataExt;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -19,8 +19,14 @@ use crate::lane::start::start;
 use crate::lane::ways::Ways;
 use crate::path::RelPath;
 use crate::sys::Dir;
+use crate::sys::stat::Stat;
 use crate::tree::node::{Entry, OutputDir, Run, SourceDir};
 use crate::tree::plan::Policy;
+
+/// What the system says of a file.
+fn stat(path: &Path) -> Stat {
+    Dir::open(path.parent().unwrap()).unwrap().stat(path.file_name().unwrap(), true).unwrap()
+}
 
 /// A source and an output directory, and whether part files go without a name there.
 struct Scene {
@@ -168,8 +174,8 @@ fn every_length_arrives_whole() {
             }
             let (from, to) = (scene.source(name), scene.output(name));
             let stat = |path: &Path| {
-                let stat = std::fs::metadata(path).unwrap();
-                (stat.mtime(), stat.mtime_nsec(), stat.mode())
+                let stat = stat(path);
+                (stat.mtime, stat.mode)
             };
             assert_eq!(stat(&from), stat(&to));
         }
@@ -225,6 +231,8 @@ fn a_source_that_is_gone_or_a_link_by_now_fails_alone() {
         for name in ["gone", "link"] {
             std::fs::remove_file(scene.source(name)).unwrap();
         }
+        // Where making links takes a privilege, it is gone too.
+        #[cfg(unix)]
         std::os::unix::fs::symlink("good", scene.source("link")).unwrap();
         let outcomes = scene.copy(entries, block_size, blocks);
         let failed = |name: &str| {
@@ -244,18 +252,24 @@ fn holes_stay_holes() {
         let path = scene.source("sparse");
         let mut expected = vec![0; 700_000];
         expected[300_000..300_100].fill(7);
-        let file = std::fs::File::create(&path).unwrap();
+        let mut file = std::fs::File::create(&path).unwrap();
+        crate::sys::allow_holes(&file);
         file.set_len(expected.len() as u64).unwrap();
-        std::os::unix::fs::FileExt::write_all_at(&file, &[7; 100], 300_000).unwrap();
+        file.seek(SeekFrom::Start(300_000)).unwrap();
+        file.write_all(&[7; 100]).unwrap();
+        drop(file);
         let outcomes = scene.copy(vec![scene.entry("sparse")], block_size, blocks);
         assert!(std::fs::read(scene.output("sparse")).unwrap() == expected);
         match &outcomes[0].fate {
             Fate::Published { digest, .. } => assert_eq!(*digest, Some(digest_of(&expected))),
             fate => panic!("{fate:?}"),
         }
-        let blocks_of = |path: &Path| std::fs::metadata(path).unwrap().blocks();
+        // Where nobody tells where the holes are (Wine), only what goes through one block is searched.
+        let file = std::fs::File::open(&path).unwrap();
+        let is_mapped = crate::sys::next_extent(&file, 0, 700_000).unwrap().is_some();
         assert!(
-            blocks_of(&scene.output("sparse")) <= blocks_of(&path),
+            stat(&scene.output("sparse")).allocated <= stat(&path).allocated
+                || !is_mapped && block_size < 700_000,
             "blocks of {block_size}: the copy takes more room than the source"
         );
     }

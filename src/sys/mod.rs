@@ -10,6 +10,7 @@ mod holder;
 mod lock;
 #[cfg(target_os = "linux")]
 mod pace;
+mod part;
 mod part_name;
 #[cfg(not(target_os = "linux"))]
 mod portable;
@@ -27,13 +28,23 @@ pub use way::{Cloned, Way};
 
 #[cfg(unix)]
 mod unix;
+#[cfg(windows)]
+mod windows;
 
 #[cfg(unix)]
-pub use unix::{
-    ALIGNMENT, Attributes, Dir, Extent, Listed, Listing, Medium, Mover, OutputPages, Place, Room,
-    SourcePages, Used, clone_file, close_file, host_name, is_device_error, is_disk_full,
-    is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic, lock_holder,
-    most_below, name_from_bytes, next_extent, on_interrupt, open_file_limit, persist_content,
-    persist_file, place_on_disk, raise_open_file_limit, reserve, room, set_io_priority, set_nice,
-    standard_input, wait_readable, was_closed_at_start,
+use unix as system;
+#[cfg(windows)]
+use windows as system;
+
+pub use system::{
+    ALIGNMENT, Attributes, Dir, Extent, LinkTarget, Listed, Listing, Medium, Mover, OutputPages,
+    Place, Room, SourcePages, Used, allow_holes, clone_file, close_file, host_name,
+    is_device_error, is_disk_full, is_for_want_of_means, is_on_turning_disk, is_output_gone,
+    is_synthetic, lock_holder, most_below, name_from_bytes, next_extent, on_interrupt,
+    open_file_limit, persist_content, persist_file, place_on_disk, raise_open_file_limit, reserve,
+    room, set_io_priority, set_nice, standard_input, swallowed_quote, unusable, wait_readable,
+    was_closed_at_start,
 };
+
+#[cfg(test)]
+mod tests;

@@ -8,8 +8,11 @@ use std::io::{self, Read, Write};
 
 use crate::sys::priority::IoPriority;
 use crate::sys::sparing::Sparing;
+#[cfg(unix)]
 use crate::sys::unix::Dir;
 use crate::sys::way::{Cloned, Way};
+#[cfg(windows)]
+use crate::sys::windows::Dir;
 
 impl Sparing {
     /// Nothing suits: the system is not asked to let go of anything.

@@ -335,6 +335,7 @@ mod tests {
             assert!(Journal::open(&held, &name).unwrap().is_none());
             std::fs::remove_file(path).unwrap();
         };
+        #[cfg(unix)]
         link(|from, to| std::os::unix::fs::symlink(from, to).unwrap());
         link(|from, to| std::fs::hard_link(from, to).unwrap());
     }

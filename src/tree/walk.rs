@@ -219,6 +219,11 @@ impl Walk<'_> {
             if verdict == Verdict::Out {
                 continue;
             }
+            if let Some(why) = crate::sys::unusable(&listed.name) {
+                let path = at.source.path_of(&listed.name);
+                emit(Found::Failed(Error::finding("copy", path, why)))?;
+                continue;
+            }
             if let Some(first) = self.same_at_output(at, &listed.name) {
                 let finding = format!(
                     "the output takes this name for the same as {}",

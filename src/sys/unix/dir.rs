@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::path::RelPath;
 use crate::sys::lock::Lock;
-use crate::sys::part_name::{PREFIX, RANDOM, SUFFIX};
+use crate::sys::part::under_part_name;
 use crate::sys::stat::{Identity, Kind, Stat, Time};
 use crate::sys::unix::process::{acting_as, is_root};
 
@@ -73,12 +73,6 @@ impl Dir {
         Ok(File::from(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
     }
 
-    /// Makes a new, empty file under a random name that no other program uses, readable by its
-    /// owner only. Returns it with its name.
-    pub fn create_part(&self) -> io::Result<(File, OsString)> {
-        part_name(|name| self.create_new(name, true))
-    }
-
     /// Makes a new, empty file without a name, readable by its owner only; `None` where the file
     /// system has no such files.
     pub fn create_nameless(&self) -> io::Result<Option<File>> {
@@ -105,19 +99,8 @@ impl Dir {
     /// is for root only (linkat(2), `AT_EMPTY_PATH`).
     pub fn can_publish_nameless(&self) -> bool {
         let Ok(Some(file)) = self.create_nameless() else { return false };
-        part_name(|name| self.publish_nameless(&file, name))
+        under_part_name(|name| self.publish_nameless(&file, name))
             .is_ok_and(|((), name)| self.remove(&name).is_ok())
-    }
-
-    /// Makes a symbolic link to `target` under a random name, to be published; returns the name.
-    pub fn create_part_link(&self, target: &OsStr) -> io::Result<OsString> {
-        part_name(|name| self.make_link(target, name)).map(|((), name)| name)
-    }
-
-    /// Gives the file `original` in the directory `from` a further, random name here, to be
-    /// published; returns the name.
-    pub fn create_part_hard_link(&self, from: &Dir, original: &OsStr) -> io::Result<OsString> {
-        part_name(|name| self.hard_link(from, original, name)).map(|((), name)| name)
     }
 
     /// Makes the new file `name` for writing, for its owner only if `private`, otherwise as the
@@ -180,14 +163,6 @@ impl Dir {
         Ok(true)
     }
 
-    /// Whether names here that differ only in letter case are the same name; found out by a trial.
-    pub fn folds_case(&self) -> bool {
-        let Ok((_, part)) = self.create_part() else { return false };
-        let other: Vec<u8> = part.as_bytes().iter().map(|byte| byte ^ case_bit(*byte)).collect();
-        let folds = self.stat(OsStr::from_bytes(&other), false).is_ok();
-        self.remove(&part).is_ok() && folds
-    }
-
     /// Where the symbolic link `name` points to.
     pub fn read_link(&self, name: &OsStr) -> io::Result<OsString> {
         let target = rustix::fs::readlinkat(&self.0, name, Vec::new())?;
@@ -195,7 +170,7 @@ impl Dir {
     }
 
     /// Makes the symbolic link `name` to `target`; an error if `name` exists.
-    pub fn make_link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
+    pub fn make_link(&self, target: &LinkTarget, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::symlinkat(target, &self.0, name)?)
     }
 
@@ -265,35 +240,29 @@ impl Dir {
     }
 }
 
-/// Makes something under a random name that is not taken. `tempfile` makes up the names and tries
-/// again when one is taken; the directory "/" only keeps it from asking for the current one, and only
-/// the last component is used.
-fn part_name<T>(make: impl Fn(&OsStr) -> io::Result<T>) -> io::Result<(T, OsString)> {
-    let name_of = |path: &Path| path.file_name().unwrap_or_default().to_os_string();
-    let made = tempfile::Builder::new()
-        .prefix(PREFIX)
-        .suffix(SUFFIX)
-        .rand_bytes(RANDOM)
-        .disable_cleanup(true)
-        .make_in("/", |path| make(&name_of(path)))?;
-    let (made, path) = made.into_parts();
-    Ok((made, name_of(&path)))
-}
-
 impl AsFd for Dir {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-/// What turns an ASCII letter into the other case.
-fn case_bit(byte: u8) -> u8 {
-    if byte.is_ascii_alphabetic() { 0x20 } else { 0 }
-}
+/// Where a symbolic link points to.
+pub type LinkTarget = OsString;
 
 /// A file name from the bytes that a manifest or a [`RelPath`](crate::path::RelPath) holds.
 pub fn name_from_bytes(bytes: &[u8]) -> io::Result<&OsStr> {
     Ok(OsStr::from_bytes(bytes))
+}
+
+/// Why nothing of this name can be made: here every name that there is can be.
+pub fn unusable(_: &OsStr) -> Option<&'static str> {
+    None
+}
+
+/// Whether an argument shows that a quotation mark was swallowed by the command line: shells here take
+/// a backslash before it as what it looks like.
+pub fn swallowed_quote(_: &OsStr) -> bool {
+    false
 }
 
 /// Owner and group as the calls want them.

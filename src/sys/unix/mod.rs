@@ -21,7 +21,7 @@ mod volume;
 pub use attributes::Attributes;
 #[cfg(target_os = "linux")]
 pub use cache::{OutputPages, SourcePages};
-pub use dir::{Dir, name_from_bytes};
+pub use dir::{Dir, LinkTarget, name_from_bytes, swallowed_quote, unusable};
 pub use disk::{is_on_turning_disk, place_on_disk};
 pub use holder::{host_name, lock_holder};
 pub use leftover::persist_content;
@@ -40,8 +40,9 @@ pub use transfer::{Mover, clone_file};
 #[cfg(target_os = "linux")]
 pub use volume::reserve;
 pub use volume::{
-    Extent, Room, Used, close_file, is_device_error, is_disk_full, is_for_want_of_means,
-    is_output_gone, is_synthetic, most_below, next_extent, persist_file, room,
+    Extent, Room, Used, allow_holes, close_file, is_device_error, is_disk_full,
+    is_for_want_of_means, is_output_gone, is_synthetic, most_below, next_extent, persist_file,
+    room,
 };
 
 #[cfg(not(target_os = "linux"))]

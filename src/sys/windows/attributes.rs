@@ -1,0 +1,196 @@
+//! What a copy takes over besides the content: read-only, hidden and the like, and the times at which
+//! the content was changed and the file was made.
+//!
+//! Who may do what with a copy follows from the directory it comes to lie in, as with every file made
+//! on Windows: access control lists name the users of one machine. Streams besides the content
+//! ("alternate data streams", of NTFS) are not copied, and those that are lost are named.
+
+use std::io;
+use std::os::windows::io::{AsHandle, BorrowedHandle};
+
+use windows_sys::Wdk::Storage::FileSystem::{
+    FILE_BASIC_INFORMATION, FILE_OPEN, FILE_OPEN_REPARSE_POINT, FILE_STREAM_INFORMATION,
+    FileBasicInformation, FileStreamInformation,
+};
+use windows_sys::Win32::Foundation::{ERROR_ACCESS_DENIED, ERROR_HANDLE_EOF, ERROR_MORE_DATA};
+use windows_sys::Win32::Storage::FileSystem::{
+    FILE_ATTRIBUTE_ARCHIVE, FILE_ATTRIBUTE_HIDDEN, FILE_ATTRIBUTE_NORMAL,
+    FILE_ATTRIBUTE_NOT_CONTENT_INDEXED, FILE_ATTRIBUTE_READONLY, FILE_ATTRIBUTE_SYSTEM,
+    FILE_WRITE_ATTRIBUTES,
+};
+
+use crate::sys::stat::Stat;
+use crate::sys::windows::dir::SHARE_ALL;
+use crate::sys::windows::nt::{self, How};
+use crate::sys::windows::stat::ticks_of;
+
+/// The attributes that a copy gets. Others tell how the content is kept (compressed, encrypted,
+/// sparse), or what kind of thing it is.
+pub(super) const COPIED: u32 = FILE_ATTRIBUTE_READONLY
+    | FILE_ATTRIBUTE_HIDDEN
+    | FILE_ATTRIBUTE_SYSTEM
+    | FILE_ATTRIBUTE_ARCHIVE
+    | FILE_ATTRIBUTE_NOT_CONTENT_INDEXED;
+
+/// What there is to know of a file or directory beside its [`Stat`].
+#[derive(Debug, Default)]
+pub struct Attributes {
+    /// When it was made, in units of 100 ns since 1601; 0 where nobody knows.
+    created: i64,
+    /// The names of its streams besides the content.
+    streams: Vec<String>,
+}
+
+impl Attributes {
+    /// Reads them from an open file or directory. A file system without streams has none.
+    pub fn read(from: impl AsHandle) -> io::Result<Self> {
+        let from = from.as_handle();
+        let basic: FILE_BASIC_INFORMATION = nt::query(from, FileBasicInformation)?;
+        Ok(Self { created: basic.CreationTime, streams: streams_of(from)? })
+    }
+
+    /// Gives an open file or directory `source`'s attributes and modification time, and the time at
+    /// which it was made. What could not be set, and what is lost, is handed to `failed` with the deed.
+    pub fn apply(
+        &self,
+        to: impl AsHandle,
+        source: &Stat,
+        _owned: bool,
+        mut failed: impl FnMut(&'static str, io::Error),
+    ) {
+        let (to, mtime) = (to.as_handle(), ticks_of(source.mtime));
+        let set = match set_basic(to, source.mode & COPIED, self.created, mtime) {
+            // A directory is held for listing only.
+            Err(error) if nt::is_one_of(&error, &[ERROR_ACCESS_DENIED]) => {
+                let (access, share) = (FILE_WRITE_ATTRIBUTES, SHARE_ALL);
+                let (disposition, options) = (FILE_OPEN, FILE_OPEN_REPARSE_POINT);
+                nt::open(Some(to), &[], How { access, share, disposition, options }).and_then(
+                    |to| set_basic(to.as_handle(), source.mode & COPIED, self.created, mtime),
+                )
+            }
+            set => set,
+        };
+        if let Err(error) = set {
+            failed("set the attributes and times of", error);
+        }
+        if !self.streams.is_empty() {
+            let lost = format!(
+                "only the content is copied, not the alternate data streams {}",
+                self.streams.join(" ")
+            );
+            failed("copy all of", io::Error::other(lost));
+        }
+    }
+
+    /// Like [`apply`](Self::apply) for an entry just made.
+    pub fn apply_to_new(
+        &self,
+        to: impl AsHandle,
+        source: &Stat,
+        _dir_gid: u32,
+        failed: impl FnMut(&'static str, io::Error),
+    ) {
+        self.apply(to, source, true, failed);
+    }
+
+    /// Whether an entry that is `there` already has `source`'s attributes and times, and no stream is
+    /// lost: then there is nothing to do and nothing to say.
+    pub fn are_at(&self, there: &Stat, to: impl AsHandle, source: &Stat) -> bool {
+        (source.mode ^ there.mode) & COPIED == 0
+            && source.mtime.is_stored_as(there.mtime)
+            && self.streams.is_empty()
+            && Self::read(to).is_ok_and(|there| there.created == self.created)
+    }
+}
+
+/// Sets attributes and times of an open file; a time of 0 stays as it is.
+pub(super) fn set_basic(
+    to: BorrowedHandle<'_>,
+    attributes: u32,
+    created: i64,
+    mtime: i64,
+) -> io::Result<()> {
+    let info = FILE_BASIC_INFORMATION {
+        CreationTime: created,
+        LastAccessTime: 0,
+        LastWriteTime: mtime,
+        ChangeTime: 0,
+        // 0 would leave them as they are.
+        FileAttributes: if attributes == 0 { FILE_ATTRIBUTE_NORMAL } else { attributes },
+    };
+    nt::set(to, FileBasicInformation, &info)
+}
+
+/// The names of the streams of an open file besides its content, in a form for people.
+fn streams_of(file: BorrowedHandle<'_>) -> io::Result<Vec<String>> {
+    // Nearly every file has none, or one that tells where it was downloaded from.
+    let mut room = [0u64; 128];
+    match nt::query_into(file, FileStreamInformation, &mut room) {
+        Ok(len) if len < size_of_val(&room) - 256 => Ok(names(nt::bytes_of(&room, len))),
+        // A directory without streams is the end of file at once.
+        Err(error) if nt::is_one_of(&error, &[ERROR_HANDLE_EOF]) => Ok(Vec::new()),
+        Err(error) if nt::is_unsupported(&error) => Ok(Vec::new()),
+        Err(error) if !nt::is_one_of(&error, &[ERROR_MORE_DATA]) => Err(error),
+        _ => {
+            // As many as fit: the names are for a message.
+            let mut room = vec![0u64; 8192];
+            let len = nt::query_into(file, FileStreamInformation, &mut room)?;
+            Ok(names(nt::bytes_of(&room, len)))
+        }
+    }
+}
+
+/// The names in a list of FILE_STREAM_INFORMATION (ntifs.h), the content's own left out.
+fn names(mut bytes: &[u8]) -> Vec<String> {
+    const LEN: usize = std::mem::offset_of!(FILE_STREAM_INFORMATION, StreamNameLength);
+    const NAME: usize = std::mem::offset_of!(FILE_STREAM_INFORMATION, StreamName);
+    let mut names = Vec::new();
+    let number = |bytes: &[u8], at: usize| {
+        let bytes = bytes.get(at..at + 4)?;
+        Some(u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize)
+    };
+    while let (Some(next), Some(len)) = (number(bytes, 0), number(bytes, LEN))
+        && let Some(name) = bytes.get(NAME..NAME + len)
+    {
+        let units: Vec<u16> =
+            name.chunks_exact(2).map(|unit| u16::from_ne_bytes([unit[0], unit[1]])).collect();
+        let name = String::from_utf16_lossy(&units);
+        if name != "::$DATA" && !name.is_empty() {
+            let short = name.strip_suffix(":$DATA").unwrap_or(&name);
+            names.push(crate::path::Shown::bytes(short.as_bytes()).to_string());
+        }
+        if next == 0 {
+            break;
+        }
+        bytes = bytes.get(next..).unwrap_or_default();
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_named_and_the_content_is_none() {
+        let list = |streams: &[&str]| {
+            let mut bytes = Vec::new();
+            for (i, name) in streams.iter().enumerate() {
+                let units: Vec<u8> = name.encode_utf16().flat_map(u16::to_ne_bytes).collect();
+                let len = (24 + units.len()).next_multiple_of(8);
+                let next = if i + 1 == streams.len() { 0 } else { len as u32 };
+                bytes.extend_from_slice(&next.to_ne_bytes());
+                bytes.extend_from_slice(&(units.len() as u32).to_ne_bytes());
+                bytes.extend_from_slice(&[0; 16]);
+                bytes.extend_from_slice(&units);
+                bytes.resize(bytes.len().next_multiple_of(8), 0);
+            }
+            bytes
+        };
+        assert_eq!(names(&list(&["::$DATA"])), Vec::<String>::new());
+        let two = list(&["::$DATA", ":Zone.Identifier:$DATA", ":a\nb:$DATA"]);
+        assert_eq!(names(&two), [":Zone.Identifier", "\":a\\nb\""]);
+        assert_eq!(names(&two[..60]), Vec::<String>::new());
+        assert_eq!(names(&[]), Vec::<String>::new());
+    }
+}

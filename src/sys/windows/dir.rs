@@ -1,0 +1,388 @@
+//! A held directory and what is done with the entries in it.
+//!
+//! Every call names one component relative to an open handle and opens a link itself rather than
+//! what it leads to. That is enough to stay inside the tree: no path is ever resolved twice.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::windows::fs::OpenOptionsExt;
+use std::os::windows::io::{AsHandle, BorrowedHandle, FromRawHandle, OwnedHandle};
+use std::path::Path;
+use std::ptr::null;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use windows_sys::Wdk::Storage::FileSystem::{
+    FILE_BASIC_INFORMATION, FILE_CREATE, FILE_DIRECTORY_FILE, FILE_DISPOSITION_DELETE,
+    FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE, FILE_DISPOSITION_INFORMATION,
+    FILE_DISPOSITION_INFORMATION_EX, FILE_DISPOSITION_POSIX_SEMANTICS, FILE_NON_DIRECTORY_FILE,
+    FILE_OPEN, FILE_OPEN_REPARSE_POINT, FILE_RENAME_IGNORE_READONLY_ATTRIBUTE,
+    FILE_RENAME_POSIX_SEMANTICS, FILE_RENAME_REPLACE_IF_EXISTS, FILE_SEQUENTIAL_ONLY,
+    FileBasicInformation, FileDispositionInformation, FileDispositionInformationEx,
+    FileLinkInformation, FileRenameInformation, FileRenameInformationEx,
+};
+use windows_sys::Win32::Foundation::{
+    ERROR_ACCESS_DENIED, ERROR_ALREADY_EXISTS, ERROR_DIRECTORY, ERROR_SHARING_VIOLATION,
+    GetLastError,
+};
+use windows_sys::Win32::Storage::FileSystem::{
+    DELETE, FILE_ADD_FILE, FILE_ATTRIBUTE_READONLY, FILE_ATTRIBUTE_REPARSE_POINT,
+    FILE_FLAG_BACKUP_SEMANTICS, FILE_GENERIC_READ, FILE_GENERIC_WRITE, FILE_LIST_DIRECTORY,
+    FILE_READ_ATTRIBUTES, FILE_SHARE_DELETE, FILE_SHARE_READ, FILE_SHARE_WRITE,
+    FILE_WRITE_ATTRIBUTES, SYNCHRONIZE,
+};
+use windows_sys::Win32::System::Threading::CreateMutexW;
+
+use crate::path::RelPath;
+use crate::sys::lock::Lock;
+use crate::sys::stat::{Identity, Kind, Stat};
+use crate::sys::windows::attributes::set_basic;
+use crate::sys::windows::name::{component, name_from_bytes, new_component};
+use crate::sys::windows::nt::{self, How};
+use crate::sys::windows::place::above;
+use crate::sys::windows::stat::{stat_of, stat_of_any};
+use crate::sys::windows::volume::is_remote;
+
+/// An open directory.
+#[derive(Debug)]
+pub struct Dir {
+    handle: OwnedHandle,
+    /// Held while the directory is locked.
+    lock: OnceLock<OwnedHandle>,
+}
+
+/// Others may do what they like with it.
+pub(super) const SHARE_ALL: u32 = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
+
+/// Others may read, rename and remove it, not write to it.
+pub(super) const SHARE_READ: u32 = FILE_SHARE_READ | FILE_SHARE_DELETE;
+
+const LIST: u32 = FILE_LIST_DIRECTORY | FILE_READ_ATTRIBUTES;
+
+/// Opens what is there for this purpose: of a link the link itself, and whatever kind it is.
+const fn as_it_is(access: u32) -> How {
+    How { access, share: SHARE_ALL, disposition: FILE_OPEN, options: FILE_OPEN_REPARSE_POINT }
+}
+
+impl Dir {
+    /// Opens the directory that the user named; links on the way to it are followed.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        // The standard library takes paths of any length, in either notation.
+        let file = OpenOptions::new()
+            .access_mode(LIST | SYNCHRONIZE)
+            .share_mode(SHARE_ALL)
+            .custom_flags(FILE_FLAG_BACKUP_SEMANTICS)
+            .open(path)?;
+        match stat_of(file.as_handle())?.kind {
+            Kind::Dir => Ok(Self::from(OwnedHandle::from(file))),
+            _ => Err(io::Error::from_raw_os_error(ERROR_DIRECTORY as i32)),
+        }
+    }
+
+    /// Opens the directory `name` in this one. Unless `follow`, a symbolic link or junction is refused
+    /// (`NotADirectory`).
+    pub fn open_dir(&self, name: &OsStr, follow: bool) -> io::Result<Self> {
+        let how = How { options: FILE_DIRECTORY_FILE, ..as_it_is(LIST) };
+        Ok(Self::from(self.open_entry(name, follow, how, io::ErrorKind::NotADirectory)?))
+    }
+
+    /// Opens the directory at `path` below this one, component by component; a symbolic link on the
+    /// way is refused.
+    pub fn open_below(&self, path: &RelPath) -> io::Result<Self> {
+        path.components()
+            .try_fold(self.try_clone()?, |dir, name| dir.open_dir(name_from_bytes(name)?, false))
+    }
+
+    /// Opens the file `name` for reading. Nobody can write to it meanwhile, and a file that somebody
+    /// else has open for writing, or locked, is an error: Windows notes the time of a change only when
+    /// the file is closed, so a change under way could not be seen. Unless `follow`, a symbolic link
+    /// is refused.
+    pub fn open_file(&self, name: &OsStr, follow: bool) -> io::Result<File> {
+        let options = FILE_NON_DIRECTORY_FILE | FILE_SEQUENTIAL_ONLY;
+        let how = How { share: SHARE_READ, options, ..as_it_is(FILE_GENERIC_READ) };
+        self.open_entry(name, follow, how, io::ErrorKind::InvalidInput).map(File::from)
+    }
+
+    /// Opens an entry as `how`, of which the options lack whether links are followed. Unless they are,
+    /// a link is `refused`.
+    fn open_entry(
+        &self,
+        name: &OsStr,
+        follow: bool,
+        how: How,
+        refused: io::ErrorKind,
+    ) -> io::Result<OwnedHandle> {
+        let name = component(name)?;
+        // Opened in this way, a link is opened itself; but so is a file whose content is kept in
+        // another way, which then shows what stands in for the content.
+        let options = how.options | FILE_OPEN_REPARSE_POINT;
+        if follow || name.is_empty() {
+            return nt::open(Some(self.as_handle()), &name, how);
+        }
+        let itself = nt::open(Some(self.as_handle()), &name, How { options, ..how })?;
+        let basic: FILE_BASIC_INFORMATION = nt::query(itself.as_handle(), FileBasicInformation)?;
+        if basic.FileAttributes & FILE_ATTRIBUTE_REPARSE_POINT == 0 {
+            return Ok(itself);
+        }
+        let stat = stat_of(itself.as_handle())?;
+        if !matches!(stat.kind, Kind::File | Kind::Dir) {
+            let text = "it is a link or special, which is not opened";
+            return Err(io::Error::new(refused, text));
+        }
+        // While `itself` is open its number is nobody else's, so the same number is the same file.
+        let whole = nt::open(Some(self.as_handle()), &name, how)?;
+        match stat_of(whole.as_handle())?.id == stat.id {
+            true => Ok(whole),
+            false => Err(io::Error::new(refused, "a link took its name")),
+        }
+    }
+
+    /// Files without a name do not exist here.
+    pub fn create_nameless(&self) -> io::Result<Option<File>> {
+        Ok(None)
+    }
+
+    /// Files without a name do not exist here.
+    pub fn publish_nameless(&self, _: &File, _: &OsStr) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Files without a name do not exist here.
+    pub fn can_publish_nameless(&self) -> bool {
+        false
+    }
+
+    /// Makes the new file `name` for writing; an error if it exists. Who may do what with it follows
+    /// from the directory.
+    pub fn create_new(&self, name: &OsStr, _private: bool) -> io::Result<File> {
+        let how = How {
+            access: FILE_GENERIC_READ | FILE_GENERIC_WRITE,
+            share: SHARE_READ,
+            disposition: FILE_CREATE,
+            options: FILE_NON_DIRECTORY_FILE | FILE_SEQUENTIAL_ONLY,
+        };
+        nt::open(Some(self.as_handle()), &new_component(name)?, how).map(File::from)
+    }
+
+    /// Gives the finished file `part` its final `name`, atomically. Unless `replace`, an entry that
+    /// is there already is an error (`AlreadyExists`) and stays.
+    pub fn publish(&self, part: &OsStr, name: &OsStr, replace: bool) -> io::Result<()> {
+        let to = new_component(name)?;
+        let part = component(part)?;
+        let part = patiently(|| nt::open(Some(self.as_handle()), &part, as_it_is(DELETE)))?;
+        // POSIX semantics: also while somebody has the old file open.
+        let mut flags = FILE_RENAME_POSIX_SEMANTICS;
+        if replace {
+            flags |= FILE_RENAME_REPLACE_IF_EXISTS | FILE_RENAME_IGNORE_READONLY_ATTRIBUTE;
+        }
+        let rename =
+            |class, flags| nt::set_name(part.as_handle(), class, flags, self.as_handle(), &to);
+        match rename(FileRenameInformationEx, flags) {
+            // Before Windows 10 1809, and on file systems other than NTFS.
+            Err(error) if nt::is_unsupported(&error) => {}
+            renamed => return renamed,
+        }
+        match rename(FileRenameInformation, u32::from(replace)) {
+            Err(error) if replace && nt::is_one_of(&error, &[ERROR_ACCESS_DENIED]) => {
+                // What is to give way may be read-only, which stops only this older call.
+                self.make_writable(name)?;
+                rename(FileRenameInformation, 1)
+            }
+            renamed => renamed,
+        }
+    }
+
+    /// Takes the read-only attribute from the entry `name`.
+    fn make_writable(&self, name: &OsStr) -> io::Result<()> {
+        let how = as_it_is(FILE_READ_ATTRIBUTES | FILE_WRITE_ATTRIBUTES);
+        let entry = nt::open(Some(self.as_handle()), &component(name)?, how)?;
+        let attributes = stat_of(entry.as_handle())?.mode & !FILE_ATTRIBUTE_READONLY;
+        set_basic(entry.as_handle(), attributes, 0, 0)
+    }
+
+    /// Removes the file or link `name`.
+    pub fn remove(&self, name: &OsStr) -> io::Result<()> {
+        let component = component(name)?;
+        let options = FILE_OPEN_REPARSE_POINT | FILE_NON_DIRECTORY_FILE;
+        let how = How { options, ..as_it_is(DELETE) };
+        let entry = match patiently(|| nt::open(Some(self.as_handle()), &component, how)) {
+            // A link to a directory is a directory, and must be removed all the same.
+            Err(_) if self.stat(name, false)?.kind == Kind::Symlink => {
+                nt::open(Some(self.as_handle()), &component, as_it_is(DELETE))?
+            }
+            entry => entry?,
+        };
+        match remove_open(entry.as_handle()) {
+            Err(error) if nt::is_one_of(&error, &[ERROR_ACCESS_DENIED]) => {
+                self.make_writable(name)?;
+                remove_open(entry.as_handle())
+            }
+            removed => removed,
+        }
+    }
+
+    /// Makes the directory `name`. Who may do what with it follows from this one.
+    pub fn make_dir(&self, name: &OsStr, _private: bool) -> io::Result<()> {
+        let how = How {
+            options: FILE_DIRECTORY_FILE,
+            disposition: FILE_CREATE,
+            ..as_it_is(FILE_READ_ATTRIBUTES)
+        };
+        nt::open(Some(self.as_handle()), &new_component(name)?, how).map(drop)
+    }
+
+    /// The read-only attribute of a directory keeps nobody from making entries in it.
+    pub fn open_up(&self, _: &Stat) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Gives the file `original` in the directory `from` the further name `name` here; an error if
+    /// `name` exists.
+    pub fn hard_link(&self, from: &Dir, original: &OsStr, name: &OsStr) -> io::Result<()> {
+        let name = new_component(name)?;
+        let how = as_it_is(FILE_WRITE_ATTRIBUTES);
+        let file = nt::open(Some(from.as_handle()), &component(original)?, how)?;
+        nt::set_name(file.as_handle(), FileLinkInformation, 0, self.as_handle(), &name)
+    }
+
+    /// What the system says of `name`; of the link itself unless `follow`.
+    pub fn stat(&self, name: &OsStr, follow: bool) -> io::Result<Stat> {
+        let mut how = as_it_is(FILE_READ_ATTRIBUTES);
+        if follow {
+            how.options = 0;
+        }
+        stat_of(nt::open(Some(self.as_handle()), &component(name)?, how)?.as_handle())
+    }
+
+    /// What the system says of this directory.
+    pub fn stat_self(&self) -> io::Result<Stat> {
+        stat_of(self.as_handle())
+    }
+
+    /// What the system says of an open file.
+    pub fn stat_file(file: &File) -> io::Result<Stat> {
+        stat_of_any(file.as_handle())
+    }
+
+    /// The directory above this one, or the next one above that may be looked at (no other can be
+    /// one that this process has open); itself at the top.
+    pub fn parent(&self) -> io::Result<Dir> {
+        let how = How { options: FILE_DIRECTORY_FILE, ..as_it_is(FILE_READ_ATTRIBUTES) };
+        for path in above(self.as_handle())? {
+            if let Ok(dir) = nt::open(None, &path, how).map(Self::from)
+                && dir.identity().is_ok()
+            {
+                return Ok(dir);
+            }
+        }
+        self.try_clone()
+    }
+
+    /// Which directory this is.
+    pub fn identity(&self) -> io::Result<Identity> {
+        Ok(self.stat_self()?.id)
+    }
+
+    /// Waits until this directory's entries (not the files they name) are on the device. On NTFS this
+    /// writes the journal, which holds them; other file systems may know no such call, and write a
+    /// directory as soon as it changes.
+    pub fn persist(&self) -> io::Result<()> {
+        let flushed = self.reopen(FILE_ADD_FILE).and_then(|dir| nt::flush(dir.as_handle()));
+        flushed.or_else(|error| match nt::is_unsupported(&error) {
+            true => Ok(()),
+            false => Err(error),
+        })
+    }
+
+    /// Makes nothing durable at once: flushing a whole volume is for administrators only.
+    pub fn can_persist_all(&self) -> bool {
+        false
+    }
+
+    /// See [`can_persist_all`](Self::can_persist_all).
+    pub fn persist_all(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Locks the directory against other runs on this machine while this handle is open, at the
+    /// longest until the process ends. The lock is an object of the system whose name tells the
+    /// directory, so it leaves nothing behind; other machines do not see it.
+    pub fn lock(&self) -> io::Result<Lock> {
+        let Identity { dev, ino } = self.identity()?;
+        let name = format!("Global\\dircopy-{dev:016x}-{ino:016x}\0");
+        let name: Vec<u16> = name.encode_utf16().collect();
+        // SAFETY: the name ends with a 0 and lives through the call.
+        let (handle, told) = unsafe {
+            let handle = CreateMutexW(null(), 0, name.as_ptr());
+            (handle, GetLastError())
+        };
+        if handle.is_null() {
+            return match told {
+                // It is that of another user.
+                ERROR_ACCESS_DENIED => Ok(Lock::Taken),
+                other => Err(io::Error::from_raw_os_error(other as i32)),
+            };
+        }
+        // SAFETY: the call succeeded, so this is an open handle, and nobody else has it.
+        let lock = unsafe { OwnedHandle::from_raw_handle(handle) };
+        if told == ERROR_ALREADY_EXISTS {
+            return Ok(Lock::Taken);
+        }
+        let held = self.lock.set(lock).is_ok();
+        let alone = held && !is_remote(self.as_handle());
+        Ok(if alone { Lock::Held } else { Lock::Unknown })
+    }
+
+    /// A further handle of the same directory.
+    pub fn try_clone(&self) -> io::Result<Dir> {
+        Ok(Self::from(self.handle.try_clone()?))
+    }
+
+    /// This directory, opened once more to do this with it.
+    pub(super) fn reopen(&self, access: u32) -> io::Result<OwnedHandle> {
+        nt::open(Some(self.as_handle()), &[], as_it_is(access))
+    }
+}
+
+/// Tries again for a second while somebody has the file open and shares it with nobody: programs that
+/// look through every new file do so for an instant.
+fn patiently<T>(act: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    const PAUSE: Duration = Duration::from_millis(20);
+    for _ in 0..50 {
+        match act() {
+            Err(error) if nt::is_one_of(&error, &[ERROR_SHARING_VIOLATION]) => {}
+            done => return done,
+        }
+        std::thread::sleep(PAUSE);
+    }
+    act()
+}
+
+/// Removes the name by which this is open.
+pub(super) fn remove_open(entry: BorrowedHandle<'_>) -> io::Result<()> {
+    // POSIX semantics: the name is free at once, also while somebody has the file open.
+    let flags = FILE_DISPOSITION_DELETE
+        | FILE_DISPOSITION_POSIX_SEMANTICS
+        | FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE;
+    let info = FILE_DISPOSITION_INFORMATION_EX { Flags: flags };
+    match nt::set(entry, FileDispositionInformationEx, &info) {
+        Err(error) if nt::is_unsupported(&error) => {
+            let info = FILE_DISPOSITION_INFORMATION { DeleteFile: true };
+            nt::set(entry, FileDispositionInformation, &info)
+        }
+        removed => removed,
+    }
+}
+
+impl From<OwnedHandle> for Dir {
+    fn from(handle: OwnedHandle) -> Self {
+        Self { handle, lock: OnceLock::new() }
+    }
+}
+
+impl AsHandle for Dir {
+    fn as_handle(&self) -> BorrowedHandle<'_> {
+        self.handle.as_handle()
+    }
+}

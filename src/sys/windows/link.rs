@@ -1,0 +1,78 @@
+//! Symbolic links and junctions, copied as they are.
+//!
+//! What a link leads to is more than a path here: it is relative or absolute, for a file or for a
+//! directory, and has a form for the system and one for people. The file system keeps all of it in
+//! one piece, which is read from one link and given to the other without being understood.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::windows::io::{AsHandle, OwnedHandle};
+
+use windows_sys::Wdk::Storage::FileSystem::{
+    FILE_CREATE, FILE_DIRECTORY_FILE, FILE_NON_DIRECTORY_FILE, FILE_OPEN, FILE_OPEN_REPARSE_POINT,
+};
+use windows_sys::Win32::Storage::FileSystem::{
+    DELETE, FILE_ATTRIBUTE_DIRECTORY, FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES,
+};
+use windows_sys::Win32::System::Ioctl::{FSCTL_GET_REPARSE_POINT, FSCTL_SET_REPARSE_POINT};
+
+use crate::sys::stat::Stat;
+use crate::sys::windows::attributes::{COPIED, set_basic};
+use crate::sys::windows::dir::{Dir, SHARE_ALL, remove_open};
+use crate::sys::windows::name::{component, new_component};
+use crate::sys::windows::nt::{self, How};
+use crate::sys::windows::stat::{stat_of, ticks_of};
+
+/// The most a link can hold (MAXIMUM_REPARSE_DATA_BUFFER_SIZE in ntifs.h).
+const MOST: usize = 16 * 1024;
+
+/// Where a link leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkTarget {
+    /// Whether the link itself is a directory, as those to directories are.
+    is_dir: bool,
+    /// The REPARSE_DATA_BUFFER.
+    data: Vec<u8>,
+}
+
+impl Dir {
+    /// Where the symbolic link or junction `name` leads.
+    pub fn read_link(&self, name: &OsStr) -> io::Result<LinkTarget> {
+        let link = self.open_link(name, FILE_READ_ATTRIBUTES)?;
+        let mut data = vec![0; MOST];
+        let len = nt::control(link.as_handle(), FSCTL_GET_REPARSE_POINT, &[], &mut data)?;
+        data.truncate(len);
+        let is_dir = stat_of(link.as_handle())?.mode & FILE_ATTRIBUTE_DIRECTORY != 0;
+        Ok(LinkTarget { is_dir, data })
+    }
+
+    /// Makes the symbolic link or junction `name`; an error if `name` exists, and for symbolic links
+    /// where the user may make none.
+    pub fn make_link(&self, target: &LinkTarget, name: &OsStr) -> io::Result<()> {
+        let kind = if target.is_dir { FILE_DIRECTORY_FILE } else { FILE_NON_DIRECTORY_FILE };
+        let how = How {
+            access: FILE_WRITE_ATTRIBUTES | DELETE,
+            share: SHARE_ALL,
+            disposition: FILE_CREATE,
+            options: kind | FILE_OPEN_REPARSE_POINT,
+        };
+        let link = nt::open(Some(self.as_handle()), &new_component(name)?, how)?;
+        let set = nt::control(link.as_handle(), FSCTL_SET_REPARSE_POINT, &target.data, &mut []);
+        set.map(drop).inspect_err(|_| {
+            // Without it this is an empty file, which nobody asked for. The first error counts.
+            let _ = remove_open(link.as_handle());
+        })
+    }
+
+    /// Gives the link `name` attributes and times.
+    pub fn set_link_metadata(&self, name: &OsStr, stat: &Stat) -> io::Result<()> {
+        let link = self.open_link(name, FILE_WRITE_ATTRIBUTES)?;
+        set_basic(link.as_handle(), stat.mode & COPIED, 0, ticks_of(stat.mtime))
+    }
+
+    fn open_link(&self, name: &OsStr, access: u32) -> io::Result<OwnedHandle> {
+        let (share, disposition, options) = (SHARE_ALL, FILE_OPEN, FILE_OPEN_REPARSE_POINT);
+        let how = How { access, share, disposition, options };
+        nt::open(Some(self.as_handle()), &component(name)?, how)
+    }
+}

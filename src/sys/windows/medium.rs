@@ -1,0 +1,108 @@
+//! Reading a file from its device rather than from memory.
+//!
+//! A check that reads the system's cache proves what the memory holds. So a file is opened once more
+//! without buffering: then the file system writes first what it has not written yet, and reads from
+//! the device. What lies below (a controller's or a drive's own cache, the host of a virtual machine)
+//! is out of sight.
+
+use std::fs::File;
+use std::io;
+use std::os::windows::fs::FileExt;
+use std::os::windows::io::AsHandle;
+
+use windows_sys::Wdk::Storage::FileSystem::{
+    FILE_FS_ATTRIBUTE_INFORMATION, FILE_NO_INTERMEDIATE_BUFFERING, FILE_NON_DIRECTORY_FILE,
+    FILE_OPEN, FILE_SEQUENTIAL_ONLY, FileFsAttributeInformation,
+};
+use windows_sys::Win32::Storage::FileSystem::{
+    FILE_ATTRIBUTE_COMPRESSED, FILE_ATTRIBUTE_ENCRYPTED, FILE_ATTRIBUTE_REPARSE_POINT,
+    FILE_GENERIC_READ,
+};
+
+use crate::sys::stat::Stat;
+use crate::sys::windows::dir::SHARE_ALL;
+use crate::sys::windows::nt::{self, How};
+use crate::sys::windows::volume::{is_remote, room};
+
+/// The number of bytes at which reads without buffering must start, in memory and in the file; every
+/// device's sectors known today divide it.
+pub const ALIGNMENT: usize = 4096;
+
+/// A file being read.
+pub struct Medium<'a> {
+    file: &'a File,
+    /// The same file without buffering.
+    direct: Option<File>,
+    read: u64,
+}
+
+impl<'a> Medium<'a> {
+    /// Reads `file` without asking where from.
+    pub fn any(file: &'a File) -> Self {
+        Self { file, direct: None, read: 0 }
+    }
+
+    /// Reads `file`, which is `stat`, from its device if that can be had.
+    ///
+    /// # Errors
+    /// None here; elsewhere, what was in memory only could not be written.
+    pub fn of(file: &'a File, stat: &Stat) -> io::Result<Self> {
+        let mut medium = Self::any(file);
+        if reads_from_device(file, stat) {
+            let options =
+                FILE_NO_INTERMEDIATE_BUFFERING | FILE_NON_DIRECTORY_FILE | FILE_SEQUENTIAL_ONLY;
+            let (access, share, disposition) = (FILE_GENERIC_READ, SHARE_ALL, FILE_OPEN);
+            let how = How { access, share, disposition, options };
+            medium.direct = nt::open(Some(file.as_handle()), &[], how).ok().map(File::from);
+        }
+        Ok(medium)
+    }
+
+    /// The next bytes; none at the end. `room` starts and is cut at multiples of [`ALIGNMENT`].
+    pub fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let Some(direct) = &self.direct else { return io::Read::read(&mut self.file, room) };
+        // Only the last read is not of whole sectors (the documentation of unbuffered files).
+        if !self.read.is_multiple_of(ALIGNMENT as u64) {
+            return Ok(0);
+        }
+        let read = direct.seek_read(room, self.read)?;
+        self.read += read as u64;
+        Ok(read)
+    }
+
+    /// Whether all bytes came from the device.
+    pub fn finish(self) -> bool {
+        self.direct.is_some()
+    }
+}
+
+/// Whether unbuffered reads of `file` go to a device of this machine: on NTFS and ReFS, unless the
+/// content is compressed or encrypted, or so short that NTFS keeps it in its table of files, which
+/// stays in memory. Content in clusters of its own takes whole ones.
+fn reads_from_device(file: &File, stat: &Stat) -> bool {
+    const ROUNDABOUT: u32 =
+        FILE_ATTRIBUTE_COMPRESSED | FILE_ATTRIBUTE_ENCRYPTED | FILE_ATTRIBUTE_REPARSE_POINT;
+    let in_clusters = || {
+        room(file).is_ok_and(|room| {
+            stat.allocated > 0 && room.block > 0 && stat.allocated.is_multiple_of(room.block)
+        })
+    };
+    stat.mode & ROUNDABOUT == 0
+        && !is_remote(file.as_handle())
+        && (stat.size == 0 || in_clusters())
+        && matches!(file_system(file).as_deref(), Some("NTFS" | "ReFS"))
+}
+
+/// What the file system is called.
+fn file_system(file: &File) -> Option<String> {
+    const LEN: usize = std::mem::offset_of!(FILE_FS_ATTRIBUTE_INFORMATION, FileSystemNameLength);
+    const NAME: usize = std::mem::offset_of!(FILE_FS_ATTRIBUTE_INFORMATION, FileSystemName);
+    let mut room = [0u64; 72];
+    let len =
+        nt::query_volume_into(file.as_handle(), FileFsAttributeInformation, &mut room).ok()?;
+    let bytes = nt::bytes_of(&room, len);
+    let name_len = u32::from_ne_bytes(bytes.get(LEN..LEN + 4)?.try_into().ok()?) as usize;
+    let name = bytes.get(NAME..)?.get(..name_len)?;
+    let units: Vec<u16> = name.chunks_exact(2).map(|u| u16::from_ne_bytes([u[0], u[1]])).collect();
+    String::from_utf16(&units).ok()
+}

@@ -1,0 +1,46 @@
+//! Windows: NT calls relative to directory handles, through `windows-sys`.
+//!
+//! The NT calls rather than those of Win32, because only they open a name relative to a directory's
+//! handle, and because the limit of 260 characters is Win32's: below the roots no path is ever put
+//! together, so none can be too long.
+
+mod attributes;
+mod dir;
+mod disk;
+mod holder;
+mod leftover;
+mod link;
+mod list;
+mod medium;
+mod name;
+mod nt;
+mod place;
+mod priority;
+mod process;
+mod stat;
+mod volume;
+
+pub use attributes::Attributes;
+pub use dir::Dir;
+pub use disk::{is_on_turning_disk, place_on_disk};
+pub use holder::{host_name, lock_holder};
+pub use leftover::persist_content;
+pub use link::LinkTarget;
+pub use list::{Listed, Listing};
+pub use medium::{ALIGNMENT, Medium};
+pub use name::{name_from_bytes, swallowed_quote, unusable};
+pub use place::Place;
+pub use priority::set_nice;
+pub use process::{
+    on_interrupt, open_file_limit, raise_open_file_limit, standard_input, wait_readable,
+    was_closed_at_start,
+};
+pub use volume::{
+    Extent, Room, Used, allow_holes, close_file, is_device_error, is_disk_full,
+    is_for_want_of_means, is_output_gone, is_synthetic, most_below, next_extent, persist_file,
+    room,
+};
+
+pub use crate::sys::portable::{
+    Mover, OutputPages, SourcePages, clone_file, reserve, set_io_priority,
+};

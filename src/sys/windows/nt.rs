@@ -1,0 +1,312 @@
+//! The NT calls with their pointers and lengths, and nothing that decides anything.
+//!
+//! Every handle made here is for synchronous use, so each call is over when it returns.
+
+use std::io;
+use std::mem::offset_of;
+use std::os::windows::io::{AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHandle};
+use std::ptr::{null, null_mut};
+
+use windows_sys::Wdk::Foundation::OBJECT_ATTRIBUTES;
+use windows_sys::Wdk::Storage::FileSystem::{
+    FILE_ALL_INFORMATION, FILE_BASIC_INFORMATION, FILE_DISPOSITION_INFORMATION,
+    FILE_DISPOSITION_INFORMATION_EX, FILE_ID_INFORMATION, FILE_INFORMATION_CLASS,
+    FILE_RENAME_INFORMATION, FILE_STANDARD_INFORMATION, FILE_SYNCHRONOUS_IO_NONALERT,
+    FS_INFORMATION_CLASS, FileIdBothDirectoryInformation, NtCreateFile, NtFlushBuffersFile,
+    NtFsControlFile, NtQueryDirectoryFile, NtQueryInformationFile, NtQueryVolumeInformationFile,
+    NtSetInformationFile,
+};
+use windows_sys::Wdk::System::SystemServices::{
+    FILE_ATTRIBUTE_TAG_INFORMATION, FILE_FS_DEVICE_INFORMATION, FILE_FS_FULL_SIZE_INFORMATION,
+};
+use windows_sys::Win32::Foundation::{
+    ERROR_CALL_NOT_IMPLEMENTED, ERROR_INVALID_FUNCTION, ERROR_INVALID_LEVEL,
+    ERROR_INVALID_PARAMETER, ERROR_NOT_SUPPORTED, HANDLE, NTSTATUS, OBJ_CASE_INSENSITIVE,
+    RtlNtStatusToDosError, STATUS_BUFFER_OVERFLOW, STATUS_NO_MORE_FILES, UNICODE_STRING,
+};
+use windows_sys::Win32::Storage::FileSystem::{FILE_ATTRIBUTE_NORMAL, SYNCHRONIZE};
+use windows_sys::Win32::System::IO::IO_STATUS_BLOCK;
+use windows_sys::Win32::System::Ioctl::FILE_ALLOCATED_RANGE_BUFFER;
+
+/// How something is opened or made; the numbers of NtCreateFile.
+#[derive(Clone, Copy)]
+pub struct How {
+    /// What is to be done with it; `SYNCHRONIZE` is added.
+    pub access: u32,
+    /// What others may do with it meanwhile.
+    pub share: u32,
+    /// Whether it must be there, or must not.
+    pub disposition: u32,
+    /// Options; that the handle is synchronous is added.
+    pub options: u32,
+}
+
+/// Structures of plain numbers, for which any bytes the system writes are a value.
+///
+/// # Safety
+/// The type has no invalid values among those the system writes, and zeros are one of its values.
+pub unsafe trait Plain: Copy {}
+
+// SAFETY: numbers, and flags that the system writes as 0 or 1 (ntifs.h, winioctl.h).
+unsafe impl Plain for FILE_ALL_INFORMATION {}
+// SAFETY: as above.
+unsafe impl Plain for FILE_BASIC_INFORMATION {}
+// SAFETY: as above.
+unsafe impl Plain for FILE_STANDARD_INFORMATION {}
+// SAFETY: as above.
+unsafe impl Plain for FILE_ID_INFORMATION {}
+// SAFETY: as above.
+unsafe impl Plain for FILE_ATTRIBUTE_TAG_INFORMATION {}
+// SAFETY: as above.
+unsafe impl Plain for FILE_FS_DEVICE_INFORMATION {}
+// SAFETY: as above.
+unsafe impl Plain for FILE_FS_FULL_SIZE_INFORMATION {}
+// SAFETY: as above.
+unsafe impl Plain for FILE_DISPOSITION_INFORMATION {}
+// SAFETY: as above.
+unsafe impl Plain for FILE_DISPOSITION_INFORMATION_EX {}
+// SAFETY: as above.
+unsafe impl Plain for FILE_ALLOCATED_RANGE_BUFFER {}
+
+/// A success, or the error that Win32 has for the status.
+fn check(status: NTSTATUS) -> io::Result<()> {
+    // What did not fit is left out; the callers ask for a part only or look at the lengths.
+    if status >= 0 || status == STATUS_BUFFER_OVERFLOW {
+        return Ok(());
+    }
+    // SAFETY: a function of one number.
+    let code = unsafe { RtlNtStatusToDosError(status) };
+    Err(io::Error::from_raw_os_error(code as i32))
+}
+
+/// Whether an error says that a call, a class of information or a flag is not known here: an older
+/// system, or a file system that cannot.
+pub fn is_unsupported(error: &io::Error) -> bool {
+    const CODES: [u32; 5] = [
+        ERROR_INVALID_FUNCTION,
+        ERROR_NOT_SUPPORTED,
+        ERROR_INVALID_PARAMETER,
+        ERROR_CALL_NOT_IMPLEMENTED,
+        ERROR_INVALID_LEVEL,
+    ];
+    is_one_of(error, &CODES)
+}
+
+/// Whether an error is one of Win32's of these numbers.
+pub fn is_one_of(error: &io::Error, codes: &[u32]) -> bool {
+    error.raw_os_error().is_some_and(|code| codes.contains(&(code as u32)))
+}
+
+fn status_block() -> IO_STATUS_BLOCK {
+    // SAFETY: zeros are a value of this structure of numbers.
+    unsafe { std::mem::zeroed() }
+}
+
+/// Opens or makes `name`, relative to `root` if there is one; without it the name is a full path of
+/// the object manager. An empty name is `root` itself.
+pub fn open(root: Option<BorrowedHandle<'_>>, name: &[u16], how: How) -> io::Result<OwnedHandle> {
+    let bytes = u16::try_from(name.len() * 2).map_err(|_| io::ErrorKind::InvalidFilename)?;
+    let name = UNICODE_STRING {
+        Length: bytes,
+        MaximumLength: bytes,
+        Buffer: name.as_ptr().cast_mut(), // only read
+    };
+    let object = OBJECT_ATTRIBUTES {
+        Length: size_of::<OBJECT_ATTRIBUTES>() as u32,
+        RootDirectory: root.map_or(null_mut(), |root| root.as_raw_handle()),
+        ObjectName: &name,
+        Attributes: OBJ_CASE_INSENSITIVE,
+        SecurityDescriptor: null(),
+        SecurityQualityOfService: null(),
+    };
+    let (mut handle, mut block): (HANDLE, _) = (null_mut(), status_block());
+    // SAFETY: every pointer is to a value above that lives through the call, or null where that
+    // means nothing is given; the call only reads the name.
+    let status = unsafe {
+        NtCreateFile(
+            &mut handle,
+            how.access | SYNCHRONIZE,
+            &object,
+            &mut block,
+            null(),
+            FILE_ATTRIBUTE_NORMAL,
+            how.share,
+            how.disposition,
+            how.options | FILE_SYNCHRONOUS_IO_NONALERT,
+            null(),
+            0,
+        )
+    };
+    check(status)?;
+    // SAFETY: the call succeeded, so this is an open handle, and nobody else has it.
+    Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
+}
+
+/// What the system knows of an open file.
+pub fn query<T: Plain>(of: BorrowedHandle<'_>, class: FILE_INFORMATION_CLASS) -> io::Result<T> {
+    // SAFETY: zeros are a value (`Plain`).
+    let (mut block, mut told) = (status_block(), unsafe { std::mem::zeroed::<T>() });
+    // SAFETY: the call writes at most the length given into a value that lives through it, and any
+    // bytes it writes are a value of that type (`Plain`).
+    check(unsafe {
+        let place = (&raw mut told).cast();
+        NtQueryInformationFile(of.as_raw_handle(), &mut block, place, size_of::<T>() as u32, class)
+    })?;
+    Ok(told)
+}
+
+/// Like [`query`], for information without a fixed length. The buffer is one of 64-bit numbers
+/// because the structures in it want that alignment; returns how many bytes were written.
+pub fn query_into(
+    of: BorrowedHandle<'_>,
+    class: FILE_INFORMATION_CLASS,
+    room: &mut [u64],
+) -> io::Result<usize> {
+    let (mut block, len) = (status_block(), size_of_val(room) as u32);
+    // SAFETY: the call writes at most `len` bytes, which is how large the buffer is.
+    check(unsafe {
+        let place = room.as_mut_ptr().cast();
+        NtQueryInformationFile(of.as_raw_handle(), &mut block, place, len, class)
+    })?;
+    Ok(block.Information.min(len as usize))
+}
+
+/// What the system knows of the volume an open file lies on.
+pub fn query_volume<T: Plain>(
+    of: BorrowedHandle<'_>,
+    class: FS_INFORMATION_CLASS,
+) -> io::Result<T> {
+    // SAFETY: zeros are a value (`Plain`).
+    let (mut block, mut told) = (status_block(), unsafe { std::mem::zeroed::<T>() });
+    // SAFETY: as in `query`.
+    check(unsafe {
+        let (handle, place) = (of.as_raw_handle(), (&raw mut told).cast());
+        NtQueryVolumeInformationFile(handle, &mut block, place, size_of::<T>() as u32, class)
+    })?;
+    Ok(told)
+}
+
+/// Like [`query_volume`], for information without a fixed length.
+pub fn query_volume_into(
+    of: BorrowedHandle<'_>,
+    class: FS_INFORMATION_CLASS,
+    room: &mut [u64],
+) -> io::Result<usize> {
+    let (mut block, len) = (status_block(), size_of_val(room) as u32);
+    // SAFETY: as in `query_into`.
+    check(unsafe {
+        let (handle, place) = (of.as_raw_handle(), room.as_mut_ptr().cast());
+        NtQueryVolumeInformationFile(handle, &mut block, place, len, class)
+    })?;
+    Ok(block.Information.min(len as usize))
+}
+
+/// Changes what the system knows of an open file.
+pub fn set<T: Plain>(
+    of: BorrowedHandle<'_>,
+    class: FILE_INFORMATION_CLASS,
+    value: &T,
+) -> io::Result<()> {
+    let mut block = status_block();
+    // SAFETY: the call reads as many bytes as the value has.
+    check(unsafe {
+        let place = (&raw const *value).cast();
+        NtSetInformationFile(of.as_raw_handle(), &mut block, place, size_of::<T>() as u32, class)
+    })
+}
+
+/// Gives an open file the name `name` in the directory `into`: by FileRenameInformation(Ex) its only
+/// one, by FileLinkInformation a further one. `flags` are those of the class.
+pub fn set_name(
+    of: BorrowedHandle<'_>,
+    class: FILE_INFORMATION_CLASS,
+    flags: u32,
+    into: BorrowedHandle<'_>,
+    name: &[u16],
+) -> io::Result<()> {
+    // The layout of FILE_LINK_INFORMATION is the same (ntifs.h).
+    const AT: usize = offset_of!(FILE_RENAME_INFORMATION, FileName);
+    let len = (AT + size_of_val(name)).max(size_of::<FILE_RENAME_INFORMATION>());
+    let mut room = vec![0u64; len.div_ceil(8)];
+    let place = room.as_mut_ptr().cast::<FILE_RENAME_INFORMATION>();
+    let mut block = status_block();
+    // SAFETY: the buffer is aligned for the structure and as large as it, and has room for the whole
+    // name behind `AT`; the call reads `len` bytes of it.
+    check(unsafe {
+        (*place).Anonymous.Flags = flags;
+        (*place).RootDirectory = into.as_raw_handle();
+        (*place).FileNameLength = size_of_val(name) as u32;
+        let to = place.cast::<u8>().add(AT).cast::<u16>();
+        to.copy_from_nonoverlapping(name.as_ptr(), name.len());
+        NtSetInformationFile(of.as_raw_handle(), &mut block, place.cast(), len as u32, class)
+    })
+}
+
+/// Asks the file system for something of its own; returns how many bytes it answered with.
+pub fn control(
+    of: BorrowedHandle<'_>,
+    code: u32,
+    input: &[u8],
+    output: &mut [u8],
+) -> io::Result<usize> {
+    let mut block = status_block();
+    let given = if input.is_empty() { null() } else { input.as_ptr().cast() };
+    let place = if output.is_empty() { null_mut() } else { output.as_mut_ptr().cast() };
+    // SAFETY: the call reads and writes no more than the lengths, which are those of the slices.
+    check(unsafe {
+        NtFsControlFile(
+            of.as_raw_handle(),
+            null_mut(),
+            None,
+            null(),
+            &mut block,
+            code,
+            given,
+            input.len() as u32,
+            place,
+            output.len() as u32,
+        )
+    })?;
+    Ok(block.Information.min(output.len()))
+}
+
+/// The next entries of a directory, as FILE_ID_BOTH_DIR_INFORMATION one behind the other; returns
+/// how many bytes of them, which is 0 at the end.
+pub fn list(dir: BorrowedHandle<'_>, room: &mut [u64]) -> io::Result<usize> {
+    let (mut block, len) = (status_block(), size_of_val(room) as u32);
+    // SAFETY: the call writes at most `len` bytes, which is how large the buffer is.
+    let status = unsafe {
+        NtQueryDirectoryFile(
+            dir.as_raw_handle(),
+            null_mut(),
+            None,
+            null(),
+            &mut block,
+            room.as_mut_ptr().cast(),
+            len,
+            FileIdBothDirectoryInformation,
+            false,
+            null(),
+            false,
+        )
+    };
+    if status == STATUS_NO_MORE_FILES {
+        return Ok(0);
+    }
+    check(status)?;
+    Ok(block.Information.min(len as usize))
+}
+
+/// Waits until everything written through any handle of the file is on the device.
+pub fn flush(file: BorrowedHandle<'_>) -> io::Result<()> {
+    let mut block = status_block();
+    // SAFETY: an open handle and a value that lives through the call.
+    check(unsafe { NtFlushBuffersFile(file.as_raw_handle(), &mut block) })
+}
+
+/// The bytes of a buffer of numbers.
+pub fn bytes_of(room: &[u64], len: usize) -> &[u8] {
+    // SAFETY: the same memory, of which every byte is initialised, as bytes.
+    let bytes = unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), size_of_val(room)) };
+    &bytes[..len.min(bytes.len())]
+}

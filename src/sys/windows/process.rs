@@ -1,0 +1,100 @@
+//! The process as a whole: its console, its end, its standard input.
+
+use std::fs::File;
+use std::io;
+use std::os::windows::io::{AsHandle, AsRawHandle};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use windows_sys::Win32::Foundation::INVALID_HANDLE_VALUE;
+use windows_sys::Win32::Storage::FileSystem::{FILE_TYPE_PIPE, GetFileType};
+use windows_sys::Win32::System::Console::{
+    CTRL_BREAK_EVENT, CTRL_C_EVENT, CTRL_CLOSE_EVENT, GetStdHandle, STD_ERROR_HANDLE,
+    STD_INPUT_HANDLE, STD_OUTPUT_HANDLE, SetConsoleCtrlHandler,
+};
+use windows_sys::Win32::System::Pipes::PeekNamedPipe;
+
+/// What is to be told of an interruption.
+static STOP: Mutex<Option<Arc<AtomicUsize>>> = Mutex::new(None);
+
+/// From now on Ctrl-C and Ctrl-Break store 130 in `stop`, the closing of the console's window 129, and
+/// the end of the session or of the system 143: the exit codes of the signals that mean the same
+/// elsewhere. A second one ends the process at once, with the system's own code.
+pub fn on_interrupt(stop: &Arc<AtomicUsize>) -> io::Result<()> {
+    *STOP.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(stop));
+    // SAFETY: the function is there as long as the program.
+    match unsafe { SetConsoleCtrlHandler(Some(interrupted), 1) } {
+        0 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Called by the system in a thread of its own.
+// SAFETY: what the system asks for is a function of this shape that may be called at any time; this
+// one locks a mutex that is never held for long, and touches an atomic.
+unsafe extern "system" fn interrupted(event: u32) -> i32 {
+    let code = match event {
+        CTRL_C_EVENT | CTRL_BREAK_EVENT => 130,
+        CTRL_CLOSE_EVENT => 129,
+        _ => 143,
+    };
+    let stop = STOP.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let Some(stop) = stop else { return 0 };
+    if stop.swap(code, Relaxed) != 0 {
+        return 0; // a second time: what the system does by itself, which is to end the process
+    }
+    if matches!(event, CTRL_C_EVENT | CTRL_BREAK_EVENT) {
+        return 1;
+    }
+    // After any other event the process is ended as soon as this returns, or after some seconds.
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// How many files this process may have open at a time: handles are limited by memory alone.
+pub fn open_file_limit() -> u64 {
+    1 << 24
+}
+
+/// There is no limit to raise.
+pub fn raise_open_file_limit() {}
+
+/// Waits until reading from `file` would not wait, for a short while at most; false when it still
+/// would. So a reader of a pipe can look up from time to time.
+pub fn wait_readable(file: &File) -> bool {
+    const TENTH_OF_A_SECOND: Duration = Duration::from_millis(100);
+    let handle = file.as_raw_handle();
+    let mut there = 0;
+    // SAFETY: an open handle, nothing to be read into, and a number that lives through the call.
+    let is_empty = unsafe {
+        GetFileType(handle) == FILE_TYPE_PIPE
+            && PeekNamedPipe(handle, null_mut(), 0, null_mut(), &mut there, null_mut()) != 0
+            && there == 0
+    };
+    // Any error, and that the other end is closed, the read will meet too.
+    if is_empty {
+        std::thread::sleep(TENTH_OF_A_SECOND);
+    }
+    !is_empty
+}
+
+/// Standard input as a file, for reading without a lock or a buffer between.
+pub fn standard_input() -> io::Result<File> {
+    Ok(File::from(io::stdin().as_handle().try_clone_to_owned()?))
+}
+
+/// Whether there was no standard input (0), output (1) or error (2) when the program was started: then
+/// what is written there seems to arrive.
+pub fn was_closed_at_start(descriptor: u8) -> bool {
+    let which = match descriptor {
+        0 => STD_INPUT_HANDLE,
+        1 => STD_OUTPUT_HANDLE,
+        _ => STD_ERROR_HANDLE,
+    };
+    // SAFETY: a function of one number.
+    let handle = unsafe { GetStdHandle(which) };
+    handle.is_null() || handle == INVALID_HANDLE_VALUE
+}
