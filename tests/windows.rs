@@ -1,0 +1,586 @@
+//! What dircopy promises, tried from outside on Windows, or under Wine as far as that goes.
+//!
+//! `tests/it` judges with tools that Windows does not have and makes faults that it cannot make; what
+//! is here is what is different on Windows, and the ordinary case. What only a Linux machine can judge
+//! (`sha256sum` on a manifest made here, names that only Linux can make) is in `tests/wine.rs`.
+//!
+//! Tests that cannot run under Wine start with `not_under_wine!` and the reason.
+
+#![cfg(windows)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test says what it expects
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, OpenOptions};
+use std::os::windows::ffi::OsStringExt;
+use std::os::windows::fs::{FileTimesExt, MetadataExt, OpenOptionsExt};
+use std::os::windows::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
+
+use tempfile::TempDir;
+
+const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+/// Leaves a test that Wine (8.0) cannot run, saying why.
+macro_rules! not_under_wine {
+    ($reason:literal) => {
+        if std::env::var_os("WINEPREFIX").is_some() {
+            eprintln!("not under Wine: {}", $reason);
+            return;
+        }
+    };
+}
+
+struct Scene(TempDir);
+
+impl Scene {
+    fn new() -> Self {
+        let scene = Self(tempfile::Builder::new().prefix("dircopy-").tempdir().unwrap());
+        fs::create_dir(scene.src()).unwrap();
+        scene
+    }
+
+    fn src(&self) -> PathBuf {
+        self.0.path().join("src")
+    }
+
+    fn dst(&self) -> PathBuf {
+        self.0.path().join("dst")
+    }
+
+    /// A file of the source; its directories are made as needed.
+    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
+        write(&self.src().join(name), content);
+        self
+    }
+
+    fn copy(&self, args: &[&str]) -> Run {
+        let (src, dst) = (self.src(), self.dst());
+        let mut all = vec![OsStr::new("-i"), src.as_ref(), OsStr::new("-o"), dst.as_ref()];
+        all.extend(args.iter().map(OsStr::new));
+        self.run(env!("CARGO_BIN_EXE_dircopy"), all)
+    }
+
+    fn verify(&self, args: &[&str]) -> Run {
+        self.run(env!("CARGO_BIN_EXE_dirverify"), args)
+    }
+
+    fn run(&self, program: &str, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Run {
+        let output = Command::new(program)
+            .args(args)
+            .current_dir(self.0.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        Run::of(&output)
+    }
+
+    /// Everything that exit 0 promises.
+    #[track_caller]
+    fn complete(&self, run: &Run) {
+        run.code(0);
+        let (source, mut copy) = (tree(&self.src()), tree(&self.dst()));
+        let manifests: Vec<String> =
+            copy.keys().filter(|name| name.starts_with("dircopy-20")).cloned().collect();
+        let newest = manifests.iter().max().unwrap();
+        let list = String::from_utf8(copy[newest].clone().unwrap()).unwrap();
+        manifests.iter().for_each(|name| drop(copy.remove(name)));
+        assert_eq!(copy.keys().collect::<Vec<_>>(), source.keys().collect::<Vec<_>>());
+        assert!(copy == source, "the bytes differ");
+        assert!(!list.contains('\r') && !list.contains('\\') && list.ends_with('\n'), "{list}");
+        let mut listed: Vec<&str> = list.lines().map(|line| &line[66..]).collect();
+        listed.sort_unstable();
+        let files = source.iter().filter(|(_, content)| content.is_some());
+        assert_eq!(listed, files.map(|(name, _)| name.as_str()).collect::<Vec<_>>());
+        for line in list.lines() {
+            match source[&line[66..]].as_deref() {
+                Some(b"") => assert_eq!(&line[..64], EMPTY),
+                Some(b"abc") => assert_eq!(&line[..64], ABC),
+                _ => {}
+            }
+        }
+        self.verify(&["--complete", "dst"]).code(0);
+    }
+}
+
+fn write(path: &Path, content: impl AsRef<[u8]>) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
+fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+/// Every entry below `root` with `/` between names; directories have no content.
+fn tree(root: &Path) -> BTreeMap<String, Option<Vec<u8>>> {
+    fn visit(dir: &Path, above: &str, all: &mut BTreeMap<String, Option<Vec<u8>>>) {
+        for entry in fs::read_dir(dir).unwrap() {
+            let entry = entry.unwrap();
+            let name = format!("{above}{}", entry.file_name().to_str().unwrap());
+            if entry.file_type().unwrap().is_dir() {
+                visit(&entry.path(), &format!("{name}/"), all);
+                all.insert(name, None);
+            } else {
+                all.insert(name, Some(fs::read(entry.path()).unwrap()));
+            }
+        }
+    }
+    let mut all = BTreeMap::new();
+    visit(root, "", &mut all);
+    all
+}
+
+#[derive(Debug)]
+struct Run {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Run {
+    fn of(output: &Output) -> Self {
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        Self { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+    }
+
+    #[track_caller]
+    fn code(&self, code: i32) -> &Self {
+        assert_eq!(self.code, Some(code), "{}\n{}", self.out, self.err);
+        self
+    }
+
+    /// A line on standard error has all of these words.
+    #[track_caller]
+    fn says(&self, words: &[&str]) -> &Self {
+        let is_it = |line: &str| words.iter().all(|word| line.contains(word));
+        assert!(self.err.lines().any(is_it), "{words:?} is not said:\n{}", self.err);
+        self
+    }
+}
+
+#[test]
+fn a_rich_tree_goes_over() {
+    for args in
+        [&[][..], &["--jobs", "1", "--queue-size", "1", "--block-size", "4096"], &["--no-sync"]]
+    {
+        let scene = Scene::new();
+        scene.file("abc", "abc").file("empty", "").file("a b/c d.txt", "x");
+        scene.file("caf\u{e9}/\u{65e5}\u{672c}\u{8a9e}.txt", "y").file("\u{1f600} emoji", "z");
+        for len in [4095, 4096, 4097, 262_144, 262_145, 3_000_000] {
+            scene.file(&format!("lengths/{len}"), content(len));
+        }
+        for i in 0..300 {
+            scene.file(&format!("many/{i}"), content(i));
+        }
+        fs::create_dir_all(scene.src().join("no/thing/in it")).unwrap();
+        scene.complete(&scene.copy(args));
+        let again = scene.copy(args);
+        assert!(again.out.contains("311 already"), "{}", again.out);
+        scene.complete(&again);
+    }
+}
+
+#[test]
+fn a_path_of_400_characters_is_no_obstacle() {
+    let scene = Scene::new();
+    let deep = ["a directory whose name has fifty characters, just"; 8].join("/");
+    assert!(deep.len() >= 390);
+    scene.file(&format!("{deep}/file at the end"), "deep");
+    scene.complete(&scene.copy(&[]));
+    // … and neither is one of the roots.
+    let (from, to) = (scene.src().join(&deep), scene.src().with_file_name("far").join(&deep));
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
+    let args = [OsStr::new("-i"), from.as_ref(), OsStr::new("-o"), to.as_ref()];
+    scene.run(env!("CARGO_BIN_EXE_dircopy"), args).code(0);
+    assert_eq!(fs::read(to.join("file at the end")).unwrap(), b"deep");
+    assert_eq!(scene.run(env!("CARGO_BIN_EXE_dirverify"), [&to]).code, Some(0));
+}
+
+#[test]
+fn both_separators_and_verbatim_paths_are_understood() {
+    let scene = Scene::new();
+    scene.file("sub/abc", "abc");
+    for (from, to) in [("src/sub/", "out1/"), ("src\\sub\\", "out2\\"), (".\\src/sub", "./out3")] {
+        scene.run(env!("CARGO_BIN_EXE_dircopy"), ["-i", from, "-o", to]).code(0);
+        let to = scene.0.path().join(to);
+        assert_eq!(fs::read(to.join("abc")).unwrap(), b"abc");
+    }
+    let verbatim = |path: PathBuf| {
+        let mut text = OsString::from(r"\\?\");
+        text.push(path);
+        text
+    };
+    let (from, to) = (verbatim(scene.src()), verbatim(scene.dst()));
+    let args = [OsStr::new("-i"), &from, OsStr::new("-o"), &to];
+    let run = scene.run(env!("CARGO_BIN_EXE_dircopy"), args);
+    scene.complete(&run);
+    // One file, of a name with no directory before it.
+    let run = scene.run(env!("CARGO_BIN_EXE_dircopy"), ["-i", "src\\sub\\abc", "-o", "one"]);
+    run.code(0);
+    assert_eq!(fs::read(scene.0.path().join("one").join("abc")).unwrap(), b"abc");
+}
+
+/// `-i "C:\photos\" -o "D:\x"` arrives as one argument with a quotation mark in it.
+#[test]
+fn a_quoted_path_that_ends_with_a_backslash_is_explained() {
+    let scene = Scene::new();
+    for program in [env!("CARGO_BIN_EXE_dircopy"), env!("CARGO_BIN_EXE_dirverify")] {
+        let mut command = Command::new(program);
+        command.raw_arg(r#"-i "C:\photos\" -o "D:\archive""#).current_dir(scene.0.path());
+        let run = Run::of(&command.output().unwrap());
+        run.code(2).says(&["quotation mark", "photos"]).says(&["must not end"]);
+    }
+}
+
+#[test]
+fn policies_end_as_they_do_elsewhere() {
+    let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    let set = |path: &Path, time| {
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        file.set_modified(time).unwrap();
+    };
+    for (policy, code, replaced) in
+        [("default", 1, false), ("never", 1, false), ("update", 0, true), ("always", 0, true)]
+    {
+        let scene = Scene::new();
+        scene.file("file", "new content").file("sub/same", "same");
+        scene.copy(&[]).code(0);
+        let there = scene.dst().join("file");
+        fs::write(&there, "older and longer content").unwrap();
+        set(&there, old);
+        let mut permissions = fs::metadata(&there).unwrap().permissions();
+        permissions.set_readonly(true);
+        fs::set_permissions(&there, permissions).unwrap();
+        let run = scene.copy(&["--overwrite-policy", policy]);
+        run.code(code);
+        if replaced {
+            scene.complete(&run);
+        } else {
+            run.says(&["left as it is", "file"]);
+            assert_eq!(fs::read(&there).unwrap(), b"older and longer content");
+        }
+    }
+}
+
+#[test]
+fn a_check_tells_what_is_wrong() {
+    let scene = Scene::new();
+    scene.file("sub/good", "abc").file("sub/bad", "right").file("gone", "x");
+    scene.copy(&[]).code(0);
+    fs::write(scene.dst().join("sub/bad"), "wrong").unwrap();
+    scene.verify(&["dst"]).code(4).says(&["differs", "bad"]);
+    fs::remove_file(scene.dst().join("gone")).unwrap();
+    scene.verify(&["dst"]).code(4).says(&["missing", "gone"]);
+    scene.verify(&["src"]).code(5);
+    scene.verify(&["--no-such-option"]).code(2);
+    fs::write(scene.0.path().join("list"), format!("{ABC}  sub/good\r\nnonsense\r\n")).unwrap();
+    scene.verify(&["-m", "list", "dst"]).code(5).says(&["malformed", "line 2"]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dirverify"));
+    command.args(["-m", "-", "dst"]).current_dir(scene.0.path()).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, format!("{ABC}  sub/good\n").as_bytes()).unwrap();
+    drop(input);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn names_of_a_manifest_never_lead_out_and_say_why() {
+    let scene = Scene::new();
+    scene.file("sub/good", "abc");
+    fs::write(scene.0.path().join("outside"), "abc").unwrap();
+    let lists = |name: &str, escaped: bool| {
+        let mark = if escaped { "\\" } else { "" };
+        fs::write(scene.0.path().join("list"), format!("{mark}{ABC}  {name}\n")).unwrap();
+        scene.verify(&["-m", "list", "src"])
+    };
+    lists("sub/good", false).code(0);
+    lists("../outside", false).code(5).says(&["refused"]);
+    let outside = scene.0.path().join("outside").to_str().unwrap().replace('\\', "/");
+    lists(&outside, false).code(5).says(&["refused", "absolute"]);
+    lists(r"..\outside", false).code(4).says(&["missing"]);
+    lists(r"sub\good", false).code(4).says(&["missing", "--convert-paths"]);
+    lists("nul", false).code(4).says(&["missing", "reserved"]);
+    lists("sub/good:stream", false).code(4).says(&["missing", "\":\""]);
+    lists("sub/good::$DATA", false).code(4).says(&["missing", "\":\""]);
+    lists("sub/good.", false).code(4).says(&["missing", "dot or a space"]);
+    lists("a\\\\nb", true).code(4);
+    fs::write(scene.0.path().join("list"), format!("{ABC}  sub\\good\n")).unwrap();
+    scene.verify(&["-m", "list", "--convert-paths", "src"]).code(0);
+    // Not UTF-8: Windows has no such name.
+    let mut list = format!("{ABC}  ").into_bytes();
+    list.extend_from_slice(b"caf\xe9\n");
+    fs::write(scene.0.path().join("list"), list).unwrap();
+    scene.verify(&["-m", "list", "src"]).code(1).says(&["not UTF-8"]);
+}
+
+#[test]
+fn a_file_that_another_program_writes_or_locks_is_named_and_the_rest_is_copied() {
+    let scene = Scene::new();
+    scene.file("good", "abc").file("locked", "x").file("written", "y").file("read", "z");
+    let open = |name: &str, write: bool, share: u32| {
+        let path = scene.src().join(name);
+        OpenOptions::new().read(true).write(write).share_mode(share).open(path).unwrap()
+    };
+    let _held = [open("locked", false, 0), open("written", true, 7), open("read", false, 7)];
+    let run = scene.copy(&[]);
+    run.code(1).says(&["cannot open", "locked"]).says(&["cannot open", "written"]);
+    let copied: Vec<String> =
+        tree(&scene.dst()).into_keys().filter(|name| !name.starts_with("dircopy-")).collect();
+    assert_eq!(copied, ["good", "read"]);
+    scene.verify(&["dst"]).code(0);
+}
+
+#[test]
+fn attributes_and_times_go_over() {
+    let scene = Scene::new();
+    scene.file("plain", "a").file("read-only", "b").file("dir/file", "c");
+    let time = |secs, nanos| SystemTime::UNIX_EPOCH + Duration::new(secs, nanos);
+    for name in ["plain", "read-only"] {
+        let file = OpenOptions::new().write(true).open(scene.src().join(name)).unwrap();
+        let times = fs::FileTimes::new()
+            .set_created(time(900_000_000, 0))
+            .set_modified(time(1_000_000_000, 123_456_700));
+        file.set_times(times).unwrap();
+    }
+    let mut permissions = fs::metadata(scene.src().join("read-only")).unwrap().permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(scene.src().join("read-only"), permissions).unwrap();
+    let run = scene.copy(&[]);
+    scene.complete(&run);
+    for name in ["plain", "read-only", "dir", "dir/file"] {
+        let of = |root: PathBuf| {
+            let known = fs::metadata(root.join(name)).unwrap();
+            (known.last_write_time(), known.file_attributes() & 0x27)
+        };
+        assert_eq!(of(scene.src()), of(scene.dst()), "{name}");
+    }
+    not_under_wine!("Linux keeps no time of making that could be set, and no hidden files");
+    let made = |root: PathBuf| fs::metadata(root.join("plain")).unwrap().creation_time();
+    assert_eq!(made(scene.src()), made(scene.dst()));
+    let hidden = scene.src().join("hidden");
+    let made = OpenOptions::new().write(true).create(true).attributes(0x2 | 0x4).open(&hidden);
+    drop(made.unwrap());
+    scene.copy(&[]).code(0);
+    assert_eq!(fs::metadata(scene.dst().join("hidden")).unwrap().file_attributes() & 0x6, 0x6);
+}
+
+#[test]
+fn an_output_that_is_or_is_in_the_source_is_refused_in_every_spelling() {
+    let scene = Scene::new();
+    scene.file("sub/abc", "abc");
+    for to in ["src", "SRC", "src/sub", "Src\\SUB", "src/sub/new", "src\\..\\src\\new", "./src/."] {
+        scene.run(env!("CARGO_BIN_EXE_dircopy"), ["-i", "src", "-o", to]).code(2).says(&["cannot"]);
+    }
+    assert_eq!(tree(&scene.src()).len(), 2);
+}
+
+#[test]
+fn an_unattended_run_gives_way_and_leaves_a_report() {
+    let scene = Scene::new();
+    scene.file("a", "abc").file("large", content(3 << 20));
+    let unattended = "--report r.json --metrics m.prom --log l.txt --nice 10 --limit-rate 100M --wait \
+                      --max-duration 1h --stop-at 00:00 --keep-manifests 1";
+    scene.complete(&scene.copy(&unattended.split_whitespace().collect::<Vec<_>>()));
+    let read = |name| fs::read_to_string(scene.0.path().join(name)).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&read("r.json")).unwrap();
+    assert_eq!(report["exit_code"], 0);
+    let host = report["host"].as_str().unwrap();
+    let expected = std::env::var("COMPUTERNAME").unwrap();
+    assert!(host.to_uppercase().starts_with(&expected.to_uppercase()), "{host} {expected}");
+    assert!(read("m.prom").contains("dircopy_"));
+    assert!(!read("l.txt").is_empty());
+    // Only what was asked for.
+    assert_eq!(fs::read_dir(scene.0.path()).unwrap().count(), 5);
+}
+
+#[test]
+fn what_windows_does_not_have_is_refused_or_warned_of() {
+    let scene = Scene::new();
+    scene.file("a", "abc");
+    scene.copy(&["--reflink", "always"]).code(2).says(&["clone", "cannot share data"]);
+    let run = scene.copy(&["--ionice", "idle", "--cache", "drop", "--sparse", "always"]);
+    run.says(&["the turn at the disk"]);
+    scene.complete(&run);
+}
+
+#[test]
+fn a_second_run_on_the_same_output_is_refused() {
+    let scene = Scene::new();
+    scene.file("abc", "abc");
+    scene.copy(&[]).code(0);
+    let root = dircopy::sys::Dir::open(&scene.dst()).unwrap();
+    assert_eq!(root.lock().unwrap(), dircopy::sys::Lock::Held);
+    scene.copy(&[]).code(2).says(&["another dircopy"]);
+    drop(root);
+    scene.copy(&[]).code(0);
+}
+
+#[test]
+fn a_large_file_that_was_cut_off_is_gone_on_with() {
+    let scene = Scene::new();
+    scene.file("large", content(24 << 20));
+    let args = ["--checkpoint", "2M", "--block-size", "64K", "--queue-size", "2"];
+    let mut run = Command::new(env!("CARGO_BIN_EXE_dircopy"))
+        .args(["-i", "src", "-o", "dst", "--limit-rate", "4M"])
+        .args(args)
+        .current_dir(scene.0.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    // A journal with a second checkpoint: its last slot starts at 8192 bytes.
+    let is_noted = || {
+        let there = fs::read_dir(scene.dst()).into_iter().flatten().flatten();
+        let journal = |entry: &fs::DirEntry| {
+            let name = entry.file_name();
+            name.to_string_lossy().ends_with(".dircopy-journal")
+        };
+        there.filter(journal).any(|entry| fs::metadata(entry.path()).is_ok_and(|m| m.len() > 8192))
+    };
+    while !is_noted() {
+        assert!(run.try_wait().unwrap().is_none(), "it ended before it could be cut off");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(!scene.dst().join("large").exists());
+    let run = scene.copy(&[&args[..], &["-v", "--resume", "verify"]].concat());
+    scene.complete(&run);
+    assert!(run.out.contains("resumed large: "), "{}\n{}", run.out, run.err);
+    assert_eq!(run.err, "", "nothing was amiss");
+}
+
+#[test]
+fn what_a_killed_run_left_is_removed() {
+    let scene = Scene::new();
+    scene.file("abc", "abc").file("sub/x", "x");
+    scene.copy(&[]).code(0);
+    let left = scene.dst().join("sub").join(".a1B2c3D4e5.dircopy-part");
+    fs::write(&left, "half").unwrap();
+    let run = scene.copy(&[]);
+    run.says(&["removed", ".a1B2c3D4e5.dircopy-part"]);
+    scene.complete(&run);
+}
+
+/// Programs that look through every new file do so.
+#[test]
+fn somebody_who_holds_a_file_for_an_instant_is_waited_for() {
+    let scene = Scene::new();
+    scene.file("file", "x");
+    fs::create_dir(scene.dst()).unwrap();
+    let part = scene.dst().join(".a1B2c3D4e5.dircopy-part");
+    fs::write(&part, "left by a killed run").unwrap();
+    let held = OpenOptions::new().read(true).share_mode(0).open(&part).unwrap();
+    let release = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(400));
+        drop(held);
+    });
+    let dir = dircopy::sys::Dir::open(&scene.dst()).unwrap();
+    dir.remove(part.file_name().unwrap()).unwrap();
+    release.join().unwrap();
+    assert!(!part.exists());
+}
+
+#[test]
+fn a_reader_of_the_old_file_does_not_keep_it_from_being_replaced() {
+    not_under_wine!("renaming over an open file needs POSIX semantics, which Wine has not");
+    let scene = Scene::new();
+    scene.file("file", "old");
+    scene.copy(&[]).code(0);
+    let reader = File::open(scene.dst().join("file")).unwrap();
+    scene.file("file", "new and longer");
+    let run = scene.copy(&["--overwrite-policy", "always"]);
+    scene.complete(&run);
+    drop(reader);
+}
+
+#[test]
+fn junctions_are_copied_as_junctions_and_never_followed() {
+    not_under_wine!("it makes no junctions");
+    let scene = Scene::new();
+    scene.file("dir/abc", "abc");
+    fs::create_dir(scene.0.path().join("outside")).unwrap();
+    fs::write(scene.0.path().join("outside").join("secret"), "s").unwrap();
+    let junction = |link: &str, target: &str| {
+        let made = Command::new("cmd")
+            .args(["/c", "mklink", "/J", link, target])
+            .current_dir(scene.0.path())
+            .output()
+            .unwrap();
+        assert!(made.status.success());
+    };
+    junction("src\\link", "outside");
+    scene.copy(&[]).code(0);
+    assert!(fs::symlink_metadata(scene.dst().join("link")).unwrap().is_symlink());
+    assert_eq!(fs::read_link(scene.dst().join("link")).unwrap().file_name().unwrap(), "outside");
+    assert!(!scene.verify(&["-v", "dst"]).code(0).out.contains("secret"));
+    // One planted at the output leads nowhere.
+    fs::remove_dir_all(scene.dst().join("dir")).unwrap();
+    junction("dst\\dir", "outside");
+    scene.copy(&[]).code(1).says(&["symbolic link is in its place"]);
+    assert!(!scene.0.path().join("outside").join("abc").exists());
+}
+
+#[test]
+fn streams_that_are_lost_are_named() {
+    not_under_wine!("it knows no streams: `file:stream` becomes an ordinary file");
+    let scene = Scene::new();
+    scene.file("file", "abc");
+    fs::write(scene.src().join("file:extra"), "more").unwrap();
+    let run = scene.copy(&[]);
+    run.code(0).says(&["warning", "file", ":extra"]);
+    scene.complete(&run);
+}
+
+#[test]
+fn lone_surrogates_go_over_and_come_back() {
+    not_under_wine!("Linux names are UTF-8 to it, which has no lone surrogates");
+    let scene = Scene::new();
+    let name = OsString::from_wide(&[0x61, 0xd83d, 0x62]);
+    write(&scene.src().join(&name), "abc");
+    scene.copy(&[]).code(0);
+    assert_eq!(fs::read(scene.dst().join(&name)).unwrap(), b"abc");
+    scene.verify(&["dst"]).code(0);
+}
+
+#[test]
+fn ctrl_break_ends_a_run_tidily() {
+    use windows_sys::Win32::System::Console::{CTRL_BREAK_EVENT, GenerateConsoleCtrlEvent};
+    use windows_sys::Win32::System::Threading::CREATE_NEW_PROCESS_GROUP;
+    not_under_wine!("without a console of its own, events do not reach the program");
+    let scene = Scene::new();
+    for i in 0..200 {
+        scene.file(&format!("{i}"), content(4 << 20));
+    }
+    let mut child = Command::new(env!("CARGO_BIN_EXE_dircopy"))
+        .args([OsStr::new("-i"), scene.src().as_ref(), OsStr::new("-o"), scene.dst().as_ref()])
+        .creation_flags(CREATE_NEW_PROCESS_GROUP)
+        .spawn()
+        .unwrap();
+    while fs::read_dir(scene.dst()).map_or(0, |dir| dir.count()) < 3 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // SAFETY: a function of two numbers.
+    assert_ne!(unsafe { GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, child.id()) }, 0);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let left = tree(&scene.dst()).into_keys();
+    assert_eq!(left.filter(|name| name.ends_with(".dircopy-part")).count(), 0);
+}
+
+/// For tests that Wine cannot run at all, this says that the others did.
+#[test]
+fn the_programs_need_nothing_but_the_system() {
+    let scene = Scene::new();
+    for program in [env!("CARGO_BIN_EXE_dircopy"), env!("CARGO_BIN_EXE_dirverify")] {
+        // A directory with nothing else in it, and no path to look for libraries in.
+        let copy = scene.0.path().join("alone").join(Path::new(program).file_name().unwrap());
+        write(&copy, fs::read(program).unwrap());
+        let output = Command::new(&copy).arg("--version").env("PATH", "").output().unwrap();
+        assert!(output.status.success());
+    }
+}
