@@ -68,10 +68,21 @@ impl Rotation {
         if finished.len() < self.keep.get() {
             return Ok(Vec::new());
         }
+        // What only has the name of a manifest is somebody's file.
+        finished.retain(|name| begins_as_one(root, *name));
         let copied = listed(root, newest, &finished).map_err(fail)?;
         finished.retain(|name| !copied.contains(name));
         Ok(finished.split_off(finished.len().min(self.keep.get() - 1)))
     }
+}
+
+/// Whether the first line of a file is one of a manifest. An empty one may be anything.
+fn begins_as_one(root: &Dir, name: ManifestName) -> bool {
+    let Ok(file) = root.open_file(name.to_string().as_ref(), false) else { return false };
+    let mut entries = Entries::new(file);
+    entries
+        .next_entry()
+        .is_ok_and(|first| first.is_some_and(|first| matches!(first.parsed, Parsed::Record(_))))
 }
 
 /// Which of `names` the manifest `newest` lists.

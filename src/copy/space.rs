@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::event::{Progress, Stop};
 use crate::lane::arrange::look;
 use crate::sys::stat::Stat;
-use crate::sys::{self, Listing, Room, Used};
+use crate::sys::{self, Listing, Place, Room, Used};
 use crate::tree::node::{Entry, OutputDir};
 use crate::tree::plan::{Decision, Destination, Policy, Source, decide};
 use crate::tree::walk::{Found, Walk};
@@ -47,6 +47,10 @@ pub fn check(
 ) -> Result<()> {
     let Prepared { source, output, file, parent, .. } = prepared;
     let Some(at) = output.handle.as_ref().or(parent.as_ref()) else { return Ok(()) };
+    // What is packed takes less room than it has bytes.
+    if Place::of(at).is_ok_and(|place| place.is_some_and(|place| place.packs())) {
+        return Ok(());
+    }
     // Without an answer there is nothing to go by; the copy itself will tell.
     let Ok(room) = sys::room(at) else { return Ok(()) };
     let is_ample = |used: Used| {

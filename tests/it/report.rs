@@ -435,3 +435,18 @@ fn figures_for_prometheus() {
     scene.command_to(scene.src.root(), &odd, ["--metrics", "odd.prom", "--hash", "none"]).run();
     assert!(sample(&scene, "odd.prom", "dircopy_exit_code") == 0.0);
 }
+
+/// A report that may not survive is none, and what stands there must not say that all is well.
+#[test]
+fn a_report_whose_name_is_not_durable_says_so() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    shell(&scene, "mkdir reports");
+    let strace = Strace::inject(&scene, "fsync", "error=EIO:when=1").on(scene.path("reports"));
+    let args = ["--report", "reports/r.json", "--metrics", "m.prom"];
+    let run = strace.run(scene.command(args));
+    strace.fired(&run);
+    run.assert_code(1).assert_says("reports");
+    assert_ne!(report(&scene, "reports/r.json", &run)["ending"], "complete");
+}

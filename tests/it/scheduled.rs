@@ -228,6 +228,8 @@ fn old_manifests_go_and_nothing_else() {
     output
         .file("dircopy-notes.sha256sum", "mine")
         .file("dir/dircopy-20100101T000000Z.sha256sum", "x");
+    // One that only has the name.
+    output.file(name(2009), "deadbeef");
     output.dir(name(2003)).symlink(name(2004), "a").file("dircopy-20100101T000000Z.sha256sum~", "");
     let others = |kept: &[u32]| {
         let mut names: Vec<String> = kept.iter().map(|year| name(*year)).collect();
@@ -259,7 +261,7 @@ fn old_manifests_go_and_nothing_else() {
     let mut expected = vec!["a".to_owned(), "dir/dircopy-20100101T000000Z.sha256sum".into()];
     expected
         .extend(["dircopy-notes.sha256sum".into(), "dircopy-20100101T000000Z.sha256sum~".into()]);
-    expected.extend([name(2001), name(2002), name(2005), newest.to_owned()]);
+    expected.extend([name(2001), name(2002), name(2005), name(2009), newest.to_owned()]);
     expected.sort();
     let there: Vec<String> =
         there.into_iter().map(|name| String::from_utf8(name).unwrap()).collect();

@@ -58,6 +58,18 @@ fn holes_need_no_room() {
     scene.copy(&[]).assert_code(0);
 }
 
+/// Nobody can say how much room something takes where it is packed.
+#[test]
+fn an_output_that_packs_is_tried() {
+    need!(Loop, Kinds);
+    let scene = Scene::on_disk();
+    shell(&scene, "yes 'the same again' | head -c 160M >src/file");
+    shell(&scene, "truncate -s 128M image; mkfs.btrfs -q image; mkdir dst");
+    let _mount = Mount::device(&scene.path("image"), &scene.dst, "loop,compress=zstd").unwrap();
+    let run = scene.copy(&[]);
+    scene.judge(&run).complete();
+}
+
 /// A second run needs room for what is new only, and part files of a killed run are room.
 #[test]
 fn what_is_there_already_needs_no_room() {

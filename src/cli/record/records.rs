@@ -178,7 +178,8 @@ impl<'a> Records<'a> {
         if let Err(error) = self.write_report(ran, exit) {
             errors.push(error);
             exit = exit.unsaid();
-            // What can be said of that was said.
+            // What can be said of that was said; what stands there must not say that all is well.
+            let _ = self.write_report(ran, exit);
             let _ = self.write_metrics(ran, exit);
         }
         if let Some(log) = &self.log {

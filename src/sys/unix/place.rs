@@ -20,6 +20,7 @@ use crate::sys::unix::dir::Dir;
 pub struct Place {
     device: Vec<u8>,
     path: PathBuf,
+    packs: bool,
 }
 
 impl Place {
@@ -32,16 +33,26 @@ impl Place {
         let mut best: Option<(usize, Place)> = None;
         for line in mounts.split(|&b| b == b'\n') {
             let fields: Vec<&[u8]> = line.splitn(6, |&b| b == b' ').collect();
-            let &[_, _, device, root, point, _] = &fields[..] else { continue };
+            let &[_, _, device, root, point, rest] = &fields[..] else { continue };
             let point = PathBuf::from(unescape(point));
             let Ok(below) = here.strip_prefix(&point) else { continue };
             let depth = point.as_os_str().len();
             if best.as_ref().is_none_or(|(longest, _)| depth >= *longest) {
                 let path = Path::new(&unescape(root)).join(below);
-                best = Some((depth, Place { device: device.to_vec(), path }));
+                // btrfs says compress or compress-force; zfs and bcachefs keep it to themselves.
+                let packs = [&b"compress"[..], b" - zfs ", b" - bcachefs "]
+                    .iter()
+                    .any(|word| memchr::memmem::find(rest, word).is_some());
+                best = Some((depth, Place { device: device.to_vec(), path, packs }));
             }
         }
         Ok(best.map(|(_, place)| place))
+    }
+
+    /// Whether the file system is known to pack what is written to it, or may do so: nobody can say
+    /// how much room something takes there.
+    pub fn packs(&self) -> bool {
+        self.packs
     }
 
     /// Whether anything is mounted below `dir`; where the system does not tell, it may be.

@@ -32,6 +32,11 @@ impl Place {
         Ok(None)
     }
 
+    /// Not known here.
+    pub fn packs(&self) -> bool {
+        false
+    }
+
     /// The way from `outer` to this place.
     pub fn below(&self, _: &Place) -> Option<Option<RelPath>> {
         None
