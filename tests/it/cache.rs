@@ -136,7 +136,9 @@ fn small_files_and_file_systems_in_memory_do_not_pay() {
         }
         let from = if tmpfs.is_some() { place.path("src") } else { scene.src.root().to_owned() };
         let strace = Strace::watch(&scene, calls);
-        let run = strace.run(scene.command_to(from, place.path("dst"), ["--hash", hash]));
+        // What is small is told by the first write of it.
+        let args = ["--hash", hash, "--block-size", "256K"];
+        let run = strace.run(scene.command_to(from, place.path("dst"), args));
         run.assert_code(0);
         let log = strace.log();
         let about_files = |line: &&str| line.contains("/src/") || line.contains("dircopy-part");
