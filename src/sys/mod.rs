@@ -6,7 +6,9 @@
 //! running copy cannot lead it elsewhere. A hint returns nothing. An optional fast path returns
 //! `Option`: `None` means "not here, use the ordinary way"; an error means the file is now bad.
 
+mod extent;
 mod holder;
+mod listed;
 mod lock;
 #[cfg(target_os = "linux")]
 mod pace;
@@ -19,7 +21,9 @@ mod sparing;
 pub mod stat;
 mod way;
 
+pub use extent::{Extent, Room, Used};
 pub use holder::Holder;
+pub use listed::Listed;
 pub use lock::Lock;
 pub use part_name::{is_journal_name, is_part_name, journal_name};
 pub use priority::IoPriority;
@@ -37,13 +41,12 @@ use unix as system;
 use windows as system;
 
 pub use system::{
-    ALIGNMENT, Attributes, Dir, Extent, LinkTarget, Listed, Listing, Medium, Mover, OutputPages,
-    Place, Room, SourcePages, Used, allow_holes, clone_file, close_file, host_name,
-    is_device_error, is_disk_full, is_for_want_of_means, is_on_turning_disk, is_output_gone,
-    is_synthetic, lock_holder, most_below, name_from_bytes, next_extent, on_interrupt,
-    open_file_limit, persist_content, persist_file, place_on_disk, raise_open_file_limit, reserve,
-    room, set_io_priority, set_nice, standard_input, swallowed_quote, unusable, wait_readable,
-    was_closed_at_start,
+    ALIGNMENT, Attributes, Dir, LinkTarget, Listing, Medium, Mover, OutputPages, Place,
+    SourcePages, allow_holes, clone_file, close_file, host_name, is_device_error, is_disk_full,
+    is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic, lock_holder,
+    most_below, name_from_bytes, next_extent, on_interrupt, open_file_limit, persist_content,
+    persist_file, place_on_disk, raise_open_file_limit, reserve, room, set_io_priority, set_nice,
+    standard_input, swallowed_quote, unusable, wait_readable, was_closed_at_start,
 };
 
 #[cfg(test)]

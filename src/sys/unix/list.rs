@@ -1,29 +1,19 @@
 //! Reading a directory in bounded batches through its handle.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{FileType, RawDir};
 
+use crate::sys::listed::Listed;
 use crate::sys::stat::Kind;
 use crate::sys::unix::dir::Dir;
 
 /// Room for the names of about 1,500 entries: one call for nearly every directory, and 60 calls
 /// for 100,000 entries.
 const BUFFER: usize = 64 * 1024;
-
-/// An entry as the directory lists it.
-#[derive(Debug)]
-pub struct Listed {
-    /// Its name, one component.
-    pub name: OsString,
-    /// What the directory says it is; `None` where the file system keeps no such note.
-    pub kind: Option<Kind>,
-    /// Its inode number, a hint of where it lies on the disk.
-    pub ino: u64,
-}
 
 /// The buffer that directories are listed through; one serves any number of them.
 pub struct Listing(Vec<MaybeUninit<u8>>);

@@ -25,7 +25,7 @@ pub use dir::{Dir, LinkTarget, name_from_bytes, swallowed_quote, unusable};
 pub use disk::{is_on_turning_disk, place_on_disk};
 pub use holder::{host_name, lock_holder};
 pub use leftover::persist_content;
-pub use list::{Listed, Listing};
+pub use list::Listing;
 pub use medium::{ALIGNMENT, Medium};
 pub use place::Place;
 #[cfg(target_os = "linux")]
@@ -40,9 +40,8 @@ pub use transfer::{Mover, clone_file};
 #[cfg(target_os = "linux")]
 pub use volume::reserve;
 pub use volume::{
-    Extent, Room, Used, allow_holes, close_file, is_device_error, is_disk_full,
-    is_for_want_of_means, is_output_gone, is_synthetic, most_below, next_extent, persist_file,
-    room,
+    allow_holes, close_file, is_device_error, is_disk_full, is_for_want_of_means, is_output_gone,
+    is_synthetic, most_below, next_extent, persist_file, room,
 };
 
 #[cfg(not(target_os = "linux"))]

@@ -6,40 +6,12 @@ use std::os::fd::{AsFd, IntoRawFd};
 
 use rustix::io::Errno;
 
+use crate::sys::extent::{Extent, Room, Used};
 use crate::sys::unix::dir::Dir;
 use crate::sys::unix::place::Place;
 use crate::sys::unix::process::is_root;
 #[cfg(target_os = "linux")]
 use crate::sys::unix::process::kernel_at_least;
-
-/// A stretch of a sparse file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    /// Where the next data starts; what is before it is a hole.
-    pub start: u64,
-    /// Where that data ends.
-    pub end: u64,
-}
-
-/// What a file system can still hold.
-#[derive(Clone, Copy, Debug)]
-pub struct Room {
-    /// Bytes.
-    pub bytes: u64,
-    /// The unit, in bytes, in which files take room.
-    pub block: u64,
-    /// Files, where their number is limited.
-    pub files: Option<u64>,
-}
-
-/// What is in use on a file system.
-#[derive(Clone, Copy, Debug)]
-pub struct Used {
-    /// Bytes.
-    pub bytes: u64,
-    /// Files.
-    pub files: u64,
-}
 
 /// The next data of a file of `size` bytes at or after `offset`; an extent at `size` without length
 /// when only a hole is left. `None` where the file system keeps no such map.

@@ -9,24 +9,13 @@ use std::os::windows::io::AsHandle;
 use windows_sys::Wdk::Storage::FileSystem::FILE_ID_BOTH_DIR_INFORMATION;
 use windows_sys::Win32::Storage::FileSystem::FILE_ATTRIBUTE_REPARSE_POINT;
 
-use crate::sys::stat::Kind;
+use crate::sys::listed::Listed;
 use crate::sys::windows::dir::Dir;
 use crate::sys::windows::nt;
 use crate::sys::windows::stat::kind_of;
 
 /// Room for the names of about 400 entries, in bytes; more than a server gives at once (64 KiB, SMB).
 const BUFFER: usize = 64 * 1024;
-
-/// An entry as the directory lists it.
-#[derive(Debug)]
-pub struct Listed {
-    /// Its name, one component.
-    pub name: OsString,
-    /// What the directory says it is; `None` where it says only that it is special.
-    pub kind: Option<Kind>,
-    /// Its number, a hint of where it lies on the disk.
-    pub ino: u64,
-}
 
 /// The buffer that directories are listed through; one serves any number of them.
 pub struct Listing(Vec<u64>);

@@ -26,7 +26,7 @@ pub use disk::{is_on_turning_disk, place_on_disk};
 pub use holder::{host_name, lock_holder};
 pub use leftover::persist_content;
 pub use link::LinkTarget;
-pub use list::{Listed, Listing};
+pub use list::Listing;
 pub use medium::{ALIGNMENT, Medium};
 pub use name::{name_from_bytes, swallowed_quote, unusable};
 pub use place::Place;
@@ -36,9 +36,8 @@ pub use process::{
     was_closed_at_start,
 };
 pub use volume::{
-    Extent, Room, Used, allow_holes, close_file, is_device_error, is_disk_full,
-    is_for_want_of_means, is_output_gone, is_synthetic, most_below, next_extent, persist_file,
-    room,
+    allow_holes, close_file, is_device_error, is_disk_full, is_for_want_of_means, is_output_gone,
+    is_synthetic, most_below, next_extent, persist_file, room,
 };
 
 pub use crate::sys::portable::{

@@ -29,37 +29,9 @@ use windows_sys::Win32::System::Ioctl::{
     FILE_ALLOCATED_RANGE_BUFFER, FSCTL_QUERY_ALLOCATED_RANGES, FSCTL_SET_SPARSE,
 };
 
+use crate::sys::extent::{Extent, Room, Used};
 use crate::sys::windows::dir::Dir;
 use crate::sys::windows::nt;
-
-/// A stretch of a sparse file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    /// Where the next data starts; what is before it is a hole.
-    pub start: u64,
-    /// Where that data ends.
-    pub end: u64,
-}
-
-/// What a volume can still hold.
-#[derive(Clone, Copy, Debug)]
-pub struct Room {
-    /// Bytes, as far as this user's quota allows.
-    pub bytes: u64,
-    /// The unit, in bytes, in which files take room.
-    pub block: u64,
-    /// Files: their number is not limited here.
-    pub files: Option<u64>,
-}
-
-/// What is in use on a volume.
-#[derive(Clone, Copy, Debug)]
-pub struct Used {
-    /// Bytes.
-    pub bytes: u64,
-    /// Files.
-    pub files: u64,
-}
 
 /// The next data of a file of `size` bytes at or after `offset`; an extent at `size` without length
 /// when only a hole is left. `None` where the file system keeps no such map, and for files whose
