@@ -80,6 +80,15 @@ impl Console {
         }
     }
 
+    /// A line about an entry.
+    pub fn say<'e>(&self, said: &Said, entry: impl FnOnce() -> Entry<'e>) {
+        match said {
+            _ if self.json => self.write_err(&json_line(&entry())),
+            Said::Out(line) => self.out(line),
+            Said::Err(line) => self.err(line),
+        }
+    }
+
     fn write_err(&self, line: &str) {
         self.write(2, line, |line| io::stderr().lock().write_all(line));
     }
@@ -97,11 +106,8 @@ impl Console {
 
 impl Watch for Console {
     fn event(&self, event: &Event<'_>) {
-        match words(event, self.detail) {
-            None => {}
-            Some(_) if self.json => self.write_err(&json_line(&Entry::of(event).0)),
-            Some(Said::Out(line)) => self.out(&line),
-            Some(Said::Err(line)) => self.err(&line),
+        if let Some(said) = words(event, self.detail) {
+            self.say(&said, || Entry::of(event).0);
         }
     }
 }

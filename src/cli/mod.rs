@@ -14,6 +14,7 @@ mod unattended;
 mod verify;
 mod verify_args;
 mod verify_summary;
+mod verify_words;
 
 pub use args::command;
 pub use program::{dircopy, dirverify};

@@ -60,13 +60,14 @@ fn copy(args: &Args, job: &CopyJob, command: &[OsString]) -> Exit {
         Args { verbose: true, .. } => Detail::Verbose,
         _ => Detail::Normal,
     };
-    let console = Console::new(detail, view.bar()).in_json(args.unattended.speaks_json());
+    let console = Console::new(detail, view.bar()).in_json(args.unattended.records.speaks_json());
     let stop = Stop::default();
     if let Err(error) = sys::on_interrupt(stop.handle()) {
         console.err(&format!("dircopy: warning: cannot catch signals: {error}"));
     }
     sys::raise_open_file_limit();
-    let wanted = Wanted { detail: Some(detail), ..args.unattended.wanted() };
+    let wanted =
+        Wanted { detail: Some(detail), name: "dircopy", ..args.unattended.records.wanted() };
     let (source, output) = (&*job.source, &*job.output);
     let task = Task::Copy { source, output, dry_run: job.dry_run };
     let records = match Records::open(&wanted, task, command) {

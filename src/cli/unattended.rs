@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::sys::{self, IoPriority};
 
 /// What a run leaves for programs to read.
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Unattended runs")]
 pub struct RecordArgs {
     /// Write a report of the run to FILE when it ends, however it ends, as JSON; docs/report.schema.json
@@ -25,14 +25,6 @@ pub struct RecordArgs {
     /// Write the figures of the run to FILE when it ends, for Prometheus' textfile collector
     #[arg(long, value_name = "FILE")]
     pub metrics: Option<PathBuf>,
-}
-
-/// The options of a copy that nobody watches.
-#[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Unattended runs")]
-pub struct Unattended {
-    #[command(flatten)]
-    pub records: RecordArgs,
 
     /// Append what happens to FILE, beside what is said on standard error
     #[arg(long, value_name = "FILE")]
@@ -41,6 +33,14 @@ pub struct Unattended {
     /// How what happens is written: to the file of --log, otherwise on standard error
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
+}
+
+/// The options of a copy that nobody watches.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Unattended runs")]
+pub struct Unattended {
+    #[command(flatten)]
+    pub records: RecordArgs,
 
     /// Read the source no faster than SIZE in a second, all lanes together: 50M, 800KB …
     #[arg(long, value_name = "SIZE", value_parser = size::parse_rate)]
@@ -86,8 +86,18 @@ pub enum LogFormat {
 impl RecordArgs {
     /// Where things are to go.
     pub fn wanted(&self) -> Wanted<'_> {
-        let (report, metrics) = (self.report.as_deref(), self.metrics.as_deref());
-        Wanted { report, metrics, ..Wanted::default() }
+        let json = self.log_format == LogFormat::Json;
+        Wanted {
+            report: self.report.as_deref(),
+            metrics: self.metrics.as_deref(),
+            log: self.log.as_deref().map(|path| (path, json)),
+            ..Wanted::default()
+        }
+    }
+
+    /// Whether standard error gets JSON.
+    pub fn speaks_json(&self) -> bool {
+        self.log.is_none() && self.log_format == LogFormat::Json
     }
 }
 
@@ -97,18 +107,6 @@ impl Unattended {
         job.limit_rate = self.limit_rate;
         job.wait = self.wait;
         job.keep_manifests = self.keep_manifests;
-    }
-
-    /// Where things are to go.
-    pub fn wanted(&self) -> Wanted<'_> {
-        let json = self.log_format == LogFormat::Json;
-        let log = self.log.as_deref().map(|path| (path, json));
-        Wanted { log, ..self.records.wanted() }
-    }
-
-    /// Whether standard error gets JSON.
-    pub fn speaks_json(&self) -> bool {
-        self.log.is_none() && self.log_format == LogFormat::Json
     }
 
     /// Gives way to other programs, for this thread and those it will start; returns what was refused.

@@ -374,6 +374,45 @@ fn events_are_lines_of_json() {
     run.assert_code(1);
 }
 
+/// A check has the same log: a file beside what is said, or lines of JSON instead of it.
+#[test]
+fn a_check_is_logged() {
+    let scene = Scene::new();
+    scene.src.file("a", "1").file("b", "2");
+    scene.copy(&[]).assert_code(0);
+    scene.output().file("b", "3");
+    let line = |line: &str| serde_json::from_str::<Value>(line).unwrap();
+    let run = scene.bare(["verify", "dst", "-v", "--log-format", "json"]).run();
+    run.assert_code(4).assert_prints(&["checked", "2 files"]);
+    let said: Vec<Value> = run.err().lines().map(line).collect();
+    let about = |event: &str| said.iter().find(|line| line["event"] == event).unwrap();
+    assert_eq!(
+        (&about("good")["path"], &about("differs")["path"]),
+        (&"dst/a".into(), &"dst/b".into())
+    );
+    assert_eq!(about("differs")["log_version"], 1);
+    assert!(about("differs")["line"].as_u64().unwrap() >= 1);
+
+    let run = scene.bare(["dst", "--log", "log", "--log-format", "json"]).dirverify().run();
+    run.assert_code(4).assert_says("dirverify: differs: dst/b");
+    let run = scene.bare(["nowhere", "--log", "log", "--log-format", "json"]).dirverify().run();
+    run.assert_code(5);
+    let logged = std::fs::read_to_string(scene.path("log")).unwrap();
+    let logged: Vec<Value> = logged.lines().map(line).collect();
+    let events: Vec<&str> = logged.iter().map(|line| line["event"].as_str().unwrap()).collect();
+    assert_eq!(events, ["started", "differs", "ended", "started", "unusable", "ended"]);
+    assert_eq!((&logged[2]["exit_code"], &logged[2]["ending"]), (&4.into(), &"untrue".into()));
+
+    scene.bare(["verify", "dst", "-q", "--log", "text"]).run().assert_code(4);
+    let text = std::fs::read_to_string(scene.path("text")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() == 3 && lines[1].contains("Z dircopy: differs: dst/b ("), "{text}");
+    scene.bare(["verify", "dst", "--log", "/dev/full"]).run().assert_code(4);
+    scene.output().file("b", "2");
+    scene.bare(["verify", "dst", "--log", "/dev/full"]).run().assert_code(1);
+    scene.bare(["verify", "dst", "--log", "no/such"]).run().assert_code(2);
+}
+
 /// The value of the first sample of a metric.
 fn sample(scene: &Scene, file: &str, metric: &str) -> f64 {
     let text = std::fs::read_to_string(scene.path(file)).unwrap();

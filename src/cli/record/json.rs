@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::event::{Done, Event};
 use crate::path::{Shown, is_deceptive};
-use crate::verify::{Finding, Target, Verdict};
+use crate::verify::{Finding, Proof, Target, Verdict};
 
 /// A name or a path.
 #[derive(Debug, Default, Serialize)]
@@ -127,8 +127,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// What a check found, if something is to be said about it.
-    pub fn found(target: &'a Target, finding: &Finding) -> Option<Self> {
+    /// What a check found; whether it belongs into a report.
+    pub fn found(target: &'a Target, finding: &Finding) -> (Self, bool) {
         let full = |event, path, text| {
             let full = target.path_of(path);
             Self::named(event, full.as_os_str().as_encoded_bytes(), text)
@@ -137,10 +137,12 @@ impl<'a> Entry<'a> {
             Self::named(event, target.manifest.as_os_str().as_encoded_bytes(), Some(text.into()))
         };
         let (entry, line) = match finding {
-            Finding::File { verdict: Verdict::Good(_), .. } => return None,
             Finding::File { line, path, verdict, .. } => {
                 let entry = match verdict {
-                    Verdict::Good(_) => return None,
+                    Verdict::Good(Proof::Device) => full("good", path, None),
+                    Verdict::Good(Proof::Cache) => {
+                        full("good", path, Some("through a cache".into()))
+                    }
                     Verdict::Differs(_) => full("differs", path, None),
                     Verdict::Missing => full("missing", path, None),
                     Verdict::NotThrough(kind) => {
@@ -191,7 +193,8 @@ impl<'a> Entry<'a> {
             Finding::Broken(error) => (Self::error("broken", error), None),
         };
         let manifest = line.map(|_| Shown::path(&target.manifest).to_string().into());
-        Some(Self { manifest, line, ..entry })
+        let good = matches!(finding, Finding::File { verdict: Verdict::Good(_), .. });
+        (Self { manifest, line, ..entry }, !good)
     }
 }
 

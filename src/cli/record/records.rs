@@ -9,7 +9,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::cli::console::{Detail, words};
+use crate::cli::console::{Detail, Said, words};
 use crate::cli::exit::Exit;
 use crate::cli::record::files::{Place, directory_of, is_inside};
 use crate::cli::record::json::{self, Entry, Name};
@@ -21,7 +21,7 @@ use crate::copy::report::{Ending, Report};
 use crate::error::{Error, Result};
 use crate::event::{Event, Watch};
 use crate::path::Shown;
-use crate::verify::{Finding, Listener, Target, VerifyReport};
+use crate::verify::{Finding, Target, Verdict, VerifyReport};
 
 /// Where things are to go.
 #[derive(Default)]
@@ -34,6 +34,8 @@ pub struct Wanted<'a> {
     pub log: Option<(&'a Path, bool)>,
     /// How much the log tells.
     pub detail: Option<Detail>,
+    /// What the program is called.
+    pub name: &'static str,
 }
 
 impl Wanted<'_> {
@@ -86,6 +88,7 @@ pub struct Records<'a> {
     metrics: Option<Place>,
     log: Option<Log>,
     detail: Detail,
+    name: &'static str,
 }
 
 #[derive(Serialize)]
@@ -135,10 +138,12 @@ impl<'a> Records<'a> {
             metrics: metrics.transpose()?,
             log: log.transpose()?,
             detail: wanted.detail.unwrap_or(Detail::Normal),
+            name: wanted.name,
         };
         if let Some(log) = &records.log {
             let command = records.command_text();
-            let text = format!("dircopy: started: {}", Shown::bytes(command.join(" ").as_bytes()));
+            let line = command.join(" ");
+            let text = format!("{}: started: {}", records.name, Shown::bytes(line.as_bytes()));
             let program_version = env!("CARGO_PKG_VERSION");
             log.say(&text, &Started { event: "started", program_version, command: &command });
         }
@@ -151,6 +156,20 @@ impl<'a> Records<'a> {
             && let Ok(mut spool) = spool.lock()
         {
             spool.add(&json::line(entry));
+        }
+    }
+
+    /// Notes what a check found, and what was said about it, if anything was.
+    pub fn hear(&self, target: &Target, finding: &Finding, said: Option<&Said>) {
+        if said.is_none() && matches!(finding, Finding::File { verdict: Verdict::Good(_), .. }) {
+            return;
+        }
+        let (entry, amiss) = Entry::found(target, finding);
+        if amiss {
+            self.note(&entry);
+        }
+        if let (Some(log), Some(said)) = (&self.log, said) {
+            log.say(said.text(), &entry);
         }
     }
 
@@ -183,14 +202,15 @@ impl<'a> Records<'a> {
             let _ = self.write_metrics(ran, exit);
         }
         if let Some(log) = &self.log {
+            let name = self.name;
             if let Some(entry) = ran.error() {
-                log.say(&format!("dircopy: {}", entry.sentence()), &entry);
+                log.say(&format!("{name}: {}", entry.sentence()), &entry);
             }
             for error in &errors {
-                log.say(&format!("dircopy: {error}"), &Entry::error("failed", error));
+                log.say(&format!("{name}: {error}"), &Entry::error("failed", error));
             }
             let (exit_code, ending) = (exit.code(), exit.name());
-            let text = format!("dircopy: ended: {ending}, exit code {exit_code}");
+            let text = format!("{name}: ended: {ending}, exit code {exit_code}");
             log.say(&text, &Ended { event: "ended", exit_code, ending });
         }
         (exit, errors)
@@ -329,14 +349,6 @@ impl Watch for Records<'_> {
             && let Some(said) = words(event, self.detail)
         {
             log.say(said.text(), &entry);
-        }
-    }
-}
-
-impl Listener for Records<'_> {
-    fn hear(&self, target: &Target, finding: &Finding) {
-        if let Some(entry) = Entry::found(target, finding) {
-            self.note(&entry);
         }
     }
 }
