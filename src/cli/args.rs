@@ -58,8 +58,8 @@ pub struct Args {
     pub input: PathBuf,
 
     /// The directory they go to; made if only its last component is missing
-    #[arg(short, long, value_name = "DIR")]
-    pub output: PathBuf,
+    #[arg(short, long, value_name = "DIR", required = true)]
+    pub output: Vec<PathBuf>,
 
     /// What happens to files that are at the output already and differ
     #[arg(long, value_enum, value_name = "POLICY", default_value_t = OverwritePolicy::Default)]
@@ -297,7 +297,10 @@ pub fn whole(
 }
 
 fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
-    let mut job = CopyJob::new(&args.input, &args.output);
+    let [output] = &*args.output else {
+        return Err("only one output can be given so far".into());
+    };
+    let mut job = CopyJob::new(&args.input, output);
     job.policy = match args.overwrite_policy {
         OverwritePolicy::Default => Policy::Default,
         OverwritePolicy::Update => Policy::Update,
@@ -437,6 +440,7 @@ mod tests {
             "--limit-rate fast",
             "--max-duration 8",
             "--log-format xml",
+            "-o c",
             "--no-such-option",
             "stray",
         ] {
