@@ -9,6 +9,7 @@ use crate::cli::exit::TIME_IS_UP;
 use crate::copy::report::{Ending, Report, StageTime, Stages};
 use crate::lane::ways::{Method, Tally};
 use crate::path::Shown;
+use crate::sys::Resident;
 
 /// Below this, where the time went says nothing.
 const TOO_SHORT: Duration = Duration::from_millis(100);
@@ -70,6 +71,11 @@ pub fn summary(report: &Report, dry: bool, verbose: bool) -> String {
         let device = of(counts.from_device, counts.from_device_bytes);
         let cache = of(counts.from_cache, counts.from_cache_bytes);
         row("read back", format!("{device}, from the device; {cache}, only through a cache"));
+    }
+    let (read, written) = (report.source_stayed, report.output_stayed);
+    if verbose && read.of + written.of > 0 {
+        let of = |stayed: Resident| format!("{} of {}", size(stayed.bytes), size(stayed.of));
+        row("cache", format!("{} read and {} written stayed in memory", of(read), of(written)));
     }
     if !dry {
         let seconds = report.elapsed.as_secs_f64();

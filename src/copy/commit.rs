@@ -25,6 +25,7 @@ use crate::lane::context::{Context, Durability};
 use crate::lane::outcome::{Fate, Message, Outcome, Waiting};
 use crate::lane::part;
 use crate::lane::prove::{Proven, Verdict};
+use crate::lane::ways::Method;
 use crate::manifest::write::ManifestFile;
 use crate::sys::stat::Stat;
 use crate::tree::node::{Entry, OutputDir};
@@ -196,16 +197,16 @@ impl<'a> Committer<'a> {
             self.ledger.resumed(&output, &entry.name, resumed);
         }
         match fate {
-            Fate::Written { part, digest, replaces } => {
+            Fate::Written { part, digest, replaces, method } => {
                 let source = self.context.verify.map(|_| source);
-                let file = Waiting { source, output, entry, part, digest, replaces };
+                let file = Waiting { source, output, entry, part, digest, replaces, method };
                 match &self.doubt {
                     None => self.group.push(file),
                     Some(error) => self.not_durable(&file, &copy_of(error)),
                 }
             }
-            Fate::Published { digest, replaced } => {
-                self.copied(&output, &entry, digest, replaced);
+            Fate::Published { digest, replaced, method } => {
+                self.copied(&output, &entry, digest, (replaced, method));
             }
             Fate::Kept { digest, proof } => {
                 let counts = &mut self.ledger.counts;
@@ -279,12 +280,12 @@ impl<'a> Committer<'a> {
         if let Some(error) = self.doubt.as_ref().map(copy_of) {
             return self.not_durable(&file, &error);
         }
-        let Waiting { output, entry, part, digest, replaces, .. } = file;
+        let Waiting { output, entry, part, digest, replaces, method, .. } = file;
         match part::publish(&output, &part, &entry.name, replaces) {
             Ok(()) => {
                 let stays = part::forget_journal(&output, &part);
                 stays.iter().for_each(|warning| self.ledger.warn(warning));
-                self.copied(&output, &entry, digest, replaces);
+                self.copied(&output, &entry, digest, (replaces, method));
             }
             Err(error) => {
                 let error = part::discard(&output, &part, error);
@@ -345,10 +346,9 @@ impl<'a> Committer<'a> {
         output: &Arc<OutputDir>,
         entry: &Entry,
         digest: Option<Digest>,
-        replaced: bool,
+        (replaced, method): (bool, Method),
     ) {
-        let counts = &mut self.ledger.counts;
-        counts.bytes = counts.bytes.saturating_add(entry.stat.size);
+        self.ledger.count_bytes(method, entry.stat.size);
         let done = if replaced { Done::Replaced } else { Done::Copied };
         self.stands(output, &entry.name, digest, done);
         self.done(output, entry, digest, true);
@@ -415,7 +415,7 @@ impl<'a> Committer<'a> {
             let stat = &Stat { mode, ..*stat };
             let warn = |deed, error| self.ledger.warn(&Error::io(deed, output.path(), error));
             if output.fresh {
-                attributes.apply_to_new(handle, stat, output.gid, warn);
+                attributes.apply_to_new(handle, stat, output.gid, None, warn);
             } else if !handle.stat_self().is_ok_and(|now| attributes.are_at(&now, handle, stat)) {
                 attributes.apply(handle, stat, false, warn);
             }

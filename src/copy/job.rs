@@ -35,7 +35,7 @@ use crate::lane::start::start;
 use crate::lane::ways::{Cache, Reflink, Sparse, Ways};
 use crate::manifest::carry::Carry;
 use crate::manifest::write::ManifestFile;
-use crate::sys::{self, Dir};
+use crate::sys::{self, Dir, Resident};
 use crate::tree::filter::Filter;
 use crate::tree::node::OutputDir;
 use crate::tree::plan::Policy;
@@ -176,6 +176,8 @@ impl CopyJob {
                 elapsed: started.elapsed(),
                 stages: Stages::default(),
                 methods: Vec::new(),
+                source_stayed: Resident::default(),
+                output_stayed: Resident::default(),
                 lanes: 0,
                 provers: 0,
                 resumed: false,
@@ -254,13 +256,16 @@ impl CopyJob {
         }
         let manifest = committer.finish();
         let counts = Counts { seen, ..committer.ledger.counts };
+        let methods = committer.ledger.methods();
         let ending = ending(&counts, stop, committer.ledger.into_broken());
         Ok(Report {
             counts,
             ending,
             elapsed: started.elapsed(),
             stages: stages(&clocks),
-            methods: ways.tallies(),
+            methods,
+            source_stayed: ways.residue.source.sum(),
+            output_stayed: ways.residue.output.sum(),
             lanes: self.lanes,
             provers: number,
             resumed: carry.as_ref().is_some_and(|carry| carry.unfinished().next().is_some()),

@@ -15,6 +15,7 @@ use crate::error::{Cause, Error};
 use crate::event::{Done, Event, Stop, Watch};
 use crate::hash::Digest;
 use crate::lane::context::{Context, Durability};
+use crate::lane::ways::{Method, Tally};
 use crate::manifest::line;
 use crate::path::RelPath;
 use crate::tree::node::OutputDir;
@@ -58,6 +59,7 @@ pub struct Ledger<'a> {
     watch: &'a dyn Watch,
     root: Arc<OutputDir>,
     pub counts: Counts,
+    methods: [Tally; Method::ALL.len()],
     pub published: Published,
     /// How many manifests stay, if not all.
     pub rotation: Option<Rotation>,
@@ -75,6 +77,7 @@ impl<'a> Ledger<'a> {
             watch,
             root,
             counts: Counts::default(),
+            methods: Default::default(),
             published: Published::default(),
             rotation: None,
             health: Health::default(),
@@ -114,6 +117,19 @@ impl<'a> Ledger<'a> {
         }
         let (watch, path) = (self.watch, self.path(&output.rel, name));
         watch.event(&Event::Stands(path, done));
+    }
+
+    /// The content of a file of so many bytes came by `method`.
+    pub fn count_bytes(&mut self, method: Method, bytes: u64) {
+        let sums = [&mut self.counts.bytes, &mut self.methods[method as usize].bytes];
+        sums.into_iter().for_each(|sum| *sum = sum.saturating_add(bytes));
+        self.methods[method as usize].files += 1;
+    }
+
+    /// What came by each method, without those that nothing came by.
+    pub fn methods(&self) -> Vec<(Method, Tally)> {
+        let tallies = Method::ALL.into_iter().zip(self.methods);
+        tallies.filter(|(_, tally)| tally.files > 0).collect()
     }
 
     /// An entry differs at the output and stays as it is.

@@ -78,6 +78,7 @@ pub fn prepare(
         gid: source_stat.gid,
         dev: 0,
         with_root: true,
+        born: Arc::default(),
         finish: None,
         made_in: Mutex::new(None),
         left_open: AtomicBool::new(false),

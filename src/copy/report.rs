@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 use crate::error::Error;
 use crate::lane::read_back::Proof;
 use crate::lane::ways::{Method, Tally};
+use crate::sys::Resident;
 
 /// What became of the entries. For a run that was not stopped,
 /// `seen = copied + replaced + linked + symlinks + kept + left + failed`.
@@ -136,6 +137,10 @@ pub struct Report {
     /// By which methods the content of files came, as far as they were completed at the output;
     /// those that nothing came by are left out.
     pub methods: Vec<(Method, Tally)>,
+    /// What of large files came into memory by this run and stayed there: of the source, …
+    pub source_stayed: Resident,
+    /// … and of the output.
+    pub output_stayed: Resident,
     /// How many lanes worked.
     pub lanes: usize,
     /// How many threads read back what was copied.

@@ -48,7 +48,8 @@ pub fn clone_to_hash<'a>(
     path: &'a dyn Fn() -> PathBuf,
 ) -> Result<Option<Reading<'a>>> {
     let stat = clone(context, pair, source, part, true)?;
-    let content = stat.map(|stat| part.content(stat, path, pair.output)).transpose()?;
+    let how = (pair.output, &context.ways.residue.output);
+    let content = stat.map(|stat| part.content(stat, path, how)).transpose()?;
     // What is read are the source's blocks.
     Ok(content.map(|content| content.at_rate(context.rate, context.stop)))
 }

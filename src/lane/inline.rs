@@ -124,9 +124,9 @@ impl Copying<'_> {
                 .at_rate(context.rate, context.stop);
         let attributes = file.attributes(warnings);
         let pair = context.ways.between(file.file(), &entry.stat, output);
-        file.spare_cache(pair.source);
+        file.spare_cache(pair.source, &context.ways.residue.source);
         timer.switch(&clocks.write.busy);
-        let mut part = Part::create(context, output, &entry.name, replaces)?;
+        let mut part = Part::create(context, output, entry, replaces)?;
         let mut total = 0;
         let filled = match context.algorithm {
             Algorithm::None => {

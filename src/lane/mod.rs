@@ -31,6 +31,7 @@ pub mod read_back;
 mod reader;
 mod reading;
 pub mod resume;
+mod stretch;
 mod writer;
 
 #[cfg(test)]

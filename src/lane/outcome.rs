@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::hash::Digest;
 use crate::lane::part::PartName;
 use crate::lane::read_back::Proof;
+use crate::lane::ways::Method;
 use crate::tree::node::{Entry, OutputDir, SourceDir};
 use crate::tree::walk::Found;
 
@@ -52,6 +53,8 @@ pub struct Waiting {
     pub digest: Option<Digest>,
     /// Whether something at the output gives way for it.
     pub replaces: bool,
+    /// How its content came.
+    pub method: Method,
 }
 
 /// What became of a file.
@@ -65,6 +68,8 @@ pub enum Fate {
         digest: Option<Digest>,
         /// Whether something at the output gives way for it.
         replaces: bool,
+        /// How its content came.
+        method: Method,
     },
     /// Complete under its final name.
     Published {
@@ -72,6 +77,8 @@ pub enum Fate {
         digest: Option<Digest>,
         /// Whether something at the output gave way for it.
         replaced: bool,
+        /// How its content came.
+        method: Method,
     },
     /// It was there already.
     Kept {

@@ -22,16 +22,13 @@ use crate::lane::outcome::Fate;
 pub use crate::lane::part_name::{PartName, discard, forget_journal, publish};
 use crate::lane::part_name::{cannot_publish, remove};
 use crate::lane::reading::Reading;
-use crate::lane::ways::{Method, Pair, Sparse};
+use crate::lane::stretch::{Stretch, stretches};
+use crate::lane::ways::{Method, Pair, Sparse, Stayed};
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, Dir, Mover, OutputPages, Sparing, Way};
 use crate::tree::journal::{self, Checkpoint, Journal, Subject};
 use crate::tree::node::{Entry, OutputDir};
 use crate::tree::stale;
-
-/// Holes are looked for in stretches of the usual page and block size, in bytes; nothing smaller can be
-/// a hole on the file systems in use.
-const HOLE: usize = 4096;
 
 /// A file being written at the output.
 pub struct Part {
@@ -42,6 +39,8 @@ pub struct Part {
     part: Option<PartName>,
     /// The journal, until the writer takes it.
     journal: Option<Journal>,
+    /// The permissions it was made with, if these are known.
+    born: Option<u32>,
     /// `None` once it is complete and closed.
     file: Option<File>,
     /// Whether the content ends in a hole, so that the length must be set.
@@ -59,29 +58,33 @@ pub struct Part {
 }
 
 impl Part {
-    /// Makes an empty part file beside where `name` is to be. What `replaces` something needs a name
+    /// Makes an empty part file beside where the copy of `entry` is to be. What `replaces` something needs a name
     /// to be renamed from.
     pub fn create(
         context: &Context<'_>,
         output: &Arc<OutputDir>,
-        name: &OsStr,
+        entry: &Entry,
         replaces: bool,
     ) -> Result<Self> {
+        let Entry { name, stat } = entry;
         let create = || {
             let dir = output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
-            if context.nameless
-                && !replaces
-                && let Some(file) = dir.create_nameless()?
-            {
-                return Ok((file, None));
+            if context.nameless && !replaces {
+                // Nobody can open it before it is complete, whatever it allows.
+                let mode = stat.mode & output.modes_at_birth();
+                if let Some(file) = dir.create_nameless(mode)? {
+                    return Ok((file, None, Some(mode)));
+                }
             }
             let (file, name) = dir.create_part()?;
-            Ok((file, Some(PartName { name, journal: None })))
+            Ok((file, Some(PartName { name, journal: None }), None))
         };
-        let (file, part) = create()
+        let (file, part, born) = create()
             .map_err(|error: io::Error| Error::io("create", output.path_of(name), error))?;
         let (output, name) = (Arc::clone(output), name.to_os_string());
-        Ok(Self::new(context, output, name, file, part))
+        let mut part = Self::new(context, output, name, file, part);
+        part.born = born;
+        Ok(part)
     }
 
     fn new(
@@ -96,6 +99,7 @@ impl Part {
             name,
             part,
             journal: None,
+            born: None,
             file: Some(file),
             open_end: false,
             has_length: false,
@@ -270,16 +274,10 @@ impl Part {
         if self.method == Method::Clone {
             return Ok(());
         }
-        let is_zero = |chunk: &[u8]| chunk.iter().fold(0, |or, byte| or | byte) == 0;
-        let mut rest = bytes;
-        while let Some(first) = rest.chunks(HOLE).next() {
-            let hole = is_zero(first);
-            let alike = rest.chunks(HOLE).take_while(|chunk| is_zero(chunk) == hole).count();
-            let (now, later) = rest.split_at(rest.len().min(alike * HOLE));
-            if hole { self.skip(now.len() as u64) } else { self.append(now) }?;
-            rest = later;
-        }
-        Ok(())
+        stretches(bytes).try_for_each(|stretch| match stretch {
+            Stretch::Zeros(len) => self.skip(len as u64),
+            Stretch::Data(bytes) => self.append(bytes),
+        })
     }
 
     /// The content is complete: sets the attributes, makes the file durable where that is not the
@@ -306,18 +304,15 @@ impl Part {
                 }
             }
         });
-        if done.is_ok() {
-            context.ways.count(method, entry.stat.size);
-        }
         match (done, context.durability, self.part.take()) {
             (Err(error), _, part) => {
                 self.part = part;
                 Fate::Failed(self.discard(error))
             }
             (Ok(()), Durability::Grouped { .. }, Some(part)) => {
-                Fate::Written { part, digest, replaces }
+                Fate::Written { part, digest, replaces, method }
             }
-            (Ok(()), _, _) => Fate::Published { digest, replaced: replaces },
+            (Ok(()), _, _) => Fate::Published { digest, replaced: replaces, method },
         }
     }
 
@@ -343,10 +338,11 @@ impl Part {
         warnings: &mut Vec<Error>,
     ) -> Result<()> {
         self.end_hole()?;
-        self.with_pages(OutputPages::finish)?;
+        context.ways.residue.output.add(self.with_pages(OutputPages::finish)?);
         let path = || self.path();
         if let Some(file) = &self.file {
-            attributes.apply_to_new(file, &entry.stat, self.output.gid, |deed, error| {
+            let (gid, born) = (self.output.gid, self.born);
+            attributes.apply_to_new(file, &entry.stat, gid, born, |deed, error| {
                 warnings.push(Error::io(deed, path(), error));
             });
         }
@@ -409,19 +405,19 @@ impl Part {
         &self,
         stat: Stat,
         path: &'a dyn Fn() -> PathBuf,
-        how: Sparing,
+        (how, stayed): (Sparing, &'a Stayed),
     ) -> Result<Reading<'a>> {
         let file = self.file()?.try_clone();
         let file = file.map_err(|error| Error::io("open again", self.path(), error))?;
         let mut content = Reading::of(file, stat, path);
-        content.spare_cache(how);
+        content.spare_cache(how, stayed);
         Ok(content)
     }
 
-    fn with_pages(
+    fn with_pages<T>(
         &mut self,
-        act: impl FnOnce(&mut OutputPages, &File) -> io::Result<()>,
-    ) -> Result<()> {
+        act: impl FnOnce(&mut OutputPages, &File) -> io::Result<T>,
+    ) -> Result<T> {
         let done = match &self.file {
             Some(file) => act(&mut self.pages, file),
             None => Err(io::ErrorKind::BrokenPipe.into()),

@@ -128,7 +128,9 @@ impl<'a> Prover<'a> {
         let copying = Copying { context: self.context, clocks, entry, replaces: *replaces };
         let mut scratch = self.pool.take(&clocks.prove);
         match copying.copy(source, output, &mut scratch, warnings)? {
-            Fate::Written { part, digest, .. } => (file.part, file.digest) = (part, digest),
+            Fate::Written { part, digest, method, .. } => {
+                (file.part, file.digest, file.method) = (part, digest, method);
+            }
             Fate::Failed(error) => return Err(error),
             Fate::Abandoned => return Ok(Verdict::Abandoned),
             fate => {

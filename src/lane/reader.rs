@@ -120,7 +120,7 @@ impl Reader<'_> {
         let mut warnings: Vec<Error> = first.into_iter().map(again::warning).collect();
         let attributes = file.attributes(&mut warnings);
         let pair = context.ways.between(file.file(), &entry.stat, output);
-        file.spare_cache(pair.source);
+        file.spare_cache(pair.source, &context.ways.residue.source);
         timer.switch(&context.clocks.write.busy);
         let mut scratch = self.pool.take(&context.clocks.read);
         let trees = (&**source, output);
@@ -190,7 +190,8 @@ impl Reader<'_> {
         let Entry { name, stat } = &large.entry;
         let mut file = Reading::open(&source.handle, name, context.follow, stat, &path)?
             .at_rate(context.rate, context.stop);
-        file.spare_cache(context.ways.between(file.file(), stat, output).source);
+        let pair = context.ways.between(file.file(), stat, output);
+        file.spare_cache(pair.source, &context.ways.residue.source);
         let mut warnings = vec![again::warning(error)];
         let attributes = file.attributes(&mut warnings);
         self.read(&large, &file, &mut 0)?;

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::lane::rate::Rate;
+use crate::lane::ways::Stayed;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Attributes, Dir, Extent, SourcePages, Sparing};
 
@@ -19,6 +20,7 @@ pub struct Reading<'a> {
     path: &'a dyn Fn() -> PathBuf,
     changed: Cell<bool>,
     pages: SourcePages,
+    stayed: Option<&'a Stayed>,
     rate: Option<(&'a Rate, &'a Stop)>,
 }
 
@@ -41,11 +43,12 @@ impl<'a> Reading<'a> {
     /// Reads the open file `file`, which is `before`.
     pub fn of(file: File, before: Stat, path: &'a dyn Fn() -> PathBuf) -> Self {
         let (changed, pages) = (Cell::new(false), SourcePages::default());
-        Self { file, before, path, changed, pages, rate: None }
+        Self { file, before, path, changed, pages, stayed: None, rate: None }
     }
 
-    /// From now on its pages are kept out of the way of other programs.
-    pub fn spare_cache(&mut self, how: Sparing) {
+    /// From now on its pages are kept out of the way of other programs; `stayed` is told how well.
+    pub fn spare_cache(&mut self, how: Sparing, stayed: &'a Stayed) {
+        self.stayed = Some(stayed);
         self.pages = SourcePages::new(how, &self.file, self.before.size);
     }
 
@@ -119,7 +122,8 @@ impl<'a> Reading<'a> {
     /// After `read` bytes: an error if the file is not what it was when it was listed, or if that
     /// was not all of it.
     pub fn check(&self, read: u64) -> Result<()> {
-        self.pages.finish(&self.file);
+        let resident = self.pages.finish(&self.file);
+        self.stayed.iter().for_each(|stayed| stayed.add(resident));
         let now = Dir::stat_file(&self.file).map_err(|error| self.error("look at", error))?;
         let finding = |what| {
             self.changed.set(true);

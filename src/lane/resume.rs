@@ -78,7 +78,7 @@ pub fn begin(
     scratch: &mut Block,
     warnings: &mut Vec<Error>,
 ) -> Result<Option<Begun>> {
-    let create = || Part::create(context, output, &entry.name, replaces);
+    let create = || Part::create(context, output, entry, replaces);
     let Some((journaling, dir)) = journaling(context, source, output, entry) else {
         let (part, swept) = (create()?, Swept::default());
         return Ok(Some(Begun { part, resumed: None, checkpoints: None, swept }));

@@ -83,6 +83,7 @@ impl Scene {
             gid: 0,
             dev: 0,
             with_root: true,
+            born: Arc::default(),
             finish: None,
             made_in: std::sync::Mutex::new(None),
             left_open: AtomicBool::new(false),
@@ -167,7 +168,7 @@ fn every_length_arrives_whole() {
             let expected = content(name.parse().unwrap());
             assert!(std::fs::read(scene.output(name)).unwrap() == expected, "{name} {block_size}");
             match outcome.fate {
-                Fate::Published { digest, replaced: false } => {
+                Fate::Published { digest, replaced: false, .. } => {
                     assert_eq!(digest, Some(digest_of(&expected)));
                 }
                 fate => panic!("{name}: {fate:?}"),

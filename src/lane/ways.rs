@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde::Serialize;
 
 use crate::sys::stat::Stat;
-use crate::sys::{Sparing, Way};
+use crate::sys::{Resident, Sparing, Way};
 use crate::tree::node::OutputDir;
 
 /// Whether copies share their data with the source where the file system can do that.
@@ -73,6 +73,38 @@ pub struct Tally {
     pub bytes: u64,
 }
 
+/// What of large files stays in memory although it was not there before, where that can be told:
+/// counted when each is complete, without what is still on its way to the device.
+#[derive(Debug, Default)]
+pub struct Residue {
+    /// Of files that were read.
+    pub source: Stayed,
+    /// Of files that were written.
+    pub output: Stayed,
+}
+
+/// Bytes that were looked for, and those of them that were found.
+#[derive(Debug, Default)]
+pub struct Stayed {
+    bytes: AtomicU64,
+    of: AtomicU64,
+}
+
+impl Stayed {
+    /// Adds a file.
+    pub fn add(&self, Resident { bytes, of }: Resident) {
+        if of > 0 {
+            self.bytes.fetch_add(bytes, Relaxed);
+            self.of.fetch_add(of, Relaxed);
+        }
+    }
+
+    /// The sum.
+    pub fn sum(&self) -> Resident {
+        Resident { bytes: self.bytes.load(Relaxed), of: self.of.load(Relaxed) }
+    }
+}
+
 /// What is known of a pair of file systems.
 #[derive(Debug)]
 pub struct Pair {
@@ -110,8 +142,8 @@ pub struct Ways {
     /// What becomes of pages.
     pub cache: Cache,
     pairs: RwLock<HashMap<(u64, u64), Arc<Pair>>>,
-    files: [AtomicU64; Method::ALL.len()],
-    bytes: [AtomicU64; Method::ALL.len()],
+    /// What of large files stayed in memory.
+    pub residue: Residue,
 }
 
 impl Ways {
@@ -162,22 +194,5 @@ impl Ways {
     /// The first way for the kernel to move bytes between the two.
     pub fn first_way(&self, pair: &Pair) -> Way {
         if pair.ranges.load(Relaxed) { Way::Range } else { Way::Send }
-    }
-
-    /// A file of `bytes` came by `method`.
-    pub fn count(&self, method: Method, bytes: u64) {
-        self.files[method as usize].fetch_add(1, Relaxed);
-        self.bytes[method as usize].fetch_add(bytes, Relaxed);
-    }
-
-    /// What came by each method, without those that nothing came by.
-    pub fn tallies(&self) -> Vec<(Method, Tally)> {
-        let tally = |method: Method| {
-            let [files, bytes] = [&self.files, &self.bytes];
-            let number = method as usize;
-            Tally { files: files[number].load(Relaxed), bytes: bytes[number].load(Relaxed) }
-        };
-        let tallies = Method::ALL.map(|method| (method, tally(method)));
-        tallies.into_iter().filter(|(_, tally)| tally.files > 0).collect()
     }
 }

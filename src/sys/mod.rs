@@ -17,6 +17,7 @@ mod part_name;
 #[cfg(not(target_os = "linux"))]
 mod portable;
 mod priority;
+mod resident;
 mod sparing;
 pub mod stat;
 mod way;
@@ -27,6 +28,7 @@ pub use listed::Listed;
 pub use lock::Lock;
 pub use part_name::{is_journal_name, is_part_name, journal_name};
 pub use priority::IoPriority;
+pub use resident::Resident;
 pub use sparing::Sparing;
 pub use way::{Cloned, Way};
 

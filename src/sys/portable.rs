@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 
 use crate::sys::priority::IoPriority;
+use crate::sys::resident::Resident;
 use crate::sys::sparing::Sparing;
 #[cfg(unix)]
 use crate::sys::unix::Dir;
@@ -42,7 +43,9 @@ impl SourcePages {
     }
 
     /// Does nothing here.
-    pub fn finish(&self, _: &File) {}
+    pub fn finish(&self, _: &File) -> Resident {
+        Resident::default()
+    }
 }
 
 /// The pages of a file that is written: left to the system here.
@@ -74,8 +77,8 @@ impl OutputPages {
     pub fn skipped(&mut self, _: u64) {}
 
     /// Does nothing here.
-    pub fn finish(&mut self, _: &File) -> io::Result<()> {
-        Ok(())
+    pub fn finish(&mut self, _: &File) -> io::Result<Resident> {
+        Ok(Resident::default())
     }
 }
 

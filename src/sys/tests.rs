@@ -196,7 +196,7 @@ fn attributes_and_times_go_over() {
     stat.mtime = mtime;
     let attributes = Attributes::read(&source).unwrap();
     let (copy, name) = dir.create_part().unwrap();
-    attributes.apply_to_new(&copy, &stat, stat.gid, |deed, error| panic!("{deed}: {error}"));
+    attributes.apply_to_new(&copy, &stat, stat.gid, None, |deed, error| panic!("{deed}: {error}"));
     sys::persist_file(&copy).unwrap();
     sys::close_file(copy).unwrap();
     let there = dir.stat(&name, false).unwrap();

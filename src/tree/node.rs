@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::path::RelPath;
 use crate::sys::stat::Stat;
@@ -38,6 +38,9 @@ pub struct OutputDir {
     pub dev: u64,
     /// Whether everything in it can be made durable through the root's file system at once.
     pub with_root: bool,
+    /// The permissions that files without a name can be born with here; shared with the directory it
+    /// was made in, if this run made it.
+    pub born: Arc<OnceLock<u32>>,
     /// What to give the directory when everything in it is done; `None` to leave it as it is.
     pub finish: Option<(Stat, Attributes)>,
     /// The directory it was made in, if this run made it: until its name there is durable, nothing
@@ -92,6 +95,12 @@ impl OutputDir {
     /// The full path of this directory, for messages.
     pub fn path(&self) -> PathBuf {
         path_of(&self.root, &self.rel)
+    }
+
+    /// The permissions that files without a name can have from the start here; found out by a trial.
+    pub fn modes_at_birth(&self) -> u32 {
+        let trial = || self.handle.as_ref().map_or(0, Dir::modes_at_birth);
+        *self.born.get_or_init(trial)
     }
 
     /// Waits until the entries of this directory are on the device, and its own name with those of

@@ -320,6 +320,7 @@ impl Walk<'_> {
             gid: stat.gid,
             dev: parent.output.dev,
             with_root: parent.output.with_root,
+            born: Arc::clone(&parent.output.born),
             finish: Some((stat, attributes)),
             made_in: Mutex::new(None),
             left_open: AtomicBool::new(false),
@@ -336,6 +337,9 @@ impl Walk<'_> {
             output.fresh = fresh;
             if fresh && (self.chains || !output.with_root) {
                 output.made_in = Mutex::new(Some(Arc::clone(&parent.output)));
+            }
+            if !fresh {
+                output.born = Arc::default();
             }
             if !fresh && !self.dry {
                 // The attributes that are set in the end take it back.

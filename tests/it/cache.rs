@@ -21,6 +21,21 @@ fn forget(scene: &Scene, dir: &str) {
     );
 }
 
+/// What a report says of the page cache: bytes read that stayed, of how many, and the same of those
+/// written.
+fn stayed(scene: &Scene, report: &str) -> (u64, u64, u64, u64) {
+    let report = std::fs::read(scene.path(report)).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    let cache = &report["outputs"][0]["cache"];
+    let bytes = |name: &str| cache[name].as_u64().unwrap();
+    (
+        bytes("source_bytes"),
+        bytes("source_of_bytes"),
+        bytes("output_bytes"),
+        bytes("output_of_bytes"),
+    )
+}
+
 /// A file system of this kind with a source of 64 MiB on it, of which nothing is in memory.
 fn scene_on(kind: &str) -> (Scene, Mount, Tree) {
     let scene = Scene::on_disk();
@@ -41,9 +56,12 @@ fn what_the_copy_brought_in_is_let_go_of() {
         for hash in ["sha256", "none"] {
             let (scene, _mount, src) = scene_on(kind);
             let to = scene.path("mount/dst");
-            let options = ["--hash", hash, "--reflink", "never"];
+            let options = ["--hash", hash, "--reflink", "never", "--report", "said.json", "-v"];
             let run = scene.command_to(src.root(), &to, options).run();
-            run.assert_code(0);
+            run.assert_code(0).assert_prints(&["cache", "stayed in memory"]);
+            let told = stayed(&scene, "said.json");
+            assert!(told.0 + told.2 <= MIB as u64, "{kind}, {hash}: {told:?}");
+            assert_eq!((told.1, told.3), (4 * (16 * MIB as u64 + 1000), told.1), "{kind}, {hash}");
             let [from, to] = ["mount/src/*", "mount/dst/*"].map(|files| in_memory(&scene, files));
             assert!(from + to <= MIB, "{kind}, {hash}: {from} and {to} bytes of 64 MiB each");
             // The control: a copy that keeps them.
@@ -100,6 +118,20 @@ fn the_same_where_the_kernel_does_not_know_the_flag() {
     let copy = in_memory(&scene, "mount/dst/*");
     assert!(rest + copy <= MIB, "{rest} and {copy} bytes");
     Judge::new(&src, Tree::of(scene.path("mount/dst")), &run).complete();
+}
+
+/// What is said to have stayed is looked at and not assumed.
+#[test]
+fn what_could_not_be_let_go_of_is_told() {
+    need!(Loop, Strace);
+    let (scene, _mount, src) = scene_on("ext4");
+    let strace = Strace::inject(&scene, "preadv2,pwritev2,fadvise64", "error=EOPNOTSUPP");
+    let args = ["-q", "--report", "said.json"];
+    let run = strace.run(scene.command_to(src.root(), scene.path("mount/dst"), args));
+    strace.fired(&run);
+    run.assert_code(0);
+    let (read, of, written, all) = stayed(&scene, "said.json");
+    assert!(of == all && read > of / 2 && written > of / 2, "{read} and {written} of {of}");
 }
 
 /// A lost write that is told while waiting for it is told nowhere else.

@@ -17,8 +17,50 @@ fn modes_go_over() {
     }
     scene.src.file("dir-700/f", "").mode("dir-700", 0o700);
     scene.src.file("dir-1777/f", "").mode("dir-1777", 0o1777);
-    let run = scene.command(NONE).after("umask 077").run();
+    // Also for files that are made with the modes they are to have.
+    for sync in ["-v", "--no-sync"] {
+        for umask in ["umask 077", "umask 000", "umask 022", "umask 777"] {
+            let run = scene.command([sync]).after(umask).run();
+            scene.judge(&run).complete();
+            shell(&scene, "rm -rf dst");
+        }
+    }
+}
+
+/// A default ACL takes the umask's place and may take away more, in every directory below it.
+#[test]
+fn modes_go_over_where_the_output_has_a_default_acl() {
+    need!(Attr);
+    let scene = Scene::on_disk();
+    for mode in [0o600, 0o644, 0o755, 0o666, 0o777] {
+        for name in [format!("{mode:o}"), format!("dir/{mode:o}"), format!("there/{mode:o}")] {
+            scene.src.file(&name, content(100)).mode(&name, mode);
+        }
+    }
+    shell(&scene, "mkdir dst dst/there; setfacl -d -m u::rwx,g::r-x,o::--- dst");
+    shell(&scene, "setfacl -d -m u::rw-,g::---,o::--- dst/there");
+    for sync in ["-v", "--no-sync"] {
+        let run = scene.command([sync]).run();
+        scene.judge(&run).complete();
+        shell(&scene, "find dst -type f -delete; rm -rf dst/dir");
+    }
+}
+
+/// A call for every file that is not needed.
+#[test]
+fn a_file_that_is_made_with_its_mode_is_not_given_it_once_more() {
+    need!(Strace);
+    let scene = Scene::new();
+    for name in (0..50).map(|i| format!("dir/{i}")) {
+        scene.src.file(&name, "x").mode(&name, 0o640);
+    }
+    scene.src.file("dir/shared", "x").mode("dir/shared", 0o660);
+    let strace = Strace::watch(&scene, "fchmod");
+    let run = strace.run(scene.command(["--no-sync"]).after("umask 022"));
     scene.judge(&run).complete();
+    // What the umask takes away, and the directories.
+    let calls = strace.log().matches("fchmod(").count();
+    assert!((1..10).contains(&calls), "{}", strace.log());
 }
 
 /// A directory that forbids writing must not forbid its own copy.

@@ -15,7 +15,7 @@ use crate::cli::record::files::{Place, directory_of, is_inside};
 use crate::cli::record::json::{self, Entry, Name};
 use crate::cli::record::log::{Log, stamp};
 use crate::cli::record::metrics::Figures;
-use crate::cli::record::report::{Copied, Head, Manifest, Output, methods};
+use crate::cli::record::report::{Cache, Copied, Head, Manifest, Output, methods};
 use crate::cli::record::spool::Spool;
 use crate::copy::report::{Ending, Report};
 use crate::error::{Error, Result};
@@ -258,6 +258,7 @@ impl<'a> Records<'a> {
                 counts: report.map(|report| &report.counts),
                 resumed: report.map(|report| report.resumed),
                 methods: report.map(methods).unwrap_or_default(),
+                cache: report.map(Cache::of),
                 manifest: manifest.map(Manifest::of),
             }],
             lanes: report.map(|report| report.lanes),

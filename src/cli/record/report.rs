@@ -81,9 +81,33 @@ pub struct Output<'a> {
     pub resumed: Option<bool>,
     /// How the bytes of files were moved: for each way, how many of them.
     pub methods: BTreeMap<&'static str, Tally>,
+    /// What stayed in memory; missing when the run was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Cache>,
     /// Missing when there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifest: Option<Manifest>,
+}
+
+/// What of large files came into memory by the run and stayed there.
+#[derive(Serialize)]
+pub struct Cache {
+    source_bytes: u64,
+    source_of_bytes: u64,
+    output_bytes: u64,
+    output_of_bytes: u64,
+}
+
+impl Cache {
+    /// … of this run.
+    pub fn of(report: &Report) -> Self {
+        Self {
+            source_bytes: report.source_stayed.bytes,
+            source_of_bytes: report.source_stayed.of,
+            output_bytes: report.output_stayed.bytes,
+            output_of_bytes: report.output_stayed.of,
+        }
+    }
 }
 
 /// What the methods of a run are called in its report.

@@ -58,6 +58,18 @@ impl Attributes {
         to: impl AsFd,
         source: &Stat,
         owned: bool,
+        failed: impl FnMut(&'static str, io::Error),
+    ) {
+        self.apply_to_born(to, source, owned, None, failed);
+    }
+
+    /// The same for an entry that was made with the permissions `born`, if they are known.
+    fn apply_to_born(
+        &self,
+        to: impl AsFd,
+        source: &Stat,
+        owned: bool,
+        born: Option<u32>,
         mut failed: impl FnMut(&'static str, io::Error),
     ) {
         let to = to.as_fd();
@@ -79,7 +91,9 @@ impl Attributes {
                 failed("set an extended attribute of", error.into());
             }
         }
-        if let Err(error) = rustix::fs::fchmod(to, Mode::from_raw_mode(mode as _)) {
+        // An ACL that was set has changed them.
+        let has_mode = born == Some(mode) && self.0.is_empty();
+        if !has_mode && let Err(error) = rustix::fs::fchmod(to, Mode::from_raw_mode(mode as _)) {
             failed("set the permissions of", error.into());
         }
         if let Err(error) = rustix::fs::futimens(to, &times_of(source)) {
@@ -118,14 +132,16 @@ impl Attributes {
             && Self::read(to).is_ok_and(|there| self.0.iter().all(|one| there.0.contains(one)))
     }
 
-    /// Like [`apply`](Self::apply) for an entry just made in a directory whose group is `dir_gid`.
+    /// Like [`apply`](Self::apply) for an entry just made in a directory whose group is `dir_gid`, with
+    /// the permissions `born` if they are known.
     pub fn apply_to_new(
         &self,
         to: impl AsFd,
         source: &Stat,
         dir_gid: u32,
+        born: Option<u32>,
         failed: impl FnMut(&'static str, io::Error),
     ) {
-        self.apply(to, source, is_born_owned(source, dir_gid), failed);
+        self.apply_to_born(to, source, is_born_owned(source, dir_gid), born, failed);
     }
 }

@@ -19,9 +19,10 @@ use rustix::fs::Advice;
 use rustix::io::{ReadWriteFlags, preadv2, pwritev2};
 
 use crate::sys::pace::Pace;
+use crate::sys::resident::Resident;
 use crate::sys::sparing::Sparing;
 use crate::sys::unix::process::kernel_at_least;
-use crate::sys::unix::residency::{drop_pages, held};
+use crate::sys::unix::residency::{Held, cachestat, drop_pages, held};
 
 /// The most that is on its way to the device, or looked at, at a time; bytes.
 const WINDOW: u64 = 8 << 20;
@@ -69,6 +70,8 @@ pub struct SourcePages {
     way: Cell<Sparing>,
     is_small: bool,
     window: Cell<Option<Window>>,
+    /// Size of the file, and how much of it was in memory before, if the kernel tells; bytes.
+    before: Cell<Option<(u64, u64)>>,
 }
 
 /// The window that reading is in.
@@ -87,7 +90,11 @@ impl SourcePages {
         if size >= LARGE {
             let _ = rustix::fs::fadvise(file, 0, None, Advice::Sequential);
         }
-        Self { way: Cell::new(how), is_small: size < LARGE, window: Cell::default() }
+        let is_small = size < LARGE;
+        let told = (how != Sparing::None && !is_small).then(|| cachestat(file, &(0..size)));
+        let before = told.flatten().map(|held| (size, held.bytes));
+        let (way, window) = (Cell::new(how), Cell::default());
+        Self { way, is_small, window, before: Cell::new(before) }
     }
 
     /// Reads on from the file's position.
@@ -131,10 +138,15 @@ impl SourcePages {
         (number + 1) * WINDOW - at
     }
 
-    /// Nothing more is read of the file.
-    pub fn finish(&self, file: &File) {
+    /// Nothing more is read of the file. Tells, once, what of a large one stays in memory.
+    pub fn finish(&self, file: &File) -> Resident {
         self.let_go(file);
         self.window.set(None);
+        let resident = |(of, before)| {
+            let now = cachestat(file, &(0..of))?.bytes;
+            Some(Resident { bytes: now.saturating_sub(before), of })
+        };
+        self.before.take().and_then(resident).unwrap_or_default()
     }
 
     /// Drops what was brought in with the window. What reaches over its edge (pages come in
@@ -219,15 +231,22 @@ impl OutputPages {
     }
 
     /// The file is complete. What has been waited for is out of memory; of files that are
-    /// spared by windows, all of it.
+    /// spared by windows, all of it. Tells what of a large one stays there besides what is on its way
+    /// to the device.
     ///
     /// # Errors
     /// What was written before may turn out to be lost.
-    pub fn finish(&mut self, file: &File) -> io::Result<()> {
-        if self.way == Sparing::Windows && self.at >= LARGE {
+    pub fn finish(&mut self, file: &File) -> io::Result<Resident> {
+        if self.way == Sparing::None || self.at < LARGE {
+            return Ok(Resident::default());
+        }
+        if self.way == Sparing::Windows {
             self.settle(file, self.at)?;
         }
-        Ok(())
+        let held = cachestat(file, &(0..self.at));
+        let resident =
+            |Held { bytes, dirty }| Resident { bytes: bytes.saturating_sub(dirty), of: self.at };
+        Ok(held.map(resident).unwrap_or_default())
     }
 
     /// Begins to write out what has come together, and waits for what was begun before.

@@ -25,6 +25,9 @@ use crate::sys::unix::process::{acting_as, is_root};
 #[derive(Debug)]
 pub struct Dir(pub(super) OwnedFd);
 
+/// Readable and writable by the owner only.
+pub(super) const PRIVATE: u32 = 0o600;
+
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 impl Dir {
@@ -73,20 +76,31 @@ impl Dir {
         Ok(File::from(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
     }
 
-    /// Makes a new, empty file without a name, readable by its owner only; `None` where the file
-    /// system has no such files.
-    pub fn create_nameless(&self) -> io::Result<Option<File>> {
+    /// Makes a new, empty file without a name, of these permissions but for those that the umask or a
+    /// default ACL takes away; `None` where the file system has no such files.
+    pub fn create_nameless(&self, mode: u32) -> io::Result<Option<File>> {
         #[cfg(target_os = "linux")]
         {
             let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-            match rustix::fs::openat(&self.0, ".", flags, Mode::RUSR | Mode::WUSR) {
+            match rustix::fs::openat(&self.0, ".", flags, Mode::from_raw_mode(mode as _)) {
                 // Old kernels and file systems without (open(2)).
                 Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => Ok(None),
                 opened => Ok(Some(File::from(opened?))),
             }
         }
         #[cfg(not(target_os = "linux"))]
-        Ok(None)
+        {
+            let _ = mode;
+            Ok(None)
+        }
+    }
+
+    /// The permissions that a file without a name can have from the start here, and in directories
+    /// made here; none where that cannot be told. A file born with its final ones need not be given
+    /// them: a fourteenth of the time that 4 KiB take on tmpfs.
+    pub fn modes_at_birth(&self) -> u32 {
+        let stat = self.create_nameless(0o777).ok().flatten().map(|file| Self::stat_file(&file));
+        stat.and_then(Result::ok).map_or(0, |stat| stat.mode & 0o777)
     }
 
     /// Gives a file without a name its final one; an entry that is there already is an error
@@ -98,7 +112,7 @@ impl Dir {
     /// Whether files without a name can be made and published here: before Linux 6.10 the latter
     /// is for root only (linkat(2), `AT_EMPTY_PATH`).
     pub fn can_publish_nameless(&self) -> bool {
-        let Ok(Some(file)) = self.create_nameless() else { return false };
+        let Ok(Some(file)) = self.create_nameless(PRIVATE) else { return false };
         under_part_name(|name| self.publish_nameless(&file, name))
             .is_ok_and(|((), name)| self.remove(&name).is_ok())
     }
@@ -108,7 +122,7 @@ impl Dir {
     pub fn create_new(&self, name: &OsStr, private: bool) -> io::Result<File> {
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(if private { 0o600 } else { 0o666 });
+        let mode = Mode::from_raw_mode(if private { PRIVATE as _ } else { 0o666 });
         Ok(File::from(rustix::fs::openat(&self.0, name, flags, mode)?))
     }
 

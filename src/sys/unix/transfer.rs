@@ -13,7 +13,7 @@ use std::time::Instant;
 use rustix::io::Errno;
 
 use crate::sys::pace::Pace;
-use crate::sys::unix::dir::Dir;
+use crate::sys::unix::dir::{Dir, PRIVATE};
 use crate::sys::unix::process::kernel_at_least;
 use crate::sys::way::{Cloned, Way};
 
@@ -47,7 +47,7 @@ impl Dir {
     /// What comes of cloning one file in this directory to another; `None` where that cannot be told
     /// without leaving anything there.
     pub fn try_clone_within(&self) -> Option<Cloned> {
-        match (self.create_nameless(), self.create_nameless()) {
+        match (self.create_nameless(PRIVATE), self.create_nameless(PRIVATE)) {
             (Ok(Some(from)), Ok(Some(to))) => clone_file(&from, &to).ok(),
             _ => None,
         }

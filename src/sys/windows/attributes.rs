@@ -88,6 +88,7 @@ impl Attributes {
         to: impl AsHandle,
         source: &Stat,
         _dir_gid: u32,
+        _born: Option<u32>,
         failed: impl FnMut(&'static str, io::Error),
     ) {
         self.apply(to, source, true, failed);

@@ -139,8 +139,13 @@ impl Dir {
     }
 
     /// Files without a name do not exist here.
-    pub fn create_nameless(&self) -> io::Result<Option<File>> {
+    pub fn create_nameless(&self, _: u32) -> io::Result<Option<File>> {
         Ok(None)
+    }
+
+    /// Files without a name do not exist here.
+    pub fn modes_at_birth(&self) -> u32 {
+        0
     }
 
     /// Files without a name do not exist here.
