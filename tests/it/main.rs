@@ -18,6 +18,7 @@ mod harness;
 
 mod basics;
 mod cache;
+mod calls;
 mod deep;
 mod defects;
 mod documents;

@@ -1,0 +1,78 @@
+//! What a small file costs in system calls. They are most of the time that many small files take, so one
+//! more of them should be somebody's decision.
+
+use std::collections::BTreeMap;
+
+use crate::harness::{Scene, Strace, content, need};
+
+/// Files in a directory; twice as many cost twice the calls, so what a run costs anyway cancels out.
+const FILES: usize = 150;
+
+/// The calls about files and descriptors that each of some files takes, as `name` or `name × count`.
+fn calls_per_file(args: &[&str], again: bool) -> String {
+    let mut counts = [1, 2].map(|times| {
+        let scene = Scene::new();
+        for i in 0..times * FILES {
+            scene.src.file(format!("dir/{i:04}"), content(1000));
+        }
+        // Files as young as the manifest that lists them are read again, so one run is not enough.
+        for _ in 0..if again { 2 } else { 0 } {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            scene.command(args).run().assert_code(0);
+        }
+        let strace = Strace::watch(&scene, "%file,%desc");
+        strace.run(scene.command(args)).assert_code(0);
+        let mut counts = BTreeMap::<String, usize>::new();
+        for line in strace.log().lines().filter(|line| !line.contains("resumed>")) {
+            let call = line.split_whitespace().nth(1).unwrap_or_default();
+            let name = call.split('(').next().unwrap_or_default();
+            *counts.entry(name.to_owned()).or_default() += 1;
+        }
+        counts
+    });
+    let once = std::mem::take(&mut counts[0]);
+    let each = |(name, count): (&String, &usize)| {
+        // Rust's own check of descriptors that it closes, in debug builds.
+        if name == "fcntl" {
+            return None;
+        }
+        // What does not grow with every file (batches, the manifest's writes) rounds to nothing.
+        let more = count.saturating_sub(once.get(name).copied().unwrap_or(0));
+        match (more + FILES / 2) / FILES {
+            0 => None,
+            1 => Some(name.clone()),
+            times => Some(format!("{name} × {times}")),
+        }
+    };
+    counts[1].iter().filter_map(each).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn a_small_file_costs_no_call_that_nobody_decided_on() {
+    need!(Strace);
+    let source = "flistxattr, fstat, newfstatat";
+    for (args, again, expected) in [
+        // Where files without a name cannot be published, they have one, and get their mode later.
+        (
+            &["--no-sync"][..],
+            false,
+            "close × 2, flistxattr, fstat, linkat, newfstatat, openat × 2, \
+            read, utimensat, write | NAMED, read, renameat2, utimensat, write",
+        ),
+        (
+            &["--no-sync", "--hash", "none"],
+            false,
+            "close × 2, copy_file_range, flistxattr, fstat, \
+            linkat, newfstatat, openat × 2, utimensat | NAMED, renameat2, utimensat",
+        ),
+        (&[], false, "NAMED, read, renameat2, utimensat, write"),
+        (&[], true, "newfstatat × 2"),
+    ] {
+        let args = [args, &["--no-space-check", "-q"]].concat();
+        let calls = calls_per_file(&args, again);
+        let named = format!("close × 2, fchmod, {source}, openat × 2");
+        let expected = expected.replace("NAMED", &named);
+        let as_expected = expected.split(" | ").any(|expected| expected == calls);
+        assert!(as_expected, "{args:?}, again: {again}\ncalls:    {calls}\nexpected: {expected}");
+    }
+}
