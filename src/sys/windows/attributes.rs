@@ -126,8 +126,11 @@ pub(super) fn set_basic(
 fn streams_of(file: BorrowedHandle<'_>) -> io::Result<Vec<String>> {
     // Nearly every file has none, or one that tells where it was downloaded from.
     let mut room = [0u64; 128];
+    // What does not fit is left out, so there must have been room for one more: a name has at most
+    // 255 units and what stands around them, and there are 24 bytes before it.
+    const ONE_MORE: usize = 24 + 2 * (255 + 8) + 8;
     match nt::query_into(file, FileStreamInformation, &mut room) {
-        Ok(len) if len < size_of_val(&room) - 256 => Ok(names(nt::bytes_of(&room, len))),
+        Ok(len) if len < size_of_val(&room) - ONE_MORE => Ok(names(nt::bytes_of(&room, len))),
         // A directory without streams is the end of file at once.
         Err(error) if nt::is_one_of(&error, &[ERROR_HANDLE_EOF]) => Ok(Vec::new()),
         Err(error) if nt::is_unsupported(&error) => Ok(Vec::new()),
@@ -171,6 +174,7 @@ fn names(mut bytes: &[u8]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::windows::stat::stat_of;
 
     #[test]
     fn streams_are_named_and_the_content_is_none() {
@@ -193,5 +197,25 @@ mod tests {
         assert_eq!(names(&two), [":Zone.Identifier", "\":a\\nb\""]);
         assert_eq!(names(&two[..60]), Vec::<String>::new());
         assert_eq!(names(&[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn streams_that_are_lost_are_told_each_time() {
+        let file = tempfile::tempfile().unwrap();
+        let source = stat_of(file.as_handle()).unwrap();
+        let said = |streams: &[&str]| {
+            let streams = streams.iter().map(|&name| name.to_owned()).collect();
+            let attributes = Attributes { streams, ..Attributes::read(&file).unwrap() };
+            let mut said = Vec::new();
+            attributes.apply(&file, &source, true, |deed, error| {
+                said.push(format!("{deed}: {error}"));
+            });
+            (said, attributes.are_at(&source, &file, &source))
+        };
+        assert_eq!(said(&[]), (vec![], true));
+        let (said, nothing_to_say) = said(&[":Zone.Identifier", ":extra"]);
+        assert!(!nothing_to_say);
+        assert!(said[0].ends_with("streams :Zone.Identifier :extra"), "{said:?}");
+        assert_eq!(said.len(), 1);
     }
 }

@@ -21,6 +21,7 @@ use crate::sys::windows::attributes::{COPIED, set_basic};
 use crate::sys::windows::dir::{Dir, SHARE_ALL, remove_open};
 use crate::sys::windows::name::{component, new_component};
 use crate::sys::windows::nt::{self, How};
+use crate::sys::windows::privilege::ask_for_links;
 use crate::sys::windows::stat::{stat_of, ticks_of};
 
 /// The most a link can hold (MAXIMUM_REPARSE_DATA_BUFFER_SIZE in ntifs.h).
@@ -49,6 +50,7 @@ impl Dir {
     /// Makes the symbolic link or junction `name`; an error if `name` exists, and for symbolic links
     /// where the user may make none.
     pub fn make_link(&self, target: &LinkTarget, name: &OsStr) -> io::Result<()> {
+        ask_for_links();
         let kind = if target.is_dir { FILE_DIRECTORY_FILE } else { FILE_NON_DIRECTORY_FILE };
         let how = How {
             access: FILE_WRITE_ATTRIBUTES | DELETE,

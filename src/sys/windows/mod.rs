@@ -16,6 +16,7 @@ mod name;
 mod nt;
 mod place;
 mod priority;
+mod privilege;
 mod process;
 mod stat;
 mod volume;

@@ -20,9 +20,10 @@ use windows_sys::Wdk::System::SystemServices::{
     FILE_ATTRIBUTE_TAG_INFORMATION, FILE_FS_DEVICE_INFORMATION, FILE_FS_FULL_SIZE_INFORMATION,
 };
 use windows_sys::Win32::Foundation::{
-    ERROR_CALL_NOT_IMPLEMENTED, ERROR_INVALID_FUNCTION, ERROR_INVALID_LEVEL,
-    ERROR_INVALID_PARAMETER, ERROR_NOT_SUPPORTED, HANDLE, NTSTATUS, OBJ_CASE_INSENSITIVE,
-    RtlNtStatusToDosError, STATUS_BUFFER_OVERFLOW, STATUS_NO_MORE_FILES, UNICODE_STRING,
+    ERROR_CALL_NOT_IMPLEMENTED, ERROR_FILE_SYSTEM_LIMITATION, ERROR_INVALID_FUNCTION,
+    ERROR_INVALID_LEVEL, ERROR_INVALID_PARAMETER, ERROR_NOT_SUPPORTED, HANDLE, NTSTATUS,
+    OBJ_CASE_INSENSITIVE, RtlNtStatusToDosError, STATUS_BUFFER_OVERFLOW, STATUS_NO_MORE_FILES,
+    STATUS_NO_SUCH_FILE, UNICODE_STRING,
 };
 use windows_sys::Win32::Storage::FileSystem::{FILE_ATTRIBUTE_NORMAL, SYNCHRONIZE};
 use windows_sys::Win32::System::IO::IO_STATUS_BLOCK;
@@ -80,9 +81,11 @@ fn check(status: NTSTATUS) -> io::Result<()> {
 }
 
 /// Whether an error says that a call, a class of information or a flag is not known here: an older
-/// system, or a file system that cannot.
+/// system, or a file system that cannot. (exFAT says of a rename with POSIX semantics that it is
+/// limited, ReFS that this is not supported, others that a parameter is wrong.)
 pub fn is_unsupported(error: &io::Error) -> bool {
-    const CODES: [u32; 5] = [
+    const CODES: [u32; 6] = [
+        ERROR_FILE_SYSTEM_LIMITATION,
         ERROR_INVALID_FUNCTION,
         ERROR_NOT_SUPPORTED,
         ERROR_INVALID_PARAMETER,
@@ -290,7 +293,9 @@ pub fn list(dir: BorrowedHandle<'_>, room: &mut [u64]) -> io::Result<usize> {
             false,
         )
     };
-    if status == STATUS_NO_MORE_FILES {
+    // The latter where there was nothing from the start, not even the two dots: the uppermost
+    // directory of an empty volume.
+    if matches!(status, STATUS_NO_MORE_FILES | STATUS_NO_SUCH_FILE) {
         return Ok(0);
     }
     check(status)?;
