@@ -1,6 +1,7 @@
 //! The gear for small files: one thread reads, hashes and writes a file before the next. Files that
 //! nobody hashes go this way too, whatever their size: the kernel moves their bytes.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -134,7 +135,12 @@ impl Copying<'_> {
                 let whole = filling.fill(&mut part, scratch);
                 whole.map(|whole| if whole { Filled::Whole(None) } else { Filled::Stopped })
             }
-            _ => self.fill_and_hash(&pair, &file, &mut part, (scratch, &mut total), &mut timer),
+            _ => {
+                // A path is put together only for a message: there is none of it for most files.
+                let path = || output.path_of(&entry.name);
+                let way = (&*pair, &path as &dyn Fn() -> PathBuf);
+                self.fill_and_hash(way, &file, &mut part, (scratch, &mut total), &mut timer)
+            }
         };
         match filled {
             Ok(Filled::Whole(digest)) => {
@@ -157,15 +163,13 @@ impl Copying<'_> {
     /// Fills the part file and hashes what it is filled with, unless it is to stop.
     fn fill_and_hash<'a>(
         &'a self,
-        pair: &Pair,
+        (pair, path): (&Pair, &dyn Fn() -> PathBuf),
         file: &Reading<'_>,
         part: &mut Part,
         (scratch, total): (&mut Block, &mut u64),
         timer: &mut Timer<'a>,
     ) -> Result<Filled> {
-        let path = part.path();
-        let path = || path.clone();
-        let copy = clone_to_hash(self.context, pair, file, part, &path)?;
+        let copy = clone_to_hash(self.context, pair, file, part, path)?;
         self.fill(copy.as_ref().unwrap_or(file), part, scratch, total, timer)
     }
 

@@ -130,8 +130,7 @@ impl Reader<'_> {
             return Err(Ended::Cut(Cut::Abandoned));
         };
         self.tell(output, swept, &mut warnings)?;
-        let copy_path = part.path();
-        let copy_path = || copy_path.clone();
+        let copy_path = || output.path_of(&entry.name);
         let ready = match &resumed {
             Some(resumed) => part.go_on(context, &pair, &file, resumed.offset).map(|()| None),
             None => clone_to_hash(context, &pair, &file, &mut part, &copy_path),
