@@ -31,6 +31,11 @@ pub enum Event<'a> {
     Resumed(&'a [u8], u64),
     /// The entry is not at the output.
     Failed(&'a Error),
+    /// A file of the source is not what is expected of it, although nothing says that it was edited. It
+    /// was not copied.
+    Rotten(&'a Error),
+    /// A file is expected and is not in the source.
+    Gone(&'a [u8]),
     /// The entry is at the output, but something about it could not be done.
     Warning(&'a Error),
 }

@@ -38,7 +38,8 @@ Exit codes:
   3    stopped early: the output became unusable (full, read-only, gone), or the
        manifest could not be written
   4    verify: a listed file is missing or differs (or, when asked, an unlisted file
-       is there); --verify: the disk did not hold a copy as it was written, twice
+       is there); --verify: the disk did not hold a copy as it was written,
+       twice; or files of the source have rotted and were not copied (--expect)
   5    verify: the manifest is malformed or has nothing to check
   6    stopped at the time that was set (--max-duration, --stop-at); what was finished
        is recorded, and the same command goes on
@@ -128,6 +129,12 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = VerifyFailed::Remove,
           requires = "verify")]
     pub verify_failed: VerifyFailed,
+
+    /// Hold the source against an earlier manifest of it (of any program) while it is read: every file that
+    /// is listed is read, and one that has another digest, although nothing says that it was edited, has
+    /// rotted: it is not copied, what is at the output stays, and the exit code is 4
+    #[arg(long, value_name = "MANIFEST", conflicts_with = "dry_run")]
+    pub expect: Option<PathBuf>,
 
     /// Lanes that copy side by side [default: one for each core, at most 8]
     #[arg(short, long, value_name = "N", value_parser = value_parser!(u64).range(1..=MOST_JOBS))]
@@ -328,6 +335,7 @@ fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
         VerifyFailed::Remove => Damaged::Remove,
         VerifyFailed::Keep => Damaged::Keep,
     });
+    job.expect.clone_from(&args.expect);
     job.reflink = match args.reflink {
         Reflink::Auto => ways::Reflink::Auto,
         Reflink::Always => ways::Reflink::Always,

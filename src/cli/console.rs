@@ -151,11 +151,14 @@ pub fn words(event: &Event<'_>, detail: Detail) -> Option<Said> {
             Some(Said::Out(format!("leave {}: {why}", Shown::bytes(path))))
         }
         Event::Left(path, why) => err(format!("left as it is: {}: {why}", Shown::bytes(path))),
-        Event::Failed(error) => err(error.to_string()),
+        Event::Failed(error) | Event::Rotten(error) => err(error.to_string()),
         Event::Warning(error) => err(format!("warning: {error}")),
         _ if detail == Detail::Quiet => None,
         Event::Skipped(path, kind) => {
             err(format!("skipped {}: it is {}", Shown::bytes(path), kind.name()))
+        }
+        Event::Gone(path) => {
+            err(format!("expected, and not in the source: {}", Shown::bytes(path)))
         }
         Event::Swept(path) => {
             err(format!("removed {}: a run that was killed left it", Shown::bytes(path)))

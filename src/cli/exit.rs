@@ -19,8 +19,8 @@ pub enum Exit {
     Refused,
     /// Stopped early.
     Stopped,
-    /// A check found files that are not as listed, or a copy could not be made that the disk holds as it
-    /// was written.
+    /// A check found files that are not as listed, a copy could not be made that the disk holds as it
+    /// was written, or files of the source have rotted.
     Untrue,
     /// A check had no manifest that could be read whole.
     Unusable,
@@ -36,7 +36,7 @@ impl Exit {
         match ending {
             Ending::Complete if said_all => Exit::Complete,
             Ending::Complete | Ending::Incomplete => Exit::Incomplete,
-            Ending::Unproven => Exit::Untrue,
+            Ending::Unproven | Ending::Rotten => Exit::Untrue,
             Ending::Stopped(_) => Exit::Stopped,
             Ending::Interrupted(code) => Exit::of_stop(*code),
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use humansize::{BINARY, format_size};
 
 use crate::cli::exit::TIME_IS_UP;
-use crate::copy::report::{Ending, Report, StageTime, Stages};
+use crate::copy::report::{Counts, Ending, Report, StageTime, Stages};
 use crate::lane::ways::{Method, Tally};
 use crate::path::Shown;
 use crate::sys::Resident;
@@ -58,6 +58,7 @@ pub fn summary(report: &Report, dry: bool, verbose: bool) -> String {
         ("left", counts.left, "that differ at the output"),
         ("failed", counts.failed, "entries"),
         ("damaged", counts.unproven, "of these: the disk does not hold them as they were written"),
+        ("rotten", counts.rotten, "of these: not what is expected of the source; not copied"),
         ("skipped", counts.skipped, "FIFOs, sockets or devices"),
         ("warnings", counts.warnings, "about attributes, damage and the like"),
         ("kept on", counts.carried, "lines of files that are no longer in the source"),
@@ -65,6 +66,11 @@ pub fn summary(report: &Report, dry: bool, verbose: bool) -> String {
         if count > 0 {
             row(name, format!("{count} {what}"));
         }
+    }
+    if report.expected {
+        let Counts { as_expected, edited, gone, .. } = counts;
+        let text = format!("{as_expected} files as they were, {edited} edited since, {gone} gone");
+        row("expected", text);
     }
     if counts.from_device + counts.from_cache > 0 {
         let of = |files, bytes| format!("{files} files, {}", size(bytes));
@@ -146,6 +152,10 @@ fn ending(report: &Report, dry: bool) -> String {
         Ending::Unproven => format!(
             "NOT PROVEN: the disk does not hold what was written to it; {missing} {entries} not at \
              the output as in the source"
+        ),
+        Ending::Rotten => format!(
+            "ROTTEN: files of the source are not what was expected of it and were not copied; \
+             {missing} {entries} not at the output as in the source"
         ),
         Ending::Stopped(error) => format!("STOPPED EARLY: {error}"),
         Ending::Interrupted(TIME_IS_UP) => {

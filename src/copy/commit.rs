@@ -218,6 +218,7 @@ impl<'a> Committer<'a> {
                 self.stands(&output, &entry.name, digest, Done::Kept);
                 self.done(&output, &entry, digest, true);
             }
+            Fate::Rotten { error, stands } => self.rotten(&output, &entry, &error, stands),
             Fate::Left(why) => {
                 self.ledger.left(&output, &entry.name, why);
                 self.done(&output, &entry, None, false);
@@ -362,12 +363,17 @@ impl<'a> Committer<'a> {
         digest: Option<Digest>,
         done: Done,
     ) {
+        self.will_be_synced(output);
+        self.ledger.stands(output, name, digest, done);
+    }
+
+    /// The next commit makes the names in this directory durable.
+    pub(super) fn will_be_synced(&mut self, output: &Arc<OutputDir>) {
         if !self.is_synced_with_root(output)
             && self.unsynced.last().is_none_or(|last| !Arc::ptr_eq(last, output))
         {
             self.unsynced.push(Arc::clone(output));
         }
-        self.ledger.stands(output, name, digest, done);
     }
 
     fn abandoned(&mut self, output: &Arc<OutputDir>, entry: &Entry) {
@@ -382,7 +388,7 @@ impl<'a> Committer<'a> {
     }
 
     /// A file's fate is known: its further names can be made, and its directory may be complete.
-    fn done(
+    pub(super) fn done(
         &mut self,
         output: &Arc<OutputDir>,
         entry: &Entry,

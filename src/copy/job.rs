@@ -28,6 +28,7 @@ use crate::event::{Progress, Stop, Watch};
 use crate::hash::Algorithm;
 use crate::lane::clock::{Clock, Clocks};
 use crate::lane::context::{Context, Durability};
+use crate::lane::expect::Expected;
 use crate::lane::prove::Damaged;
 use crate::lane::rate::Rate;
 use crate::lane::resume::{Journaling, Resume};
@@ -92,6 +93,10 @@ pub struct CopyJob {
     /// every file that is kept; this happens to copies that are not there as they were written. Needs
     /// `sync` and an algorithm.
     pub verify: Option<Damaged>,
+    /// A manifest, of any program, of what the source should hold. Every listed file is read, also where
+    /// it would be kept. One that has another digest although nothing says that it was edited has rotted:
+    /// it is not copied, and what is at the output stays. Needs an algorithm, and goes with no dry run.
+    pub expect: Option<PathBuf>,
     /// Whether copies share their data with the source. [`Reflink::Always`] needs [`Sparse::Auto`].
     pub reflink: Reflink,
     /// What becomes of holes and zeros.
@@ -131,6 +136,7 @@ impl CopyJob {
             resume: Resume::default(),
             checkpoint: CHECKPOINT,
             verify: None,
+            expect: None,
             reflink: Reflink::default(),
             sparse: Sparse::default(),
             cache: Cache::default(),
@@ -153,6 +159,9 @@ impl CopyJob {
     pub fn run(&self, watch: &dyn Watch, progress: &Progress, stop: &Stop) -> Result<Report> {
         let started = Instant::now();
         self.makes_sense()?;
+        let is_to_stop = || stop.is_requested();
+        let expected = self.expect.as_deref().map(|path| Expected::open(path, &is_to_stop));
+        let expected = expected.transpose()?;
         let patience = Patience { wait: self.wait && !self.dry_run, watch, stop };
         patience.until_free(&self.output)?;
         let must_clone = self.reflink == Reflink::Always;
@@ -180,6 +189,7 @@ impl CopyJob {
                 output_stayed: Resident::default(),
                 lanes: 0,
                 provers: 0,
+                expected: false,
                 resumed: false,
                 manifest: None,
             });
@@ -213,6 +223,7 @@ impl CopyJob {
                 && prepared.output.handle.as_ref().is_some_and(Dir::can_publish_nameless),
             journaling: self.journaling().filter(|_| prepared.is_ours_alone),
             carry: carry.as_ref(),
+            expected: expected.as_ref(),
             ways: &ways,
             rate: rate.as_ref(),
             progress,
@@ -220,8 +231,10 @@ impl CopyJob {
             clocks: &clocks,
         };
         let mut ledger = Ledger::new(&context, watch, Arc::clone(&prepared.output));
-        let source = Arc::clone(&prepared.source);
-        ledger.rotation = self.keep_manifests.map(|keep| Rotation { keep, source });
+        warnings.extend(expected.as_ref().and_then(Expected::warning));
+        let (source, is_tree) = (Arc::clone(&prepared.source), prepared.file.is_none());
+        ledger.rotation =
+            self.keep_manifests.map(|keep| Rotation { keep, source: Arc::clone(&source) });
         warnings.iter().for_each(|warning| ledger.warn(warning));
         if let Some(error) = no_manifest {
             ledger.give_up(error);
@@ -254,6 +267,7 @@ impl CopyJob {
             );
             committer.ledger.give_up(Error::finding("account for all of", &self.source, finding));
         }
+        committer.settle_expected(is_tree.then_some(&*source));
         let manifest = committer.finish();
         let counts = Counts { seen, ..committer.ledger.counts };
         let methods = committer.ledger.methods();
@@ -268,6 +282,7 @@ impl CopyJob {
             output_stayed: ways.residue.output.sum(),
             lanes: self.lanes,
             provers: number,
+            expected: expected.is_some(),
             resumed: carry.as_ref().is_some_and(|carry| carry.unfinished().next().is_some()),
             manifest,
         })
@@ -308,6 +323,15 @@ impl CopyJob {
             Some(_) if self.algorithm == Algorithm::None => {
                 "with --hash none there is no digest that what is read back could be compared with; \
                  leave out --verify or --hash none"
+            }
+            _ if self.expect.is_some() && self.algorithm == Algorithm::None => {
+                let why = "with --hash none there is no digest that could be compared with those \
+                           expected; leave out --expect or --hash none";
+                return Err(Error::finding("expect anything of", &self.source, why));
+            }
+            _ if self.expect.is_some() && self.dry_run => {
+                let why = "a dry run reads no file; leave out --expect or --dry-run";
+                return Err(Error::finding("expect anything of", &self.source, why));
             }
             _ if self.reflink == Reflink::Always && self.sparse != Sparse::Auto => {
                 let why = "a clone has the holes that its source has, no fewer and no more";
@@ -407,6 +431,7 @@ fn ending(counts: &Counts, stop: &Stop, broken: Option<Error>) -> Ending {
         (Some(error), _) => Ending::Stopped(error),
         (None, Some(code)) => Ending::Interrupted(code),
         (None, None) if counts.unproven > 0 => Ending::Unproven,
+        (None, None) if counts.rotten > 0 => Ending::Rotten,
         (None, None) if counts.failed > 0 || counts.left > 0 => Ending::Incomplete,
         (None, None) => Ending::Complete,
     }

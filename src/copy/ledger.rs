@@ -110,7 +110,7 @@ impl<'a> Ledger<'a> {
         }
         self.published.since.get_or_insert_with(Instant::now);
         if let Some(digest) = digest {
-            line::write(&mut self.published.lines, &digest, &output.rel, name);
+            self.list(output, name, &digest);
         }
         if self.context.durability != Durability::Off {
             self.published.entries.push((output.path_of(name), done));
@@ -130,6 +130,25 @@ impl<'a> Ledger<'a> {
     pub fn methods(&self) -> Vec<(Method, Tally)> {
         let tallies = Method::ALL.into_iter().zip(self.methods);
         tallies.filter(|(_, tally)| tally.files > 0).collect()
+    }
+
+    /// What stands under a name has this digest; the line waits for the next sync.
+    pub fn list(&mut self, output: &OutputDir, name: &OsStr, digest: &Digest) {
+        self.published.since.get_or_insert_with(Instant::now);
+        line::write(&mut self.published.lines, digest, &output.rel, name);
+    }
+
+    /// A file of the source has rotted, and was not copied.
+    pub fn rotten(&mut self, error: &Error) {
+        (self.counts.failed, self.counts.rotten) = (self.counts.failed + 1, self.counts.rotten + 1);
+        self.context.progress.failed.fetch_add(1, Relaxed);
+        self.watch.event(&Event::Rotten(error));
+    }
+
+    /// A file that is expected in the source is not there.
+    pub fn gone(&mut self, path: &RelPath) {
+        self.counts.gone += 1;
+        self.watch.event(&Event::Gone(path.as_bytes()));
     }
 
     /// An entry differs at the output and stays as it is.

@@ -10,6 +10,7 @@ use crate::copy::symlink::{self, Linked};
 use crate::error::Result;
 use crate::event::Done;
 use crate::hash::Digest;
+use crate::lane::expect;
 use crate::tree::node::{Entry, OutputDir, SourceDir};
 
 impl Committer<'_> {
@@ -41,6 +42,17 @@ impl Committer<'_> {
         // Whatever becomes of it, an earlier line for it is settled by this run.
         if let Some(carry) = self.context.carry {
             carry.settle(link.output.rel.join(&link.entry.name).as_bytes());
+        }
+        let expected = match self.context.expected {
+            Some(expected) => {
+                expect::further_name(expected, &link.output, &link.entry, first.digest)
+            }
+            None => Ok(()),
+        };
+        if let Err(error) = expected {
+            self.ledger.rotten(&error);
+            self.context.progress.entries.fetch_add(1, Relaxed);
+            return self.arrived(&link.output);
         }
         let made = hard_link::make(&self.root, link, first, self.context.policy);
         self.linked(&link.output, &link.entry, made, first.digest, Done::Linked);

@@ -7,6 +7,7 @@ mod carry_over;
 mod commit;
 mod count;
 mod dry;
+mod expected;
 mod feed;
 mod finish;
 mod group;

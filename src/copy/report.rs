@@ -35,6 +35,9 @@ pub struct Counts {
     /// Files among the failed ones whose copy was not on the medium as it was written and whose second
     /// copy came to nothing either (only when copies are verified).
     pub unproven: u64,
+    /// Files among the failed ones that are not what is expected of the source, although nothing says
+    /// that they were edited (only when it is held against an earlier manifest).
+    pub rotten: u64,
     /// FIFOs, sockets and devices, which are not copied; not part of `seen`.
     pub skipped: u64,
     /// Attributes that could not be set, and the like; not part of `seen`.
@@ -57,6 +60,12 @@ pub struct Counts {
     pub from_cache_bytes: u64,
     /// Lines carried over for files that are at the output but no longer in the source.
     pub carried: u64,
+    /// Files of the source that were read and are as expected. These three are not part of `seen`.
+    pub as_expected: u64,
+    /// … that are not, because they were edited.
+    pub edited: u64,
+    /// Files that are expected and are not in the source.
+    pub gone: u64,
 }
 
 impl Counts {
@@ -116,6 +125,9 @@ pub enum Ending {
     /// The run came to its end, but the output's medium did not hold what was written to it, and for
     /// some files not at the second attempt either: these are not at the output.
     Unproven,
+    /// The run came to its end, but files of the source are not what was expected of it: they have rotted,
+    /// and were not copied.
+    Rotten,
     /// The run was given up: an output became unusable, the manifest could not be written, or the
     /// program broke.
     Stopped(Error),
@@ -145,6 +157,8 @@ pub struct Report {
     pub lanes: usize,
     /// How many threads read back what was copied.
     pub provers: usize,
+    /// Whether the source was held against an earlier manifest.
+    pub expected: bool,
     /// Whether an earlier run was cut short, and this one went on with what that had recorded.
     pub resumed: bool,
     /// The manifest, finished or not, if one was written.

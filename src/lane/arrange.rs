@@ -3,8 +3,10 @@
 use std::io;
 
 use crate::error::{Error, Result};
+use crate::hash::Digest;
 use crate::lane::context::Context;
-use crate::lane::kept::Kept;
+use crate::lane::expect;
+use crate::lane::kept::{Kept, hash_source};
 use crate::lane::outcome::Fate;
 use crate::lane::read_back::ReadBack;
 use crate::sys::stat::Stat;
@@ -43,7 +45,15 @@ pub fn arrange(
     let known = context
         .carry
         .and_then(|carry| carry.digest_of(output.rel.join(&entry.name).as_bytes(), &there));
-    match decide(context.policy, Source(&entry.stat), Some(Destination(&there))) {
+    let decision = decide(context.policy, Source(&entry.stat), Some(Destination(&there)));
+    let mut source_is = None;
+    if matches!(decision, Decision::Keep | Decision::Leave(_)) {
+        match held_against(context, source, output, entry, read_back) {
+            Ok(digest) => source_is = digest,
+            Err(fate) => return Next::Settled(fate),
+        }
+    }
+    match decision {
         Decision::Create => copy(false),
         Decision::Replace => copy(true),
         Decision::Leave(why) => Next::Settled(Fate::Left(why)),
@@ -51,9 +61,28 @@ pub fn arrange(
             let error = Error::finding("copy to", output.path_of(&entry.name), why);
             Next::Settled(Fate::Failed(error))
         }
-        Decision::Keep => Kept { context, source, output, entry, there: &there, known }
+        Decision::Keep => Kept { context, source, output, entry, there: &there, known, source_is }
             .judge(read_back)
             .unwrap_or_else(|error| Next::Settled(Fate::Failed(error))),
+    }
+}
+
+/// The digest of a file that will not be copied, if something is expected of it and it is that.
+fn held_against(
+    context: &Context<'_>,
+    source: &SourceDir,
+    output: &OutputDir,
+    entry: &Entry,
+    read_back: &mut ReadBack,
+) -> Result<Option<Digest>, Fate> {
+    if !expect::is_expected(context, output, entry).map_err(Fate::Failed)? {
+        return Ok(None);
+    }
+    let hashed = hash_source(context, source, entry, read_back).map_err(Fate::Failed)?;
+    let digest = hashed.ok_or(Fate::Abandoned)?;
+    match expect::objection(context, (source, output), entry, Some(digest), Some(read_back)) {
+        None => Ok(Some(digest)),
+        Some(fate) => Err(fate),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::event::{Progress, Stop};
 use crate::hash::Algorithm;
 use crate::lane::clock::Clocks;
+use crate::lane::expect::Expected;
 use crate::lane::prove::Damaged;
 use crate::lane::rate::Rate;
 use crate::lane::resume::Journaling;
@@ -47,6 +48,8 @@ pub struct Context<'a> {
     pub journaling: Option<Journaling>,
     /// Digests from an earlier run.
     pub carry: Option<&'a Carry>,
+    /// What the source is held against.
+    pub expected: Option<&'a Expected>,
     /// By which way content goes to the output.
     pub ways: &'a Ways,
     /// How fast the source may be read.

@@ -13,6 +13,7 @@ use crate::lane::block::Block;
 use crate::lane::clock::{Clocks, Timer};
 use crate::lane::clone::clone_to_hash;
 use crate::lane::context::Context;
+use crate::lane::expect;
 use crate::lane::kernel::Filling;
 use crate::lane::outcome::{Fate, Outcome};
 use crate::lane::part::Part;
@@ -144,7 +145,12 @@ impl Copying<'_> {
         };
         match filled {
             Ok(Filled::Whole(digest)) => {
-                Ok(part.finish(context, entry, &attributes, digest, replaces, warnings))
+                match expect::objection(context, (source, output), entry, digest, None) {
+                    None => {
+                        Ok(part.finish(context, entry, &attributes, digest, replaces, warnings))
+                    }
+                    Some(fate) => Ok(expect::discard(part, fate)),
+                }
             }
             Ok(Filled::Stopped) => {
                 part.discard(Error::finding("copy", path(), "interrupted"));

@@ -26,6 +26,8 @@ pub struct Kept<'a> {
     pub there: &'a Stat,
     /// The digest that an earlier manifest has for it.
     pub known: Option<Digest>,
+    /// The digest of the source's file, if that was read already.
+    pub source_is: Option<Digest>,
 }
 
 impl Kept<'_> {
@@ -39,7 +41,10 @@ impl Kept<'_> {
         let (Some(dir), true) =
             (&output.handle, verify || (known.is_none() && context.algorithm != Algorithm::None))
         else {
-            return Ok(Next::Settled(Fate::Kept { digest: known, proof: None }));
+            return Ok(match (known, self.source_is) {
+                (Some(known), Some(source)) if known != source => self.differs(),
+                _ => Next::Settled(Fate::Kept { digest: known, proof: None }),
+            });
         };
         let path = || output.path_of(&entry.name);
         let file = Reading::open(dir, &entry.name, false, there, &path)?;
@@ -59,20 +64,16 @@ impl Kept<'_> {
             Err(error) => return Err(file.error("read", error)),
         };
         file.check(bytes)?;
-        if verify && digest != known {
-            match self.hash_source(read_back)? {
+        let source = match self.source_is {
+            None if verify && digest != known => match self.hash_source(read_back)? {
                 None => return Ok(Next::Settled(Fate::Abandoned)),
-                source if source == digest => {}
-                _ if context.policy == Policy::Never => {
-                    let why = "its content differs although size and time are the same, \
-                               and nothing is to be replaced";
-                    return Ok(Next::Settled(Fate::Left(why)));
-                }
-                _ => {
-                    let finding = "its content differs although size and time are the same";
-                    return Ok(copy_anew(Error::finding("keep", path(), finding)));
-                }
-            }
+                source => source,
+            },
+            None => digest,
+            source => source,
+        };
+        if source != digest {
+            return Ok(self.differs());
         }
         if context.durability == (Durability::Grouped { at_once: false }) {
             // Nobody knows how the file came here.
@@ -84,30 +85,47 @@ impl Kept<'_> {
 
     /// The digest of the source's file, if not told to stop.
     fn hash_source(&self, read_back: &mut ReadBack) -> Result<Option<Digest>> {
-        let Self { context, source, entry, known, .. } = *self;
-        let path = || source.path_of(&entry.name);
-        let mut hash = || {
-            let file =
-                Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?;
-            let medium = Medium::any(file.file());
-            let is_to_stop = || context.stop.is_urgent();
-            let pace = |read| {
-                if let Some(rate) = context.rate {
-                    rate.pace(usize::try_from(read).unwrap_or(usize::MAX), context.stop);
-                }
-            };
-            let hashed = read_back
-                .hash(medium, context.algorithm, is_to_stop, pace)
-                .map_err(|error| file.error("read", error))?;
-            let Some(hashed) = hashed else { return Ok(None) };
-            file.check(hashed.bytes)?;
-            Ok(hashed.digest)
-        };
-        hash().map_err(|error: Error| match known {
+        let hashed = hash_source(self.context, self.source, self.entry, read_back);
+        hashed.map_err(|error: Error| match self.known {
             None => error,
             Some(_) => error.with_note("; and its copy is not what an earlier manifest lists"),
         })
     }
+
+    /// What is to be done when the content is not the source's.
+    fn differs(&self) -> Next {
+        if self.context.policy == Policy::Never {
+            let why = "its content differs although size and time are the same, \
+                       and nothing is to be replaced";
+            return Next::Settled(Fate::Left(why));
+        }
+        let finding = "its content differs although size and time are the same";
+        copy_anew(Error::finding("keep", self.output.path_of(&self.entry.name), finding))
+    }
+}
+
+/// The digest of a file in the source, if not told to stop.
+pub fn hash_source(
+    context: &Context<'_>,
+    source: &SourceDir,
+    entry: &Entry,
+    read_back: &mut ReadBack,
+) -> Result<Option<Digest>> {
+    let path = || source.path_of(&entry.name);
+    let file = Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?;
+    let medium = Medium::any(file.file());
+    let is_to_stop = || context.stop.is_urgent();
+    let pace = |read| {
+        if let Some(rate) = context.rate {
+            rate.pace(usize::try_from(read).unwrap_or(usize::MAX), context.stop);
+        }
+    };
+    let hashed = read_back
+        .hash(medium, context.algorithm, is_to_stop, pace)
+        .map_err(|error| file.error("read", error))?;
+    let Some(hashed) = hashed else { return Ok(None) };
+    file.check(hashed.bytes)?;
+    Ok(hashed.digest)
 }
 
 fn copy_anew(damage: Error) -> Next {

@@ -18,6 +18,7 @@ pub mod ways;
 mod again;
 pub mod arrange;
 mod clone;
+pub mod expect;
 mod hasher;
 mod inline;
 mod kept;

@@ -87,6 +87,14 @@ pub enum Fate {
         /// Where it came from, if it was to be read back and found right.
         proof: Option<Proof>,
     },
+    /// The source's file is not what is expected of it, although nothing says that it was edited. It was
+    /// not copied.
+    Rotten {
+        /// What is wrong with it.
+        error: Error,
+        /// The digest of what is at the output in its place, and stays, if that is known.
+        stands: Option<Digest>,
+    },
     /// Something else is there and stays, for this reason.
     Left(&'static str),
     /// It is not at the output.

@@ -101,6 +101,7 @@ impl Scene {
             nameless: self.nameless,
             journaling: None,
             carry: None,
+            expected: None,
             ways: &Ways::default(),
             rate: None,
             progress: &progress,

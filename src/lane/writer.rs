@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::lane::checkpoint::Checkpoints;
 use crate::lane::clock::Timer;
 use crate::lane::context::Context;
+use crate::lane::expect;
 use crate::lane::hasher::{Hashed, HashedEnd};
 use crate::lane::large::{Cut, LargeFile, Step, receive};
 use crate::lane::outcome::{Fate, Message, Outcome};
@@ -103,8 +104,14 @@ fn close(
         (Ok(part), Some(Ok((read, digest)))) => match checkpoints.end() {
             Ok(()) => {
                 warnings = read.warnings;
-                let (entry, attributes) = (&large.entry, &read.attributes);
-                part.finish(context, entry, attributes, digest, large.replaces, &mut warnings)
+                let LargeFile { source, output, entry, replaces, .. } = &*large;
+                match expect::objection(context, (source, output), entry, digest, None) {
+                    Some(fate) => expect::discard(part, fate),
+                    None => {
+                        let attributes = &read.attributes;
+                        part.finish(context, entry, attributes, digest, *replaces, &mut warnings)
+                    }
+                }
             }
             Err(error) => {
                 let path = large.output.path_of(&large.entry.name);

@@ -100,19 +100,31 @@ impl Index {
     ///
     /// What reading the manifest failed with.
     pub fn lookup(&self, path: &[u8]) -> io::Result<Option<Digest>> {
-        Ok(match self.find(path, |rank| self.mark(rank))? {
-            Found::Agreed { digest, .. } => Some(digest),
-            Found::Nothing | Found::Unclear => None,
-        })
+        let mark = |rank| {
+            self.mark(rank);
+        };
+        Ok(self.find(path, mark)?.digest())
     }
 
-    /// Marks the lines of that name as visited: something else is known about the file.
+    /// Marks the lines of that name as visited: something else is known about the file. Says whether one
+    /// of them was not.
     ///
     /// # Errors
     ///
     /// What reading the manifest failed with.
-    pub fn visit(&self, path: &[u8]) -> io::Result<()> {
-        self.lookup(path).map(drop)
+    pub fn visit(&self, path: &[u8]) -> io::Result<bool> {
+        let mut first = false;
+        self.find(path, |rank| first |= self.mark(rank))?;
+        Ok(first)
+    }
+
+    /// Like [`lookup`](Self::lookup), and the lines are not visited by it.
+    ///
+    /// # Errors
+    ///
+    /// What reading the manifest failed with.
+    pub fn peek(&self, path: &[u8]) -> io::Result<Option<Digest>> {
+        Ok(self.find(path, |_| ())?.digest())
     }
 
     /// The records of names that were never looked up, in the order of the file, each name once (at
@@ -146,8 +158,10 @@ impl Index {
         Ok(found)
     }
 
-    fn mark(&self, rank: usize) {
-        self.visited[rank / 64].fetch_or(1 << (rank % 64), Ordering::Relaxed);
+    /// Whether it is marked only now.
+    fn mark(&self, rank: usize) -> bool {
+        let bit = 1 << (rank % 64);
+        self.visited[rank / 64].fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
 
     fn is_marked(&self, rank: usize) -> bool {
@@ -183,6 +197,13 @@ enum Found {
 }
 
 impl Found {
+    fn digest(self) -> Option<Digest> {
+        match self {
+            Found::Agreed { digest, .. } => Some(digest),
+            Found::Nothing | Found::Unclear => None,
+        }
+    }
+
     /// The same with one more line, which stands at `last`.
     fn and(self, digest: Digest, last: u64) -> Self {
         match self {
@@ -206,7 +227,6 @@ impl Unvisited<'_> {
     fn step(&mut self) -> io::Result<Option<(RelPath, Digest)>> {
         let index = self.index;
         let give = |offset: u64, record: Record| -> io::Result<Option<(RelPath, Digest)>> {
-            // Only a name as we write it: `./a` would be `a`, which may have been looked up.
             Ok(match RelPath::parse(record.name) {
                 Ok(path)
                     if path.as_bytes() == record.name

@@ -80,10 +80,11 @@ pub fn digest_of(path: &[u8], line: &[u8]) -> Option<Digest> {
     }
 }
 
-/// The record by the path it means: `./-` stands for `-` (see [`line`](super::line)).
-fn meant(record: Record<'_>) -> Record<'_> {
-    match record.name {
-        b"./-" => Record { name: b"-", ..record },
-        _ => record,
+/// The record by the path it means: without `./` before it, as in `./-`, which stands for `-` (see
+/// [`line`](super::line)), and in the lists of those who let `find .` name the files.
+fn meant(mut record: Record<'_>) -> Record<'_> {
+    while let Some(name) = record.name.strip_prefix(b"./") {
+        record.name = name;
     }
+    record
 }

@@ -24,6 +24,7 @@ mod defects;
 mod documents;
 mod durable;
 mod elsewhere;
+mod expect;
 mod faults;
 mod filters;
 mod interrupt;

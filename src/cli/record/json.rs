@@ -123,6 +123,8 @@ impl<'a> Entry<'a> {
                 (Self { event: "waiting", text: Some((*text).into()), ..Self::default() }, false)
             }
             Event::Failed(error) => (Self::error("failed", error), true),
+            Event::Rotten(error) => (Self::error("rotten", error), true),
+            Event::Gone(path) => (Self::named("gone", path, None), true),
             Event::Warning(error) => (Self::error("warning", error), true),
         }
     }

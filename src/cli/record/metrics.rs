@@ -22,6 +22,8 @@ pub struct Figures<'a> {
     pub files: &'a [(&'static str, u64)],
     /// How many bytes.
     pub bytes: &'a [(&'static str, u64)],
+    /// How many files were as expected, and how many not.
+    pub expected: &'a [(&'static str, u64)],
     /// What the file says that is there now.
     pub before: &'a [u8],
 }
@@ -66,6 +68,11 @@ impl Figures<'_> {
             "Files and links of the last run, by what became of them.",
             &all(self.files),
         );
+        gauge(
+            "expected_files",
+            "Files of the manifest that the source was held against, by what was found.",
+            &all(self.expected),
+        );
         gauge("bytes", "Bytes of the files of the last run.", &all(self.bytes));
         text
     }
@@ -97,6 +104,7 @@ mod tests {
             exit_code,
             files: &[("copied", 7)],
             bytes: &[("copied", 1 << 40)],
+            expected: &[],
             before: before.as_bytes(),
         };
         figures.text()

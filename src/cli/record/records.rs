@@ -293,6 +293,7 @@ impl<'a> Records<'a> {
             exit_code: exit.code(),
             files: &files,
             bytes: &bytes,
+            expected: &expected(ran),
             before: &before,
         };
         let text = figures.text();
@@ -337,6 +338,19 @@ fn counts(ran: &Ran<'_>) -> (Vec<Figure>, Vec<Figure>) {
             ],
             vec![("read", counts.bytes)],
         ),
+    }
+}
+
+/// Files of the manifest that the source was held against, by what was found.
+fn expected(ran: &Ran<'_>) -> Vec<Figure> {
+    match ran {
+        Ran::Copied(Report { counts, expected: true, .. }) => vec![
+            ("as_expected", counts.as_expected),
+            ("edited", counts.edited),
+            ("rotten", counts.rotten),
+            ("gone", counts.gone),
+        ],
+        _ => Vec::new(),
     }
 }
 

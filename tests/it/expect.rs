@@ -1,0 +1,270 @@
+//! `--expect`: the source is held against an earlier manifest of it. What has rotted does not come to the
+//! output, what was edited does, and no file is read more than once for it.
+
+use crate::harness::{Run, Scene, Strace, content, names_below, need, shell};
+
+/// Longer than a block in some of the runs below.
+const LEN: usize = 100_000;
+
+/// A source of last year, with a list of it as `sha256sum` makes one.
+fn scene() -> Scene {
+    let scene = Scene::new();
+    scene.src.file("dir/large", content(LEN)).file("dir/small", "small").file("other", "other");
+    list(&scene);
+    scene
+}
+
+fn list(scene: &Scene) {
+    shell(scene, "touch -d 2025-01-01 src/dir/* src/other; touch -r src/other src/dir");
+    shell(scene, "cd src && find . -type f -exec sha256sum {} + > ../list");
+}
+
+/// Changes a byte of a file in `tree`, and sets its time back.
+fn rot(scene: &Scene, tree: &str, name: &str) {
+    let path = scene.path(tree).join(name);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[3] ^= 1;
+    shell(scene, &format!("touch -r {} before", path.display()));
+    std::fs::write(&path, bytes).unwrap();
+    shell(scene, &format!("touch -r before {}; rm before", path.display()));
+}
+
+fn expect(scene: &Scene, args: &[&str]) -> Run {
+    scene.command(["--expect", "list"].iter().chain(args)).run()
+}
+
+/// The newest manifest at the output lists exactly these names, and `sha256sum` agrees with it.
+#[track_caller]
+fn lists(scene: &Scene, run: &Run, names: &[&str]) {
+    let judge = scene.judge(run);
+    let list = judge.manifest();
+    let listed: Vec<Vec<u8>> = judge.lines(&list).into_keys().collect();
+    assert_eq!(listed, names.iter().map(|name| name.as_bytes()).collect::<Vec<_>>());
+    judge.list_verifies(&list).no_leftovers();
+}
+
+const WAYS: [&[&str]; 7] = [
+    &[],
+    &["--block-size", "4K"],
+    &["--block-size", "4K", "--jobs", "1", "--queue-size", "1"],
+    &["--verify", "--block-size", "4K"],
+    &["--overwrite-policy", "always"],
+    &["--overwrite-policy", "always", "--block-size", "4K", "--checkpoint", "16K"],
+    &["--no-sync", "--hard-links"],
+];
+
+#[test]
+fn a_rotten_byte_is_caught_and_the_good_copy_stays() {
+    for args in WAYS {
+        for name in ["dir/large", "dir/small"] {
+            let scene = scene();
+            scene.copy(&[]).assert_code(0);
+            let good = scene.output().read(name);
+            rot(&scene, "src", name);
+            let run = expect(&scene, args);
+            run.assert_code(4).assert_says(&format!("src/{name}: it has rotted"));
+            run.assert_prints(&["ROTTEN"]).assert_prints(&["rotten", "1 of these"]);
+            run.assert_prints(&["expected", "2 files as they were, 0 edited since, 0 gone"]);
+            assert_eq!(scene.output().read(name), good, "{args:?}");
+            lists(&scene, &run, &["dir/large", "dir/small", "other"]);
+        }
+    }
+}
+
+#[test]
+fn what_has_rotted_does_not_come_to_a_new_output() {
+    for args in WAYS {
+        for name in ["dir/large", "dir/small"] {
+            let scene = scene();
+            rot(&scene, "src", name);
+            let run = expect(&scene, args);
+            run.assert_code(4).assert_says("not modified since").assert_says("it is not copied");
+            let rest: Vec<&str> =
+                ["dir/large", "dir/small", "other"].into_iter().filter(|n| *n != name).collect();
+            lists(&scene, &run, &rest);
+            scene.judge(&run).lacks(name);
+            // Without the expectation it is an ordinary file.
+            scene.copy(&[]).assert_code(0);
+        }
+    }
+}
+
+/// Also where the policy would leave or keep the file, and where the output's copy is of another time.
+#[test]
+fn the_policy_does_not_matter() {
+    for policy in ["default", "update", "never", "always"] {
+        let scene = scene();
+        scene.output().dir("dir").file("dir/large", "another one, of today");
+        rot(&scene, "src", "dir/large");
+        let run = expect(&scene, &["--overwrite-policy", policy]);
+        run.assert_code(4).assert_says("what is at the output stays");
+        assert_eq!(scene.output().read("dir/large"), b"another one, of today");
+    }
+}
+
+#[test]
+fn an_edited_file_is_copied() {
+    let scene = scene();
+    scene.copy(&[]).assert_code(0);
+    scene.src.file("dir/large", content(LEN + 1)).file("new", "new");
+    // Restored from elsewhere: older than the list, but not as old as the copy.
+    scene.src.file("other", "rehto");
+    shell(&scene, "touch -d 2025-02-01 src/other");
+    let run = expect(&scene, &["--overwrite-policy", "update"]);
+    scene.judge(&run).complete();
+    run.assert_prints(&["expected", "1 files as they were, 2 edited since, 0 gone"]);
+}
+
+#[test]
+fn a_file_that_is_gone_is_told() {
+    let scene = scene();
+    scene.copy(&[]).assert_code(0);
+    scene.src.remove("dir/large").remove("dir/small");
+    shell(&scene, "rmdir src/dir; rm src/other; ln -s /etc/passwd src/other");
+    let run = expect(&scene, &["--exclude", "excluded", "--report", "report.json"]);
+    run.assert_code_in(&[0, 1]);
+    run.assert_says("not in the source: dir/large").assert_says("not in the source: dir/small");
+    run.assert_says("not in the source: other").assert_prints(&["expected", "3 gone"]);
+
+    // Left out of the copy is not gone, and not read either.
+    let scene = self::scene();
+    rot(&scene, "src", "dir/large");
+    let run = expect(&scene, &["--exclude", "dir"]);
+    run.assert_code(0).assert_prints(&["expected", "1 files as they were", "0 gone"]);
+}
+
+/// What rot had already brought to the output gives way to the source that was mended.
+#[test]
+fn a_copy_of_rot_is_replaced_by_the_mended_file() {
+    for args in WAYS {
+        let scene = scene();
+        rot(&scene, "src", "dir/large");
+        scene.copy(&[]).assert_code(0);
+        rot(&scene, "src", "dir/large");
+        let run = expect(&scene, args);
+        run.assert_code(0);
+        scene.judge(&run).complete();
+        assert_eq!(scene.output().read("dir/large"), content(LEN));
+    }
+}
+
+/// Both sides hold the same, and it is not what is expected: there is nothing better to keep.
+#[test]
+fn rot_on_both_sides_is_told() {
+    let scene = scene();
+    rot(&scene, "src", "dir/small");
+    scene.copy(&[]).assert_code(0);
+    let run = expect(&scene, &[]);
+    run.assert_code(4).assert_says("src/dir/small: it is not what list lists");
+    lists(&scene, &run, &["dir/large", "dir/small", "other"]);
+}
+
+#[test]
+fn a_file_is_read_once() {
+    need!(Strace);
+    for (kept, args) in [(false, &[][..]), (false, &["--block-size", "4K"]), (true, &[])] {
+        let scene = scene();
+        if kept {
+            scene.copy(&[]).assert_code(0);
+        }
+        let strace = Strace::watch(&scene, Strace::READS).exactly_on(scene.src.path("dir/large"));
+        let args = ["--expect", "list"].iter().chain(args);
+        let run = strace.run(scene.command(args));
+        run.assert_code(0).assert_prints(&["expected", "3 files as they were"]);
+        let read: u64 = strace
+            .log()
+            .lines()
+            .filter_map(|line| line.rsplit_once("= ")?.1.trim().parse::<u64>().ok())
+            .sum();
+        assert_eq!(read, LEN as u64, "{}", strace.log());
+    }
+}
+
+#[test]
+fn other_names_of_a_file_go_with_the_first() {
+    let scene = scene();
+    scene.src.hard_link("dir/twin", "dir/large").hard_link("twin", "dir/large");
+    list(&scene);
+    for rotten in [false, true] {
+        if rotten {
+            rot(&scene, "src", "twin");
+        }
+        let run = expect(&scene, &["--hard-links"]);
+        run.assert_code(if rotten { 4 } else { 0 });
+        run.assert_prints(&["expected", "0 gone"]);
+        for name in ["dir/large", "dir/twin", "twin"] {
+            assert_eq!(scene.output().read(name), content(LEN));
+        }
+        lists(&scene, &run, &["dir/large", "dir/small", "dir/twin", "other", "twin"]);
+    }
+    // None of them comes where there is no good one.
+    shell(&scene, "rm -r dst");
+    let run = expect(&scene, &["--hard-links"]);
+    run.assert_code(4);
+    lists(&scene, &run, &["dir/small", "other"]);
+}
+
+#[test]
+fn programs_are_told() {
+    let scene = scene();
+    rot(&scene, "src", "other");
+    scene.src.remove("dir/small");
+    let args =
+        ["--report", "r.json", "--metrics", "m.prom", "--log", "log", "--log-format", "json"];
+    let run = expect(&scene, &args);
+    run.assert_code(4);
+    let read = |name: &str| std::fs::read_to_string(scene.path(name)).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&read("r.json")).unwrap();
+    assert_eq!(report["ending"], "untrue");
+    let counts = &report["outputs"][0]["counts"];
+    for (name, count) in
+        [("rotten", 1), ("failed", 1), ("gone", 1), ("as_expected", 1), ("edited", 0), ("seen", 2)]
+    {
+        assert_eq!(counts[name], count, "{name}: {report:#}");
+    }
+    let events = |event| {
+        let entries = report["entries"].as_array().unwrap().iter();
+        let paths = entries.filter(|e| e["event"] == event).map(|e| e["path"].as_str().unwrap());
+        paths.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(events("rotten"), [scene.src.path("other").to_str().unwrap()]);
+    assert_eq!(events("gone"), ["dir/small"]);
+    assert!(read("log").contains("\"event\":\"rotten\""), "{}", read("log"));
+    for (fate, count) in [("rotten", 1), ("gone", 1), ("as_expected", 1), ("edited", 0)] {
+        let line = read("m.prom");
+        let line = line.lines().find(|l| l.contains(&format!("fate=\"{fate}\"")));
+        assert!(line.is_some_and(|line| line.ends_with(&format!("}} {count}"))), "{line:?}");
+    }
+}
+
+#[test]
+fn a_manifest_that_expects_nothing_is_refused() {
+    let scene = scene();
+    shell(&scene, "mkfifo fifo; : > empty; echo nonsense > wrong");
+    for manifest in ["fifo", "empty", "wrong", "src", "missing"] {
+        let run = scene.copy(&["--expect", manifest]);
+        run.assert_code(2).assert_says(manifest);
+        assert!(!scene.dst.exists());
+    }
+    for args in [&["--hash", "none"][..], &["--dry-run"]] {
+        expect(&scene, args).assert_code(2);
+    }
+    // Lines that say nothing do not hide the others.
+    shell(&scene, "echo nonsense >> list; printf '%064d  ../up\\n' 0 >> list");
+    let run = expect(&scene, &[]);
+    run.assert_code(0).assert_says("1 of its lines say nothing");
+    run.assert_prints(&["expected", "3 files as they were", "0 gone"]);
+}
+
+/// The usual way: the source keeps a list of itself.
+#[test]
+fn the_list_may_be_in_the_source() {
+    let scene = scene();
+    shell(&scene, "cp -p list src/last.sha256sum");
+    let run = scene.copy(&["--expect", "src/last.sha256sum"]);
+    scene.judge(&run).complete();
+    run.assert_prints(&["expected", "3 files as they were, 0 edited since, 0 gone"]);
+    assert!(names_below(&scene.dst, "f").contains(&b"last.sha256sum"[..]));
+    let run = scene.command_to(scene.src.path("other"), scene.path("one"), ["--expect", "list"]);
+    run.run().assert_code(0).assert_prints(&["expected", "1 files as they were", "0 gone"]);
+}
