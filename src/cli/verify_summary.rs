@@ -22,6 +22,7 @@ pub fn summary(report: &VerifyReport) -> String {
         ("differ", counts.differ, "files"),
         ("missing", counts.missing, "listed files that are not there as regular files"),
         ("unreadable", counts.unreadable, "files"),
+        ("repairable", counts.repairable, "names of bad files that are good in another directory"),
         ("contradicted", counts.contradicted, "names that are listed with two digests"),
         ("not listed", counts.unlisted, "files"),
         ("malformed", counts.malformed, "lines"),

@@ -1,11 +1,11 @@
 //! What there is to say of what a check finds, line by line.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::cli::console::{Detail, Said};
 use crate::path::{RelPath, Shown};
 use crate::sys;
-use crate::verify::{Finding, Proof, Target, Verdict};
+use crate::verify::{Comparison, Finding, Proof, Target, Verdict};
 
 /// How lines are written.
 pub struct Words {
@@ -62,6 +62,13 @@ impl Words {
                 self.notice(&format!("a later run on {root} was cut short and left {name}"))
             }
             Finding::Unlisted(path) => self.err(&format!("not listed: {}", shown(path))),
+            Finding::Compared(comparison) => {
+                let name = cut(Shown::bytes(comparison.path.as_bytes()));
+                self.err(&format!("{name}: {}", compared(comparison)))
+            }
+            Finding::NotCompared(number) => self.err(&format!(
+                "there are too many bad files to compare: of {number} it is not said where they are good"
+            )),
             Finding::Unsearched(error) | Finding::Unusable(error) | Finding::Broken(error) => {
                 self.err(&error.to_string())
             }
@@ -107,6 +114,31 @@ impl Words {
         (self.detail != Detail::Quiet).then_some(())?;
         self.err(&format!("notice: {text}"))
     }
+}
+
+/// Where a file is bad and where it is good: "differs at A and B, missing at C, good at D".
+pub fn compared(comparison: &Comparison) -> String {
+    let Comparison { bad, good, other, .. } = comparison;
+    let mut parts: Vec<(&str, Vec<&Path>)> = Vec::new();
+    for (how, root) in bad {
+        match parts.iter_mut().find(|(word, _)| word == how) {
+            Some((_, roots)) => roots.push(root),
+            None => parts.push((how, vec![root])),
+        }
+    }
+    parts.push(("good", good.iter().map(PathBuf::as_path).collect()));
+    if !other.is_empty() {
+        parts.push(("listed with another digest", other.iter().map(PathBuf::as_path).collect()));
+    }
+    let part = |(word, roots): &(&str, Vec<&Path>)| {
+        let names: Vec<String> = roots.iter().map(|root| cut(Shown::path(root))).collect();
+        match names.split_last() {
+            None => format!("{word} nowhere"),
+            Some((last, [])) => format!("{word} at {last}"),
+            Some((last, rest)) => format!("{word} at {} and {last}", rest.join(", ")),
+        }
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
 /// Why this system cannot have a file of this name, if it cannot.

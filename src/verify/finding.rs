@@ -5,6 +5,7 @@ use crate::lane::read_back::Proof;
 use crate::manifest::{Fault, ManifestName};
 use crate::path::RelPath;
 use crate::sys::stat::Kind;
+use crate::verify::copies::Comparison;
 use crate::verify::target::Target;
 
 /// What became of a listed file.
@@ -96,6 +97,11 @@ pub enum Finding {
     Unsearched(Error),
     /// The manifest or the root cannot be used, or not to its end.
     Unusable(Error),
+    /// A file is bad in one of several directories that are copies of each other; told at the end, for each
+    /// of these files.
+    Compared(Comparison),
+    /// So many findings of bad files were too many to be compared.
+    NotCompared(u64),
     /// The check itself broke.
     Broken(Error),
 }

@@ -14,6 +14,7 @@ use crate::hash::Digest;
 use crate::sys::{self, Dir};
 use crate::verify::ahead::{Ahead, Order};
 use crate::verify::check::{Checker, From};
+use crate::verify::copies::Copies;
 use crate::verify::count::count;
 use crate::verify::finding::{Finding, Listener};
 use crate::verify::lines::{Reader, Reads, Told};
@@ -85,10 +86,11 @@ impl VerifyJob {
             counts: Checked::default(),
             answered: 0,
             converted: Seen::default(),
+            copies: (plans.len() > 1).then(|| Copies::new(plans.len())),
         };
         let reads = self.run_threads(&plans, &mut desk, progress, stop);
         let nowhere = Arc::new(Target::none());
-        if let Some(reads) = reads {
+        if let Some(mut reads) = reads {
             if reads.given != desk.answered && !stop.is_requested() {
                 let (given, answered) = (reads.given, desk.answered);
                 let finding = format!(
@@ -96,6 +98,11 @@ impl VerifyJob {
                      this is a defect of dircopy"
                 );
                 desk.tell(&nowhere, Finding::Broken(Error::finding("account for", ".", finding)));
+            }
+            let all_answered = reads.given == desk.answered && !stop.is_requested();
+            if let Some(copies) = desk.copies.take().filter(|_| all_answered) {
+                let tell = |finding| desk.tell(&nowhere, finding);
+                copies.compare(std::mem::take(&mut reads.again), self.convert_paths, stop, tell);
             }
             for listed in &reads.listed {
                 let converted = std::mem::take(&mut desk.converted);
@@ -187,8 +194,9 @@ impl VerifyJob {
                         thread.spawn_scoped(scope, move || worker.work(&for_workers, sending))?,
                     );
                 }
-                let (key, complete) = (desk.key, self.complete);
-                let read = Reader { key, complete, stop, tasks: tasks.clone(), told: told.clone() };
+                let (key, complete, again) = (desk.key, self.complete, desk.copies.is_some());
+                let (tasks, told) = (tasks.clone(), told.clone());
+                let read = Reader { key, complete, again, stop, tasks, told };
                 let thread = Builder::new().name("lines".into());
                 reader = Some(thread.spawn_scoped(scope, move || read.work(plans))?);
                 if progress.watched.load(Relaxed) {
@@ -232,6 +240,8 @@ struct Desk<'a> {
     answered: u64,
     /// Names that were found by another spelling.
     converted: Seen,
+    /// The directories as copies of each other, if there are several.
+    copies: Option<Copies>,
 }
 
 impl Desk<'_> {
@@ -249,6 +259,9 @@ impl Desk<'_> {
 
     fn tell(&mut self, target: &Target, finding: Finding) {
         self.counts.add(&finding);
+        if let Some(copies) = &mut self.copies {
+            copies.note(target, &finding);
+        }
         self.listener.hear(target, &finding);
     }
 }

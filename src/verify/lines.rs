@@ -13,6 +13,7 @@ use crate::manifest::{Entries, Parsed, Utf16Reader};
 use crate::path::{PathFault, RelPath};
 use crate::sys;
 use crate::sys::stat::Identity;
+use crate::verify::copies::Again;
 use crate::verify::finding::Finding;
 use crate::verify::seen::{Key, Seen};
 use crate::verify::target::{Opened, Plan, Target};
@@ -67,6 +68,8 @@ pub struct Reads {
     pub listed: Vec<Listed>,
     /// Which files the manifests are.
     pub manifests: Vec<Identity>,
+    /// The manifests, to be read once more, where that is asked for.
+    pub again: Vec<Again>,
 }
 
 /// The reader.
@@ -75,6 +78,8 @@ pub struct Reader<'a> {
     pub key: &'a Key,
     /// Whether to keep what is listed.
     pub complete: bool,
+    /// Whether the manifests may have to be read once more.
+    pub again: bool,
     /// Asked to stop?
     pub stop: &'a Stop,
     /// To the workers.
@@ -109,6 +114,12 @@ impl Reader<'_> {
         done.manifests.push(id);
         if let Some(name) = unfinished {
             self.tell(&target, Finding::Unfinished(name));
+        }
+        if self.again
+            && manifest.metadata().is_ok_and(|file| file.is_file())
+            && let Ok(manifest) = manifest.try_clone()
+        {
+            done.again.push(Again { target: Arc::clone(&target), manifest });
         }
         let mut seen = Seen::default();
         let mut entries =

@@ -7,6 +7,7 @@
 
 mod ahead;
 pub mod check;
+pub mod copies;
 mod count;
 pub mod finding;
 pub mod job;
@@ -18,6 +19,7 @@ mod unlisted;
 mod work;
 
 pub use crate::lane::read_back::Proof;
+pub use copies::Comparison;
 pub use finding::{Finding, Listener, Verdict};
 pub use job::VerifyJob;
 pub use report::{Checked, VerifyReport};

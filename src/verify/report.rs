@@ -31,6 +31,8 @@ pub struct Checked {
     pub converted: u64,
     /// Files that are on no line.
     pub unlisted: u64,
+    /// Names of files that are bad in one of several directories and good in another.
+    pub repairable: u64,
     /// Manifests that list nothing.
     pub empty: u64,
     /// Manifests and roots that could not be used.
@@ -76,9 +78,14 @@ impl Checked {
             }
             Finding::Nothing => &mut self.empty,
             Finding::Unlisted(_) => &mut self.unlisted,
+            Finding::Compared(comparison) if !comparison.good.is_empty() => &mut self.repairable,
             Finding::Unsearched(_) | Finding::Broken(_) => &mut self.broken,
             Finding::Unusable(_) => &mut self.unusable,
-            Finding::Torn { .. } | Finding::Utf16 | Finding::Unfinished(_) => return,
+            Finding::Torn { .. }
+            | Finding::Utf16
+            | Finding::Unfinished(_)
+            | Finding::Compared(_)
+            | Finding::NotCompared(_) => return,
         };
         *counter += 1;
     }

@@ -29,6 +29,8 @@ pub struct Target {
     pub root: PathBuf,
     /// Whether the manifest is called as dircopy calls its own, and whether as a finished one.
     pub ours: Option<ManifestName>,
+    /// Which directory `root` is.
+    pub root_id: Identity,
     handle: Option<Dir>,
 }
 
@@ -65,7 +67,7 @@ impl Target {
     }
 
     fn unopened(manifest: PathBuf, root: PathBuf) -> Self {
-        Self { manifest, root, ours: None, handle: None }
+        Self { manifest, root, ours: None, root_id: Identity::default(), handle: None }
     }
 
     /// The open directory.
@@ -144,7 +146,7 @@ impl Plan {
         let fail = |error| Error::io("open the directory", &target.root, error);
         let root = Dir::open(&target.root).map_err(fail)?;
         let root_id = root.identity().map_err(fail)?;
-        target.handle = Some(root);
+        (target.handle, target.root_id) = (Some(root), root_id);
         unfinished = unfinished.filter(|name| target.ours.is_some_and(|ours| *name > ours));
         Ok((manifest, stat.id, root_id, unfinished))
     }

@@ -19,6 +19,7 @@ mod harness;
 mod basics;
 mod cache;
 mod calls;
+mod copies;
 mod deep;
 mod defects;
 mod documents;

@@ -5,10 +5,11 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::cli::verify_words::compared;
 use crate::error::Error;
 use crate::event::{Done, Event};
 use crate::path::{Shown, is_deceptive};
@@ -64,6 +65,11 @@ pub struct Entry<'a> {
     manifest: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<u64>,
+    /// The directories in which the file is bad, and in which it is good (of a check of several).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bad_at: Option<Vec<Name>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    good_at: Option<Vec<Name>>,
     /// The system's error number.
     #[serde(skip_serializing_if = "Option::is_none")]
     errno: Option<i32>,
@@ -190,6 +196,22 @@ impl<'a> Entry<'a> {
                 )
             }
             Finding::Unlisted(path) => (full("not-listed", path, None), None),
+            Finding::Compared(comparison) => {
+                let names = |roots: &[PathBuf]| roots.iter().map(|root| Name::path(root)).collect();
+                let bad: Vec<_> = comparison.bad.iter().map(|(_, root)| root.clone()).collect();
+                let text = compared(comparison);
+                let entry = Self {
+                    bad_at: Some(names(&bad)),
+                    good_at: Some(names(&comparison.good)),
+                    ..Self::named("compared", comparison.path.as_bytes(), Some(text.into()))
+                };
+                (entry, None)
+            }
+            Finding::NotCompared(number) => {
+                let text = format!("{number} findings of bad files were too many to compare");
+                let event = "not-compared";
+                (Self { event, text: Some(text.into()), ..Self::default() }, None)
+            }
             Finding::Unsearched(error) => (Self::error("not-searched", error), None),
             Finding::Unusable(error) => (Self::error("unusable", error), None),
             Finding::Broken(error) => (Self::error("broken", error), None),
