@@ -84,6 +84,8 @@ pub struct Progress {
     pub total_entries: AtomicU64,
     /// Whether the two totals are final.
     pub counted: AtomicBool,
+    /// Whether the run is over.
+    pub over: AtomicBool,
     /// Whether somebody looks at `current`; otherwise it is not kept.
     pub watched: AtomicBool,
     current: Mutex<Vec<u8>>,
@@ -117,6 +119,8 @@ impl Progress {
 pub struct Stop {
     urgent: Arc<AtomicUsize>,
     winding_up: Arc<AtomicUsize>,
+    /// What stops several runs, and this one with them.
+    of_all: Option<Arc<Stop>>,
 }
 
 impl Stop {
@@ -126,6 +130,11 @@ impl Stop {
 
     /// … and of one whose complete copies have become worthless as well.
     pub(crate) const IN_VAIN: usize = usize::MAX - 1;
+
+    /// One for a run among several: it stops with all of them, and they do not stop with it.
+    pub fn of_one(&self) -> Self {
+        Self { of_all: Some(Arc::new(self.clone())), ..Self::default() }
+    }
 
     /// Asks the run to stop: no new file is begun, files on their way are given up, what is
     /// finished is recorded. `code` must not be 0; the report carries the first one given.
@@ -142,7 +151,8 @@ impl Stop {
     /// The code that was asked with, if the run is to stop, the more urgent one if there are two.
     pub fn requested(&self) -> Option<usize> {
         let code = |asked: &AtomicUsize| Some(asked.load(Relaxed)).filter(|code| *code != 0);
-        code(&self.urgent).or_else(|| code(&self.winding_up))
+        let of_all = self.of_all.as_deref().and_then(Stop::requested);
+        code(&self.urgent).or(of_all).or_else(|| code(&self.winding_up))
     }
 
     /// Whether the run is to stop.
@@ -152,12 +162,13 @@ impl Stop {
 
     /// Whether not even files on their way are to be finished.
     pub fn is_urgent(&self) -> bool {
-        self.urgent.load(Relaxed) != 0
+        self.urgent.load(Relaxed) != 0 || self.of_all.as_deref().is_some_and(Stop::is_urgent)
     }
 
     /// Whether even copies that are complete are to be let go, if they are not at their end.
     pub fn is_at_once(&self) -> bool {
         !matches!(self.urgent.load(Relaxed), 0 | Self::GIVEN_UP)
+            || self.of_all.as_deref().is_some_and(Stop::is_at_once)
     }
 
     /// The number itself, for a signal handler to store a code in.

@@ -107,6 +107,7 @@ pub mod verify;
 
 pub use copy::job::CopyJob;
 pub use copy::report::{Counts, Ending, Report};
+pub use copy::several::{Seat, copy_to_all};
 pub use error::{Error, Result};
 pub use event::{Done, Event, Progress, Stop, Watch};
 pub use hash::{Algorithm, Digest};

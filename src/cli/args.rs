@@ -10,6 +10,7 @@ use crate::cli::size;
 use crate::cli::unattended::Unattended;
 use crate::cli::verify_args::{self, VerifyArgs};
 use crate::copy::job::{BLOCK_SIZE, CopyJob, QUEUE_SIZE};
+use crate::copy::several::MOST_OUTPUTS;
 use crate::hash::Algorithm;
 use crate::lane::prove::Damaged;
 use crate::lane::resume::Resume;
@@ -47,6 +48,9 @@ Exit codes:
        ended by SIGHUP, SIGINT or SIGTERM: temporary files are removed, what was
        finished is recorded
 
+With several outputs it is the worst of theirs: a signal, 6, 4, 3, 1, 0; an output that
+was refused counts as 1 if others were not.
+
 The manifest OUTPUT/dircopy-<UTC time>.sha256sum is checked with
 `dircopy verify OUTPUT`, or `sha256sum -c --strict` from inside OUTPUT.";
 
@@ -58,7 +62,8 @@ pub struct Args {
     #[arg(short, long, value_name = "PATH")]
     pub input: PathBuf,
 
-    /// The directory they go to; made if only its last component is missing
+    /// The directory they go to; made if only its last component is missing. Repeatable: the source is
+    /// read once for all outputs, and each is complete by itself
     #[arg(short, long, value_name = "DIR", required = true)]
     pub output: Vec<PathBuf>,
 
@@ -148,6 +153,11 @@ pub struct Args {
     /// Size of a block: 4096, 128K, 1MiB …; memory is jobs × queue size × this [default: 256K]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_block)]
     pub block_size: Option<usize>,
+
+    /// With several outputs: how far the slower ones may be behind, in memory; beyond, they copy what
+    /// they miss from an output that has it
+    #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = size::parse_block)]
+    pub lag: usize,
 
     /// When to show progress; auto is when standard error is a terminal
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
@@ -253,7 +263,7 @@ pub enum When {
 #[derive(Debug)]
 pub enum Asked {
     /// A copy.
-    Copy(Args, Box<CopyJob>),
+    Copy(Args, Vec<CopyJob>),
     /// A check.
     Verify(VerifyArgs),
 }
@@ -277,9 +287,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, clap::Er
         return VerifyArgs::from_arg_matches(matches).map(Asked::Verify);
     }
     let args = Args::from_arg_matches(&matches)?;
-    let job =
-        job(&args, &matches).map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
-    Ok(Asked::Copy(args, Box::new(job)))
+    let jobs =
+        jobs(&args, &matches).map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
+    Ok(Asked::Copy(args, jobs))
 }
 
 /// The arguments, unless one shows that the command line was not cut where it was meant to be.
@@ -303,11 +313,18 @@ pub fn whole(
     }
 }
 
+/// A job for each output.
+fn jobs(args: &Args, matches: &ArgMatches) -> Result<Vec<CopyJob>, String> {
+    let job = job(args, matches)?;
+    if args.output.len() > MOST_OUTPUTS {
+        return Err(format!("there can be {MOST_OUTPUTS} outputs"));
+    }
+    let to = |output: &PathBuf| CopyJob { output: output.clone(), ..job.clone() };
+    Ok(args.output.iter().map(to).collect())
+}
+
 fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
-    let [output] = &*args.output else {
-        return Err("only one output can be given so far".into());
-    };
-    let mut job = CopyJob::new(&args.input, output);
+    let mut job = CopyJob::new(&args.input, PathBuf::new());
     job.policy = match args.overwrite_policy {
         OverwritePolicy::Default => Policy::Default,
         OverwritePolicy::Update => Policy::Update,
@@ -367,10 +384,11 @@ fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
     }
     job.queue_size = args.queue_size as usize;
     job.block_size = args.block_size.unwrap_or(BLOCK_SIZE);
-    let memory = job.lanes as u64 * job.queue_size as u64 * job.block_size as u64;
+    let memory = (job.lanes as u64 * job.queue_size as u64 * job.block_size as u64)
+        .saturating_add(args.lag as u64);
     if memory > MOST_MEMORY {
         return Err(format!(
-            "{} jobs with {} blocks of {} bytes would take {} of memory; make one of them smaller",
+            "{} jobs with {} blocks of {} bytes, and what --lag adds, would take {} of memory; make one of them smaller",
             job.lanes,
             job.queue_size,
             job.block_size,
@@ -398,7 +416,7 @@ mod tests {
     fn parse_words(words: &str) -> Result<(Args, CopyJob), clap::Error> {
         let words = format!("dircopy -i a -o b {words}");
         match parse(words.split_whitespace().map(OsString::from))? {
-            Asked::Copy(args, job) => Ok((args, *job)),
+            Asked::Copy(args, mut jobs) => Ok((args, jobs.remove(0))),
             Asked::Verify(_) => panic!("{words} is no copy"),
         }
     }
@@ -448,7 +466,8 @@ mod tests {
             "--limit-rate fast",
             "--max-duration 8",
             "--log-format xml",
-            "-o c",
+            "--lag much",
+            "--lag 9G",
             "--no-such-option",
             "stray",
         ] {

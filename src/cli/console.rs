@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 use crate::cli::record::json::Entry;
 use crate::cli::record::log::{Message, json_line};
 use crate::error::Error;
-use crate::event::{Done, Event, Watch};
+use crate::event::{Done, Event};
 use crate::path::Shown;
 use crate::sys;
 
@@ -104,10 +104,11 @@ impl Console {
     }
 }
 
-impl Watch for Console {
-    fn event(&self, event: &Event<'_>) {
+impl Console {
+    /// An event, and at which output, if there are several.
+    pub fn event(&self, event: &Event<'_>, at: Option<&str>) {
         if let Some(said) = words(event, self.detail) {
-            self.say(&said, || Entry::of(event).0);
+            self.say(&said.at(at), || Entry::of(event).0.at(at));
         }
     }
 }
@@ -121,6 +122,18 @@ pub enum Said {
 }
 
 impl Said {
+    /// The same, and at which output, if that needs to be said.
+    pub fn at(self, output: Option<&str>) -> Self {
+        let Some(output) = output else { return self };
+        match self {
+            Said::Out(line) => Said::Out(format!("{output}: {line}")),
+            Said::Err(line) => match line.strip_prefix("dircopy: ") {
+                Some(line) => Said::Err(format!("dircopy: {output}: {line}")),
+                None => Said::Err(format!("{output}: {line}")),
+            },
+        }
+    }
+
     /// The line.
     pub fn text(&self) -> &str {
         let (Said::Out(line) | Said::Err(line)) = self;

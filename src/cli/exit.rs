@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use crate::copy::report::Ending;
+use crate::copy::report::{Ending, Report};
+use crate::error::Result;
 use crate::verify::VerifyReport;
 
 /// What a run is asked to stop with when the time that was set is over.
@@ -39,6 +40,36 @@ impl Exit {
             Ending::Unproven | Ending::Rotten => Exit::Untrue,
             Ending::Stopped(_) => Exit::Stopped,
             Ending::Interrupted(code) => Exit::of_stop(*code),
+        }
+    }
+
+    /// How a run to several outputs ended: as the worst of them did. One that was refused was not
+    /// touched, but others were.
+    pub fn of_all(ran: &[Result<Report>], said_all: bool) -> Self {
+        if ran.iter().all(Result::is_err) {
+            return Exit::Refused;
+        }
+        let exit = |ran: &Result<Report>| match ran {
+            Ok(report) => Exit::of(&report.ending, said_all),
+            Err(_) => Exit::Incomplete,
+        };
+        ran.iter().map(exit).max_by_key(|exit| exit.weight()).unwrap_or(Exit::Complete)
+    }
+
+    /// How one of several outputs ended.
+    pub fn of_one(ran: &Result<Report>) -> Self {
+        ran.as_ref().map_or(Exit::Refused, |report| Exit::of(&report.ending, true))
+    }
+
+    /// How bad it is that one of several outputs ended so.
+    fn weight(self) -> u8 {
+        match self {
+            Exit::Complete => 0,
+            Exit::Refused | Exit::Incomplete | Exit::Unusable => 1,
+            Exit::Stopped => 2,
+            Exit::Untrue => 3,
+            Exit::TimeIsUp => 4,
+            Exit::Interrupted(_) => 5,
         }
     }
 

@@ -18,15 +18,17 @@ use crate::cli::verify::verify;
 use crate::cli::verify_args;
 use crate::copy::job::CopyJob;
 use crate::copy::report::{Ending, Report};
+use crate::copy::several::{Seat, copy_to_all};
 use crate::error::{Error, Result};
 use crate::event::{Event, Progress, Stop, Watch};
+use crate::path::Shown;
 use crate::sys;
 
 /// Runs `dircopy` with these arguments, the program's name first.
 pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let command: Vec<OsString> = args.into_iter().collect();
     match args::parse(command.iter().cloned()) {
-        Ok(Asked::Copy(args, job)) => copy(&args, &job, &command).into(),
+        Ok(Asked::Copy(args, jobs)) => copy(&args, &jobs, &command).into(),
         Ok(Asked::Verify(args)) => verify("dircopy", &args, &command),
         Err(error) => explain(&error),
     }
@@ -52,7 +54,7 @@ fn explain(error: &clap::Error) -> ExitCode {
     }
 }
 
-fn copy(args: &Args, job: &CopyJob, command: &[OsString]) -> Exit {
+fn copy(args: &Args, jobs: &[CopyJob], command: &[OsString]) -> Exit {
     let view = if args.dry_run { View::None } else { View::new(args.progress, args.quiet) };
     let detail = match args {
         Args { dry_run: true, .. } => Detail::Dry,
@@ -68,8 +70,8 @@ fn copy(args: &Args, job: &CopyJob, command: &[OsString]) -> Exit {
     sys::raise_open_file_limit();
     let wanted =
         Wanted { detail: Some(detail), name: "dircopy", ..args.unattended.records.wanted() };
-    let (source, output) = (&*job.source, &*job.output);
-    let task = Task::Copy { source, output, dry_run: job.dry_run };
+    let (source, outputs) = (&*args.input, &*args.output);
+    let task = Task::Copy { source, outputs, dry_run: args.dry_run };
     let records = match Records::open(&wanted, task, command) {
         Ok(records) => records,
         Err(refused) => {
@@ -77,23 +79,35 @@ fn copy(args: &Args, job: &CopyJob, command: &[OsString]) -> Exit {
             return Exit::Refused;
         }
     };
-    let told = Told { console: &console, records: &records };
+    let several = outputs.len() > 1;
+    let told: Vec<Told<'_>> = outputs
+        .iter()
+        .map(|output| {
+            let at = several.then(|| Shown::path(output).to_string());
+            Told { console: &console, records: &records, at }
+        })
+        .collect();
     let warnings = args.unattended.give_way().into_iter().chain(wanted.inside(source));
-    warnings.for_each(|warning| told.event(&Event::Warning(&warning)));
-    let ran = run(args, job, &view, &told, &stop);
+    for warning in warnings {
+        let warning = Event::Warning(&warning);
+        console.event(&warning, None);
+        records.event(&warning, None);
+    }
+    let ran = run(args, jobs, &view, &told, &stop);
     let (ran, exit) = match &ran {
-        Ok(report) => {
-            if let Ending::Stopped(error) = &report.ending {
-                console.error("stopped", error, &format!("dircopy: stopped early: {error}"));
+        Ok(ran) => {
+            for (told, ran) in told.iter().zip(ran) {
+                told.ended(args, ran);
             }
-            if !args.quiet {
-                console.out(&summary(report, args.dry_run, args.verbose));
-            }
-            (Ran::Copied(report), Exit::of(&report.ending, console.said_all()))
+            let exit = match stop.requested() {
+                // Stopped before anything was touched.
+                Some(code) if ran.iter().all(Result::is_err) => Exit::of_stop(code),
+                _ => Exit::of_all(ran, console.said_all()),
+            };
+            (Ran::Copied(ran), exit)
         }
         Err(refused) => {
             console.error("refused", refused, &format!("dircopy: {refused}"));
-            // Stopped before anything was touched.
             (Ran::Refused(refused), stop.requested().map_or(Exit::Refused, Exit::of_stop))
         }
     };
@@ -104,13 +118,25 @@ fn copy(args: &Args, job: &CopyJob, command: &[OsString]) -> Exit {
     exit
 }
 
-fn run(args: &Args, job: &CopyJob, view: &View, told: &Told<'_>, stop: &Stop) -> Result<Report> {
-    let progress = Progress::default();
-    progress.watched.store(!matches!(view, View::None), Relaxed);
+/// Runs the jobs, of which there is one for each that is told. For each its report, or why it was
+/// refused; one that is alone and refused is an error.
+fn run(
+    args: &Args,
+    jobs: &[CopyJob],
+    view: &View,
+    told: &[Told<'_>],
+    stop: &Stop,
+) -> Result<Vec<Result<Report>>> {
+    let progress: Vec<Progress> = jobs.iter().map(|_| Progress::default()).collect();
+    for progress in &progress {
+        progress.watched.store(!matches!(view, View::None), Relaxed);
+    }
     let deadline = Deadline::new(args.unattended.max_duration, args.unattended.stop_at);
+    let (Some(job), Some(Told { console, .. })) = (jobs.first(), told.first()) else {
+        return Ok(Vec::new());
+    };
     std::thread::scope(|scope| {
         let (running, done) = bounded(0);
-        let (progress, console) = (&progress, told.console);
         if deadline.is_set() {
             let (deadline, done) = (&deadline, done.clone());
             let watch = move || {
@@ -123,22 +149,60 @@ fn run(args: &Args, job: &CopyJob, view: &View, told: &Told<'_>, stop: &Stop) ->
                 .spawn_scoped(scope, watch)
                 .map_err(|error| Error::io("watch the time of the copy to", &job.output, error))?;
         }
-        view.show_beside(scope, progress, console, done);
-        let report = job.run(told, progress, stop);
+        view.show_beside(scope, &progress, console, done);
+        let seats: Vec<Seat<'_>> = jobs
+            .iter()
+            .zip(&progress)
+            .zip(told)
+            .map(|((job, progress), watch)| Seat { job, watch, progress })
+            .collect();
+        let ran = match &*seats {
+            [Seat { job, watch, progress }] => {
+                job.run(*watch, progress, stop).map(|report| vec![Ok(report)])
+            }
+            seats => copy_to_all(seats, args.lag as u64, stop),
+        };
         drop::<crossbeam_channel::Sender<()>>(running);
-        report
+        ran
     })
 }
 
-/// Who is told what happens.
+/// Who is told what happens at an output.
 struct Told<'a> {
     console: &'a Console,
     records: &'a Records<'a>,
+    /// The output, if there are several.
+    at: Option<String>,
+}
+
+impl Told<'_> {
+    /// Says how the run ended.
+    fn ended(&self, args: &Args, ran: &Result<Report>) {
+        let console = self.console;
+        let at = self.at.as_deref();
+        let begin = at.map_or(String::new(), |at| format!("{at}: "));
+        match ran {
+            Err(refused) => {
+                console.error("refused", refused, &format!("dircopy: {begin}{refused}"));
+            }
+            Ok(Report { ending: Ending::Stopped(error), .. }) => {
+                let text = format!("dircopy: {begin}stopped early: {error}");
+                console.error("stopped", error, &text);
+            }
+            Ok(_) => {}
+        }
+        if let Ok(report) = ran
+            && !args.quiet
+        {
+            let title = at.map_or(String::new(), |at| format!("{:<9} {at}\n", "OUTPUT"));
+            console.out(&format!("{title}{}", summary(report, args.dry_run, args.verbose)));
+        }
+    }
 }
 
 impl Watch for Told<'_> {
     fn event(&self, event: &Event<'_>) {
-        self.console.event(event);
-        self.records.event(event);
+        self.console.event(event, self.at.as_deref());
+        self.records.event(event, self.at.as_deref());
     }
 }

@@ -62,7 +62,7 @@ impl View {
     pub fn show_beside<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
-        progress: &'scope Progress,
+        progress: &'scope [Progress],
         console: &'scope Console,
         done: Receiver<()>,
     ) {
@@ -75,20 +75,20 @@ impl View {
         }
     }
 
-    fn show(&self, progress: &Progress, console: &Console, done: &Receiver<()>) {
+    fn show(&self, progress: &[Progress], console: &Console, done: &Receiver<()>) {
         let started = Instant::now();
         let wait = |every| done.recv_timeout(every) == Err(RecvTimeoutError::Timeout);
         match self {
             View::None => {}
             View::Lines => {
-                while wait(LINE) {
-                    console.err(&line(progress, started.elapsed()));
+                while let (true, Some(seen)) = (wait(LINE), Seen::of(progress)) {
+                    console.err(&line(&seen, started.elapsed()));
                 }
             }
             View::Bar(bar) => {
                 let (mut sized, mut rate) = (false, Rate::default());
-                while wait(DRAW) {
-                    draw(bar, progress, &mut sized, &mut rate);
+                while let (true, Some(seen)) = (wait(DRAW), Seen::of(progress)) {
+                    draw(bar, &seen, &mut sized, &mut rate);
                 }
                 bar.finish_and_clear();
             }
@@ -106,13 +106,41 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-fn draw(bar: &ProgressBar, progress: &Progress, sized: &mut bool, rate: &mut Rate) {
-    if !*sized && progress.counted.load(Relaxed) {
+/// What is seen of the progress of one output or several: that of the slowest.
+struct Seen<'a> {
+    progress: &'a Progress,
+    /// Who has the total: every output has the same, and it is counted once.
+    total: &'a Progress,
+    /// What is said of the others.
+    others: String,
+}
+
+impl<'a> Seen<'a> {
+    fn of(all: &'a [Progress]) -> Option<Self> {
+        let bytes = |progress: &&Progress| progress.bytes.load(Relaxed);
+        let running = || all.iter().filter(|progress| !progress.over.load(Relaxed));
+        let slowest = running().min_by_key(bytes).or(all.first())?;
+        let total = all.iter().find(|progress| progress.counted.load(Relaxed)).unwrap_or(slowest);
+        let fastest = all.iter().map(|progress| bytes(&progress)).max().unwrap_or(0);
+        let others = match all.len() {
+            0 | 1 => String::new(),
+            number => {
+                let (fastest, done) = (format_size(fastest, BINARY), number - running().count());
+                format!(", slowest of {number} outputs ({done} done, the fastest at {fastest})")
+            }
+        };
+        Some(Self { progress: slowest, total, others })
+    }
+}
+
+fn draw(bar: &ProgressBar, seen: &Seen<'_>, sized: &mut bool, rate: &mut Rate) {
+    let Seen { progress, total, .. } = seen;
+    if !*sized && total.counted.load(Relaxed) {
         *sized = true;
-        bar.set_length(progress.total_bytes.load(Relaxed));
+        bar.set_length(total.total_bytes.load(Relaxed));
         bar.set_style(style(COUNTED));
     }
-    let mut message = entries(progress, *sized);
+    let mut message = entries(seen, *sized);
     let current = progress.current();
     if !current.is_empty() {
         message = format!("{message}  {}", Shown::bytes(&current));
@@ -120,7 +148,7 @@ fn draw(bar: &ProgressBar, progress: &Progress, sized: &mut bool, rate: &mut Rat
     bar.set_message(message);
     let bytes = progress.bytes.load(Relaxed);
     rate.note(bytes.saturating_sub(progress.skipped.load(Relaxed)), bar.elapsed());
-    let left = progress.total_bytes.load(Relaxed).saturating_sub(bytes) as f64 / rate.per_second();
+    let left = total.total_bytes.load(Relaxed).saturating_sub(bytes) as f64 / rate.per_second();
     let mut speed = format!("{}/s", format_size(rate.per_second() as u64, BINARY));
     if *sized && left.is_finite() {
         let left = HumanDuration(Duration::from_secs_f64(left.min(1e9)));
@@ -156,30 +184,32 @@ impl Rate {
 }
 
 /// Files done, of how many, and how many failed.
-fn entries(progress: &Progress, counted: bool) -> String {
+fn entries(seen: &Seen<'_>, counted: bool) -> String {
+    let Seen { progress, total, others } = seen;
     let done = progress.entries.load(Relaxed);
     let mut text = match counted {
-        true => format!("{done} of {} files", progress.total_entries.load(Relaxed)),
+        true => format!("{done} of {} files", total.total_entries.load(Relaxed)),
         false => format!("{done} files"),
     };
     let failed = progress.failed.load(Relaxed);
     if failed > 0 {
         text = format!("{text}, {failed} failed");
     }
-    text
+    text + others
 }
 
-fn line(progress: &Progress, elapsed: Duration) -> String {
-    let counted = progress.counted.load(Relaxed);
+fn line(seen: &Seen<'_>, elapsed: Duration) -> String {
+    let Seen { progress, total, .. } = seen;
+    let counted = total.counted.load(Relaxed);
     let bytes = progress.bytes.load(Relaxed);
     let mut size = format_size(bytes, BINARY);
     if counted {
-        let total = progress.total_bytes.load(Relaxed);
+        let total = total.total_bytes.load(Relaxed);
         let skipped = progress.skipped.load(Relaxed);
         let rest = rest(bytes.saturating_sub(skipped), total.saturating_sub(skipped), elapsed);
         size = format!("{size} of {}{rest}", format_size(total, BINARY));
     }
-    format!("dircopy: {}, {size}", entries(progress, counted))
+    format!("dircopy: {}, {size}", entries(seen, counted))
 }
 
 /// How long the rest will take at the average rate so far, in words.

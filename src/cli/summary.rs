@@ -49,6 +49,13 @@ pub fn summary(report: &Report, dry: bool, verbose: bool) -> String {
         let size = size(counts.resumed_bytes);
         row("resumed", format!("{} files of these, {size} not read again", counts.resumed));
     }
+    if counts.caught_up > 0 {
+        let size = size(counts.caught_up_bytes);
+        row(
+            "caught up",
+            format!("{} files of these, {size} from another output", counts.caught_up),
+        );
+    }
     if counts.kept > 0 {
         row("there", format!("{} already, {}", counts.kept, size(counts.kept_bytes)));
     }
@@ -61,6 +68,8 @@ pub fn summary(report: &Report, dry: bool, verbose: bool) -> String {
         ("rotten", counts.rotten, "of these: not what is expected of the source; not copied"),
         ("skipped", counts.skipped, "FIFOs, sockets or devices"),
         ("warnings", counts.warnings, "about attributes, damage and the like"),
+        ("alone", counts.read_alone, "of these were read from the source for this output alone"),
+        ("again", counts.forgotten, "may have been read from the source once more for this output"),
         ("kept on", counts.carried, "lines of files that are no longer in the source"),
     ] {
         if count > 0 {

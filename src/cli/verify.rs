@@ -65,7 +65,7 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
     let report = std::thread::scope(|scope| {
         let (running, done) = bounded(0);
         let progress = &progress;
-        view.show_beside(scope, progress, &console, done);
+        view.show_beside(scope, std::slice::from_ref(progress), &console, done);
         let report = args.job().run(&teller, progress, &stop);
         drop::<crossbeam_channel::Sender<()>>(running);
         report

@@ -216,11 +216,13 @@ impl<'a> Committer<'a> {
                 counts.kept_bytes = counts.kept_bytes.saturating_add(entry.stat.size);
                 self.context.progress.skip(entry.stat.size);
                 self.stands(&output, &entry.name, digest, Done::Kept);
+                self.context.pass(&output, &entry);
                 self.done(&output, &entry, digest, true);
             }
             Fate::Rotten { error, stands } => self.rotten(&output, &entry, &error, stands),
             Fate::Left(why) => {
                 self.ledger.left(&output, &entry.name, why);
+                self.context.pass(&output, &entry);
                 self.done(&output, &entry, None, false);
             }
             Fate::Failed(error) => self.failed(&output, &entry, &error),
@@ -350,6 +352,9 @@ impl<'a> Committer<'a> {
         (replaced, method): (bool, Method),
     ) {
         self.ledger.count_bytes(method, entry.stat.size);
+        if let Some(place) = self.context.sharing {
+            place.stands(output, entry, digest);
+        }
         let done = if replaced { Done::Replaced } else { Done::Copied };
         self.stands(output, &entry.name, digest, done);
         self.done(output, entry, digest, true);
@@ -396,6 +401,9 @@ impl<'a> Committer<'a> {
         there: bool,
     ) {
         self.context.progress.entries.fetch_add(1, Relaxed);
+        if let Some(place) = self.context.sharing {
+            place.settled(output, entry, true);
+        }
         if let Some(links) = self.links.as_mut().filter(|_| entry.stat.links > 1) {
             let (dir, name) = (output.rel.clone(), entry.name.clone());
             let first = First { dir, name, stat: entry.stat, digest, there };

@@ -20,23 +20,24 @@ use crate::copy::ledger::Ledger;
 use crate::copy::lock::Patience;
 use crate::copy::prepare::{Prepared, prepare};
 use crate::copy::proving::{Provers, Proving, proving};
-use crate::copy::report::{Counts, Ending, Report, StageTime, Stages};
+use crate::copy::report::{Counts, Ending, Report, Stages};
 use crate::copy::rotate::Rotation;
 use crate::copy::space;
 use crate::error::{Error, Result};
 use crate::event::{Progress, Stop, Watch};
 use crate::hash::Algorithm;
-use crate::lane::clock::{Clock, Clocks};
+use crate::lane::clock::Clocks;
 use crate::lane::context::{Context, Durability};
 use crate::lane::expect::Expected;
 use crate::lane::prove::Damaged;
 use crate::lane::rate::Rate;
 use crate::lane::resume::{Journaling, Resume};
+use crate::lane::sharing::Place;
 use crate::lane::start::start;
 use crate::lane::ways::{Cache, Reflink, Sparse, Ways};
 use crate::manifest::carry::Carry;
 use crate::manifest::write::ManifestFile;
-use crate::sys::{self, Dir, Resident};
+use crate::sys::{self, Dir};
 use crate::tree::filter::Filter;
 use crate::tree::node::OutputDir;
 use crate::tree::plan::Policy;
@@ -52,6 +53,9 @@ pub const BLOCK_SIZE: usize = 256 << 10;
 
 /// Blocks of a lane, by default; see the table at [`BLOCK_SIZE`].
 pub const QUEUE_SIZE: usize = 16;
+
+/// With fewer blocks a lane would be slower; see there too.
+const LEAST_BLOCKS: usize = 4;
 
 /// The most of a large file that is read again after a run was killed, in bytes, by default: a disk
 /// that turns reads it in two seconds. Each half of it costs two flushes of the device; not yet measured.
@@ -157,6 +161,18 @@ impl CopyJob {
     /// The job was refused and nothing was touched. Everything that goes wrong later is told to
     /// `watch` and counted in the report; look at its [`ending`](Report::ending).
     pub fn run(&self, watch: &dyn Watch, progress: &Progress, stop: &Stop) -> Result<Report> {
+        self.run_beside(None, watch, progress, stop)
+    }
+
+    /// The same for one of several outputs that share their reading of the source, in which this one has
+    /// the place `sharing`.
+    pub(super) fn run_beside(
+        &self,
+        sharing: Option<Place<'_>>,
+        watch: &dyn Watch,
+        progress: &Progress,
+        stop: &Stop,
+    ) -> Result<Report> {
         let started = Instant::now();
         self.makes_sense()?;
         let is_to_stop = || stop.is_requested();
@@ -179,20 +195,7 @@ impl CopyJob {
         if self.dry_run {
             let (policy, follow) = (self.policy, self.follow_links || prepared.file.is_some());
             let counts = Dry { policy, follow, watch, progress, stop }.run(prepared, &walk);
-            return Ok(Report {
-                counts,
-                ending: ending(&counts, stop, None),
-                elapsed: started.elapsed(),
-                stages: Stages::default(),
-                methods: Vec::new(),
-                source_stayed: Resident::default(),
-                output_stayed: Resident::default(),
-                lanes: 0,
-                provers: 0,
-                expected: false,
-                resumed: false,
-                manifest: None,
-            });
+            return Ok(Report::dry(counts, stop, started.elapsed()));
         }
         let mut warnings = std::mem::take(&mut prepared.warnings);
         let carry = match &prepared.output.handle {
@@ -210,11 +213,12 @@ impl CopyJob {
             Err(error) => (None, Some(error)),
         };
         let (clocks, rate) = (Clocks::default(), self.limit_rate.map(Rate::new));
+        let among = sharing.map_or(1, Place::among);
         let ways = Ways::new(self.reflink, self.sparse, self.cache);
         let context = Context {
             algorithm: self.algorithm,
             block_size: self.block_size.max(1),
-            blocks: self.queue_size.max(1),
+            blocks: self.blocks(among),
             follow: self.follow_links || prepared.file.is_some(),
             policy: self.policy,
             durability: self.durability(&prepared.output),
@@ -225,7 +229,8 @@ impl CopyJob {
             carry: carry.as_ref(),
             expected: expected.as_ref(),
             ways: &ways,
-            rate: rate.as_ref(),
+            rate: sharing.map_or(rate.as_ref(), Place::rate),
+            sharing,
             progress,
             stop,
             clocks: &clocks,
@@ -246,7 +251,7 @@ impl CopyJob {
             ledger.give_up(Error::io("make durable the name of", &self.output, error));
         }
         let root = Arc::clone(&prepared.output);
-        let most_dirs = most_dirs(sys::open_file_limit(), self.verify.is_some());
+        let most_dirs = most_dirs(sys::open_file_limit() / among as u64, self.verify.is_some());
         let number = self.provers(&root);
         let (proving, provers) = match number {
             0 => (Proving::none(), None),
@@ -258,6 +263,9 @@ impl CopyJob {
         let hold = (Group::new(most_dirs), proving);
         let mut committer = Committer::new(ledger, &context, root, manifest, self.hard_links, hold);
         let seen = AtomicU64::new(0);
+        if let Some(place) = sharing {
+            place.begin(&prepared.output, started, stop);
+        }
         self.run_threads(&context, &walk, prepared, &mut committer, provers, &seen);
         let seen = seen.load(Relaxed);
         let settled = committer.ledger.counts.settled();
@@ -269,14 +277,17 @@ impl CopyJob {
         }
         committer.settle_expected(is_tree.then_some(&*source));
         let manifest = committer.finish();
-        let counts = Counts { seen, ..committer.ledger.counts };
+        let mut counts = Counts { seen, ..committer.ledger.counts };
+        if let Some(place) = sharing {
+            counts.shared(place);
+        }
         let methods = committer.ledger.methods();
-        let ending = ending(&counts, stop, committer.ledger.into_broken());
+        let ending = Ending::of(&counts, stop, committer.ledger.into_broken());
         Ok(Report {
             counts,
             ending,
             elapsed: started.elapsed(),
-            stages: stages(&clocks),
+            stages: Stages::of(&clocks),
             methods,
             source_stayed: ways.residue.source.sum(),
             output_stayed: ways.residue.output.sum(),
@@ -342,6 +353,12 @@ impl CopyJob {
         Err(Error::finding("verify the copy at", &self.output, why))
     }
 
+    /// Blocks of a lane where so many outputs share their reading: together they have as many as one
+    /// alone, unless that were too few.
+    pub(super) fn blocks(&self, among: usize) -> usize {
+        (self.queue_size / among.max(1)).max(LEAST_BLOCKS.min(self.queue_size)).max(1)
+    }
+
     /// How many threads read back what was copied: they wait for a device, and one that turns serves
     /// one of them best.
     fn provers(&self, output: &OutputDir) -> usize {
@@ -395,7 +412,10 @@ impl CopyJob {
                     let Prepared { source, output, file, .. } = prepared;
                     walk_all(walk, context, (source, output, file), to_lanes, to_committer, seen);
                 })?);
-                if context.progress.watched.load(Relaxed) && !context.progress.counted.load(Relaxed)
+                // Several outputs have one total.
+                if context.progress.watched.load(Relaxed)
+                    && !context.progress.counted.load(Relaxed)
+                    && context.sharing.is_none_or(Place::is_first)
                 {
                     Builder::new().name("count".into()).spawn_scoped(scope, || {
                         let follow = self.follow_links;
@@ -423,27 +443,5 @@ impl CopyJob {
                 }
             }
         });
-    }
-}
-
-fn ending(counts: &Counts, stop: &Stop, broken: Option<Error>) -> Ending {
-    match (broken, stop.requested()) {
-        (Some(error), _) => Ending::Stopped(error),
-        (None, Some(code)) => Ending::Interrupted(code),
-        (None, None) if counts.unproven > 0 => Ending::Unproven,
-        (None, None) if counts.rotten > 0 => Ending::Rotten,
-        (None, None) if counts.failed > 0 || counts.left > 0 => Ending::Incomplete,
-        (None, None) => Ending::Complete,
-    }
-}
-
-fn stages(clocks: &Clocks) -> Stages {
-    let time = |clock: &Clock| StageTime { busy: clock.busy(), waited: clock.waited() };
-    Stages {
-        read: time(&clocks.read),
-        hash: time(&clocks.hash),
-        write: time(&clocks.write),
-        prove: time(&clocks.prove),
-        commit: time(&clocks.commit),
     }
 }

@@ -2,7 +2,9 @@
 
 pub mod job;
 pub mod report;
+pub mod several;
 
+mod apart;
 mod carry_over;
 mod commit;
 mod count;

@@ -151,7 +151,7 @@ pub fn prepare(
 }
 
 /// Opens the source directory; for a source that is a file, the directory it is in, and the file.
-fn open_source(from: &Path) -> Result<(Dir, Option<Entry>)> {
+pub(super) fn open_source(from: &Path) -> Result<(Dir, Option<Entry>)> {
     let fail = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => {
             Error::finding("copy", from, "there is no such file or directory")
@@ -176,14 +176,14 @@ fn open_source(from: &Path) -> Result<(Dir, Option<Entry>)> {
     Ok((parent, Some(Entry { name: name.to_os_string(), stat })))
 }
 
-enum Opened {
+pub(super) enum Opened {
     /// The output's directory.
     There(Dir),
     /// The directory that the output's directory is to be made in.
     Parent(Dir),
 }
 
-fn open_output(to: &Path) -> Result<Opened> {
+pub(super) fn open_output(to: &Path) -> Result<Opened> {
     match Dir::open(to) {
         Ok(dir) => return Ok(Opened::There(dir)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -239,7 +239,7 @@ fn parent_of(path: &Path) -> PathBuf {
 
 /// Whether `dir` is the source or below it: by the directories above it, and by its place in the
 /// file system, which also sees through bind mounts.
-fn is_inside(dir: &Dir, source: &Dir, source_id: Identity, to: &Path) -> Result<bool> {
+pub(super) fn is_inside(dir: &Dir, source: &Dir, source_id: Identity, to: &Path) -> Result<bool> {
     let fail = |error| Error::io("look above", to, error);
     // The place is a hint (two mounts of one NFS server look alike): the way to it from the source
     // must lead to the very directory.

@@ -1,12 +1,16 @@
 //! What a run leaves to say: counts, times, and how it ended.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
 use crate::error::Error;
+use crate::event::Stop;
+use crate::lane::clock::{Clock, Clocks};
 use crate::lane::read_back::Proof;
+use crate::lane::sharing::Place;
 use crate::lane::ways::{Method, Tally};
 use crate::sys::Resident;
 
@@ -58,6 +62,17 @@ pub struct Counts {
     pub from_cache: u64,
     /// Their bytes.
     pub from_cache_bytes: u64,
+    /// Files of those copied that this output had, in part at least, from the copy of another, because
+    /// it was behind (only with several outputs).
+    pub caught_up: u64,
+    /// Their bytes that came from there.
+    pub caught_up_bytes: u64,
+    /// Files that this output read from the source by itself, although others did too, because it was
+    /// behind and there was no copy to have them from (only with several outputs).
+    pub read_alone: u64,
+    /// Files that were forgotten, because too many others were copied before this output came to them,
+    /// so that the source was read once more (only with several outputs).
+    pub forgotten: u64,
     /// Lines carried over for files that are at the output but no longer in the source.
     pub carried: u64,
     /// Files of the source that were read and are as expected. These three are not part of `seen`.
@@ -73,6 +88,15 @@ impl Counts {
     pub fn settled(&self) -> u64 {
         let Counts { copied, replaced, linked, symlinks, kept, left, failed, .. } = self;
         copied + replaced + linked + symlinks + kept + left + failed
+    }
+
+    /// Takes over what is told of an output among several.
+    pub(super) fn shared(&mut self, place: Place<'_>) {
+        let (tally, forgotten) = place.tally();
+        self.caught_up = tally.files.load(Relaxed);
+        self.caught_up_bytes = tally.bytes.load(Relaxed);
+        self.read_alone = tally.alone.load(Relaxed);
+        self.forgotten = forgotten;
     }
 
     /// Counts a file of so many bytes that was read back and found right.
@@ -115,6 +139,20 @@ pub struct Stages {
     pub commit: StageTime,
 }
 
+impl Stages {
+    /// What the clocks of a run show.
+    pub(super) fn of(clocks: &Clocks) -> Self {
+        let time = |clock: &Clock| StageTime { busy: clock.busy(), waited: clock.waited() };
+        Self {
+            read: time(&clocks.read),
+            hash: time(&clocks.hash),
+            write: time(&clocks.write),
+            prove: time(&clocks.prove),
+            commit: time(&clocks.commit),
+        }
+    }
+}
+
 /// How a run ended.
 #[derive(Debug)]
 pub enum Ending {
@@ -133,6 +171,20 @@ pub enum Ending {
     Stopped(Error),
     /// The run was asked to stop, with this code.
     Interrupted(usize),
+}
+
+impl Ending {
+    /// Of a run that was given up because of `broken`, if it was.
+    pub(super) fn of(counts: &Counts, stop: &Stop, broken: Option<Error>) -> Self {
+        match (broken, stop.requested()) {
+            (Some(error), _) => Ending::Stopped(error),
+            (None, Some(code)) => Ending::Interrupted(code),
+            (None, None) if counts.unproven > 0 => Ending::Unproven,
+            (None, None) if counts.rotten > 0 => Ending::Rotten,
+            (None, None) if counts.failed > 0 || counts.left > 0 => Ending::Incomplete,
+            (None, None) => Ending::Complete,
+        }
+    }
 }
 
 /// What a run leaves to say.
@@ -163,4 +215,24 @@ pub struct Report {
     pub resumed: bool,
     /// The manifest, finished or not, if one was written.
     pub manifest: Option<PathBuf>,
+}
+
+impl Report {
+    /// Of a run that only told what would happen.
+    pub(super) fn dry(counts: Counts, stop: &Stop, elapsed: Duration) -> Self {
+        Self {
+            ending: Ending::of(&counts, stop, None),
+            counts,
+            elapsed,
+            stages: Stages::default(),
+            methods: Vec::new(),
+            source_stayed: Resident::default(),
+            output_stayed: Resident::default(),
+            lanes: 0,
+            provers: 0,
+            expected: false,
+            resumed: false,
+            manifest: None,
+        }
+    }
 }

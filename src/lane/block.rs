@@ -19,7 +19,37 @@ pub struct Pool {
 pub struct Block {
     bytes: Vec<u8>,
     filled: usize,
+    /// Where it came from, unless it was made for its content.
+    home: Option<Sender<Vec<u8>>>,
+}
+
+/// Blocks that outputs share: made when they are wanted, and kept for the next when they come home.
+/// How many there are at a time is for others to bound.
+pub struct Store {
+    size: usize,
+    at_home: Receiver<Vec<u8>>,
     home: Sender<Vec<u8>>,
+}
+
+impl Store {
+    /// A store of blocks of `size` bytes that keeps `count` of them.
+    pub fn new(count: usize, size: usize) -> Self {
+        let (home, at_home) = bounded(count);
+        Self { size, at_home, home }
+    }
+
+    /// An empty block with room for so many bytes, or for as many as blocks have.
+    pub fn block(&self, bytes: u64) -> Block {
+        match usize::try_from(bytes) {
+            Ok(bytes) if bytes < self.size => {
+                Block { bytes: vec![0; bytes], filled: 0, home: None }
+            }
+            _ => {
+                let bytes = self.at_home.try_recv().unwrap_or_else(|_| vec![0; self.size]);
+                Block { bytes, filled: 0, home: Some(self.home.clone()) }
+            }
+        }
+    }
 }
 
 impl Pool {
@@ -39,7 +69,7 @@ impl Pool {
             // The pool holds a sender itself, so the channel cannot be disconnected.
             self.at_home.recv().unwrap_or_default()
         });
-        Block { bytes, filled: 0, home: self.home.clone() }
+        Block { bytes, filled: 0, home: Some(self.home.clone()) }
     }
 }
 
@@ -70,8 +100,10 @@ impl Deref for Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // There is room for every block of the pool, so this only fails when the pool is gone.
-        let _ = self.home.try_send(std::mem::take(&mut self.bytes));
+        // There is room for every block of a pool, so this only fails when the pool is gone.
+        if let Some(home) = &self.home {
+            let _ = home.try_send(std::mem::take(&mut self.bytes));
+        }
     }
 }
 

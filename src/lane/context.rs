@@ -7,8 +7,10 @@ use crate::lane::expect::Expected;
 use crate::lane::prove::Damaged;
 use crate::lane::rate::Rate;
 use crate::lane::resume::Journaling;
+use crate::lane::sharing::Place;
 use crate::lane::ways::Ways;
 use crate::manifest::carry::Carry;
+use crate::tree::node::{Entry, OutputDir};
 use crate::tree::plan::Policy;
 
 /// When a finished part file gets its final name.
@@ -54,10 +56,21 @@ pub struct Context<'a> {
     pub ways: &'a Ways,
     /// How fast the source may be read.
     pub rate: Option<&'a Rate>,
+    /// Where the output has its bytes from, if it shares the reading of them with others.
+    pub sharing: Option<Place<'a>>,
     /// How far the run is.
     pub progress: &'a Progress,
     /// Whether it is to stop.
     pub stop: &'a Stop,
     /// Where its time goes.
     pub clocks: &'a Clocks,
+}
+
+impl Context<'_> {
+    /// A file is not copied: other outputs need not wait for this one to take it.
+    pub fn pass(&self, output: &OutputDir, entry: &Entry) {
+        if let Some(place) = self.sharing {
+            place.settled(output, entry, false);
+        }
+    }
 }

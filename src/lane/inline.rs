@@ -1,12 +1,13 @@
 //! The gear for small files: one thread reads, hashes and writes a file before the next. Files that
 //! nobody hashes go this way too, whatever their size: the kernel moves their bytes.
 
+use std::io::Seek;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Digest};
+use crate::hash::{Algorithm, Digest, Hasher};
 use crate::lane::again;
 use crate::lane::arrange::{Next, arrange};
 use crate::lane::block::Block;
@@ -19,7 +20,9 @@ use crate::lane::outcome::{Fate, Outcome};
 use crate::lane::part::Part;
 use crate::lane::read_back::ReadBack;
 use crate::lane::reading::Reading;
+use crate::lane::sharing::{Own, Taking};
 use crate::lane::ways::{Pair, Sparse};
+use crate::sys::Sparing;
 use crate::tree::node::{Entry, OutputDir, Run, SourceDir};
 
 /// Copies a run of files, one after the other, through the block `scratch`; `read_back` is for those
@@ -74,16 +77,19 @@ fn copy_watched(
     warnings: &mut Vec<Error>,
 ) -> Result<Fate> {
     let mut changed = false;
-    let copying = Copying { context, clocks, entry, replaces };
+    let copying = Copying { context, clocks, entry, replaces, is_shared: true };
     let first = match copying.try_copy(source, output, scratch, warnings, &mut changed) {
         Err(error) if changed => error,
         done => return done,
     };
+    if let Some(place) = context.sharing {
+        place.begins_again(source, entry);
+    }
     match again::look_again(context, source, output, entry, replaces) {
         Some(now) => entry.stat = now,
         None => return Err(first),
     }
-    let copying = Copying { context, clocks, entry, replaces };
+    let copying = Copying { context, clocks, entry, replaces, is_shared: false };
     let fate = copying.copy(source, output, scratch, warnings)?;
     warnings.push(again::warning(first));
     Ok(fate)
@@ -95,6 +101,8 @@ pub struct Copying<'a> {
     pub clocks: &'a Clocks,
     pub entry: &'a Entry,
     pub replaces: bool,
+    /// Whether the content may come from what outputs share.
+    pub is_shared: bool,
 }
 
 impl Copying<'_> {
@@ -118,7 +126,8 @@ impl Copying<'_> {
         warnings: &mut Vec<Error>,
         changed: &mut bool,
     ) -> Result<Fate> {
-        let Self { context, clocks, entry, replaces } = *self;
+        let Self { context, clocks, entry, replaces, is_shared } = *self;
+        let taking = context.sharing.filter(|_| is_shared).and_then(|it| it.come(source, entry));
         let mut timer = Timer::start(&clocks.read.busy);
         let path = || source.path_of(&entry.name);
         let mut file =
@@ -126,13 +135,17 @@ impl Copying<'_> {
                 .at_rate(context.rate, context.stop);
         let attributes = file.attributes(warnings);
         let pair = context.ways.between(file.file(), &entry.stat, output);
-        file.spare_cache(pair.source, &context.ways.residue.source);
+        if taking.is_none() || context.algorithm == Algorithm::None {
+            file.spare_cache(pair.source, &context.ways.residue.source);
+        }
         timer.switch(&clocks.write.busy);
         let mut part = Part::create(context, output, entry, replaces)?;
         let mut total = 0;
         let filled = match context.algorithm {
             Algorithm::None => {
-                let filling = Filling { context, pair: &pair, source: &file, stat: &entry.stat };
+                let own = Own { file: &file, dir: source, entry, sparing: pair.source };
+                let (pair, taking) = (&pair, taking.as_ref());
+                let filling = Filling { context, pair, source: &own, taking };
                 let whole = filling.fill(&mut part, scratch);
                 whole.map(|whole| if whole { Filled::Whole(None) } else { Filled::Stopped })
             }
@@ -140,7 +153,9 @@ impl Copying<'_> {
                 // A path is put together only for a message: there is none of it for most files.
                 let path = || output.path_of(&entry.name);
                 let way = (&*pair, &path as &dyn Fn() -> PathBuf);
-                self.fill_and_hash(way, &file, &mut part, (scratch, &mut total), &mut timer)
+                let trees = (source, taking.as_ref());
+                let through = (&mut *scratch, &mut total);
+                self.fill_and_hash(trees, way, &mut file, &mut part, through, &mut timer)
             }
         };
         match filled {
@@ -167,16 +182,114 @@ impl Copying<'_> {
     }
 
     /// Fills the part file and hashes what it is filled with, unless it is to stop.
-    fn fill_and_hash<'a>(
+    fn fill_and_hash<'f, 'a: 'f>(
         &'a self,
+        (source, taking): (&SourceDir, Option<&Taking<'_>>),
         (pair, path): (&Pair, &dyn Fn() -> PathBuf),
-        file: &Reading<'_>,
+        file: &mut Reading<'f>,
         part: &mut Part,
         (scratch, total): (&mut Block, &mut u64),
         timer: &mut Timer<'a>,
     ) -> Result<Filled> {
         let copy = clone_to_hash(self.context, pair, file, part, path)?;
+        if copy.is_none()
+            && let Some(taking) = taking
+        {
+            let trees = (source, taking);
+            if let Some(filled) = self.fill_shared(trees, file, part, (scratch, total), timer)? {
+                return Ok(filled);
+            }
+            taking.goes_alone();
+            file.spare_cache(pair.source, &self.context.ways.residue.source);
+            let sought = file.file().rewind();
+            sought.map_err(|error| file.error("find the start of", error))?;
+        }
         self.fill(copy.as_ref().unwrap_or(file), part, scratch, total, timer)
+    }
+
+    /// Fills the part file with what outputs share, or with what another output's finished copy has.
+    /// `None` if the content is to be had from neither.
+    fn fill_shared<'a>(
+        &'a self,
+        (source, taking): (&SourceDir, &Taking<'_>),
+        file: &Reading<'_>,
+        part: &mut Part,
+        (scratch, total): (&mut Block, &mut u64),
+        timer: &mut Timer<'a>,
+    ) -> Result<Option<Filled>> {
+        let Self { context, clocks, entry, .. } = *self;
+        let size = entry.stat.size;
+        // More is no small file, and there is no room for a copy's content to be looked at first.
+        if size > context.block_size as u64 {
+            return Ok(None);
+        }
+        timer.switch(&clocks.read.busy);
+        // It is read at once, so its pages are too few to be looked after.
+        let own = Own { file, dir: source, entry, sparing: Sparing::None };
+        let mut hasher = context.algorithm.start();
+        let piece = taking.take(context, &own, 0, size);
+        let content: &[u8] = match &piece {
+            Some(piece) => {
+                timer.switch(&clocks.hash.busy);
+                piece.hash(&mut hasher);
+                piece
+            }
+            None if context.stop.is_urgent() => return Ok(Some(Filled::Stopped)),
+            None => match self.read_copy(source, taking, scratch) {
+                Some(hashed) => {
+                    hasher = hashed;
+                    scratch
+                }
+                None => return Ok(None),
+            },
+        };
+        *total = content.len() as u64;
+        context.progress.bytes.fetch_add(*total, Relaxed);
+        timer.switch(&clocks.read.busy);
+        file.check(*total)?;
+        if context.stop.is_urgent() {
+            return Ok(Some(Filled::Stopped));
+        }
+        timer.switch(&clocks.write.busy);
+        self.write(part, content)?;
+        Ok(Some(Filled::Whole(hasher.finish())))
+    }
+
+    /// Reads a copy that another output has finished; `None` if there is none that is what it was.
+    fn read_copy(
+        &self,
+        source: &SourceDir,
+        taking: &Taking<'_>,
+        scratch: &mut Block,
+    ) -> Option<Hasher> {
+        let Self { context, entry, .. } = *self;
+        let copy = taking.copy(source, entry, context.stop)?;
+        let (dir, digest) = (copy.dir(), copy.digest);
+        let path = || dir.join(&entry.name);
+        let file = Reading::of(copy.file, copy.stat, &path);
+        scratch.clear();
+        while !file.is_all(scratch.len() as u64) {
+            match file.read(scratch.room()) {
+                Ok(0) | Err(_) => break,
+                Ok(read) => scratch.fill(read),
+            }
+        }
+        let mut hasher = context.algorithm.start();
+        hasher.update(scratch);
+        if hasher.clone().finish() != Some(digest) {
+            taking.distrust();
+            return None;
+        }
+        taking.copied(scratch.len() as u64);
+        Some(hasher)
+    }
+
+    fn write(&self, part: &mut Part, content: &[u8]) -> Result<()> {
+        let Self { context, entry, .. } = *self;
+        match entry.stat.is_sparse() && context.ways.sparse == Sparse::Auto {
+            true => part.write_with_holes(content),
+            false => part.write(content),
+        }
     }
 
     /// Reads, hashes and writes the whole content, unless it is to stop; `total` says how far it came.
@@ -216,10 +329,7 @@ impl Copying<'_> {
                 timer.switch(&clocks.hash.busy);
                 hasher.update(scratch);
                 timer.switch(&clocks.write.busy);
-                match entry.stat.is_sparse() && context.ways.sparse == Sparse::Auto {
-                    true => part.write_with_holes(scratch),
-                    false => part.write(scratch),
-                }?;
+                self.write(part, scratch)?;
                 scratch.clear();
             }
             if all {

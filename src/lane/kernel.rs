@@ -13,9 +13,9 @@ use crate::lane::block::Block;
 use crate::lane::clone::clone;
 use crate::lane::context::Context;
 use crate::lane::part::Part;
-use crate::lane::reading::Reading;
+use crate::lane::sharing::{Own, Taking};
 use crate::lane::ways::{Method, Pair, Sparse};
-use crate::sys::{self, Mover, Way, stat::Stat};
+use crate::sys::{self, Mover, Way};
 
 /// A file being filled.
 pub struct Filling<'a> {
@@ -23,26 +23,29 @@ pub struct Filling<'a> {
     pub context: &'a Context<'a>,
     /// What is known of the two file systems.
     pub pair: &'a Pair,
-    /// The source file, …
-    pub source: &'a Reading<'a>,
-    /// … which was this when it was listed.
-    pub stat: &'a Stat,
+    /// The source file.
+    pub source: &'a Own<'a>,
+    /// What outputs share of it.
+    pub taking: Option<&'a Taking<'a>>,
 }
 
 impl Filling<'_> {
     /// Fills the empty `part` with the whole content; false when the run is to stop instead.
     /// `scratch` is for what the kernel does not move.
     pub fn fill(&self, part: &mut Part, scratch: &mut Block) -> Result<bool> {
-        let Self { context, pair, source, stat } = *self;
+        let Self { context, pair, taking, source: Own { file: source, entry, .. } } = *self;
+        let stat = &entry.stat;
         if clone(context, pair, source, part, false)?.is_some() {
             context.progress.bytes.fetch_add(stat.size, Relaxed);
             return Ok(true);
         }
-        let first = match stat.size == 0 || part.makes_holes() {
+        // What is shared goes through memory.
+        let first = match stat.size == 0 || part.makes_holes() || taking.is_some() {
             true => Way::None,
             false => context.ways.first_way(pair),
         };
-        let mut moving = Moving { filling: self, mover: Mover::new(first), part, scratch, at: 0 };
+        let mover = Mover::new(first);
+        let mut moving = Moving { filling: self, mover, part, scratch, taking, at: 0 };
         let whole = moving.all()?;
         let Moving { mover, at, .. } = moving;
         if mover.has_no_ranges() {
@@ -69,6 +72,8 @@ struct Moving<'a> {
     mover: Mover,
     part: &'a mut Part,
     scratch: &'a mut Block,
+    /// As long as the content comes from there.
+    taking: Option<&'a Taking<'a>>,
     /// How far it came.
     at: u64,
 }
@@ -76,7 +81,8 @@ struct Moving<'a> {
 impl Moving<'_> {
     /// Moves everything; false when the run is to stop.
     fn all(&mut self) -> Result<bool> {
-        let Filling { context, source, stat, .. } = *self.filling;
+        let Filling { context, source: Own { file: source, entry, .. }, .. } = *self.filling;
+        let stat = &entry.stat;
         if stat.is_sparse() && context.ways.sparse != Sparse::Never {
             while self.at < stat.size {
                 let extent = sys::next_extent(source.file(), self.at, stat.size)
@@ -102,13 +108,13 @@ impl Moving<'_> {
 
     /// Moves what there is up to `end`; false when the run is to stop.
     fn until(&mut self, end: u64) -> Result<bool> {
-        let Filling { context, source, .. } = *self.filling;
+        let Filling { context, source: Own { file: source, entry, .. }, .. } = *self.filling;
         while self.at < end && !source.is_all(self.at) {
             if context.stop.is_urgent() {
                 return Ok(false);
             }
             // Not beyond the size that was listed: what grows meanwhile may have no end.
-            let end = end.min(self.filling.stat.size.max(self.at + 1));
+            let end = end.min(entry.stat.size.max(self.at + 1));
             let moved = match self.part.take(&mut self.mover, source, self.at, end - self.at)? {
                 Some(moved) => {
                     source.moved(moved);
@@ -126,13 +132,24 @@ impl Moving<'_> {
 
     /// Reads and writes a block of at most `most` bytes; 0 at the end.
     fn read_and_write(&mut self, most: u64) -> Result<u64> {
+        let Filling { context, source, .. } = *self.filling;
+        if let Some(taking) = self.taking {
+            if let Some(piece) = taking.take(context, source, self.at, most) {
+                self.part.write(&piece)?;
+                return Ok(piece.len() as u64);
+            }
+            // Without a digest nobody could tell whether another output's copy is right.
+            taking.goes_alone();
+            self.taking = None;
+            self.seek()?;
+        }
         self.scratch.clear();
         let room = self.scratch.room();
-        let most = match self.filling.stat.size {
+        let most = match source.entry.stat.size {
             0 => room.len(), // the size may mean nothing
             _ => room.len().min(usize::try_from(most).unwrap_or(usize::MAX)),
         };
-        let read = self.filling.source.read(&mut room[..most])?;
+        let read = source.file.read(&mut room[..most])?;
         self.scratch.fill(read);
         self.part.write(self.scratch)?;
         Ok(read as u64)
@@ -144,7 +161,7 @@ impl Moving<'_> {
     }
 
     fn seek(&self) -> Result<()> {
-        let source = self.filling.source;
+        let source = self.filling.source.file;
         let sought = source.file().seek(SeekFrom::Start(self.at));
         sought.map(drop).map_err(|error| source.error("find the data of", error))
     }

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crossbeam_channel::{Receiver, RecvError, Sender};
 
 use crate::error::Error;
-use crate::lane::block::Block;
+use crate::hash::Digest;
 use crate::lane::clock::{Clock, Timer};
 use crate::lane::part::Part;
+use crate::lane::piece::Data;
 use crate::lane::resume::Resumed;
 use crate::sys::Attributes;
 use crate::tree::journal::Checkpoint;
@@ -68,9 +69,11 @@ pub enum Step<E> {
     /// All of the file so far is void: it changed while it was read, and begins again as this.
     Again(Arc<LargeFile>),
     /// The next bytes.
-    Data(Block),
+    Data(Data),
     /// The next so many bytes are a hole.
     Hole(u64),
+    /// From the reader, to the hasher alone: whether all of the file so far has this digest.
+    Compare(Digest, Sender<bool>),
     /// Up to here the file is to be made durable: from the hasher.
     Checkpoint(Checkpoint),
     /// There is no more, and this is how it ended.

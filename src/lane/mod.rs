@@ -26,13 +26,18 @@ mod kernel;
 mod large;
 pub mod part;
 mod part_name;
+mod piece;
 pub mod prove;
 pub mod rate;
 pub mod read_back;
 mod reader;
 mod reading;
 pub mod resume;
+pub mod sharing;
+mod source;
 mod stretch;
+mod together;
+pub mod window;
 mod writer;
 
 #[cfg(test)]

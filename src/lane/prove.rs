@@ -125,7 +125,8 @@ impl<'a> Prover<'a> {
             return Ok(Verdict::Abandoned);
         };
         let Context { clocks, .. } = *self.context;
-        let copying = Copying { context: self.context, clocks, entry, replaces: *replaces };
+        let copying =
+            Copying { context: self.context, clocks, entry, replaces: *replaces, is_shared: false };
         let mut scratch = self.pool.take(&clocks.prove);
         match copying.copy(source, output, &mut scratch, warnings)? {
             Fate::Written { part, digest, method, .. } => {

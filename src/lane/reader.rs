@@ -18,9 +18,11 @@ use crate::lane::context::Context;
 use crate::lane::inline;
 use crate::lane::large::{Cut, Gone, LargeFile, ReadEnd, Step, send};
 use crate::lane::outcome::{Fate, Message, Outcome};
+use crate::lane::piece::Data;
 use crate::lane::read_back::ReadBack;
 use crate::lane::reading::Reading;
 use crate::lane::resume::{self, Begun};
+use crate::lane::together::Where;
 use crate::lane::ways::Sparse;
 use crate::sys;
 use crate::tree::node::{Entry, OutputDir, Run};
@@ -92,7 +94,9 @@ impl Reader<'_> {
                 match self.copy(run, &entry, replaces, None) {
                     Ok(()) => return Ok(()),
                     Err(Ended::Gone) => return Err(Gone),
-                    Err(Ended::Cut(Cut::Failed(error))) => Fate::Failed(error),
+                    Err(Ended::Cut(Cut::Failed(error)) | Ended::Doubtful(error)) => {
+                        Fate::Failed(error)
+                    }
                     Err(Ended::Cut(Cut::Abandoned)) => Fate::Abandoned,
                 }
             }
@@ -111,16 +115,19 @@ impl Reader<'_> {
         first: Option<Error>,
     ) -> Result<(), Ended> {
         let (context, source, output) = (self.context, &run.source, &run.output);
+        let is_first = first.is_none();
+        let taking = context.sharing.filter(|_| is_first).and_then(|it| it.come(source, entry));
         let path = || source.path_of(&entry.name);
         let mut timer = Timer::start(&context.clocks.read.busy);
         let mut file =
             Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?
                 .at_rate(context.rate, context.stop);
-        let is_first = first.is_none();
         let mut warnings: Vec<Error> = first.into_iter().map(again::warning).collect();
         let attributes = file.attributes(&mut warnings);
         let pair = context.ways.between(file.file(), &entry.stat, output);
-        file.spare_cache(pair.source, &context.ways.residue.source);
+        if taking.is_none() {
+            file.spare_cache(pair.source, &context.ways.residue.source);
+        }
         timer.switch(&context.clocks.write.busy);
         let mut scratch = self.pool.take(&context.clocks.read);
         let trees = (&**source, output);
@@ -158,19 +165,34 @@ impl Reader<'_> {
         context.progress.skip(large.start());
         self.send(Step::Begin(Arc::clone(&large), part))?;
         let mut total = large.start();
-        let end = match self.read(&large, copy.as_ref().unwrap_or(&file), &mut total) {
-            Ok(()) => Ok(ReadEnd { attributes, warnings }),
-            Err(Ended::Cut(Cut::Failed(error))) if is_first && file.has_changed() => {
+        // A clone is read where it is, and who goes on in the middle is not where the others are.
+        let read = match (&copy, taking.filter(|_| copy.is_none() && total == 0)) {
+            (None, Some(taking)) => {
+                self.read_shared(&large, &mut file, &taking, pair.source, &mut total)
+            }
+            (copy, _) => {
+                self.read(&large, Where::Own(copy.as_ref().unwrap_or(&file)), &mut total).map(drop)
+            }
+        };
+        let again = match read {
+            Ok(()) => None,
+            Err(Ended::Doubtful(error)) => Some(error),
+            Err(Ended::Cut(Cut::Failed(error))) if is_first && file.has_changed() => Some(error),
+            Err(Ended::Cut(cut)) => return Ok(self.send(Step::End(Err(cut)))?),
+            Err(Ended::Gone) => return Err(Ended::Gone),
+        };
+        let end = match again {
+            None => Ok(ReadEnd { attributes, warnings }),
+            Some(error) => {
                 context.progress.bytes.fetch_sub(total, Relaxed);
                 context.progress.skipped.fetch_sub(large.start(), Relaxed);
                 match self.read_again(&large, error) {
                     Ok(end) => Ok(end),
                     Err(Ended::Cut(cut)) => Err(cut),
+                    Err(Ended::Doubtful(error)) => Err(Cut::Failed(error)),
                     Err(Ended::Gone) => return Err(Ended::Gone),
                 }
             }
-            Err(Ended::Cut(cut)) => Err(cut),
-            Err(Ended::Gone) => return Err(Ended::Gone),
         };
         Ok(self.send(Step::End(end))?)
     }
@@ -178,6 +200,9 @@ impl Reader<'_> {
     /// Reads a file from its beginning that changed while it was read, which `error` says.
     fn read_again(&self, first: &LargeFile, error: Error) -> Result<ReadEnd, Ended> {
         let (context, LargeFile { source, output, entry, replaces, .. }) = (self.context, first);
+        if let Some(place) = context.sharing {
+            place.begins_again(source, entry);
+        }
         let Some(stat) = again::look_again(context, source, output, entry, *replaces) else {
             return Err(error.into());
         };
@@ -193,31 +218,41 @@ impl Reader<'_> {
         file.spare_cache(pair.source, &context.ways.residue.source);
         let mut warnings = vec![again::warning(error)];
         let attributes = file.attributes(&mut warnings);
-        self.read(&large, &file, &mut 0)?;
+        self.read(&large, Where::Own(&file), &mut 0)?;
         Ok(ReadEnd { attributes, warnings })
     }
 
-    /// Reads and sends the whole content from `total` on, which says how far it came.
-    fn read(&self, large: &LargeFile, file: &Reading<'_>, total: &mut u64) -> Result<(), Ended> {
+    /// Reads and sends the whole content from `total` on, which says how far it came; false if the rest
+    /// is not to be had where it is from.
+    pub(super) fn read(
+        &self,
+        large: &LargeFile,
+        from: Where<'_>,
+        total: &mut u64,
+    ) -> Result<bool, Ended> {
+        let file = from.file();
         if large.entry.stat.is_sparse() && self.context.ways.sparse != Sparse::Never {
-            self.read_extents(large, file, total)?;
+            self.read_extents(large, from, total)?;
         } else if *total > 0 {
             self.seek(file, *total)?;
         }
         // Also after the extents: a file that grew is read to its end, and found to have grown.
-        while !file.is_all(*total) && self.read_block(large, file, u64::MAX, total)? {}
-        Ok(file.check(*total)?)
+        while !file.is_all(*total) {
+            if !self.read_block(large, from, u64::MAX, total)? {
+                if let Where::Shared(..) = from {
+                    return Ok(false);
+                }
+                break;
+            }
+        }
+        file.check(*total)?;
+        Ok(true)
     }
 
     /// Reads the data of a file with holes and names the holes. It comes nowhere where the file
     /// system does not tell where the holes are.
-    fn read_extents(
-        &self,
-        large: &LargeFile,
-        file: &Reading<'_>,
-        at: &mut u64,
-    ) -> Result<(), Ended> {
-        let (size, start) = (large.entry.stat.size, *at);
+    fn read_extents(&self, large: &LargeFile, from: Where<'_>, at: &mut u64) -> Result<(), Ended> {
+        let (file, size, start) = (from.file(), large.entry.stat.size, *at);
         while *at < size {
             let extent = sys::next_extent(file.file(), *at, size)
                 .map_err(|error| file.error("find the holes of", error))?;
@@ -232,7 +267,7 @@ impl Reader<'_> {
             }
             self.seek(file, *at)?;
             while *at < extent.end {
-                if !self.read_block(large, file, extent.end - *at, at)? {
+                if !self.read_block(large, from, extent.end - *at, at)? {
                     return Ok(());
                 }
             }
@@ -240,14 +275,14 @@ impl Reader<'_> {
         if *at == start { self.seek(file, start) } else { Ok(()) }
     }
 
-    fn go_on_unless_stopped(&self, large: &LargeFile) -> Result<(), Ended> {
+    pub(super) fn go_on_unless_stopped(&self, large: &LargeFile) -> Result<(), Ended> {
         match self.context.stop.is_urgent() || large.is_given_up() {
             true => Err(Ended::Cut(Cut::Abandoned)),
             false => Ok(()),
         }
     }
 
-    fn seek(&self, file: &Reading<'_>, to: u64) -> Result<(), Ended> {
+    pub(super) fn seek(&self, file: &Reading<'_>, to: u64) -> Result<(), Ended> {
         let sought = file.file().seek(SeekFrom::Start(to));
         sought.map_err(|error| file.error("find the data of", error))?;
         Ok(())
@@ -257,12 +292,26 @@ impl Reader<'_> {
     fn read_block(
         &self,
         large: &LargeFile,
-        file: &Reading<'_>,
+        from: Where<'_>,
         limit: u64,
         total: &mut u64,
     ) -> Result<bool, Ended> {
         let context = self.context;
         self.go_on_unless_stopped(large)?;
+        let file = match from {
+            Where::Own(file) => file,
+            Where::Shared(taking, own) => {
+                let busy = Timer::start(&context.clocks.read.busy);
+                let Some(piece) = taking.take(context, own, *total, limit) else {
+                    return Ok(false);
+                };
+                drop(busy);
+                *total += piece.len() as u64;
+                context.progress.bytes.fetch_add(piece.len() as u64, Relaxed);
+                self.send(Step::Data(Data::Shared(piece)))?;
+                return Ok(true);
+            }
+        };
         let mut block = self.pool.take(&context.clocks.read);
         let busy = Timer::start(&context.clocks.read.busy);
         while (block.len() as u64) < limit && !file.is_all(*total) {
@@ -286,11 +335,11 @@ impl Reader<'_> {
         if block.is_empty() {
             return Ok(false);
         }
-        self.send(Step::Data(block))?;
+        self.send(Step::Data(Data::Own(block)))?;
         Ok(true)
     }
 
-    fn send(&self, step: Read) -> Result<(), Gone> {
+    pub(super) fn send(&self, step: Read) -> Result<(), Gone> {
         send(&self.next, step, &self.context.clocks.read)
     }
 
@@ -314,8 +363,10 @@ impl Reader<'_> {
 }
 
 /// Why reading a file ended before its end.
-enum Ended {
+pub(super) enum Ended {
     Cut(Cut),
+    /// What was read may not be what is in the source, because of this.
+    Doubtful(Error),
     Gone,
 }
 

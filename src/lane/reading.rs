@@ -24,6 +24,9 @@ pub struct Reading<'a> {
     rate: Option<(&'a Rate, &'a Stop)>,
 }
 
+/// An open file that nobody reads at the moment.
+pub struct PutDown(File, SourcePages);
+
 impl<'a> Reading<'a> {
     /// Opens `name` in `dir`, which was `before` when it was listed; `path` is its full path, for
     /// messages. That it is still the same file is checked at the end with everything else.
@@ -44,6 +47,34 @@ impl<'a> Reading<'a> {
     pub fn of(file: File, before: Stat, path: &'a dyn Fn() -> PathBuf) -> Self {
         let (changed, pages) = (Cell::new(false), SourcePages::default());
         Self { file, before, path, changed, pages, stayed: None, rate: None }
+    }
+
+    /// For somebody else to go on with.
+    pub fn put_down(self) -> PutDown {
+        PutDown(self.file, self.pages)
+    }
+
+    /// Goes on with a file that was `before` when it was listed; `stayed` is told how well its pages are
+    /// kept out of the way.
+    pub fn take_up(
+        file: PutDown,
+        before: Stat,
+        path: &'a dyn Fn() -> PathBuf,
+        stayed: &'a Stayed,
+    ) -> Self {
+        let PutDown(file, pages) = file;
+        let (changed, stayed) = (Cell::new(false), Some(stayed));
+        Self { file, before, path, changed, pages, stayed, rate: None }
+    }
+
+    /// Nothing more is read of it, and nobody asks whether it changed.
+    pub fn let_go(self) {
+        self.finish();
+    }
+
+    fn finish(&self) {
+        let resident = self.pages.finish(&self.file);
+        self.stayed.iter().for_each(|stayed| stayed.add(resident));
     }
 
     /// From now on its pages are kept out of the way of other programs; `stayed` is told how well.
@@ -122,8 +153,7 @@ impl<'a> Reading<'a> {
     /// After `read` bytes: an error if the file is not what it was when it was listed, or if that
     /// was not all of it.
     pub fn check(&self, read: u64) -> Result<()> {
-        let resident = self.pages.finish(&self.file);
-        self.stayed.iter().for_each(|stayed| stayed.add(resident));
+        self.finish();
         let now = Dir::stat_file(&self.file).map_err(|error| self.error("look at", error))?;
         let finding = |what| {
             self.changed.set(true);

@@ -25,8 +25,11 @@ pub fn start<'scope>(
     outcomes: Sender<Message>,
 ) -> io::Result<Vec<ScopedJoinHandle<'scope, ()>>> {
     let pool = Pool::new(context.blocks, context.block_size);
-    let (to_hasher, from_reader) = bounded(context.blocks);
-    let (to_writer, from_hasher) = bounded(context.blocks);
+    // Blocks that outputs share are of no lane's pool: only this bounds how many are on their way.
+    let queue =
+        if context.sharing.is_some() { (context.blocks / 2).max(1) } else { context.blocks };
+    let (to_hasher, from_reader) = bounded(queue);
+    let (to_writer, from_hasher) = bounded(queue);
     let named = |stage| Builder::new().name(format!("{stage}-{number}"));
     let for_writer = outcomes.clone();
     let read_back = ReadBack::new();

@@ -104,6 +104,7 @@ impl Scene {
             expected: None,
             ways: &Ways::default(),
             rate: None,
+            sharing: None,
             progress: &progress,
             stop,
             clocks: &clocks,

@@ -68,8 +68,12 @@ pub fn work(
                 writing = open.map(|open| open.begin_again(large, &mut checkpoints));
                 continue;
             }
-            (Ok(Step::Data(block)), open) => {
-                writing = open.map(|open| open.with_part(|part| part.write(&block)));
+            (Ok(Step::Compare(..)), open) => {
+                writing = open;
+                continue;
+            }
+            (Ok(Step::Data(data)), open) => {
+                writing = open.map(|open| open.with_part(|part| part.write(&data)));
                 continue;
             }
             (Ok(Step::Hole(len)), open) => {

@@ -35,6 +35,7 @@ mod metadata;
 mod mirror;
 mod names;
 mod narrow;
+mod outputs;
 mod policies;
 mod powercut;
 mod prove;

@@ -76,6 +76,9 @@ pub struct Entry<'a> {
     /// Why.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Cow<'a, str>>,
+    /// At which output, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<String>,
 }
 
 impl<'a> Entry<'a> {
@@ -89,6 +92,11 @@ impl<'a> Entry<'a> {
             text: Some(error.reason().into()),
             ..Self::default()
         }
+    }
+
+    /// The same, and at which output, if that needs to be said.
+    pub fn at(self, output: Option<&str>) -> Self {
+        Self { output: output.map(str::to_owned), ..self }
     }
 
     /// An error in words.

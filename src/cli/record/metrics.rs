@@ -10,23 +10,34 @@ use std::fmt::Write;
 pub struct Figures<'a> {
     /// What the names of the metrics start with.
     pub prefix: &'static str,
-    /// The label that tells two jobs apart, and its value.
-    pub label: (&'static str, String),
+    /// The label that tells two jobs apart.
+    pub label: &'static str,
     /// When the run started and ended, in seconds since 1970.
     pub started: f64,
     pub ended: f64,
     /// How long it took; seconds.
     pub elapsed: f64,
-    pub exit_code: u8,
-    /// How many files had which fate.
-    pub files: &'a [(&'static str, u64)],
-    /// How many bytes.
-    pub bytes: &'a [(&'static str, u64)],
-    /// How many files were as expected, and how many not.
-    pub expected: &'a [(&'static str, u64)],
+    /// For each value of the label.
+    pub figures: Vec<Figure>,
     /// What the file says that is there now.
     pub before: &'a [u8],
 }
+
+/// Figures with one value of the label.
+pub struct Figure {
+    /// The value.
+    pub label: String,
+    pub exit_code: u8,
+    /// How many files had which fate.
+    pub files: Vec<(&'static str, u64)>,
+    /// How many bytes.
+    pub bytes: Vec<(&'static str, u64)>,
+    /// How many files were as expected, and how many not.
+    pub expected: Vec<(&'static str, u64)>,
+}
+
+/// Values of a metric, by fate if there are several.
+type Samples = Vec<(Option<&'static str>, f64)>;
 
 /// The metric whose value outlives a run.
 const LAST_SUCCESS: &str = "last_success_timestamp_seconds";
@@ -35,45 +46,51 @@ impl Figures<'_> {
     /// The text.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let label = format!("{}=\"{}\"", self.label.0, escaped(&self.label.1));
         let name = |name: &str| format!("{}_{name}", self.prefix);
-        let mut gauge = |metric: &str, help: &str, samples: &[(Option<&str>, f64)]| {
-            if samples.is_empty() {
-                return;
-            }
+        let label = |figure: &Figure| format!("{}=\"{}\"", self.label, escaped(&figure.label));
+        let mut gauge = |metric: &str, help: &str, samples: &dyn Fn(&Figure) -> Samples| {
             let metric = name(metric);
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "# HELP {metric} {help}\n# TYPE {metric} gauge");
-            for (fate, value) in samples {
-                let fate = fate.map_or(String::new(), |fate| format!(",fate=\"{fate}\""));
-                let _ = writeln!(text, "{metric}{{{label}{fate}}} {value}");
+            let mut lines = String::new();
+            for figure in &self.figures {
+                for (fate, value) in samples(figure) {
+                    let fate = fate.map_or(String::new(), |fate| format!(",fate=\"{fate}\""));
+                    // Writing to a string does not fail.
+                    let _ = writeln!(lines, "{metric}{{{}{fate}}} {value}", label(figure));
+                }
+            }
+            if !lines.is_empty() {
+                let _ = write!(text, "# HELP {metric} {help}\n# TYPE {metric} gauge\n{lines}");
             }
         };
-        let before = self.last_success(&format!("{}{{{label}}}", name(LAST_SUCCESS)));
-        let success = if self.exit_code == 0 { self.ended } else { before };
-        gauge("start_timestamp_seconds", "When the last run started.", &[(None, self.started)]);
-        gauge("end_timestamp_seconds", "When the last run ended.", &[(None, self.ended)]);
+        let success = |figure: &Figure| match figure.exit_code {
+            0 => self.ended,
+            _ => self.last_success(&format!("{}{{{}}}", name(LAST_SUCCESS), label(figure))),
+        };
+        let all = |counts: &[(&'static str, u64)]| -> Samples {
+            counts.iter().map(|(fate, count)| (Some(*fate), *count as f64)).collect()
+        };
+        gauge("start_timestamp_seconds", "When the last run started.", &|_| {
+            vec![(None, self.started)]
+        });
+        gauge("end_timestamp_seconds", "When the last run ended.", &|_| vec![(None, self.ended)]);
         gauge(
             LAST_SUCCESS,
             "When the last run ended that did everything it was asked for (exit code 0); 0 if none did.",
-            &[(None, success)],
+            &|figure| vec![(None, success(figure))],
         );
-        gauge("duration_seconds", "How long the last run took.", &[(None, self.elapsed)]);
-        gauge("exit_code", "The exit code of the last run.", &[(None, self.exit_code.into())]);
-        let all = |counts: &[(&'static str, u64)]| -> Vec<(Option<&str>, f64)> {
-            counts.iter().map(|(fate, count)| (Some(*fate), *count as f64)).collect()
-        };
-        gauge(
-            "files",
-            "Files and links of the last run, by what became of them.",
-            &all(self.files),
-        );
+        gauge("duration_seconds", "How long the last run took.", &|_| vec![(None, self.elapsed)]);
+        gauge("exit_code", "The exit code of the last run.", &|figure| {
+            vec![(None, figure.exit_code.into())]
+        });
+        gauge("files", "Files and links of the last run, by what became of them.", &|figure| {
+            all(&figure.files)
+        });
         gauge(
             "expected_files",
             "Files of the manifest that the source was held against, by what was found.",
-            &all(self.expected),
+            &|figure| all(&figure.expected),
         );
-        gauge("bytes", "Bytes of the files of the last run.", &all(self.bytes));
+        gauge("bytes", "Bytes of the files of the last run.", &|figure| all(&figure.bytes));
         text
     }
 
@@ -97,14 +114,17 @@ mod tests {
     fn figures(exit_code: u8, before: &str) -> String {
         let figures = Figures {
             prefix: "dircopy",
-            label: ("output", "/a\"b\\\n".into()),
+            label: "output",
             started: 1.5,
             ended: 2_000_000_000.25,
             elapsed: 3.0,
-            exit_code,
-            files: &[("copied", 7)],
-            bytes: &[("copied", 1 << 40)],
-            expected: &[],
+            figures: vec![Figure {
+                label: "/a\"b\\\n".into(),
+                exit_code,
+                files: vec![("copied", 7)],
+                bytes: vec![("copied", 1 << 40)],
+                expected: Vec::new(),
+            }],
             before: before.as_bytes(),
         };
         figures.text()

@@ -14,12 +14,12 @@ use crate::cli::exit::Exit;
 use crate::cli::record::files::{Place, directory_of, is_inside};
 use crate::cli::record::json::{self, Entry, Name};
 use crate::cli::record::log::{Log, stamp};
-use crate::cli::record::metrics::Figures;
-use crate::cli::record::report::{Cache, Copied, Head, Manifest, Output, methods};
+use crate::cli::record::metrics::{Figure, Figures};
+use crate::cli::record::report::{Cache, Copied, Head, Manifest, Output, Work, methods};
 use crate::cli::record::spool::Spool;
 use crate::copy::report::{Ending, Report};
 use crate::error::{Error, Result};
-use crate::event::{Event, Watch};
+use crate::event::Event;
 use crate::path::Shown;
 use crate::verify::{Finding, Target, Verdict, VerifyReport};
 
@@ -50,8 +50,8 @@ impl Wanted<'_> {
 
 /// What a run is about.
 pub enum Task<'a> {
-    /// A copy from one path to another.
-    Copy { source: &'a Path, output: &'a Path, dry_run: bool },
+    /// A copy from one path to others.
+    Copy { source: &'a Path, outputs: &'a [PathBuf], dry_run: bool },
     /// A check of these directories.
     Check(&'a [PathBuf]),
 }
@@ -60,8 +60,8 @@ pub enum Task<'a> {
 pub enum Ran<'a> {
     /// It was refused.
     Refused(&'a Error),
-    /// A copy.
-    Copied(&'a Report),
+    /// A copy: its report for each output, or why that was refused.
+    Copied(&'a [Result<Report>]),
     /// A check.
     Checked(&'a VerifyReport),
 }
@@ -71,11 +71,19 @@ impl Ran<'_> {
     fn error(&self) -> Option<Entry<'static>> {
         match self {
             Ran::Refused(error) => Some(Entry::error("refused", error)),
-            Ran::Copied(Report { ending: Ending::Stopped(error), .. }) => {
-                Some(Entry::error("stopped", error))
-            }
+            // Of several each has its own.
+            Ran::Copied([ran]) => error(ran),
             _ => None,
         }
+    }
+}
+
+/// Why an output was refused, or given up early.
+fn error(ran: &Result<Report>) -> Option<Entry<'static>> {
+    match ran {
+        Err(error) => Some(Entry::error("refused", error)),
+        Ok(Report { ending: Ending::Stopped(error), .. }) => Some(Entry::error("stopped", error)),
+        Ok(_) => None,
     }
 }
 
@@ -206,6 +214,13 @@ impl<'a> Records<'a> {
             if let Some(entry) = ran.error() {
                 log.say(&format!("{name}: {}", entry.sentence()), &entry);
             }
+            for (output, ran) in self.outputs(ran).filter(|_| self.are_several()) {
+                if let Some(entry) = ran.and_then(error) {
+                    let output = Shown::path(output).to_string();
+                    let text = format!("{name}: {output}: {}", entry.sentence());
+                    log.say(&text, &entry.at(Some(&output)));
+                }
+            }
             for error in &errors {
                 log.say(&format!("{name}: {error}"), &Entry::error("failed", error));
             }
@@ -243,57 +258,94 @@ impl<'a> Records<'a> {
         })
     }
 
-    fn copied<'r>(&self, ran: &Ran<'r>) -> Option<Copied<'r>> {
-        let &Task::Copy { source, output, dry_run } = &self.task else { return None };
-        let report = match ran {
-            Ran::Copied(report) => Some(*report),
-            _ => None,
+    /// The outputs, and what came of them, if it came to that.
+    fn outputs<'r>(
+        &self,
+        ran: &Ran<'r>,
+    ) -> impl Iterator<Item = (&'a Path, Option<&'r Result<Report>>)> + use<'a, 'r> {
+        let outputs: &'a [PathBuf] = match &self.task {
+            Task::Copy { outputs, .. } => outputs,
+            Task::Check(_) => &[],
         };
-        let manifest = report.and_then(|report| report.manifest.as_deref());
-        Some(Copied {
-            dry_run,
-            source: Name::path(source),
-            outputs: vec![Output {
-                name: Name::path(output),
+        let ran: &'r [Result<Report>] = match ran {
+            Ran::Copied(ran) => ran,
+            _ => &[],
+        };
+        outputs.iter().enumerate().map(move |(at, output)| (output.as_path(), ran.get(at)))
+    }
+
+    fn are_several(&self) -> bool {
+        matches!(&self.task, Task::Copy { outputs, .. } if outputs.len() > 1)
+    }
+
+    fn copied<'r>(&self, ran: &Ran<'r>) -> Option<Copied<'r>> {
+        let &Task::Copy { source, dry_run, .. } = &self.task else { return None };
+        let several = self.are_several();
+        let report = |ran: Option<&'r Result<Report>>| ran.and_then(|ran| ran.as_ref().ok());
+        let output = |(path, ran): (&Path, Option<&'r Result<Report>>)| {
+            let (report, own) = (report(ran), ran.filter(|_| several));
+            let exit = own.map(Exit::of_one);
+            Output {
+                name: Name::path(path),
+                exit_code: exit.map(Exit::code),
+                ending: exit.map(Exit::name),
+                error: own.and_then(error),
                 counts: report.map(|report| &report.counts),
                 resumed: report.map(|report| report.resumed),
                 methods: report.map(methods).unwrap_or_default(),
                 cache: report.map(Cache::of),
-                manifest: manifest.map(Manifest::of),
-            }],
-            lanes: report.map(|report| report.lanes),
-            provers: report.map(|report| report.provers),
-            stages: report.map(|report| &report.stages),
+                manifest: report.and_then(|report| report.manifest.as_deref()).map(Manifest::of),
+                work: report.filter(|_| several).map(Work::of),
+            }
+        };
+        let work = self.outputs(ran).next().and_then(|(_, ran)| report(ran));
+        Some(Copied {
+            dry_run,
+            source: Name::path(source),
+            outputs: self.outputs(ran).map(output).collect(),
+            work: work.filter(|_| !several).map(Work::of),
         })
     }
 
     fn write_metrics(&self, ran: &Ran<'_>, exit: Exit) -> Result<()> {
         let Some(place) = &self.metrics else { return Ok(()) };
         let full = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-        let (prefix, label) = match &self.task {
-            Task::Copy { output, .. } => ("dircopy", ("output", vec![full(output)])),
+        let shown = |path: &Path| Shown::path(&full(path)).to_string();
+        let figure = |label, exit: Exit, (files, bytes), expected| Figure {
+            label,
+            exit_code: exit.code(),
+            files,
+            bytes,
+            expected,
+        };
+        let (prefix, label, figures) = match &self.task {
+            Task::Copy { .. } => {
+                let output = |(path, ran): (&Path, Option<&Result<Report>>)| {
+                    let own = ran.filter(|_| self.are_several());
+                    let exit = own.map_or(exit, Exit::of_one);
+                    let expected = ran.map(expected).unwrap_or_default();
+                    figure(shown(path), exit, ran.map(copied).unwrap_or_default(), expected)
+                };
+                ("dircopy", "output", self.outputs(ran).map(output).collect())
+            }
             Task::Check(dirs) => {
                 let here = [PathBuf::from(".")];
                 let dirs = if dirs.is_empty() { &here[..] } else { dirs };
-                ("dircopy_verify", ("directory", dirs.iter().map(|dir| full(dir)).collect()))
+                let dirs: Vec<String> = dirs.iter().map(|dir| shown(dir)).collect();
+                let figures = vec![figure(dirs.join(" "), exit, checked(ran), Vec::new())];
+                ("dircopy_verify", "directory", figures)
             }
         };
-        let (name, paths): (_, Vec<PathBuf>) = label;
-        let paths: Vec<String> = paths.iter().map(|path| Shown::path(path).to_string()).collect();
-        let (files, bytes) = counts(ran);
         let seconds = |time: Timestamp| time.as_millisecond() as f64 / 1e3;
         // Without a file that was there, there is no last success to keep.
         let before = place.read(1 << 20).unwrap_or_default();
         let figures = Figures {
             prefix,
-            label: (name, paths.join(" ")),
+            label,
             started: seconds(self.started.0),
             ended: seconds(Timestamp::now()),
             elapsed: self.started.1.elapsed().as_secs_f64(),
-            exit_code: exit.code(),
-            files: &files,
-            bytes: &bytes,
-            expected: &expected(ran),
+            figures,
             before: &before,
         };
         let text = figures.text();
@@ -309,42 +361,30 @@ impl<'a> Records<'a> {
     }
 }
 
-type Figure = (&'static str, u64);
+type Numbers = (Vec<(&'static str, u64)>, Vec<(&'static str, u64)>);
 
-/// Files and bytes by what became of them.
-fn counts(ran: &Ran<'_>) -> (Vec<Figure>, Vec<Figure>) {
-    match ran {
-        Ran::Refused(_) => (Vec::new(), Vec::new()),
-        Ran::Copied(Report { counts, .. }) => (
-            vec![
-                ("copied", counts.copied),
-                ("replaced", counts.replaced),
-                ("hard_linked", counts.linked),
-                ("linked", counts.symlinks),
-                ("kept", counts.kept),
-                ("left", counts.left),
-                ("failed", counts.failed),
-                ("skipped", counts.skipped),
-            ],
-            vec![("copied", counts.bytes), ("kept", counts.kept_bytes)],
-        ),
-        Ran::Checked(VerifyReport { counts, .. }) => (
-            vec![
-                ("good", counts.good),
-                ("differ", counts.differ),
-                ("missing", counts.missing),
-                ("unreadable", counts.unreadable),
-                ("not_listed", counts.unlisted),
-            ],
-            vec![("read", counts.bytes)],
-        ),
-    }
+/// Files and bytes of a copy by what became of them.
+fn copied(ran: &Result<Report>) -> Numbers {
+    let Ok(Report { counts, .. }) = ran else { return Numbers::default() };
+    (
+        vec![
+            ("copied", counts.copied),
+            ("replaced", counts.replaced),
+            ("hard_linked", counts.linked),
+            ("linked", counts.symlinks),
+            ("kept", counts.kept),
+            ("left", counts.left),
+            ("failed", counts.failed),
+            ("skipped", counts.skipped),
+        ],
+        vec![("copied", counts.bytes), ("kept", counts.kept_bytes)],
+    )
 }
 
 /// Files of the manifest that the source was held against, by what was found.
-fn expected(ran: &Ran<'_>) -> Vec<Figure> {
+fn expected(ran: &Result<Report>) -> Vec<(&'static str, u64)> {
     match ran {
-        Ran::Copied(Report { counts, expected: true, .. }) => vec![
+        Ok(Report { counts, expected: true, .. }) => vec![
             ("as_expected", counts.as_expected),
             ("edited", counts.edited),
             ("rotten", counts.rotten),
@@ -354,20 +394,37 @@ fn expected(ran: &Ran<'_>) -> Vec<Figure> {
     }
 }
 
-impl Watch for Records<'_> {
-    fn event(&self, event: &Event<'_>) {
+/// The same of a check.
+fn checked(ran: &Ran<'_>) -> Numbers {
+    let Ran::Checked(VerifyReport { counts, .. }) = ran else { return Numbers::default() };
+    (
+        vec![
+            ("good", counts.good),
+            ("differ", counts.differ),
+            ("missing", counts.missing),
+            ("unreadable", counts.unreadable),
+            ("not_listed", counts.unlisted),
+        ],
+        vec![("read", counts.bytes)],
+    )
+}
+
+impl Records<'_> {
+    /// An event, and at which output, if there are several.
+    pub fn event(&self, event: &Event<'_>, at: Option<&str>) {
         // Of nearly every file: nothing is amiss, and nobody wants to read it.
         if self.log.is_none() && matches!(event, Event::Stands(..)) {
             return;
         }
         let (entry, amiss) = Entry::of(event);
+        let entry = entry.at(at);
         if amiss {
             self.note(&entry);
         }
         if let Some(log) = &self.log
             && let Some(said) = words(event, self.detail)
         {
-            log.say(said.text(), &entry);
+            log.say(said.at(at).text(), &entry);
         }
     }
 }

@@ -58,14 +58,27 @@ pub struct Copied<'a> {
     pub dry_run: bool,
     pub source: Name,
     pub outputs: Vec<Output<'a>>,
-    /// How many lanes worked, and where their time went.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lanes: Option<usize>,
+    /// Of several outputs each has its own.
+    #[serde(skip_serializing_if = "Option::is_none", flatten)]
+    pub work: Option<Work<'a>>,
+}
+
+/// Who worked, and where the time went.
+#[derive(Serialize)]
+pub struct Work<'a> {
+    /// How many lanes worked.
+    lanes: usize,
     /// How many threads read back what was copied.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub provers: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stages: Option<&'a Stages>,
+    provers: usize,
+    stages: &'a Stages,
+}
+
+impl<'a> Work<'a> {
+    /// That of a run.
+    pub fn of(report: &'a Report) -> Self {
+        let Report { lanes, provers, stages, .. } = report;
+        Self { lanes: *lanes, provers: *provers, stages }
+    }
 }
 
 /// What is said of an output.
@@ -73,6 +86,14 @@ pub struct Copied<'a> {
 pub struct Output<'a> {
     #[serde(flatten)]
     pub name: Name,
+    /// Of one of several: how the run to it ended, …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ending: Option<&'static str>,
+    /// … and why it was refused, or stopped early.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<Entry<'a>>,
     /// Missing when the run was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<&'a Counts>,
@@ -87,6 +108,9 @@ pub struct Output<'a> {
     /// Missing when there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifest: Option<Manifest>,
+    /// Of one of several.
+    #[serde(skip_serializing_if = "Option::is_none", flatten)]
+    pub work: Option<Work<'a>>,
 }
 
 /// What of large files came into memory by the run and stayed there.

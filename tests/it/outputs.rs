@@ -1,0 +1,351 @@
+//! Several outputs from one read: each is complete by itself, the source is read once for all, and what
+//! goes wrong at one is nothing to the others.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::harness::{
+    Act, Call, Cmd, Deed, Judge, Mirror, Mount, Run, Scene, Tree, content, ctimes, names_below,
+    need, shell,
+};
+
+const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
+
+/// Blocks of 64 KiB, and a window of four of them.
+const NARROW: [&str; 4] = ["--block-size", "64K", "--lag", "256K"];
+
+fn scene() -> Scene {
+    let scene = Scene::new();
+    scene.src.file("big", content(3_000_001)).file("bigger", content(5 << 20)).file("empty", "");
+    scene.src.sparse("holes", 8 << 20, &[(1 << 20, 300_000), (7 << 20, 100_000)]);
+    for i in 0..200 {
+        scene.src.file(format!("dir {}/{i}", i % 7), content(i * 97 + 1));
+    }
+    scene.src.symlink("link", "big").hard_link("second name", "big");
+    scene
+}
+
+/// `dircopy` to outputs of these names.
+fn command<'a>(scene: &'a Scene, outputs: &[&str], args: &[&str]) -> Cmd<'a> {
+    let more = outputs[1..].iter().flat_map(|name| ["-o".into(), scene.path(name)]);
+    let args: Vec<_> = args.iter().map(Into::into).chain(more).collect();
+    scene.command_to(scene.src.root(), scene.path(outputs[0]), args)
+}
+
+fn judge<'a>(scene: &'a Scene, name: &str, run: &'a Run) -> Judge<'a> {
+    Judge::new(&scene.src, Tree::of(scene.path(name)), run)
+}
+
+/// Everything is there and listed, whatever became of other outputs.
+#[track_caller]
+fn is_complete(scene: &Scene, name: &str, run: &Run) {
+    judge(scene, name, run).same_tree().lists_all().verifies().no_leftovers();
+}
+
+/// Runs it under `strace`, and counts the bytes that were read of files below each of these.
+fn read_below<const N: usize>(
+    scene: &Scene,
+    command: Cmd<'_>,
+    roots: [&Path; N],
+) -> (Run, [u64; N]) {
+    let trace = scene.path("trace");
+    let reads = "read,pread64,readv,preadv,preadv2,sendfile,copy_file_range,splice";
+    let line = format!("exec strace -f -qq -y -e trace={reads} -o {} \"$@\"", trace.display());
+    let run = command.in_shell(&line).run();
+    let mut sums = [0; N];
+    // A call that another thread's cuts in two is told in two lines.
+    let mut begun: HashMap<String, String> = HashMap::new();
+    for line in String::from_utf8_lossy(&std::fs::read(&trace).unwrap()).lines() {
+        let Some((thread, call)) = line.split_once(' ') else { continue };
+        let call = call.trim_start();
+        if let Some(first) = call.strip_suffix("<unfinished ...>") {
+            begun.insert(thread.into(), first.into());
+            continue;
+        }
+        let whole = match call.strip_prefix("<... ").and_then(|rest| rest.split_once("resumed>")) {
+            Some((_, rest)) => begun.remove(thread).unwrap_or_default() + rest,
+            None => call.to_owned(),
+        };
+        let Some((call, result)) = whole.rsplit_once(" = ") else { continue };
+        let read: u64 = result.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or(0);
+        for (root, sum) in roots.iter().zip(&mut sums) {
+            if call
+                .split_once('<')
+                .is_some_and(|(_, path)| path.starts_with(root.to_str().unwrap()))
+            {
+                *sum += read;
+            }
+        }
+    }
+    (run, sums)
+}
+
+/// The bytes of all files, holes left out, each name counted.
+fn data(scene: &Scene) -> u64 {
+    let files = names_below(scene.src.root(), "f");
+    let size = |name: &Vec<u8>| {
+        let stat = scene.src.stat(name);
+        u64::try_from(stat.st_size.min(stat.st_blocks * 512)).unwrap()
+    };
+    files.iter().map(size).sum()
+}
+
+fn report(scene: &Scene) -> serde_json::Value {
+    serde_json::from_slice(&std::fs::read(scene.path("report")).unwrap()).unwrap()
+}
+
+#[test]
+fn every_output_is_complete_and_the_source_is_read_once() {
+    need!(Strace);
+    for outputs in [&["a", "b"][..], &["a", "b", "c"]] {
+        for args in [&[][..], &["--jobs", "1", "--queue-size", "1", "--block-size", "4096"]] {
+            let scene = scene();
+            let src = scene.src.root().to_path_buf();
+            let (run, [read]) = read_below(&scene, command(&scene, outputs, args), [&src]);
+            for name in outputs {
+                judge(&scene, name, &run).complete();
+            }
+            let data = data(&scene);
+            assert!((data * 95 / 100..=data).contains(&read), "{read} of {data}");
+        }
+    }
+}
+
+#[test]
+fn without_digests_it_is_read_once_too() {
+    need!(Strace);
+    let scene = scene();
+    let src = scene.src.root().to_path_buf();
+    let (run, [read]) =
+        read_below(&scene, command(&scene, &["a", "b"], &["--hash", "none"]), [&src]);
+    for name in ["a", "b"] {
+        run.assert_code(0);
+        judge(&scene, name, &run).same_tree().no_leftovers();
+    }
+    assert!(read <= data(&scene), "{read} of {}", data(&scene));
+}
+
+/// Waits at every write of a part file.
+fn slow(millis: u64) -> impl FnMut(&Call<'_>) -> Act + Send + 'static {
+    move |call| {
+        if call.deed == Deed::Write {
+            std::thread::sleep(Duration::from_millis(millis));
+        }
+        Act::Pass
+    }
+}
+
+#[test]
+fn a_slow_output_holds_nobody_up_and_has_the_rest_from_another() {
+    need!(Fuse, Strace);
+    for slow_one in ["a", "b"] {
+        let scene = scene();
+        let below = scene.tree("truth");
+        let _mirror = Mirror::mount(below.root(), &scene.path(slow_one), slow(10));
+        let (src, fast) = (scene.src.root().to_path_buf(), if slow_one == "a" { "b" } else { "a" });
+        let mut args = NARROW.to_vec();
+        args.extend(["--report", "report"]);
+        let fast_root = scene.path(fast);
+        let ran = command(&scene, &["a", "b"], &args);
+        let (run, [read, from_fast]) = read_below(&scene, ran, [&src, &fast_root]);
+        judge(&scene, fast, &run).complete();
+        Judge::new(&scene.src, below, &run).complete();
+        assert!(read <= data(&scene), "{read} of {} from the source", data(&scene));
+        assert!(from_fast > 1 << 20, "only {from_fast} from the other output");
+        let number = usize::from(slow_one == "b");
+        let counts = &report(&scene)["outputs"][number]["counts"];
+        assert!(counts["caught_up"].as_u64() > Some(0) && counts["read_alone"] == 0, "{counts}");
+        // The one that is fast was done first.
+        let done = |name: &str| {
+            let root = if name == slow_one { scene.path("truth") } else { scene.path(name) };
+            let manifest = Judge::new(&scene.src, Tree::of(root), &run).manifest();
+            std::fs::metadata(manifest).unwrap().modified().unwrap()
+        };
+        assert!(done(fast) < done(slow_one));
+    }
+}
+
+/// A copy that was damaged meanwhile is not passed on.
+#[test]
+fn what_is_had_from_another_output_is_compared() {
+    need!(Fuse);
+    let scene = scene();
+    let (below, fast) = (scene.tree("truth"), scene.tree("fast"));
+    let _mirror = Mirror::mount(below.root(), &scene.path("b"), slow(10));
+    // What is written there comes back otherwise.
+    let _liar = Mirror::mount(fast.root(), &scene.path("a"), |call| match call.deed {
+        Deed::Read => Act::Flip,
+        _ => Act::Pass,
+    });
+    let mut args = NARROW.to_vec();
+    args.extend(["--report", "report"]);
+    let run = command(&scene, &["a", "b"], &args).run();
+    Judge::new(&scene.src, below, &run).complete();
+    let counts = &report(&scene)["outputs"][1]["counts"];
+    assert_eq!(counts["caught_up"], 0, "{counts}");
+    assert!(counts["warnings"].as_u64().unwrap() + counts["read_alone"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_full_output_stops_alone_and_a_later_run_completes_it() {
+    need!(Mount, Strace);
+    let scene = scene();
+    let mount = Mount::tmpfs(&scene.path("b"), "6m");
+    let run = command(&scene, &["a", "b", "c"], &["--no-space-check"]).run();
+    run.assert_code(3).assert_says("No space left").assert_says("stopped early");
+    for name in ["a", "c"] {
+        is_complete(&scene, name, &run);
+    }
+    judge(&scene, "b", &run).sound().no_temp_files();
+    let there: u64 = names_below(&scene.path("b"), "f")
+        .iter()
+        .filter(|name| !name.starts_with(b"dircopy-"))
+        .map(|name| scene.src.read(name).len() as u64)
+        .sum();
+    shell(&scene, "mount -o remount,size=100m b");
+    let [a, c] = ["a", "c"].map(|name| ctimes(&scene.path(name)));
+    let src = scene.src.root().to_path_buf();
+    let again = command(&scene, &["a", "b", "c"], &[]);
+    let (run, [read]) = read_below(&scene, again, [&src]);
+    run.assert_code(0);
+    is_complete(&scene, "b", &run);
+    let missing = data(&scene).saturating_sub(there) + (2 << 20);
+    assert!(read <= missing, "{read} read, {missing} missing at b");
+    for (name, before) in [("a", a), ("c", c)] {
+        let changed = ctimes(&scene.path(name));
+        let new: Vec<_> = changed.difference(&before).collect();
+        let is_ours = |entry: &&Vec<u8>| entry.windows(8).any(|it| it == b"dircopy-");
+        let others = new.iter().filter(|entry| !is_ours(entry)).count();
+        assert_eq!(others, 0, "{name} was touched: {new:?}");
+    }
+    drop(mount);
+}
+
+#[test]
+fn an_output_that_dies_takes_nobody_with_it() {
+    need!(Fuse);
+    // Whichever of them is the first to read.
+    for dying in ["a", "b", "c"] {
+        for args in [&[][..], &NARROW] {
+            let scene = scene();
+            let below = scene.tree("truth");
+            let mut writes = 0;
+            let mirror = Mirror::mount(below.root(), &scene.path(dying), move |call| {
+                writes += u32::from(call.deed == Deed::Write);
+                if writes > 20 { Act::Fail(EIO) } else { Act::Pass }
+            });
+            let run = command(&scene, &["a", "b", "c"], args).run();
+            assert!(mirror.fired() > 0);
+            run.assert_code_in(&[1, 3]).assert_no_crash().assert_says("os error 5");
+            for name in ["a", "b", "c"].into_iter().filter(|name| *name != dying) {
+                is_complete(&scene, name, &run);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_signal_stops_all() {
+    let scene = scene();
+    let islands: Vec<_> = (0..400).map(|i| (i << 30, 5)).collect();
+    scene.src.sparse("endless", 400 << 30, &islands);
+    let mut running = command(&scene, &["a", "b"], &["--no-space-check"]).spawn();
+    let parts = |name: &str| {
+        let names = names_below(&scene.path(name), "f");
+        names.iter().filter(|name| name.ends_with(b".dircopy-part")).count()
+    };
+    running.until("part files", || parts("a") > 0 && parts("b") > 0);
+    running.signal(Signal::INT);
+    let run = running.wait();
+    run.assert_code(130).assert_no_crash();
+    for name in ["a", "b"] {
+        judge(&scene, name, &run).no_temp_files().lacks("endless");
+    }
+}
+
+#[test]
+fn a_read_error_is_an_error_at_every_output() {
+    need!(Fuse);
+    let scene = scene();
+    let shown = scene.path("shown");
+    let _mirror = Mirror::mount(scene.src.root(), &shown, |call| {
+        let is_bad = call.deed == Deed::Read && call.path.ends_with("bigger");
+        if is_bad { Act::Fail(EIO) } else { Act::Pass }
+    });
+    let b = scene.path("b");
+    let args = ["-o".as_ref(), b.as_os_str()];
+    let run = scene.command_to(&shown, scene.path("a"), args).run();
+    run.assert_code(1).assert_says("bigger");
+    for name in ["a", "b"] {
+        judge(&scene, name, &run).verifies().no_leftovers().lacks("bigger").has("big");
+    }
+}
+
+#[test]
+fn each_output_decides_for_itself() {
+    let scene = scene();
+    let run = command(&scene, &["a"], &[]).run();
+    run.assert_code(0);
+    scene.src.file("new", content(400_000));
+    shell(&scene, "mkdir b; cp -p src/bigger b; echo other > b/big; touch -d 2001-01-01 b/big");
+    let run = command(&scene, &["a", "b"], &["--report", "report", "--metrics", "metrics"]).run();
+    let report = report(&scene);
+    let outputs = report["outputs"].as_array().unwrap();
+    assert_eq!(outputs.len(), 2);
+    assert_eq!(outputs[0]["counts"]["copied"], 1);
+    assert_eq!(outputs[1]["counts"]["kept"], 1);
+    assert_eq!(outputs[1]["counts"]["replaced"], 1, "{}", run.err());
+    run.assert_code(0);
+    let metrics = std::fs::read_to_string(scene.path("metrics")).unwrap();
+    for name in ["a", "b"] {
+        is_complete(&scene, name, &run);
+        let label = format!("dircopy_exit_code{{output=\"{}\"}} 0", scene.path(name).display());
+        assert!(metrics.contains(&label), "{metrics}");
+    }
+}
+
+#[test]
+fn outputs_that_are_not_apart_are_refused() {
+    let scene = scene();
+    shell(&scene, "mkdir a; ln -s a same; mkdir a/inner");
+    let before = ctimes(scene.root());
+    for outputs in [
+        &["a", "a"][..],
+        &["a", "same"],
+        &["new", "new"],
+        &["b", "a", "a/new"],
+        &["a/inner", "a"],
+        &["b", "src/dir 1"],
+        &["b", "src"],
+        &["b", "."],
+    ] {
+        let run = command(&scene, outputs, &[]).run();
+        run.assert_code(2);
+        assert_eq!(ctimes(scene.root()), before, "{outputs:?}");
+    }
+    // What is wrong with one alone is no reason against the others.
+    let run = command(&scene, &["missing/x", "b"], &[]).run();
+    run.assert_code(1).assert_says("missing/x: cannot copy to");
+    is_complete(&scene, "b", &run);
+    command(&scene, &["missing/x", "missing/y"], &[]).run().assert_code(2);
+}
+
+#[test]
+fn what_happens_is_told_of_each() {
+    let scene = Scene::new();
+    scene.src.file("file", "content");
+    let run =
+        command(&scene, &["a", "b"], &["--verbose", "--log", "log", "--log-format", "json"]).run();
+    run.assert_code(0);
+    for name in ["a", "b"] {
+        let output = scene.path(name).display().to_string();
+        run.assert_prints(&[&format!("{output}: copied file")]).assert_prints(&["OUTPUT", &output]);
+        let log = std::fs::read_to_string(scene.path("log")).unwrap();
+        let mut lines =
+            log.lines().map(|it| serde_json::from_str::<serde_json::Value>(it).unwrap());
+        assert!(lines.any(|line| line["event"] == "copied" && line["output"] == output), "{log}");
+    }
+}
