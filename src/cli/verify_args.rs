@@ -7,6 +7,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum, value_parser};
 
 use crate::cli::args::{MOST_JOBS, When, whole};
 use crate::cli::unattended::RecordArgs;
+use crate::hash::vector::Backend;
 use crate::verify::check::From;
 use crate::verify::{ManifestAt, VerifyJob};
 
@@ -70,6 +71,11 @@ pub struct VerifyArgs {
     #[arg(short, long, value_name = "N", value_parser = value_parser!(u64).range(1..=MOST_JOBS))]
     pub jobs: Option<u64>,
 
+    /// Whether several files are hashed at a time in the processor's vector registers; auto is where
+    /// that gains something
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Simd::Auto)]
+    pub simd: Simd,
+
     /// When to show progress; auto is when standard error is a terminal
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
     pub progress: When,
@@ -93,6 +99,17 @@ pub enum Origin {
     Medium,
     /// From the cache where it has them, which is faster and does not prove what is on the disk
     Cache,
+}
+
+/// See [`Backend`].
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Simd {
+    /// Where it gains something
+    Auto,
+    /// File by file
+    Off,
+    /// Wherever the processor has such registers (AVX2, AVX-512)
+    On,
 }
 
 /// The definition of `dirverify`'s command line.
@@ -122,6 +139,11 @@ impl VerifyArgs {
         job.from = match self.from {
             Origin::Medium => From::Medium,
             Origin::Cache => From::Cache,
+        };
+        job.backend = match self.simd {
+            Simd::Auto => Backend::best(),
+            Simd::Off => Backend::One,
+            Simd::On => Backend::widest(),
         };
         job.jobs = self.jobs.map(|jobs| jobs as usize);
         job

@@ -4,6 +4,10 @@
 
 pub mod algorithm;
 pub mod digest;
+pub mod many;
+#[cfg(target_arch = "x86_64")]
+mod registers;
+pub mod vector;
 
 pub use algorithm::{Algorithm, Hasher};
 pub use digest::Digest;

@@ -3,12 +3,17 @@
 
 use std::io;
 
+use crate::hash::many::{self, Stream};
+use crate::hash::vector::Backend;
 use crate::hash::{Algorithm, Digest};
 use crate::sys::{ALIGNMENT, Medium};
 
 /// Read at once: large enough for the device, small enough to hash before it leaves the processor's
 /// second-level cache.
 const BLOCK: usize = 512 << 10;
+
+/// … and of all the files together that are read side by side: 64 KiB each of sixteen.
+const ROOM: usize = 1 << 20;
 
 /// Where the bytes that were hashed came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,15 +36,59 @@ pub struct Hashed {
     pub proof: Proof,
 }
 
-/// The room that files are read into, one after the other.
+/// The room that files are read into, one after the other or several side by side.
 pub struct ReadBack {
     buffer: Vec<u8>,
+    backend: Backend,
+}
+
+/// A file among others that are read side by side.
+struct Beside<'a> {
+    medium: Option<Medium<'a>>,
+    stream: Stream,
+    bytes: u64,
+    came_to: Option<io::Result<Hashed>>,
+}
+
+impl Beside<'_> {
+    /// Reads on; `None` at the end.
+    fn read<'b>(&mut self, room: &'b mut [u8]) -> Option<&'b [u8]> {
+        let mut medium = self.medium.take()?;
+        match medium.read(room) {
+            Ok(0) => {
+                let proof = if medium.finish() { Proof::Device } else { Proof::Cache };
+                let digest = Some(std::mem::take(&mut self.stream).finish());
+                self.came_to = Some(Ok(Hashed { digest, bytes: self.bytes, proof }));
+                None
+            }
+            Ok(read) => {
+                self.bytes += read as u64;
+                self.medium = Some(medium);
+                Some(&room[..read])
+            }
+            Err(error) => {
+                self.came_to = Some(Err(error));
+                None
+            }
+        }
+    }
 }
 
 impl ReadBack {
-    /// Room of 512 KiB. The system gives the memory when it is first used.
+    /// Room of 1 MiB. The system gives the memory when it is first used.
     pub fn new() -> Self {
-        Self { buffer: vec![0; BLOCK + ALIGNMENT] }
+        Self { buffer: vec![0; ROOM + ALIGNMENT], backend: Backend::best() }
+    }
+
+    /// With another way to hash several files at once.
+    pub fn with(mut self, backend: Backend) -> Self {
+        self.backend = backend;
+        self
+    }
+
+    /// So many files gain from being read side by side; 1 if none do.
+    pub fn side_by_side(&self) -> usize {
+        self.backend.lanes()
     }
 
     /// Reads a file to its end and hashes it; `told` hears how many bytes came each time. `None` if
@@ -54,8 +103,7 @@ impl ReadBack {
         is_to_stop: impl Fn() -> bool,
         mut told: impl FnMut(u64),
     ) -> io::Result<Option<Hashed>> {
-        let start = self.buffer.as_ptr().align_offset(ALIGNMENT);
-        let room = &mut self.buffer[start..start + BLOCK];
+        let room = &mut self.room()[..BLOCK];
         let (mut hasher, mut bytes) = (algorithm.start(), 0);
         loop {
             if is_to_stop() {
@@ -72,10 +120,96 @@ impl ReadBack {
         let proof = if medium.finish() { Proof::Device } else { Proof::Cache };
         Ok(Some(Hashed { digest: hasher.finish(), bytes, proof }))
     }
+
+    /// Reads files side by side to their ends and hashes them with SHA-256, as many as
+    /// [`side_by_side`](Self::side_by_side) says or fewer; `told` hears of bytes as they come. What came
+    /// of each, or `None` if it is to stop before all ended.
+    pub fn hash_all(
+        &mut self,
+        media: Vec<Medium<'_>>,
+        is_to_stop: impl Fn() -> bool,
+        mut told: impl FnMut(u64),
+    ) -> Option<Vec<io::Result<Hashed>>> {
+        let begin = |medium| Beside {
+            medium: Some(medium),
+            stream: Stream::default(),
+            bytes: 0,
+            came_to: None,
+        };
+        let mut files: Vec<_> = media.into_iter().map(begin).collect();
+        let backend = self.backend;
+        loop {
+            let open = files.iter().filter(|file| file.medium.is_some()).count();
+            if open == 0 {
+                return files.into_iter().map(|file| file.came_to).collect();
+            }
+            if is_to_stop() {
+                return None;
+            }
+            let portion = (ROOM / open / ALIGNMENT * ALIGNMENT).clamp(ALIGNMENT, BLOCK);
+            let open = files.iter_mut().filter(|file| file.medium.is_some());
+            let mut work = Vec::with_capacity(backend.lanes());
+            for (file, room) in open.zip(self.room().chunks_exact_mut(portion)) {
+                if let Some(bytes) = file.read(room) {
+                    told(bytes.len() as u64);
+                    work.push((&mut file.stream, bytes));
+                }
+            }
+            many::update(backend, &mut work);
+        }
+    }
+
+    fn room(&mut self) -> &mut [u8] {
+        let start = self.buffer.as_ptr().align_offset(ALIGNMENT);
+        &mut self.buffer[start..start + ROOM]
+    }
 }
 
 impl Default for ReadBack {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    /// Files of any sizes, one of which cannot be read.
+    #[test]
+    fn side_by_side_is_as_one_after_the_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let sizes =
+            [0, 1, 4096, 70_000, 3 << 20, 63, 64, 65, 1 << 20, 300_000, 128, 5, 9, 9, 700_001];
+        let open = |i: usize, size: &usize| {
+            let path = dir.path().join(i.to_string());
+            let content: Vec<u8> = (0..*size).map(|at| (at % 251 + i) as u8).collect();
+            std::fs::write(&path, content).unwrap();
+            File::open(path).unwrap()
+        };
+        let mut files: Vec<File> =
+            sizes.iter().enumerate().map(|(i, size)| open(i, size)).collect();
+        files.insert(4, File::options().append(true).open(dir.path().join("3")).unwrap());
+        for backend in Backend::all() {
+            let mut backs = ReadBack::new().with(backend);
+            let (media, mut told) = (files.iter().map(Medium::any).collect(), 0);
+            let all = backs.hash_all(media, || false, |bytes| told += bytes).unwrap();
+            assert_eq!(told, sizes.iter().sum::<usize>() as u64);
+            for (i, (file, came_to)) in files.iter().zip(all).enumerate() {
+                if i == 4 {
+                    assert!(came_to.is_err(), "{backend:?}");
+                    continue;
+                }
+                std::io::Seek::rewind(&mut &*file).unwrap();
+                let alone = backs.hash(Medium::any(file), Algorithm::Sha256, || false, |_| ());
+                let (alone, came_to) = (alone.unwrap().unwrap(), came_to.unwrap());
+                assert_eq!((came_to.digest, came_to.bytes), (alone.digest, alone.bytes), "{i}");
+                std::io::Seek::rewind(&mut &*file).unwrap();
+            }
+            let media = files.iter().map(Medium::any).collect();
+            assert!(backs.hash_all(media, || true, |_| ()).is_none());
+        }
     }
 }

@@ -59,6 +59,11 @@ impl<T> Ahead<T> {
         self.weight < WINDOW
     }
 
+    /// How many things wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Adds something that takes `weight` bytes.
     pub fn put(&mut self, place: u64, weight: usize, what: T) {
         self.waiting.insert((place, self.put), (weight, what));

@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::Error;
 use crate::event::{Progress, Stop};
+use crate::hash::vector::Backend;
 use crate::hash::{Algorithm, Digest};
-use crate::lane::read_back::ReadBack;
+use crate::lane::read_back::{Hashed, ReadBack};
 use crate::path::{PathFault, RelPath};
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Dir, Medium};
@@ -35,6 +36,16 @@ pub struct Found {
     pub converted: Option<RelPath>,
 }
 
+/// A file that was found, and what is listed of it.
+pub struct Listed<'a> {
+    /// Its name.
+    pub path: &'a RelPath,
+    /// The open file.
+    pub found: &'a Found,
+    /// The digest that is listed.
+    pub digest: &'a Digest,
+}
+
 /// A worker's means to check files.
 pub struct Checker<'a> {
     from: From,
@@ -50,6 +61,12 @@ impl<'a> Checker<'a> {
     /// One that takes `\` in names for `/` where nothing else is found, if `convert`.
     pub fn new(from: From, convert: bool, progress: &'a Progress, stop: &'a Stop) -> Self {
         Self { from, convert, progress, stop, last: None, read_back: ReadBack::new() }
+    }
+
+    /// Hashes several files at a time by `backend`.
+    pub fn with(mut self, backend: Backend) -> Self {
+        self.read_back = self.read_back.with(backend);
+        self
     }
 
     /// Opens a listed file for reading; otherwise it is judged. A file that was `looked_at` a moment
@@ -162,45 +179,67 @@ impl<'a> Checker<'a> {
         self.last.as_ref().map(|(_, _, dir)| dir).ok_or(Verdict::Missing)
     }
 
-    /// Hashes a file and judges it; with it, how many bytes it had. `None` if asked to stop.
-    pub fn read(
-        &mut self,
-        target: &Target,
-        path: &RelPath,
-        found: &Found,
-        listed: &Digest,
-    ) -> Option<(Verdict, u64)> {
-        let unreadable =
-            |deed, error| Verdict::Unreadable(Error::io(deed, target.path_of(path), error));
-        let medium = match self.from {
-            From::Medium => Medium::of(&found.file, &found.stat),
-            From::Cache => Ok(Medium::any(&found.file)),
+    /// So many files are best read at a time.
+    pub fn side_by_side(&self) -> usize {
+        self.read_back.side_by_side()
+    }
+
+    /// Hashes files and judges them; with each, how many bytes it had. `None` if asked to stop.
+    pub fn read(&mut self, target: &Target, files: &[Listed<'_>]) -> Option<Vec<(Verdict, u64)>> {
+        let cannot = |file: &Listed<'_>, deed, error| {
+            Verdict::Unreadable(Error::io(deed, target.path_of(file.path), error))
         };
-        let medium = match medium {
-            Ok(medium) => medium,
-            Err(error) => return Some((unreadable("write what is in memory of", error), 0)),
-        };
-        let (progress, stop, mut bytes) = (self.progress, self.stop, 0);
+        let mut media = Vec::with_capacity(files.len());
+        let opened: Vec<io::Result<()>> = files
+            .iter()
+            .map(|Listed { found, .. }| {
+                media.push(match self.from {
+                    From::Medium => Medium::of(&found.file, &found.stat)?,
+                    From::Cache => Medium::any(&found.file),
+                });
+                Ok(())
+            })
+            .collect();
+        let (progress, stop, backs) = (self.progress, self.stop, &mut self.read_back);
         let is_to_stop = || stop.is_urgent();
-        let hashed = self.read_back.hash(medium, Algorithm::Sha256, is_to_stop, |read| {
-            bytes += read;
+        let told = |read| {
             progress.bytes.fetch_add(read, Relaxed);
-        });
-        let hashed = match hashed {
-            Ok(hashed) => hashed?,
-            Err(error) => return Some((unreadable("read", error), bytes)),
         };
-        if hashed.digest == Some(*listed) {
-            return Some((Verdict::Good(hashed.proof), bytes));
-        }
-        let verdict = match Dir::stat_file(&found.file).map(|now| found.stat.change(&now)) {
-            Ok(None) => Verdict::Differs(hashed.proof),
-            Ok(Some(change)) => {
-                Verdict::Unreadable(Error::finding("check", target.path_of(path), change))
+        // One by itself is hashed as fast as one can be.
+        let hashed = match (media.pop(), media.is_empty()) {
+            (Some(only), true) => {
+                vec![backs.hash(only, Algorithm::Sha256, is_to_stop, told).transpose()?]
             }
-            Err(error) => unreadable("look at", error),
+            (last, _) => {
+                media.extend(last);
+                backs.hash_all(media, is_to_stop, told)?
+            }
         };
-        Some((verdict, bytes))
+        let mut hashed = hashed.into_iter();
+        let judged = files.iter().zip(opened).map(|(file, opened)| {
+            if let Err(error) = opened {
+                return Some((cannot(file, "write what is in memory of", error), 0));
+            }
+            Some(match hashed.next()? {
+                Ok(hashed) => (judge(target, file, &hashed), hashed.bytes),
+                Err(error) => (cannot(file, "read", error), 0),
+            })
+        });
+        judged.collect()
+    }
+}
+
+/// What was found against what is listed.
+fn judge(target: &Target, file: &Listed<'_>, hashed: &Hashed) -> Verdict {
+    let Listed { path, found, digest } = file;
+    if hashed.digest == Some(**digest) {
+        return Verdict::Good(hashed.proof);
+    }
+    let path = || target.path_of(path);
+    match Dir::stat_file(&found.file).map(|now| found.stat.change(&now)) {
+        Ok(None) => Verdict::Differs(hashed.proof),
+        Ok(Some(change)) => Verdict::Unreadable(Error::finding("check", path(), change)),
+        Err(error) => Verdict::Unreadable(Error::io("look at", path(), error)),
     }
 }
 

@@ -11,6 +11,7 @@ use crossbeam_channel::{Receiver, bounded, unbounded};
 use crate::error::{Error, Result};
 use crate::event::{Progress, Stop};
 use crate::hash::Digest;
+use crate::hash::vector::Backend;
 use crate::sys::{self, Dir};
 use crate::verify::ahead::{Ahead, Order};
 use crate::verify::check::{Checker, From};
@@ -47,6 +48,8 @@ pub struct VerifyJob {
     pub convert_paths: bool,
     /// Where the bytes must come from.
     pub from: From,
+    /// How several files are hashed at a time.
+    pub backend: Backend,
     /// Workers, if not as many as suit the device and the processor.
     pub jobs: Option<usize>,
 }
@@ -60,6 +63,7 @@ impl VerifyJob {
             root: None,
             complete: false,
             convert_paths: false,
+            backend: Backend::best(),
             from: From::default(),
             jobs: None,
         }
@@ -179,9 +183,13 @@ impl VerifyJob {
             let mut reader = None;
             let mut start_all = || {
                 for number in 0..workers {
+                    let checker = Checker::new(self.from, self.convert_paths, progress, stop);
+                    let checker = checker.with(self.backend);
                     let worker = Worker {
-                        checker: Checker::new(self.from, self.convert_paths, progress, stop),
+                        checker,
                         order,
+                        large_together: self.from == From::Cache,
+                        workers,
                         ahead: &ahead,
                         progress,
                         stop,

@@ -14,7 +14,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, select};
 
 use crate::event::{Progress, Stop};
 use crate::verify::ahead::{Ahead, Order};
-use crate::verify::check::Checker;
+use crate::verify::check::{Checker, Listed};
 use crate::verify::finding::{Finding, Verdict};
 use crate::verify::lines::{Batch, Line, Told};
 use crate::verify::target::Target;
@@ -26,6 +26,10 @@ pub struct Token;
 pub struct Worker<'a> {
     pub checker: Checker<'a>,
     pub order: Order,
+    /// Whether large files are read side by side too: where that does not make a device seek.
+    pub large_together: bool,
+    /// How many workers there are.
+    pub workers: usize,
     pub ahead: &'a Mutex<Ahead<Batch>>,
     pub progress: &'a Progress,
     pub stop: &'a Stop,
@@ -56,12 +60,7 @@ impl Worker<'_> {
                         self.look(batch, tokens);
                     }
                 }
-                Step::Read => {
-                    let first = self.ahead().take();
-                    if let Some(batch) = first {
-                        self.batch(batch);
-                    }
-                }
+                Step::Read => self.read(),
                 Step::NoMoreToLook => looking = None,
                 Step::End => return,
             }
@@ -93,6 +92,37 @@ impl Worker<'_> {
     fn ahead(&self) -> MutexGuard<'_, Ahead<Batch>> {
         // Nothing in there can panic half-way.
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads what comes first: small files that wait together, or large ones, as many as are hashed at
+    /// once, but not more than this worker's share.
+    fn read(&mut self) {
+        let (mut ahead, mut more) = (self.ahead(), Vec::new());
+        let Some(mut batch) = ahead.take() else { return };
+        let most = self.checker.side_by_side().min(ahead.len().div_ceil(self.workers));
+        let mut apart = None;
+        while self.large_together && batch.lines.len() == 1 && more.len() + 1 < most {
+            // What is taken has its token.
+            if self.tokens.try_recv().is_err() {
+                break;
+            }
+            match ahead.take() {
+                Some(Batch { target, lines })
+                    if lines.len() == 1 && Arc::ptr_eq(&target, &batch.target) =>
+                {
+                    more.extend(lines);
+                }
+                other => {
+                    apart = other;
+                    break;
+                }
+            }
+        }
+        drop(ahead);
+        if !more.is_empty() {
+            batch.lines = batch.lines.chain(more).collect::<Vec<_>>().into_iter();
+        }
+        [Some(batch), apart].into_iter().flatten().for_each(|batch| self.batch(batch));
     }
 
     /// Looks at the files of a batch and puts them where they belong. What cannot be found is
@@ -138,27 +168,48 @@ impl Worker<'_> {
     fn batch(&mut self, batch: Batch) {
         let Batch { target, lines } = batch;
         let mut told = Vec::new();
-        for Line { number, path, digest, looked_at } in lines {
-            if self.stop.is_requested() {
+        let mut lines = lines.peekable();
+        while lines.peek().is_some() && !self.stop.is_requested() {
+            let handful = lines.by_ref().take(self.checker.side_by_side()).collect();
+            if self.handful(&target, handful, &mut told).is_none() {
                 break;
             }
-            self.progress.set_current(&path, "".as_ref());
-            let (path, verdict, bytes) = match self.checker.find(&target, &path, looked_at) {
-                Err(verdict) => (path, verdict, 0),
-                Ok(mut found) => {
-                    let path = match found.converted.take() {
-                        None => path,
-                        Some(to) => {
-                            let from = path;
-                            told.push(Finding::Converted { line: number, from, to: to.clone() });
-                            to
-                        }
-                    };
-                    match self.checker.read(&target, &path, &found, &digest) {
-                        Some((verdict, bytes)) => (path, verdict, bytes),
-                        None => break,
-                    }
-                }
+        }
+        if !told.is_empty() {
+            // Fails only when nobody listens any more, and then nothing matters.
+            let _ = self.told.send((target, told));
+        }
+    }
+
+    /// Checks files that are read side by side; `None` if it is to stop before they are judged.
+    fn handful(
+        &mut self,
+        target: &Arc<Target>,
+        lines: Vec<Line>,
+        told: &mut Vec<Finding>,
+    ) -> Option<()> {
+        let mut sought = Vec::with_capacity(lines.len());
+        for mut line in lines {
+            self.progress.set_current(&line.path, "".as_ref());
+            let mut found = self.checker.find(target, &line.path, line.looked_at);
+            if let Some(to) = found.as_mut().ok().and_then(|found| found.converted.take()) {
+                let from = std::mem::replace(&mut line.path, to.clone());
+                told.push(Finding::Converted { line: line.number, from, to });
+            }
+            sought.push((line, found));
+        }
+        let files: Vec<_> = sought
+            .iter()
+            .filter_map(|(line, found)| {
+                let found = found.as_ref().ok()?;
+                Some(Listed { path: &line.path, found, digest: &line.digest })
+            })
+            .collect();
+        let mut read = self.checker.read(target, &files)?.into_iter();
+        for (Line { number, path, .. }, found) in sought {
+            let (verdict, bytes) = match found {
+                Ok(_) => read.next()?,
+                Err(verdict) => (verdict, 0),
             };
             self.progress.entries.fetch_add(1, Relaxed);
             if !matches!(verdict, Verdict::Good(_)) {
@@ -166,9 +217,6 @@ impl Worker<'_> {
             }
             told.push(Finding::File { line: number, path, verdict, bytes });
         }
-        if !told.is_empty() {
-            // Fails only when nobody listens any more, and then nothing matters.
-            let _ = self.told.send((target, told));
-        }
+        Some(())
     }
 }

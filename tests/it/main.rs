@@ -50,6 +50,7 @@ mod sparse;
 mod sweep;
 mod tidy;
 mod verify;
+mod verify_many;
 mod verify_medium;
 mod verify_order;
 mod ways;

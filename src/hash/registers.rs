@@ -1,0 +1,340 @@
+//! The compression function in the vector registers of x86-64: one text for both widths, and beside it
+//! what the instructions of each are called.
+
+/// FIPS 180-4, 4.2.2.
+const K: [u32; 64] = [
+    0x428a_2f98,
+    0x7137_4491,
+    0xb5c0_fbcf,
+    0xe9b5_dba5,
+    0x3956_c25b,
+    0x59f1_11f1,
+    0x923f_82a4,
+    0xab1c_5ed5,
+    0xd807_aa98,
+    0x1283_5b01,
+    0x2431_85be,
+    0x550c_7dc3,
+    0x72be_5d74,
+    0x80de_b1fe,
+    0x9bdc_06a7,
+    0xc19b_f174,
+    0xe49b_69c1,
+    0xefbe_4786,
+    0x0fc1_9dc6,
+    0x240c_a1cc,
+    0x2de9_2c6f,
+    0x4a74_84aa,
+    0x5cb0_a9dc,
+    0x76f9_88da,
+    0x983e_5152,
+    0xa831_c66d,
+    0xb003_27c8,
+    0xbf59_7fc7,
+    0xc6e0_0bf3,
+    0xd5a7_9147,
+    0x06ca_6351,
+    0x1429_2967,
+    0x27b7_0a85,
+    0x2e1b_2138,
+    0x4d2c_6dfc,
+    0x5338_0d13,
+    0x650a_7354,
+    0x766a_0abb,
+    0x81c2_c92e,
+    0x9272_2c85,
+    0xa2bf_e8a1,
+    0xa81a_664b,
+    0xc24b_8b70,
+    0xc76c_51a3,
+    0xd192_e819,
+    0xd699_0624,
+    0xf40e_3585,
+    0x106a_a070,
+    0x19a4_c116,
+    0x1e37_6c08,
+    0x2748_774c,
+    0x34b0_bcb5,
+    0x391c_0cb3,
+    0x4ed8_aa4a,
+    0x5b9c_ca4f,
+    0x682e_6ff3,
+    0x748f_82ee,
+    0x78a5_636f,
+    0x84c8_7814,
+    0x8cc7_0208,
+    0x90be_fffa,
+    0xa450_6ceb,
+    0xbef9_a3f7,
+    0xc671_78f2,
+];
+
+/// Turns the order of the bytes in each 32-bit word around: SHA-256 is big-endian.
+const TURN: [u8; 16] = [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12];
+
+/// The function itself, in terms of the register functions beside it: the same text for registers of
+/// any width. Lanes without a stream work through the first one's blocks, and what comes out is dropped.
+macro_rules! compress {
+    ($features:literal) => {
+        /// Compresses `count` blocks of each stream, of which there are at least one and at most as
+        /// many as there are lanes.
+        #[target_feature(enable = $features)]
+        pub fn compress(streams: &mut [(&mut State, &[[u8; BLOCK]])], count: usize) {
+            let mut columns = [[0u32; 16]; 8];
+            for (lane, (state, _)) in streams.iter().enumerate() {
+                for (column, word) in columns.iter_mut().zip(state.iter()) {
+                    column[lane] = *word;
+                }
+            }
+            let mut states = [splat(0); 8];
+            for (state, column) in states.iter_mut().zip(&columns) {
+                *state = load(column);
+            }
+            for block in 0..count {
+                let mut blocks = [&streams[0].1[block]; 16];
+                for (at, (_, of_stream)) in blocks.iter_mut().zip(streams.iter()) {
+                    *at = &of_stream[block];
+                }
+                let mut w = words(&blocks);
+                let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = states;
+                for round in 0..4 {
+                    for t in 0..16 {
+                        if round > 0 {
+                            let (w15, w2) = (w[(t + 1) % 16], w[(t + 14) % 16]);
+                            let s0 =
+                                xor3(rotate::<7, 25>(w15), rotate::<18, 14>(w15), shift::<3>(w15));
+                            let s1 =
+                                xor3(rotate::<17, 15>(w2), rotate::<19, 13>(w2), shift::<10>(w2));
+                            w[t] = add(add(w[t], s0), add(w[(t + 9) % 16], s1));
+                        }
+                        let sum1 =
+                            xor3(rotate::<6, 26>(e), rotate::<11, 21>(e), rotate::<25, 7>(e));
+                        let t1 = add(add(h, splat(K[16 * round + t])), w[t]);
+                        let t1 = add(add(t1, choose(e, f, g)), sum1);
+                        let sum0 =
+                            xor3(rotate::<2, 30>(a), rotate::<13, 19>(a), rotate::<22, 10>(a));
+                        let t2 = add(sum0, majority(a, b, c));
+                        (h, g, f, e, d, c, b, a) = (g, f, e, add(d, t1), c, b, a, add(t1, t2));
+                    }
+                }
+                for (state, new) in states.iter_mut().zip([a, b, c, d, e, f, g, h]) {
+                    *state = add(*state, new);
+                }
+            }
+            for (state, column) in states.into_iter().zip(&mut columns) {
+                store(state, column);
+            }
+            for (lane, (state, _)) in streams.iter_mut().enumerate() {
+                for (word, column) in state.iter_mut().zip(&columns) {
+                    *word = column[lane];
+                }
+            }
+        }
+    };
+}
+
+/// Eight words, one of each stream, in a register.
+pub mod avx2 {
+    use std::arch::x86_64::*;
+
+    use crate::hash::registers::{K, TURN};
+    use crate::hash::vector::{BLOCK, State};
+
+    compress!("avx2");
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn splat(word: u32) -> __m256i {
+        _mm256_set1_epi32(word.cast_signed())
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn load(words: &[u32; 16]) -> __m256i {
+        // SAFETY: reads 32 bytes, and 64 are there.
+        unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn store(from: __m256i, words: &mut [u32; 16]) {
+        // SAFETY: writes 32 bytes, for which there is room.
+        unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), from) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn add(a: __m256i, b: __m256i) -> __m256i {
+        _mm256_add_epi32(a, b)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn xor3(a: __m256i, b: __m256i, c: __m256i) -> __m256i {
+        _mm256_xor_si256(_mm256_xor_si256(a, b), c)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn choose(a: __m256i, b: __m256i, c: __m256i) -> __m256i {
+        _mm256_xor_si256(c, _mm256_and_si256(a, _mm256_xor_si256(b, c)))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn majority(a: __m256i, b: __m256i, c: __m256i) -> __m256i {
+        let either = _mm256_and_si256(c, _mm256_or_si256(a, b));
+        _mm256_or_si256(_mm256_and_si256(a, b), either)
+    }
+
+    /// Rotated right by `R`; `L` is 32 − `R`.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn rotate<const R: i32, const L: i32>(word: __m256i) -> __m256i {
+        _mm256_or_si256(_mm256_srli_epi32::<R>(word), _mm256_slli_epi32::<L>(word))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn shift<const R: i32>(word: __m256i) -> __m256i {
+        _mm256_srli_epi32::<R>(word)
+    }
+
+    /// The sixteen words of a block of each stream: two squares of 8 × 8 words, transposed.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn words(blocks: &[&[u8; BLOCK]; 16]) -> [__m256i; 16] {
+        // SAFETY: reads 16 bytes, which are there.
+        let turn = unsafe { _mm_loadu_si128(TURN.as_ptr().cast()) };
+        let turn = _mm256_broadcastsi128_si256(turn);
+        let mut words = [turn; 16];
+        for half in 0..2 {
+            let mut rows = [turn; 8];
+            for (row, block) in rows.iter_mut().zip(blocks) {
+                // SAFETY: reads the first or the second 32 of 64 bytes.
+                let bytes = unsafe { _mm256_loadu_si256(block.as_ptr().add(32 * half).cast()) };
+                *row = _mm256_shuffle_epi8(bytes, turn);
+            }
+            for group in 0..2 {
+                let [r0, r1, r2, r3] = [0, 1, 2, 3].map(|i| rows[4 * group + i]);
+                let (t0, t1) = (_mm256_unpacklo_epi32(r0, r1), _mm256_unpackhi_epi32(r0, r1));
+                let (t2, t3) = (_mm256_unpacklo_epi32(r2, r3), _mm256_unpackhi_epi32(r2, r3));
+                rows[4 * group] = _mm256_unpacklo_epi64(t0, t2);
+                rows[4 * group + 1] = _mm256_unpackhi_epi64(t0, t2);
+                rows[4 * group + 2] = _mm256_unpacklo_epi64(t1, t3);
+                rows[4 * group + 3] = _mm256_unpackhi_epi64(t1, t3);
+            }
+            for m in 0..4 {
+                let (low, high) = (rows[m], rows[4 + m]);
+                words[8 * half + m] = _mm256_permute2x128_si256::<0x20>(low, high);
+                words[8 * half + 4 + m] = _mm256_permute2x128_si256::<0x31>(low, high);
+            }
+        }
+        words
+    }
+}
+
+/// Sixteen words, one of each stream, in a register.
+pub mod avx512 {
+    use std::arch::x86_64::*;
+
+    use crate::hash::registers::{K, TURN};
+    use crate::hash::vector::{BLOCK, State};
+
+    compress!("avx512f,avx512bw");
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn splat(word: u32) -> __m512i {
+        _mm512_set1_epi32(word.cast_signed())
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn load(words: &[u32; 16]) -> __m512i {
+        // SAFETY: reads 64 bytes, which are there.
+        unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn store(from: __m512i, words: &mut [u32; 16]) {
+        // SAFETY: writes 64 bytes, for which there is room.
+        unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), from) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn add(a: __m512i, b: __m512i) -> __m512i {
+        _mm512_add_epi32(a, b)
+    }
+
+    // The bits of the numbers are the truth tables of three bits.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn xor3(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+        _mm512_ternarylogic_epi32::<0x96>(a, b, c)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn choose(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+        _mm512_ternarylogic_epi32::<0xca>(a, b, c)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn majority(a: __m512i, b: __m512i, c: __m512i) -> __m512i {
+        _mm512_ternarylogic_epi32::<0xe8>(a, b, c)
+    }
+
+    /// Rotated right by `R`.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn rotate<const R: i32, const L: i32>(word: __m512i) -> __m512i {
+        _mm512_ror_epi32::<R>(word)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn shift<const R: u32>(word: __m512i) -> __m512i {
+        _mm512_srli_epi32::<R>(word)
+    }
+
+    /// The sixteen words of a block of each stream: a square of 16 × 16 words, transposed.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn words(blocks: &[&[u8; BLOCK]; 16]) -> [__m512i; 16] {
+        // SAFETY: reads 16 bytes, which are there.
+        let turn = unsafe { _mm_loadu_si128(TURN.as_ptr().cast()) };
+        let turn = _mm512_broadcast_i32x4(turn);
+        let mut rows = [turn; 16];
+        for (row, block) in rows.iter_mut().zip(blocks) {
+            // SAFETY: reads 64 bytes, which are there.
+            let bytes = unsafe { _mm512_loadu_si512(block.as_ptr().cast()) };
+            *row = _mm512_shuffle_epi8(bytes, turn);
+        }
+        for group in 0..4 {
+            let [r0, r1, r2, r3] = [0, 1, 2, 3].map(|i| rows[4 * group + i]);
+            let (t0, t1) = (_mm512_unpacklo_epi32(r0, r1), _mm512_unpackhi_epi32(r0, r1));
+            let (t2, t3) = (_mm512_unpacklo_epi32(r2, r3), _mm512_unpackhi_epi32(r2, r3));
+            rows[4 * group] = _mm512_unpacklo_epi64(t0, t2);
+            rows[4 * group + 1] = _mm512_unpackhi_epi64(t0, t2);
+            rows[4 * group + 2] = _mm512_unpacklo_epi64(t1, t3);
+            rows[4 * group + 3] = _mm512_unpackhi_epi64(t1, t3);
+        }
+        let mut words = [turn; 16];
+        for m in 0..4 {
+            let [x0, x1, x2, x3] = [0, 1, 2, 3].map(|group| rows[4 * group + m]);
+            let p0 = _mm512_shuffle_i32x4::<0x44>(x0, x1);
+            let p1 = _mm512_shuffle_i32x4::<0xee>(x0, x1);
+            let p2 = _mm512_shuffle_i32x4::<0x44>(x2, x3);
+            let p3 = _mm512_shuffle_i32x4::<0xee>(x2, x3);
+            words[m] = _mm512_shuffle_i32x4::<0x88>(p0, p2);
+            words[4 + m] = _mm512_shuffle_i32x4::<0xdd>(p0, p2);
+            words[8 + m] = _mm512_shuffle_i32x4::<0x88>(p1, p3);
+            words[12 + m] = _mm512_shuffle_i32x4::<0xdd>(p1, p3);
+        }
+        words
+    }
+}
