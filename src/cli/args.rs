@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum, value_parser};
+use clap::{ArgMatches, CommandFactory, Parser, ValueEnum, value_parser};
 
 use crate::cli::size;
 use crate::cli::unattended::Unattended;
-use crate::cli::verify_args::{self, VerifyArgs};
+use crate::cli::verify_args;
 use crate::copy::job::{BLOCK_SIZE, CopyJob, QUEUE_SIZE};
 use crate::copy::several::MOST_OUTPUTS;
 use crate::hash::Algorithm;
@@ -54,29 +54,49 @@ was refused counts as 1 if others were not.
 The manifest OUTPUT/dircopy-<UTC time>.sha256sum is checked with
 `dircopy verify OUTPUT`, or `sha256sum -c --strict` from inside OUTPUT.";
 
+const CHECK_EXIT_CODES: &str = "\
+Exit codes:
+  0    nothing is in the way
+  1    something is: no such source, no place for the output or the report …
+  2    the job cannot be found or read, or something in it is wrong
+
+What is in the tree is not looked at: `dircopy --job NAME --dry-run` tells what would
+become of every file.";
+
+const USAGE: &str = "\
+dircopy [OPTIONS] --input <PATH> --output <DIR>
+       dircopy [OPTIONS] --job <NAME|FILE>
+       dircopy verify [OPTIONS] [DIR]...
+       dircopy jobs check <NAME|FILE>";
+
 /// Copy a directory tree in one pass and leave a proven copy with a SHA-256 manifest.
 #[derive(Debug, Parser)]
 #[command(name = "dircopy", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Args {
     /// The directory whose contents are copied, or a file
-    #[arg(short, long, value_name = "PATH")]
+    #[arg(short, long, value_name = "PATH", required = false, required_unless_present = "job")]
     pub input: PathBuf,
 
     /// The directory they go to; made if only its last component is missing. Repeatable: the source is
     /// read once for all outputs, and each is complete by itself
-    #[arg(short, long, value_name = "DIR", required = true)]
+    #[arg(short, long, value_name = "DIR", required_unless_present = "job")]
     pub output: Vec<PathBuf>,
+
+    /// Take the options of a job: NAME.toml where jobs are kept, or the file at a path (docs/scheduled.md).
+    /// Options beside it win over the file's
+    #[arg(long, value_name = "NAME|FILE")]
+    pub job: Option<OsString>,
 
     /// What happens to files that are at the output already and differ
     #[arg(long, value_enum, value_name = "POLICY", default_value_t = OverwritePolicy::Default)]
     pub overwrite_policy: OverwritePolicy,
 
     /// Copy only what matches GLOB (as in .gitignore); repeatable, the last option that matches wins
-    #[arg(long, value_name = "GLOB")]
+    #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
     pub include: Vec<String>,
 
     /// Leave out what matches GLOB (as in .gitignore); repeatable, the last option that matches wins
-    #[arg(long, value_name = "GLOB")]
+    #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
     pub exclude: Vec<String>,
 
     /// Copy what symbolic links point to instead of the links
@@ -259,37 +279,28 @@ pub enum When {
     Never,
 }
 
-/// What is asked for.
-#[derive(Debug)]
-pub enum Asked {
-    /// A copy.
-    Copy(Args, Vec<CopyJob>),
-    /// A check.
-    Verify(VerifyArgs),
-}
-
 /// The definition of the command line, for those who make documents from it.
 pub fn command() -> clap::Command {
     let verify = verify_args::command().name("verify").display_name("dircopy-verify");
+    let name = clap::Arg::new("name").value_name("NAME|FILE").required(true);
+    let check = clap::Command::new("check")
+        .display_name("dircopy-jobs-check")
+        .about("Tell what a job would run and what is in its way, and touch nothing")
+        .arg(name.value_parser(value_parser!(OsString)).help("As with --job"))
+        .after_help(CHECK_EXIT_CODES);
+    let jobs = clap::Command::new("jobs")
+        .display_name("dircopy-jobs")
+        .about("Look at jobs that are kept in files")
+        .subcommand(check)
+        .subcommand_required(true)
+        .disable_help_subcommand(true);
     Args::command()
         .subcommand(verify)
+        .subcommand(jobs)
         .subcommand_negates_reqs(true)
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
-}
-
-/// Reads the command line. The error knows how to print itself: it may be the help.
-pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, clap::Error> {
-    let mut command = command();
-    let args = whole(args, &mut command)?;
-    let matches = command.try_get_matches_from_mut(args)?;
-    if let Some(matches) = matches.subcommand_matches("verify") {
-        return VerifyArgs::from_arg_matches(matches).map(Asked::Verify);
-    }
-    let args = Args::from_arg_matches(&matches)?;
-    let jobs =
-        jobs(&args, &matches).map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
-    Ok(Asked::Copy(args, jobs))
+        .override_usage(USAGE)
 }
 
 /// The arguments, unless one shows that the command line was not cut where it was meant to be.
@@ -314,7 +325,7 @@ pub fn whole(
 }
 
 /// A job for each output.
-fn jobs(args: &Args, matches: &ArgMatches) -> Result<Vec<CopyJob>, String> {
+pub fn jobs(args: &Args, matches: &ArgMatches) -> Result<Vec<CopyJob>, String> {
     let job = job(args, matches)?;
     if args.output.len() > MOST_OUTPUTS {
         return Err(format!("there can be {MOST_OUTPUTS} outputs"));
@@ -398,6 +409,11 @@ fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
     Ok(job)
 }
 
+/// Refuses a glob that is none, where it stands.
+fn parse_glob(text: &str) -> Result<String, String> {
+    Filter::new(&[Pattern::Exclude(text.to_owned())]).map(|_| text.to_owned())
+}
+
 /// Includes and excludes in the order they were given in.
 fn patterns(args: &Args, matches: &ArgMatches) -> Vec<Pattern> {
     let indices = |id| matches.indices_of(id).into_iter().flatten();
@@ -411,13 +427,15 @@ fn patterns(args: &Args, matches: &ArgMatches) -> Vec<Pattern> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::asked::{Asked, Wrong, parse};
     use crate::tree::filter::Verdict::{self, In, Out};
 
     fn parse_words(words: &str) -> Result<(Args, CopyJob), clap::Error> {
         let words = format!("dircopy -i a -o b {words}");
-        match parse(words.split_whitespace().map(OsString::from))? {
-            Asked::Copy(args, mut jobs) => Ok((args, jobs.remove(0))),
-            Asked::Verify(_) => panic!("{words} is no copy"),
+        match parse(words.split_whitespace().map(OsString::from)) {
+            Ok(Asked::Copy(mut copy, None)) => Ok((copy.args, copy.jobs.remove(0))),
+            Err(Wrong::Typed(error)) => Err(error),
+            other => panic!("{words} is no copy: {other:?}"),
         }
     }
 
@@ -474,6 +492,7 @@ mod tests {
             let error = parse_words(words).expect_err(words);
             assert_eq!(error.exit_code(), 2, "{words}");
         }
-        assert_eq!(parse(["dircopy".into()]).unwrap_err().exit_code(), 2);
+        let nothing = parse(["dircopy".into()]);
+        assert!(matches!(nothing, Err(Wrong::Typed(error)) if error.exit_code() == 2));
     }
 }

@@ -2,8 +2,11 @@
 //! code.
 
 mod args;
+mod asked;
 mod console;
 mod exit;
+mod job_check;
+mod job_file;
 mod program;
 mod progress;
 mod record;

@@ -7,9 +7,12 @@ use std::thread::Builder;
 
 use crossbeam_channel::bounded;
 
-use crate::cli::args::{self, Args, Asked};
+use crate::cli::args::Args;
+use crate::cli::asked::{self, Asked, Copy, Wrong};
 use crate::cli::console::{Console, Detail};
 use crate::cli::exit::Exit;
+use crate::cli::job_check;
+use crate::cli::job_file::JobFile;
 use crate::cli::progress::View;
 use crate::cli::record::records::{Ran, Records, Task, Wanted};
 use crate::cli::schedule::Deadline;
@@ -27,10 +30,26 @@ use crate::sys;
 /// Runs `dircopy` with these arguments, the program's name first.
 pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let command: Vec<OsString> = args.into_iter().collect();
-    match args::parse(command.iter().cloned()) {
-        Ok(Asked::Copy(args, jobs)) => copy(&args, &jobs, &command).into(),
+    match asked::parse(command.iter().cloned()) {
+        Ok(Asked::Copy(asked, file)) => copy(&asked, file.as_ref(), &command).into(),
         Ok(Asked::Verify(args)) => verify("dircopy", &args, &command),
-        Err(error) => explain(&error),
+        Ok(Asked::Job(asked, file, matches)) => {
+            let Copy { args, jobs } = &*asked;
+            let console = Console::new(Detail::Normal, None);
+            job_check::explain(&file, args, jobs, &matches, &console).into()
+        }
+        Err(Wrong::Typed(error)) => explain(&error),
+        Err(Wrong::File(errors)) => {
+            let console = Console::new(Detail::Normal, None);
+            errors.iter().for_each(|error| console.err(&format!("dircopy: {error}")));
+            Exit::Refused.into()
+        }
+        Err(Wrong::Together(path, error)) => {
+            let code = explain(&error);
+            let text = format!("dircopy: this is with the job {}", Shown::path(&path));
+            Console::new(Detail::Normal, None).err(&text);
+            code
+        }
     }
 }
 
@@ -54,7 +73,7 @@ fn explain(error: &clap::Error) -> ExitCode {
     }
 }
 
-fn copy(args: &Args, jobs: &[CopyJob], command: &[OsString]) -> Exit {
+fn copy(Copy { args, jobs }: &Copy, file: Option<&JobFile>, command: &[OsString]) -> Exit {
     let view = if args.dry_run { View::None } else { View::new(args.progress, args.quiet) };
     let detail = match args {
         Args { dry_run: true, .. } => Detail::Dry,
@@ -68,8 +87,9 @@ fn copy(args: &Args, jobs: &[CopyJob], command: &[OsString]) -> Exit {
         console.err(&format!("dircopy: warning: cannot catch signals: {error}"));
     }
     sys::raise_open_file_limit();
+    let file = file.map(|file| (&*file.path, file.words()));
     let wanted =
-        Wanted { detail: Some(detail), name: "dircopy", ..args.unattended.records.wanted() };
+        Wanted { detail: Some(detail), name: "dircopy", file, ..args.unattended.records.wanted() };
     let (source, outputs) = (&*args.input, &*args.output);
     let task = Task::Copy { source, outputs, dry_run: args.dry_run };
     let records = match Records::open(&wanted, task, command) {

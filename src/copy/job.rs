@@ -325,7 +325,7 @@ impl CopyJob {
     }
 
     /// Refuses what was asked for if it cannot be had together.
-    fn makes_sense(&self) -> Result<()> {
+    pub(crate) fn makes_sense(&self) -> Result<()> {
         let why = match self.verify {
             Some(_) if !self.sync => {
                 "with --no-sync nothing need be on the disk that could be read back; \

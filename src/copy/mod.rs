@@ -6,6 +6,7 @@ pub mod several;
 
 mod apart;
 mod carry_over;
+mod check;
 mod commit;
 mod count;
 mod dry;

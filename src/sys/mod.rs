@@ -48,7 +48,8 @@ pub use system::{
     is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic, lock_holder,
     most_below, name_from_bytes, next_extent, on_interrupt, open_file_limit, persist_content,
     persist_file, place_on_disk, raise_open_file_limit, reserve, room, set_io_priority, set_nice,
-    standard_input, swallowed_quote, unusable, wait_readable, was_closed_at_start,
+    settings_directories, standard_input, swallowed_quote, unusable, wait_readable,
+    was_closed_at_start,
 };
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ mod expect;
 mod faults;
 mod filters;
 mod interrupt;
+mod jobs;
 mod kill;
 mod limits;
 mod metadata;

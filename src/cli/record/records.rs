@@ -15,7 +15,7 @@ use crate::cli::record::files::{Place, directory_of, is_inside};
 use crate::cli::record::json::{self, Entry, Name};
 use crate::cli::record::log::{Log, stamp};
 use crate::cli::record::metrics::{Figure, Figures};
-use crate::cli::record::report::{Cache, Copied, Head, Manifest, Output, Work, methods};
+use crate::cli::record::report::{Cache, Copied, Head, Job, Manifest, Output, Work, methods};
 use crate::cli::record::spool::Spool;
 use crate::copy::report::{Ending, Report};
 use crate::error::{Error, Result};
@@ -36,6 +36,8 @@ pub struct Wanted<'a> {
     pub detail: Option<Detail>,
     /// What the program is called.
     pub name: &'static str,
+    /// The job file that was used, and the arguments it stands for.
+    pub file: Option<(&'a Path, Vec<OsString>)>,
 }
 
 impl Wanted<'_> {
@@ -97,6 +99,7 @@ pub struct Records<'a> {
     log: Option<Log>,
     detail: Detail,
     name: &'static str,
+    file: Option<Job>,
 }
 
 #[derive(Serialize)]
@@ -147,9 +150,13 @@ impl<'a> Records<'a> {
             log: log.transpose()?,
             detail: wanted.detail.unwrap_or(Detail::Normal),
             name: wanted.name,
+            file: wanted
+                .file
+                .as_ref()
+                .map(|(path, words)| Job { path: Name::path(path), arguments: as_text(words) }),
         };
         if let Some(log) = &records.log {
-            let command = records.command_text();
+            let command = as_text(&records.command);
             let line = command.join(" ");
             let text = format!("{}: started: {}", records.name, Shown::bytes(line.as_bytes()));
             let program_version = env!("CARGO_PKG_VERSION");
@@ -237,7 +244,8 @@ impl<'a> Records<'a> {
         let is_text = bytes.clone().all(|word| std::str::from_utf8(word).is_ok());
         let head = Head {
             kind: if matches!(self.task, Task::Check(_)) { "verify" } else { "copy" },
-            command: self.command_text(),
+            command: as_text(&self.command),
+            job: self.file.as_ref(),
             command_bytes: (!is_text).then(|| bytes.map(json::hex).collect()),
             started: stamp(self.started.0),
             ended: stamp(Timestamp::now()),
@@ -351,14 +359,15 @@ impl<'a> Records<'a> {
         let text = figures.text();
         place.write(|file| file.write_all(text.as_bytes()))
     }
+}
 
-    fn command_text(&self) -> Vec<String> {
-        let text = |word: &OsString| match word.to_str() {
-            Some(text) => text.to_owned(),
-            None => Shown::path(Path::new(word)).to_string(),
-        };
-        self.command.iter().map(text).collect()
-    }
+/// Arguments for the eye; what is not UTF-8 is escaped.
+fn as_text(words: &[OsString]) -> Vec<String> {
+    let text = |word: &OsString| match word.to_str() {
+        Some(text) => text.to_owned(),
+        None => Shown::path(Path::new(word)).to_string(),
+    };
+    words.iter().map(text).collect()
 }
 
 type Numbers = (Vec<(&'static str, u64)>, Vec<(&'static str, u64)>);

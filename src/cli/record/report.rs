@@ -33,6 +33,9 @@ pub struct Head<'a> {
     /// The same in hexadecimal digits, if one of them is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_bytes: Option<Vec<String>>,
+    /// The job file that was used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<&'a Job>,
     pub working_directory: Option<Name>,
     pub host: String,
     /// When it started and ended.
@@ -50,6 +53,15 @@ pub struct Head<'a> {
     pub checked: Option<&'a Checked>,
     /// Entries that are not in the report because they could not be kept.
     pub entries_left_out: u64,
+}
+
+/// A job file.
+#[derive(Serialize)]
+pub struct Job {
+    #[serde(flatten)]
+    pub path: Name,
+    /// The arguments it stood for, those that the command line took the place of left out.
+    pub arguments: Vec<String>,
 }
 
 /// What is said of a copy.
@@ -188,6 +200,7 @@ impl Default for Head<'_> {
             program_version: env!("CARGO_PKG_VERSION"),
             command: Vec::new(),
             command_bytes: None,
+            job: None,
             working_directory: std::env::current_dir().ok().map(|dir| Name::path(&dir)),
             host: sys::host_name(),
             started: String::new(),

@@ -32,8 +32,8 @@ pub use place::Place;
 pub use priority::set_io_priority;
 pub use priority::set_nice;
 pub use process::{
-    on_interrupt, open_file_limit, raise_open_file_limit, standard_input, wait_readable,
-    was_closed_at_start,
+    on_interrupt, open_file_limit, raise_open_file_limit, settings_directories, standard_input,
+    wait_readable, was_closed_at_start,
 };
 #[cfg(target_os = "linux")]
 pub use transfer::{Mover, clone_file};

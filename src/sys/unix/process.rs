@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -120,3 +121,13 @@ extern "C" fn look_at_descriptors() {
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = look_at_descriptors;
+
+/// Where programs keep settings: the user's own, then those of the machine.
+pub fn settings_directories() -> Vec<PathBuf> {
+    let absolute = |variable| {
+        let path = std::env::var_os(variable).map(PathBuf::from);
+        path.filter(|path| path.is_absolute())
+    };
+    let own = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
+    own.into_iter().chain([PathBuf::from("/etc")]).collect()
+}

@@ -33,8 +33,8 @@ pub use name::{name_from_bytes, swallowed_quote, unusable};
 pub use place::Place;
 pub use priority::set_nice;
 pub use process::{
-    on_interrupt, open_file_limit, raise_open_file_limit, standard_input, wait_readable,
-    was_closed_at_start,
+    on_interrupt, open_file_limit, raise_open_file_limit, settings_directories, standard_input,
+    wait_readable, was_closed_at_start,
 };
 pub use volume::{
     allow_holes, close_file, is_device_error, is_disk_full, is_for_want_of_means, is_output_gone,

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::windows::io::{AsHandle, AsRawHandle};
+use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,4 +98,14 @@ pub fn was_closed_at_start(descriptor: u8) -> bool {
     // SAFETY: a function of one number.
     let handle = unsafe { GetStdHandle(which) };
     handle.is_null() || handle == INVALID_HANDLE_VALUE
+}
+
+/// Where programs keep settings: the user's own, then those of the machine.
+pub fn settings_directories() -> Vec<PathBuf> {
+    let of = |variable| std::env::var_os(variable).map(PathBuf::from);
+    ["APPDATA", "PROGRAMDATA"]
+        .into_iter()
+        .filter_map(of)
+        .filter(|path| path.is_absolute())
+        .collect()
 }

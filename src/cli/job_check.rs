@@ -1,0 +1,102 @@
+//! What `dircopy jobs check` does: it tells what a job would run and what is in its way, and touches
+//! nothing.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches};
+
+use crate::cli::args::{Args, command};
+use crate::cli::console::Console;
+use crate::cli::exit::Exit;
+use crate::cli::job_file::{JobFile, is_key};
+use crate::cli::record::files::{Place, directory_of};
+use crate::cli::record::json;
+use crate::copy::job::CopyJob;
+use crate::error::{Error, Result};
+use crate::path::Shown;
+
+/// Tells what a job would run. `matches` are its options alone.
+pub fn explain(
+    file: &JobFile,
+    args: &Args,
+    jobs: &[CopyJob],
+    matches: &ArgMatches,
+    console: &Console,
+) -> Exit {
+    console.out(&format!("# {}", Shown::path(&file.path)));
+    let (mut set, mut defaults) = (Vec::new(), Vec::new());
+    for option in command().get_arguments().filter(|option| is_key(option)) {
+        let (id, Some(long)) = (option.get_id().as_str(), option.get_long()) else { continue };
+        let value = |value: &OsStr| match option.get_action() {
+            ArgAction::SetTrue => value.to_string_lossy().into_owned(),
+            _ => text(value),
+        };
+        let values: Vec<String> = matches.get_raw(id).into_iter().flatten().map(value).collect();
+        let line = match &*values {
+            [] => continue,
+            [value] => format!("{long} = {value}"),
+            values => format!("{long} = [{}]", values.join(", ")),
+        };
+        match matches.value_source(id) {
+            Some(ValueSource::DefaultValue) if values == ["false"] => {}
+            Some(ValueSource::DefaultValue) => defaults.push(line),
+            // In the order of the file, which counts for filters.
+            _ => set.push((matches.index_of(id), line)),
+        }
+    }
+    set.sort();
+    set.iter().for_each(|(_, line)| console.out(line));
+    if !defaults.is_empty() {
+        console.out(&format!("# by default: {}", defaults.join(", ")));
+    }
+    let problems = problems(args, jobs);
+    for problem in &problems {
+        console.err(&format!("dircopy: {problem}"));
+    }
+    match problems.is_empty() && console.said_all() {
+        true => Exit::Complete,
+        false => Exit::Incomplete,
+    }
+}
+
+/// A value as TOML has it, which has strings as JSON does.
+fn text(value: &OsStr) -> String {
+    json::line(&value.to_string_lossy())
+}
+
+/// What would keep the job from running, or make it run otherwise than from here.
+fn problems(args: &Args, jobs: &[CopyJob]) -> Vec<Error> {
+    let records = &args.unattended.records;
+    let mut problems: Vec<Error> = jobs.iter().filter_map(|job| job.check().err()).collect();
+    let places = [
+        records.report.as_deref().map(|path| Place::new("write the report", path).map(drop)),
+        records.metrics.as_deref().map(|path| Place::new("write the metrics", path).map(drop)),
+        records.log.as_deref().map(log_place),
+    ];
+    problems.extend(places.into_iter().flatten().filter_map(Result::err));
+    let paths = [records.report.as_deref(), records.metrics.as_deref(), records.log.as_deref()];
+    let outputs = args.output.iter().map(|output| Some(&**output));
+    let relative = [Some(&*args.input)]
+        .into_iter()
+        .chain(outputs)
+        .chain(paths)
+        .flatten()
+        .filter(|path| path.is_relative());
+    problems.extend(relative.map(|path| {
+        let finding = "it is relative, so it depends on where the job is started";
+        Error::finding("rely on", path, finding)
+    }));
+    problems
+}
+
+fn log_place(path: &Path) -> Result<()> {
+    let fail = |error| Error::io("open the log", path, error);
+    match (path.metadata(), directory_of(path).metadata()) {
+        (Ok(there), _) if there.is_dir() => Err(fail(io::ErrorKind::IsADirectory.into())),
+        (Ok(_), _) => Ok(()),
+        (_, dir) => dir.map(drop).map_err(fail),
+    }
+}

@@ -1,0 +1,147 @@
+//! Jobs that are kept in files: where they are found, what wins, what is wrong with them, and what they
+//! would run.
+
+use crate::harness::{Run, Scene, names_below};
+
+/// A job from `src` to `dst` with more lines, and the scene's paths for `{}`.
+fn job(scene: &Scene, more: &str) -> String {
+    let root = scene.root().display().to_string();
+    let text =
+        format!("input = '{root}/src'\noutput = '{root}/dst'\n{}\n", more.replace("{}", &root));
+    scene.tree(".").file("job.toml", &text);
+    text
+}
+
+fn run(scene: &Scene, args: &[&str]) -> Run {
+    scene.bare(args).run()
+}
+
+#[test]
+fn a_job_runs_and_the_command_line_wins() {
+    let scene = Scene::new();
+    scene.src.file("a", "1").file("b.tmp", "2").file("c.log", "3");
+    job(
+        &scene,
+        "exclude = '*.tmp'\nquiet = true\nno-sync = true\nreport = '{}/report'\nmetrics = '{}/m'",
+    );
+    run(&scene, &["--job", "job.toml"]).assert_code(0);
+    let names = |dir: &str| -> Vec<String> {
+        let names = names_below(&scene.path(dir), "f").into_iter();
+        let names = names.filter_map(|name| String::from_utf8(name).ok());
+        names.filter(|name| !name.starts_with("dircopy-")).collect()
+    };
+    assert_eq!(names("dst"), ["a", "c.log"]);
+    let report = std::fs::read(scene.path("report")).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    assert_eq!(report["job"]["path"], "job.toml");
+    assert_eq!(report["job"]["arguments"][2], "--exclude=*.tmp");
+
+    // An output takes the place of the file's, a filter is added, and -v gives way to no `quiet`.
+    let other = run(&scene, &["--job", "job.toml", "-o", "other", "--exclude", "*.log", "-v"]);
+    other.assert_code(0).assert_prints(&["copied a"]);
+    assert_eq!(names("other"), ["a"]);
+    let back = run(&scene, &["--job", "job.toml", "-o", "back", "--include", "b.tmp"]);
+    back.assert_code(0);
+    assert_eq!(names("back"), ["b.tmp"]);
+
+    // A trial leaves the last night's report alone.
+    std::fs::write(scene.path("report"), "of the last night").unwrap();
+    run(&scene, &["--job", "job.toml", "--dry-run"]).assert_code(0).assert_prints(&["keep a"]);
+    assert_eq!(std::fs::read(scene.path("report")).unwrap(), b"of the last night");
+}
+
+#[test]
+fn a_job_is_found_by_its_name() {
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    let text = job(&scene, "");
+    scene.tree("config").file("dircopy/jobs/nightly.toml", &text);
+    scene.tree("home").file(".config/dircopy/jobs/weekly.toml", &text);
+    let config = format!("XDG_CONFIG_HOME={}", scene.path("config").display());
+    let home = format!("HOME={}", scene.path("home").display());
+    scene.bare(["--job", "nightly"]).under(["env", &config]).run().assert_code(0);
+    assert!(scene.output().has("a"));
+    let command = scene.bare(["--job", "weekly"]).under(["env", "-u", "XDG_CONFIG_HOME", &home]);
+    command.run().assert_code(0);
+    let none = scene.bare(["--job", "monthly"]).under(["env", &config]).run();
+    none.assert_code(2)
+        .assert_says("there is no monthly.toml in ")
+        .assert_says("/etc/dircopy/jobs");
+    run(&scene, &["--job", "./nightly"])
+        .assert_code(2)
+        .assert_says("cannot read the job ./nightly");
+}
+
+#[test]
+fn what_is_wrong_in_a_job_is_told_with_its_line() {
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    for (line, said) in [
+        ("exlude = 'x'", "there is no key exlude; did you mean exclude?"),
+        ("overwrite_policy = 'update'", "did you mean overwrite-policy?"),
+        ("overwrite-policy = 'updat'", "expected one of default, update, never, always"),
+        ("limit-rate = 5.0", "limit-rate: expected a number"),
+        ("stop-at = '25:00'", "stop-at: expected a time of the day"),
+        ("verify = 'yes'", "verify: expected true or false"),
+        ("exclude = ['a', 'b[']", "exclude: the pattern"),
+        ("jobs = 0", "jobs: 0 is not in 1..=256"),
+        ("report = 4", "report: expected a string in quotes"),
+        ("report = ''", "report: a value is needed"),
+        ("dry-run = true", "dry-run can only be given on the command line"),
+        ("[filters]", "there is no key filters"),
+        ("no-sync = ", "line 3: "),
+        ("output = 'x'", "duplicate key"),
+    ] {
+        job(&scene, line);
+        for args in [&["--job", "job.toml"][..], &["jobs", "check", "job.toml"]] {
+            let run = run(&scene, args);
+            run.assert_code(2)
+                .assert_says("cannot use the job job.toml: line 3: ")
+                .assert_says(said);
+        }
+        assert!(!scene.dst.exists(), "{line}");
+    }
+    // Two faults are told at once; what does not go together has no line.
+    job(&scene, "a = 1\nb = 2");
+    run(&scene, &["--job", "job.toml"]).assert_code(2).assert_says("line 3").assert_says("line 4");
+    job(&scene, "verify-failed = 'keep'");
+    run(&scene, &["--job", "job.toml"]).assert_code(2).assert_says("with the job job.toml");
+    std::fs::write(scene.path("job.toml"), "input = 'src'").unwrap();
+    run(&scene, &["--job", "job.toml"]).assert_code(2).assert_says("gives --output");
+}
+
+#[test]
+fn a_check_of_a_job_tells_what_it_would_run_and_touches_nothing() {
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    let text =
+        job(&scene, "exclude = [\"*.tmp\", \"x\"]\ninclude = \"y\"\nnice = 5\nhard-links = true");
+    let before = names_below(scene.root(), "f");
+    let good = run(&scene, &["jobs", "check", "job.toml"]);
+    good.assert_code(0);
+    assert_eq!(names_below(scene.root(), "f"), before);
+    assert!(!scene.dst.exists());
+    let said = good.out();
+    let set: Vec<&str> = said.lines().filter(|line| !line.starts_with('#')).collect();
+    let expected = text.replace('\'', "\"").replace("nice = 5", "nice = \"5\"");
+    assert_eq!(set, expected.lines().collect::<Vec<_>>());
+    assert!(said.contains("# by default: overwrite-policy = \"default\""), "{said}");
+    // What it tells is itself the job.
+    scene.tree(".").file("again.toml", &said);
+    assert_eq!(
+        run(&scene, &["jobs", "check", "again.toml"]).out().lines().count(),
+        said.lines().count()
+    );
+
+    let bad =
+        "input = '/no/such'\noutput = 'no/such/place'\nreport = '/no/such/r'\nlog = '/no/such/l'";
+    scene.tree(".").file("bad.toml", bad);
+    let bad = run(&scene, &["jobs", "check", "bad.toml"]);
+    bad.assert_code(1).assert_says("cannot copy /no/such: there is no such file");
+    bad.assert_says("cannot write the report").assert_says("cannot open the log");
+    bad.assert_says("no/such/place: it is relative");
+    job(&scene, "");
+    let inside = format!("input = '{0}/src'\noutput = '{0}/src/dst'", scene.root().display());
+    scene.tree(".").file("inside.toml", inside);
+    run(&scene, &["jobs", "check", "inside.toml"]).assert_code(1).assert_says("inside the source");
+}
