@@ -1,6 +1,7 @@
 //! Before a file is copied: looking at what is at the output, and settling what needs no copy.
 
 use std::io;
+use std::ops::ControlFlow::{self, Break, Continue};
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
@@ -49,8 +50,9 @@ pub fn arrange(
     let mut source_is = None;
     if matches!(decision, Decision::Keep | Decision::Leave(_)) {
         match held_against(context, source, output, entry, read_back) {
-            Ok(digest) => source_is = digest,
-            Err(fate) => return Next::Settled(fate),
+            Ok(Continue(digest)) => source_is = digest,
+            Ok(Break(fate)) => return Next::Settled(fate),
+            Err(error) => return Next::Settled(Fate::Failed(error)),
         }
     }
     match decision {
@@ -67,23 +69,25 @@ pub fn arrange(
     }
 }
 
-/// The digest of a file that will not be copied, if something is expected of it and it is that.
+/// The digest of a file that will not be copied, if something is expected of it and it is that; what
+/// becomes of it if it is not.
 fn held_against(
     context: &Context<'_>,
     source: &SourceDir,
     output: &OutputDir,
     entry: &Entry,
     read_back: &mut ReadBack,
-) -> Result<Option<Digest>, Fate> {
-    if !expect::is_expected(context, output, entry).map_err(Fate::Failed)? {
-        return Ok(None);
+) -> Result<ControlFlow<Fate, Option<Digest>>> {
+    if !expect::is_expected(context, output, entry)? {
+        return Ok(Continue(None));
     }
-    let hashed = hash_source(context, source, entry, read_back).map_err(Fate::Failed)?;
-    let digest = hashed.ok_or(Fate::Abandoned)?;
-    match expect::objection(context, (source, output), entry, Some(digest), Some(read_back)) {
-        None => Ok(Some(digest)),
-        Some(fate) => Err(fate),
-    }
+    let Some(digest) = hash_source(context, source, entry, read_back)? else {
+        return Ok(Break(Fate::Abandoned));
+    };
+    Ok(match expect::objection(context, (source, output), entry, Some(digest), Some(read_back)) {
+        None => Continue(Some(digest)),
+        Some(fate) => Break(fate),
+    })
 }
 
 /// What is at the output under the file's name.
