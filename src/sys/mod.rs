@@ -19,6 +19,7 @@ mod portable;
 mod priority;
 mod resident;
 mod sparing;
+mod spliced;
 pub mod stat;
 mod way;
 
@@ -30,6 +31,7 @@ pub use part_name::{is_journal_name, is_part_name, journal_name};
 pub use priority::IoPriority;
 pub use resident::Resident;
 pub use sparing::Sparing;
+pub use spliced::Spliced;
 pub use way::{Cloned, Way};
 
 #[cfg(unix)]
@@ -44,12 +46,12 @@ use windows as system;
 
 pub use system::{
     ALIGNMENT, Attributes, Dir, LinkTarget, Listing, Medium, Mover, OutputPages, Place,
-    SourcePages, allow_holes, clone_file, close_file, host_name, is_device_error, is_disk_full,
-    is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic, lock_holder,
-    most_below, name_from_bytes, next_extent, on_interrupt, open_file_limit, persist_content,
-    persist_file, place_on_disk, raise_open_file_limit, reserve, room, set_io_priority, set_nice,
-    settings_directories, standard_input, swallowed_quote, unusable, wait_readable,
-    was_closed_at_start,
+    SourcePages, StreamEnd, allow_holes, capacity, clone_file, close_file, host_name,
+    is_device_error, is_disk_full, is_for_want_of_means, is_on_turning_disk, is_output_gone,
+    is_synthetic, lock_holder, may_read, most_below, name_from_bytes, new_file_mode, next_extent,
+    on_interrupt, open_file_limit, persist_content, persist_file, pipe, place_on_disk,
+    raise_open_file_limit, reserve, room, set_io_priority, set_nice, settings_directories, splice,
+    standard_input, swallowed_quote, tee, unusable, wait_readable, was_closed_at_start, widen,
 };
 
 #[cfg(test)]

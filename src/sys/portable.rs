@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use crate::sys::priority::IoPriority;
 use crate::sys::resident::Resident;
 use crate::sys::sparing::Sparing;
+use crate::sys::spliced::Spliced;
 #[cfg(unix)]
 use crate::sys::unix::Dir;
 use crate::sys::way::{Cloned, Way};
@@ -128,4 +129,27 @@ pub fn reserve(_: &File, _: u64) -> io::Result<()> {
 /// There is nothing like it here.
 pub fn set_io_priority(_: IoPriority) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// There are no pipes here whose bytes the system moves.
+pub fn pipe() -> io::Result<(File, File)> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Leaves a pipe as it is.
+pub fn widen(_: &File) {}
+
+/// Nothing that is known.
+pub fn capacity(_: &File) -> u64 {
+    0
+}
+
+/// Moves nothing: the bytes are to be read and written.
+pub fn splice(_: &File, _: &File, _: u64) -> io::Result<Spliced> {
+    Ok(Spliced::NotHere)
+}
+
+/// Moves nothing.
+pub fn tee(_: &File, _: &File, _: u64) -> io::Result<Spliced> {
+    Ok(Spliced::NotHere)
 }

@@ -15,6 +15,9 @@ mod process;
 #[cfg(target_os = "linux")]
 mod residency;
 #[cfg(target_os = "linux")]
+mod splice;
+mod stream;
+#[cfg(target_os = "linux")]
 mod transfer;
 mod volume;
 
@@ -36,6 +39,9 @@ pub use process::{
     wait_readable, was_closed_at_start,
 };
 #[cfg(target_os = "linux")]
+pub use splice::{capacity, pipe, splice, tee, widen};
+pub use stream::{StreamEnd, may_read, new_file_mode};
+#[cfg(target_os = "linux")]
 pub use transfer::{Mover, clone_file};
 #[cfg(target_os = "linux")]
 pub use volume::reserve;
@@ -46,5 +52,6 @@ pub use volume::{
 
 #[cfg(not(target_os = "linux"))]
 pub use crate::sys::portable::{
-    Mover, OutputPages, SourcePages, clone_file, reserve, set_io_priority,
+    Mover, OutputPages, SourcePages, capacity, clone_file, pipe, reserve, set_io_priority, splice,
+    tee, widen,
 };

@@ -19,6 +19,7 @@ mod priority;
 mod privilege;
 mod process;
 mod stat;
+mod stream;
 mod volume;
 
 pub use attributes::Attributes;
@@ -36,11 +37,13 @@ pub use process::{
     on_interrupt, open_file_limit, raise_open_file_limit, settings_directories, standard_input,
     wait_readable, was_closed_at_start,
 };
+pub use stream::{StreamEnd, may_read, new_file_mode};
 pub use volume::{
     allow_holes, close_file, is_device_error, is_disk_full, is_for_want_of_means, is_output_gone,
     is_synthetic, most_below, next_extent, persist_file, room,
 };
 
 pub use crate::sys::portable::{
-    Mover, OutputPages, SourcePages, clone_file, reserve, set_io_priority,
+    Mover, OutputPages, SourcePages, capacity, clone_file, pipe, reserve, set_io_priority, splice,
+    tee, widen,
 };

@@ -1,0 +1,184 @@
+//! The ends of a stream: standard input and output, FIFOs and devices, which may have nothing to give
+//! or no room to take for as long as they like.
+//!
+//! Nothing here waits longer than a tenth of a second, so that whoever reads or writes can look up
+//! whether it is to stop. Calls that do not wait (`O_NONBLOCK`) are a property of what was opened, which
+//! other programs may share (a terminal, a pipe of the shell's); so a pipe that was inherited is opened
+//! anew where the system can do that, and anything else is asked first.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::sys::stat::{Kind, Stat};
+use crate::sys::unix::dir::Dir;
+use crate::sys::unix::process::{standard_input, wait_readable};
+
+/// What every end is opened with: without waiting, and without becoming a terminal's program.
+const FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+/// An open end of a stream.
+#[derive(Debug)]
+pub struct StreamEnd {
+    file: File,
+    stat: Stat,
+    /// Whether calls return instead of waiting.
+    returns: bool,
+}
+
+impl StreamEnd {
+    /// Opens what is to be read, of any kind but a directory. Who opens a FIFO that nobody writes to
+    /// must wait with [`wait_readable`] before the first read: before that it looks like one at its end.
+    pub fn open_input(path: &Path) -> io::Result<Self> {
+        let end = Self::of(File::from(rustix::fs::openat(
+            CWD,
+            path,
+            OFlags::RDONLY | FLAGS,
+            Mode::empty(),
+        )?))?;
+        match end.stat.kind {
+            Kind::Dir => Err(Errno::ISDIR.into()),
+            _ => Ok(Self { returns: true, ..end }),
+        }
+    }
+
+    /// Opens a FIFO or a character device for writing; `None` while nobody reads from the FIFO. A block
+    /// device is refused: what is written there takes the place of what it held.
+    pub fn open_output(path: &Path) -> io::Result<Option<Self>> {
+        let opened = rustix::fs::openat(CWD, path, OFlags::WRONLY | FLAGS, Mode::empty());
+        let file = match opened {
+            Err(Errno::NXIO) if is_fifo(path) => return Ok(None),
+            opened => File::from(opened?),
+        };
+        let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+        if !matches!(kind, FileType::Fifo | FileType::CharacterDevice) {
+            let text = "only files, FIFOs and character devices are written to";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        Ok(Some(Self { returns: true, ..Self::of(file)? }))
+    }
+
+    /// Standard input.
+    pub fn standard_input() -> io::Result<Self> {
+        Self::inherited(standard_input()?, OFlags::RDONLY)
+    }
+
+    /// Standard output, without a buffer.
+    pub fn standard_output() -> io::Result<Self> {
+        let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        Self::inherited(file, OFlags::WRONLY)
+    }
+
+    fn inherited(file: File, access: OFlags) -> io::Result<Self> {
+        let end = Self::of(file)?;
+        if end.stat.kind != Kind::Fifo {
+            return Ok(end);
+        }
+        // Not allowed for a pipe that another user made, nor where there is no /proc.
+        let path = format!("/proc/self/fd/{}", end.file.as_raw_fd());
+        match rustix::fs::openat(CWD, path, access | FLAGS, Mode::empty()) {
+            Ok(file) => Ok(Self { file: File::from(file), returns: true, ..end }),
+            Err(_) => Ok(end),
+        }
+    }
+
+    fn of(file: File) -> io::Result<Self> {
+        let stat = Dir::stat_file(&file)?;
+        Ok(Self { file, stat, returns: false })
+    }
+
+    /// What it is.
+    pub fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The open file alone.
+    pub fn into_file(self) -> File {
+        self.file
+    }
+
+    /// Reads what is there; 0 at the end, `None` when nothing came within a tenth of a second.
+    pub fn read(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
+        if !self.returns && !wait_readable(&self.file) {
+            return Ok(None);
+        }
+        let read = self.try_read(room)?;
+        if read.is_none() {
+            wait_readable(&self.file);
+        }
+        Ok(read)
+    }
+
+    /// Reads what is there without waiting at all.
+    pub fn read_at_once(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
+        match self.returns {
+            true => self.try_read(room),
+            false => Ok(None),
+        }
+    }
+
+    fn try_read(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
+        unless_waiting((&self.file).read(room))
+    }
+
+    /// Writes as much as there is room for; `None` when there was none within a tenth of a second.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        if !self.returns && self.stat.kind != Kind::File && !wait_writable(&self.file) {
+            return Ok(None);
+        }
+        let written = unless_waiting((&self.file).write(bytes))?;
+        if written.is_none() {
+            wait_writable(&self.file);
+        }
+        Ok(written)
+    }
+}
+
+/// Whether this process may read what is at `path`, found out without opening it: that would wake
+/// whoever waits at the other end of a FIFO.
+pub fn may_read(path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::accessat(CWD, path, rustix::fs::Access::READ_OK, AtFlags::EACCESS)?)
+}
+
+/// The permissions that a new file of this process gets.
+// The type differs between systems, so a cast that is empty here is needed there.
+#[allow(clippy::unnecessary_cast)]
+pub fn new_file_mode() -> u32 {
+    // There is no other way to ask than to set it.
+    let mask = rustix::process::umask(Mode::from_raw_mode(0o077));
+    rustix::process::umask(mask);
+    0o666 & !(mask.as_raw_mode() as u32)
+}
+
+/// Waits until writing to `file` would not wait, for a tenth of a second at most; false when it still
+/// would.
+pub(super) fn wait_writable(file: &File) -> bool {
+    const TENTH_OF_A_SECOND: libc::c_int = 100;
+    let mut asked = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one structure, as the count says, that lives through the call.
+    unsafe { libc::poll(&mut asked, 1, TENTH_OF_A_SECOND) > 0 }
+}
+
+fn is_fifo(path: &Path) -> bool {
+    rustix::fs::stat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
+}
+
+fn unless_waiting(done: io::Result<usize>) -> io::Result<Option<usize>> {
+    match done {
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
+        {
+            Ok(None)
+        }
+        done => done.map(Some),
+    }
+}

@@ -1,0 +1,100 @@
+//! The ends of a stream: standard input and output, named pipes and devices.
+//!
+//! Reading from a pipe asks first, so that whoever reads can look up whether it is to stop; writing
+//! waits.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::windows::io::AsHandle;
+use std::path::Path;
+
+use windows_sys::Win32::Storage::FileSystem::FILE_ATTRIBUTE_ARCHIVE;
+
+use crate::sys::stat::{Kind, Stat};
+use crate::sys::windows::dir::Dir;
+use crate::sys::windows::process::{standard_input, wait_readable};
+
+/// An open end of a stream.
+#[derive(Debug)]
+pub struct StreamEnd {
+    file: File,
+    stat: Stat,
+}
+
+impl StreamEnd {
+    /// Opens what is to be read, of any kind but a directory.
+    pub fn open_input(path: &Path) -> io::Result<Self> {
+        let end = Self::of(File::open(path)?)?;
+        match end.stat.kind {
+            Kind::Dir => Err(io::ErrorKind::IsADirectory.into()),
+            _ => Ok(end),
+        }
+    }
+
+    /// Opens a named pipe or a device for writing.
+    pub fn open_output(path: &Path) -> io::Result<Option<Self>> {
+        Self::of(File::options().write(true).open(path)?).map(Some)
+    }
+
+    /// Standard input.
+    pub fn standard_input() -> io::Result<Self> {
+        Self::of(standard_input()?)
+    }
+
+    /// Standard output, without a buffer.
+    pub fn standard_output() -> io::Result<Self> {
+        Self::of(File::from(io::stdout().as_handle().try_clone_to_owned()?))
+    }
+
+    fn of(file: File) -> io::Result<Self> {
+        let stat = Dir::stat_file(&file)?;
+        Ok(Self { file, stat })
+    }
+
+    /// What it is.
+    pub fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The open file alone.
+    pub fn into_file(self) -> File {
+        self.file
+    }
+
+    /// Reads what is there; 0 at the end, `None` when nothing came within a tenth of a second.
+    pub fn read(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
+        if !wait_readable(&self.file) {
+            return Ok(None);
+        }
+        match (&self.file).read(room) {
+            // The other end was closed.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Some(0)),
+            read => read.map(Some),
+        }
+    }
+
+    /// Reads nothing: without waiting, nobody knows what is there.
+    pub fn read_at_once(&self, _: &mut [u8]) -> io::Result<Option<usize>> {
+        Ok(None)
+    }
+
+    /// Writes as much as there is room for.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        (&self.file).write(bytes).map(Some)
+    }
+}
+
+/// Whether this process may read what is at `path`.
+pub fn may_read(path: &Path) -> io::Result<()> {
+    File::open(path).map(drop)
+}
+
+/// The attributes that a new file gets.
+pub fn new_file_mode() -> u32 {
+    FILE_ATTRIBUTE_ARCHIVE
+}
