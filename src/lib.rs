@@ -16,7 +16,7 @@
 //! # Floors
 //!
 //! A room names only rooms below it:
-//! `error path sys hash < event manifest tree < lane < copy verify < cli < bin`.
+//! `error path sys hash < event manifest tree < lane < copy stream verify < cli < bin`.
 //! `docs/architecture.md` has the decisions and the evidence.
 //!
 //! # Copying a tree from another program
@@ -101,6 +101,7 @@ pub mod hash;
 pub mod lane;
 pub mod manifest;
 pub mod path;
+pub mod stream;
 pub mod sys;
 pub mod tree;
 pub mod verify;
@@ -114,6 +115,7 @@ pub use hash::{Algorithm, Digest};
 pub use lane::prove::Damaged;
 pub use lane::resume::Resume;
 pub use lane::ways::{Cache, Method, Reflink, Sparse, Tally};
+pub use stream::StreamJob;
 pub use tree::filter::{Filter, Pattern};
 pub use tree::plan::Policy;
 pub use verify::{VerifyJob, VerifyReport};

@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, Parser, ValueEnum, value_parser};
 
 use crate::cli::size;
+use crate::cli::stream_args::StreamArgs;
 use crate::cli::unattended::Unattended;
 use crate::cli::verify_args;
 use crate::copy::job::{BLOCK_SIZE, CopyJob, QUEUE_SIZE};
@@ -47,12 +48,18 @@ Exit codes:
   129, 130, 143
        ended by SIGHUP, SIGINT or SIGTERM: temporary files are removed, what was
        finished is recorded
+  141  of a stream: nothing is amiss but that a reader of it went away before the end
 
 With several outputs it is the worst of theirs: a signal, 6, 4, 3, 1, 0; an output that
 was refused counts as 1 if others were not.
 
 The manifest OUTPUT/dircopy-<UTC time>.sha256sum is checked with
-`dircopy verify OUTPUT`, or `sha256sum -c --strict` from inside OUTPUT.";
+`dircopy verify OUTPUT`, or `sha256sum -c --strict` from inside OUTPUT.
+
+A copy is a stream where an input or output is \"-\", an input is a FIFO or a device,
+several inputs are given, or a file goes where something other than a directory is; every
+output is then a file or \"-\", and gets all inputs one after the other. Otherwise the
+output is a directory, also a new one, and a single file goes into it under its own name.";
 
 const CHECK_EXIT_CODES: &str = "\
 Exit codes:
@@ -73,12 +80,13 @@ dircopy [OPTIONS] --input <PATH> --output <DIR>
 #[derive(Debug, Parser)]
 #[command(name = "dircopy", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Args {
-    /// The directory whose contents are copied, or a file
-    #[arg(short, long, value_name = "PATH", required = false, required_unless_present = "job")]
-    pub input: PathBuf,
+    /// The directory whose contents are copied, or a file; of a stream, a file, a FIFO, a device or -,
+    /// repeatable
+    #[arg(short, long, value_name = "PATH", required_unless_present = "job")]
+    pub input: Vec<PathBuf>,
 
     /// The directory they go to; made if only its last component is missing. Repeatable: the source is
-    /// read once for all outputs, and each is complete by itself
+    /// read once for all outputs, and each is complete by itself. Of a stream, a file or -
     #[arg(short, long, value_name = "DIR", required_unless_present = "job")]
     pub output: Vec<PathBuf>,
 
@@ -193,6 +201,9 @@ pub struct Args {
 
     #[command(flatten)]
     pub unattended: Unattended,
+
+    #[command(flatten)]
+    pub stream: StreamArgs,
 }
 
 /// See [`Policy`].
@@ -335,7 +346,8 @@ pub fn jobs(args: &Args, matches: &ArgMatches) -> Result<Vec<CopyJob>, String> {
 }
 
 fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
-    let mut job = CopyJob::new(&args.input, PathBuf::new());
+    let input = args.input.first().ok_or("an input is needed")?;
+    let mut job = CopyJob::new(input, PathBuf::new());
     job.policy = match args.overwrite_policy {
         OverwritePolicy::Default => Policy::Default,
         OverwritePolicy::Update => Policy::Update,

@@ -8,9 +8,12 @@ use clap::{ArgMatches, FromArgMatches};
 
 use crate::cli::args::{Args, command, jobs, whole};
 use crate::cli::job_file::JobFile;
+use crate::cli::stream_args;
 use crate::cli::verify_args::VerifyArgs;
 use crate::copy::job::CopyJob;
 use crate::error::Error;
+use crate::stream::StreamJob;
+use crate::stream::named::is_stream;
 
 /// What is asked for.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ pub struct Copy {
     pub args: Args,
     /// A job for each output.
     pub jobs: Vec<CopyJob>,
+    /// The stream that it is, if it is one.
+    pub stream: Option<StreamJob>,
 }
 
 /// What is wrong with a command line.
@@ -97,7 +102,10 @@ fn copy(matches: &ArgMatches, command: &mut clap::Command) -> Result<Copy, clap:
         return Err(command.error(ErrorKind::MissingRequiredArgument, text));
     }
     let args = Args::from_arg_matches(matches)?;
-    let jobs =
-        jobs(&args, matches).map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
-    Ok(Copy { args, jobs })
+    let [inputs, outputs] = [&args.input, &args.output].map(|paths| stream_args::named(paths));
+    let is_stream = is_stream(&inputs, &outputs);
+    let jobs = stream_args::refuse_others(matches, is_stream).and_then(|()| jobs(&args, matches));
+    let jobs = jobs.map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
+    let stream = jobs.first().filter(|_| is_stream).map(|job| stream_args::job(&args, job));
+    Ok(Copy { args, jobs, stream })
 }

@@ -34,6 +34,8 @@ pub struct Console {
     detail: Detail,
     /// Whether lines for standard error are JSON.
     json: bool,
+    /// Whether standard output is not ours to speak on.
+    aside: bool,
     /// Where the progress bar is, which lines must not tear.
     bar: Option<ProgressBar>,
     said_all: AtomicBool,
@@ -42,12 +44,17 @@ pub struct Console {
 impl Console {
     /// A console with lines in this detail, above this progress bar.
     pub fn new(detail: Detail, bar: Option<ProgressBar>) -> Self {
-        Self { detail, json: false, bar, said_all: AtomicBool::new(true) }
+        Self { detail, json: false, aside: false, bar, said_all: AtomicBool::new(true) }
     }
 
     /// The same with lines of JSON on standard error, if `json`.
     pub fn in_json(self, json: bool) -> Self {
         Self { json, ..self }
+    }
+
+    /// The same with everything on standard error, if `aside`.
+    pub fn aside(self, aside: bool) -> Self {
+        Self { aside, ..self }
     }
 
     /// Whether everything that was to be said arrived.
@@ -57,6 +64,9 @@ impl Console {
 
     /// A line for standard output.
     pub fn out(&self, line: &str) {
+        if self.aside {
+            return self.write_err(line);
+        }
         self.write(1, line, |line| {
             let mut out = io::stdout().lock();
             out.write_all(line).and_then(|()| out.flush())

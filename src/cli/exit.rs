@@ -4,10 +4,14 @@ use std::process::ExitCode;
 
 use crate::copy::report::{Ending, Report};
 use crate::error::Result;
+use crate::stream::report::StreamEnding;
 use crate::verify::VerifyReport;
 
 /// What a run is asked to stop with when the time that was set is over.
 pub const TIME_IS_UP: usize = 6;
+
+/// What shells say of a program that SIGPIPE ended: 128 and the signal's number.
+const READER_GONE: usize = 141;
 
 /// What the program's exit tells a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +74,17 @@ impl Exit {
             Exit::Untrue => 3,
             Exit::TimeIsUp => 4,
             Exit::Interrupted(_) => 5,
+        }
+    }
+
+    /// How a stream ended. A reader that goes away ends it as it ends other programs.
+    pub fn of_stream(ending: StreamEnding, said_all: bool) -> Self {
+        match ending {
+            StreamEnding::Complete if said_all => Exit::Complete,
+            StreamEnding::Complete | StreamEnding::Incomplete => Exit::Incomplete,
+            StreamEnding::Closed => Exit::of_stop(READER_GONE),
+            StreamEnding::Stopped => Exit::Stopped,
+            StreamEnding::Interrupted(code) => Exit::of_stop(code),
         }
     }
 

@@ -8,24 +8,18 @@ use std::path::Path;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches};
 
-use crate::cli::args::{Args, command};
+use crate::cli::args::command;
+use crate::cli::asked::Copy;
 use crate::cli::console::Console;
 use crate::cli::exit::Exit;
 use crate::cli::job_file::{JobFile, is_key};
 use crate::cli::record::files::{Place, directory_of};
 use crate::cli::record::json;
-use crate::copy::job::CopyJob;
 use crate::error::{Error, Result};
 use crate::path::Shown;
 
 /// Tells what a job would run. `matches` are its options alone.
-pub fn explain(
-    file: &JobFile,
-    args: &Args,
-    jobs: &[CopyJob],
-    matches: &ArgMatches,
-    console: &Console,
-) -> Exit {
+pub fn explain(file: &JobFile, asked: &Copy, matches: &ArgMatches, console: &Console) -> Exit {
     console.out(&format!("# {}", Shown::path(&file.path)));
     let (mut set, mut defaults) = (Vec::new(), Vec::new());
     for option in command().get_arguments().filter(|option| is_key(option)) {
@@ -52,7 +46,7 @@ pub fn explain(
     if !defaults.is_empty() {
         console.out(&format!("# by default: {}", defaults.join(", ")));
     }
-    let problems = problems(args, jobs);
+    let problems = problems(asked);
     for problem in &problems {
         console.err(&format!("dircopy: {problem}"));
     }
@@ -68,8 +62,9 @@ fn text(value: &OsStr) -> String {
 }
 
 /// What would keep the job from running, or make it run otherwise than from here.
-fn problems(args: &Args, jobs: &[CopyJob]) -> Vec<Error> {
+fn problems(Copy { args, jobs, stream }: &Copy) -> Vec<Error> {
     let records = &args.unattended.records;
+    let jobs = if stream.is_none() { &jobs[..] } else { &[] };
     let mut problems: Vec<Error> = jobs.iter().filter_map(|job| job.check().err()).collect();
     let places = [
         records.report.as_deref().map(|path| Place::new("write the report", path).map(drop)),
@@ -78,13 +73,9 @@ fn problems(args: &Args, jobs: &[CopyJob]) -> Vec<Error> {
     ];
     problems.extend(places.into_iter().flatten().filter_map(Result::err));
     let paths = [records.report.as_deref(), records.metrics.as_deref(), records.log.as_deref()];
-    let outputs = args.output.iter().map(|output| Some(&**output));
-    let relative = [Some(&*args.input)]
-        .into_iter()
-        .chain(outputs)
-        .chain(paths)
-        .flatten()
-        .filter(|path| path.is_relative());
+    let ends = args.input.iter().chain(&args.output).map(|end| &**end);
+    let ends = ends.filter(|end| *end != Path::new("-"));
+    let relative = ends.chain(paths.into_iter().flatten()).filter(|path| path.is_relative());
     problems.extend(relative.map(|path| {
         let finding = "it is relative, so it depends on where the job is started";
         Error::finding("rely on", path, finding)

@@ -16,14 +16,15 @@ use crate::cli::job_file::JobFile;
 use crate::cli::progress::View;
 use crate::cli::record::records::{Ran, Records, Task, Wanted};
 use crate::cli::schedule::Deadline;
-use crate::cli::summary::summary;
+use crate::cli::stream::stream;
+use crate::cli::told::Told;
 use crate::cli::verify::verify;
 use crate::cli::verify_args;
 use crate::copy::job::CopyJob;
-use crate::copy::report::{Ending, Report};
+use crate::copy::report::Report;
 use crate::copy::several::{Seat, copy_to_all};
 use crate::error::{Error, Result};
-use crate::event::{Event, Progress, Stop, Watch};
+use crate::event::{Event, Progress, Stop};
 use crate::path::Shown;
 use crate::sys;
 
@@ -31,12 +32,14 @@ use crate::sys;
 pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let command: Vec<OsString> = args.into_iter().collect();
     match asked::parse(command.iter().cloned()) {
-        Ok(Asked::Copy(asked, file)) => copy(&asked, file.as_ref(), &command).into(),
+        Ok(Asked::Copy(asked, file)) => match &asked.stream {
+            Some(job) => stream(&asked.args, job, file.as_ref(), &command).into(),
+            None => copy(&asked, file.as_ref(), &command).into(),
+        },
         Ok(Asked::Verify(args)) => verify("dircopy", &args, &command),
         Ok(Asked::Job(asked, file, matches)) => {
-            let Copy { args, jobs } = &*asked;
             let console = Console::new(Detail::Normal, None);
-            job_check::explain(&file, args, jobs, &matches, &console).into()
+            job_check::explain(&file, &asked, &matches, &console).into()
         }
         Err(Wrong::Typed(error)) => explain(&error),
         Err(Wrong::File(errors)) => {
@@ -73,7 +76,7 @@ fn explain(error: &clap::Error) -> ExitCode {
     }
 }
 
-fn copy(Copy { args, jobs }: &Copy, file: Option<&JobFile>, command: &[OsString]) -> Exit {
+fn copy(Copy { args, jobs, .. }: &Copy, file: Option<&JobFile>, command: &[OsString]) -> Exit {
     let view = if args.dry_run { View::None } else { View::new(args.progress, args.quiet) };
     let detail = match args {
         Args { dry_run: true, .. } => Detail::Dry,
@@ -90,7 +93,8 @@ fn copy(Copy { args, jobs }: &Copy, file: Option<&JobFile>, command: &[OsString]
     let file = file.map(|file| (&*file.path, file.words()));
     let wanted =
         Wanted { detail: Some(detail), name: "dircopy", file, ..args.unattended.records.wanted() };
-    let (source, outputs) = (&*args.input, &*args.output);
+    let source = jobs.first().map_or("".as_ref(), |job| &*job.source);
+    let outputs = &*args.output;
     let task = Task::Copy { source, outputs, dry_run: args.dry_run };
     let records = match Records::open(&wanted, task, command) {
         Ok(records) => records,
@@ -185,44 +189,4 @@ fn run(
         drop::<crossbeam_channel::Sender<()>>(running);
         ran
     })
-}
-
-/// Who is told what happens at an output.
-struct Told<'a> {
-    console: &'a Console,
-    records: &'a Records<'a>,
-    /// The output, if there are several.
-    at: Option<String>,
-}
-
-impl Told<'_> {
-    /// Says how the run ended.
-    fn ended(&self, args: &Args, ran: &Result<Report>) {
-        let console = self.console;
-        let at = self.at.as_deref();
-        let begin = at.map_or(String::new(), |at| format!("{at}: "));
-        match ran {
-            Err(refused) => {
-                console.error("refused", refused, &format!("dircopy: {begin}{refused}"));
-            }
-            Ok(Report { ending: Ending::Stopped(error), .. }) => {
-                let text = format!("dircopy: {begin}stopped early: {error}");
-                console.error("stopped", error, &text);
-            }
-            Ok(_) => {}
-        }
-        if let Ok(report) = ran
-            && !args.quiet
-        {
-            let title = at.map_or(String::new(), |at| format!("{:<9} {at}\n", "OUTPUT"));
-            console.out(&format!("{title}{}", summary(report, args.dry_run, args.verbose)));
-        }
-    }
-}
-
-impl Watch for Told<'_> {
-    fn event(&self, event: &Event<'_>) {
-        self.console.event(event, self.at.as_deref());
-        self.records.event(event, self.at.as_deref());
-    }
 }

@@ -27,7 +27,7 @@ pub enum Durability {
 }
 
 /// What the lanes of a run have in common.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// What is computed over the bytes.
     pub algorithm: Algorithm,

@@ -25,7 +25,7 @@ use crate::lane::reading::Reading;
 use crate::lane::stretch::{Stretch, stretches};
 use crate::lane::ways::{Method, Pair, Sparse, Stayed};
 use crate::sys::stat::Stat;
-use crate::sys::{self, Attributes, Dir, Mover, OutputPages, Sparing, Way};
+use crate::sys::{self, Attributes, Dir, OutputPages, Sparing};
 use crate::tree::journal::{self, Checkpoint, Journal, Subject};
 use crate::tree::node::{Entry, OutputDir};
 use crate::tree::stale;
@@ -196,6 +196,12 @@ impl Part {
         Ok(())
     }
 
+    /// Gets ready for content of which nothing is known, sparing its pages in this way.
+    pub fn spare(&mut self, how: Sparing) {
+        self.sparing = how;
+        self.pages = OutputPages::new(how);
+    }
+
     /// Gets ready for the content of `source` from `offset` on, up to where this is filled.
     pub fn go_on(
         &mut self,
@@ -234,26 +240,15 @@ impl Part {
         self.with_pages(|pages, file| pages.write_all(file, bytes))
     }
 
-    /// Lets `mover` append what `source` has from `at` on, at most `most` bytes; 0 at the end.
-    /// `None` when it has to be read and written.
-    pub fn take(
-        &mut self,
-        mover: &mut Mover,
-        source: &Reading<'_>,
-        at: u64,
-        most: u64,
-    ) -> Result<Option<u64>> {
-        if mover.way() == Way::None {
-            return Ok(None);
-        }
-        let most = most.min(source.before_move(at)).min(self.pages.before_move());
-        let moved = mover.go_on(source.file(), self.file()?, most);
-        let moved = moved.map_err(|error| self.or_source_error("copy", source, error))?;
-        if let Some(bytes) = moved {
-            self.open_end = false;
-            self.with_pages(|pages, file| pages.moved(file, bytes))?;
-        }
-        Ok(moved)
+    /// How many bytes may be moved there before [`moved`](Self::moved) is told.
+    pub fn before_move(&self) -> u64 {
+        self.pages.before_move()
+    }
+
+    /// So many bytes were moved there.
+    pub fn moved(&mut self, bytes: u64) -> Result<()> {
+        self.open_end = false;
+        self.with_pages(|pages, file| pages.moved(file, bytes))
     }
 
     /// Appends a hole of `len` bytes.

@@ -56,6 +56,14 @@ pub fn write_path(out: &mut Vec<u8>, digest: &Digest, path: &[u8]) {
     out.push(b'\n');
 }
 
+/// Appends the line of what was written to standard output: of the name `-`, which a check reads from its
+/// standard input.
+pub fn write_standard(out: &mut Vec<u8>, digest: &Digest) {
+    start(out, digest, false);
+    out.extend_from_slice(STDIN.as_bytes());
+    out.push(b'\n');
+}
+
 /// What stands before the name.
 fn start(out: &mut Vec<u8>, digest: &Digest, escaped: bool) {
     if escaped {

@@ -48,6 +48,7 @@ mod scheduled;
 mod screen;
 mod space;
 mod sparse;
+mod stream;
 mod sweep;
 mod tidy;
 mod verify;

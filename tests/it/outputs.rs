@@ -138,17 +138,34 @@ fn slow(millis: u64) -> impl FnMut(&Call<'_>) -> Act + Send + 'static {
     }
 }
 
+/// Waits at every write of a part file until the other output has its manifest, half a minute at most.
+fn stuck_until_done(other: &Path) -> impl FnMut(&Call<'_>) -> Act + Send + 'static {
+    let other = other.to_path_buf();
+    let finished = move || {
+        let names = std::fs::read_dir(&other).into_iter().flatten().flatten();
+        names.map(|entry| entry.path()).any(|path| path.extension() == Some("sha256sum".as_ref()))
+    };
+    let patience = std::time::Instant::now() + Duration::from_secs(30);
+    move |call| {
+        while call.deed == Deed::Write && !finished() && std::time::Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Act::Pass
+    }
+}
+
 #[test]
 fn a_slow_output_holds_nobody_up_and_has_the_rest_from_another() {
     need!(Fuse, Strace);
     for slow_one in ["a", "b"] {
         let scene = scene();
         let below = scene.tree("truth");
-        let _mirror = Mirror::mount(below.root(), &scene.path(slow_one), slow(10));
         let (src, fast) = (scene.src.root().to_path_buf(), if slow_one == "a" { "b" } else { "a" });
+        let fast_root = scene.path(fast);
+        let _mirror =
+            Mirror::mount(below.root(), &scene.path(slow_one), stuck_until_done(&fast_root));
         let mut args = NARROW.to_vec();
         args.extend(["--report", "report"]);
-        let fast_root = scene.path(fast);
         let ran = command(&scene, &["a", "b"], &args);
         let (run, [read, from_fast]) = read_below(&scene, ran, [&src, &fast_root]);
         judge(&scene, fast, &run).complete();

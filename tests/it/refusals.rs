@@ -71,14 +71,17 @@ fn a_source_that_is_not_there() {
     }
 }
 
-/// A FIFO as the source would be waited for, a device never ends.
+/// A FIFO would be waited for, a device never ends: no names come of either.
 #[test]
 fn a_source_that_is_neither_file_nor_directory() {
     let scene = with_a_file();
     scene.src.fifo("fifo").socket("socket");
-    for from in ["src/fifo", "src/socket", "/dev/zero"] {
-        refused(&scene, scene.bare(["-i", from, "-o", "dst"]));
+    scene.tree("there");
+    for from in ["src/fifo", "/dev/zero"] {
+        refused(&scene, scene.bare(["-i", from, "-o", "there"]));
+        refused(&scene, scene.bare(["-i", from, "-o", "dst/"]));
     }
+    refused(&scene, scene.bare(["-i", "src/socket", "-o", "dst"]));
 }
 
 #[test]

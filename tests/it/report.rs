@@ -489,3 +489,27 @@ fn a_report_whose_name_is_not_durable_says_so() {
     run.assert_code(1).assert_says("reports");
     assert_ne!(report(&scene, "reports/r.json", &run)["ending"], "complete");
 }
+
+#[test]
+fn a_stream_is_reported() {
+    let scene = Scene::new();
+    scene.tree(".").file("a", content(100_000)).file("b", "b");
+    let args = ["-q", "-i", "a", "-i", "gone", "-i", "b", "-o", "x", "-o", "/dev/full"];
+    let records = ["--report", "report.json", "--metrics", "m.prom", "--log", "log"];
+    let run = scene.bare([&args[..], &records].concat()).run();
+    run.assert_code(1);
+    let report = report(&scene, "report.json", &run);
+    assert_eq!((&report["kind"], &report["bytes"]), (&"stream".into(), &100_001.into()));
+    let fates: Vec<_> =
+        report["outputs"].as_array().unwrap().iter().map(|output| &output["fate"]).collect();
+    assert_eq!(fates, ["copied", "failed"]);
+    assert_eq!(report["sha256"], sha256(&scene.path("x")));
+    assert_eq!(entries(&report, "failed").len(), 2);
+    let figures = std::fs::read_to_string(scene.path("m.prom")).unwrap();
+    assert!(figures.contains("fate=\"read\"} 100001"), "{figures}");
+    assert!(std::fs::read_to_string(scene.path("log")).unwrap().contains("cannot open gone"));
+
+    let run = scene.bare(["-i", "a", "-i", "b", "-o", "no/x", "--report", "refused.json"]).run();
+    run.assert_code(2);
+    self::report(&scene, "refused.json", &run);
+}

@@ -12,7 +12,7 @@ const FLOORS: &[&[&str]] = &[
     &["error", "path", "sys", "hash"],
     &["event", "manifest", "tree"],
     &["lane"],
-    &["copy", "verify"],
+    &["copy", "stream", "verify"],
     &["cli"],
     &["bin"],
 ];

@@ -7,6 +7,7 @@ pub mod files;
 pub mod json;
 pub mod log;
 mod metrics;
+pub mod numbers;
 pub mod records;
 mod report;
 mod spool;

@@ -15,12 +15,16 @@ use crate::cli::record::files::{Place, directory_of, is_inside};
 use crate::cli::record::json::{self, Entry, Name};
 use crate::cli::record::log::{Log, stamp};
 use crate::cli::record::metrics::{Figure, Figures};
-use crate::cli::record::report::{Cache, Copied, Head, Job, Manifest, Output, Work, methods};
+use crate::cli::record::numbers::{checked, copied, expected, passed};
+use crate::cli::record::report::{
+    Cache, Copied, Head, Job, Manifest, Output, StreamOutput, Streamed, Work, fate_name, methods,
+};
 use crate::cli::record::spool::Spool;
 use crate::copy::report::{Ending, Report};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::path::Shown;
+use crate::stream::{Named, StreamReport};
 use crate::verify::{Finding, Target, Verdict, VerifyReport};
 
 /// Where things are to go.
@@ -54,6 +58,8 @@ impl Wanted<'_> {
 pub enum Task<'a> {
     /// A copy from one path to others.
     Copy { source: &'a Path, outputs: &'a [PathBuf], dry_run: bool },
+    /// A stream.
+    Stream { inputs: &'a [Named], outputs: &'a [Named] },
     /// A check of these directories.
     Check(&'a [PathBuf]),
 }
@@ -64,6 +70,8 @@ pub enum Ran<'a> {
     Refused(&'a Error),
     /// A copy: its report for each output, or why that was refused.
     Copied(&'a [Result<Report>]),
+    /// A stream.
+    Streamed(&'a StreamReport),
     /// A check.
     Checked(&'a VerifyReport),
 }
@@ -243,7 +251,11 @@ impl<'a> Records<'a> {
         let bytes = self.command.iter().map(|word| word.as_encoded_bytes());
         let is_text = bytes.clone().all(|word| std::str::from_utf8(word).is_ok());
         let head = Head {
-            kind: if matches!(self.task, Task::Check(_)) { "verify" } else { "copy" },
+            kind: match self.task {
+                Task::Copy { .. } => "copy",
+                Task::Stream { .. } => "stream",
+                Task::Check(_) => "verify",
+            },
             command: as_text(&self.command),
             job: self.file.as_ref(),
             command_bytes: (!is_text).then(|| bytes.map(json::hex).collect()),
@@ -254,6 +266,7 @@ impl<'a> Records<'a> {
             ending: exit.name(),
             error: ran.error(),
             copy: self.copied(ran),
+            stream: self.streamed(ran),
             checked: match ran {
                 Ran::Checked(report) => Some(&report.counts),
                 _ => None,
@@ -273,7 +286,7 @@ impl<'a> Records<'a> {
     ) -> impl Iterator<Item = (&'a Path, Option<&'r Result<Report>>)> + use<'a, 'r> {
         let outputs: &'a [PathBuf] = match &self.task {
             Task::Copy { outputs, .. } => outputs,
-            Task::Check(_) => &[],
+            Task::Stream { .. } | Task::Check(_) => &[],
         };
         let ran: &'r [Result<Report>] = match ran {
             Ran::Copied(ran) => ran,
@@ -315,6 +328,25 @@ impl<'a> Records<'a> {
         })
     }
 
+    fn streamed(&self, ran: &Ran<'_>) -> Option<Streamed> {
+        let &Task::Stream { inputs, outputs } = &self.task else { return None };
+        let report = match ran {
+            Ran::Streamed(report) => Some(*report),
+            _ => None,
+        };
+        let fate = |at| report.and_then(|report| report.outputs.get(at)).map(|(_, fate)| fate);
+        let output = |(at, named): (usize, &Named)| StreamOutput {
+            name: Name::path(named.path()),
+            fate: fate(at).map(fate_name),
+        };
+        Some(Streamed {
+            inputs: inputs.iter().map(|named| Name::path(named.path())).collect(),
+            outputs: outputs.iter().enumerate().map(output).collect(),
+            bytes: report.map(|report| report.bytes),
+            sha256: report.and_then(|report| report.digest).map(|digest| digest.to_string()),
+        })
+    }
+
     fn write_metrics(&self, ran: &Ran<'_>, exit: Exit) -> Result<()> {
         let Some(place) = &self.metrics else { return Ok(()) };
         let full = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
@@ -335,6 +367,15 @@ impl<'a> Records<'a> {
                     figure(shown(path), exit, ran.map(copied).unwrap_or_default(), expected)
                 };
                 ("dircopy", "output", self.outputs(ran).map(output).collect())
+            }
+            Task::Stream { outputs, .. } => {
+                let name = |named: &Named| match named {
+                    Named::Standard => "-".to_owned(),
+                    Named::Path(path) => shown(path),
+                };
+                let outputs: Vec<String> = outputs.iter().map(name).collect();
+                let figures = vec![figure(outputs.join(" "), exit, passed(ran), Vec::new())];
+                ("dircopy", "output", figures)
             }
             Task::Check(dirs) => {
                 let here = [PathBuf::from(".")];
@@ -368,54 +409,6 @@ fn as_text(words: &[OsString]) -> Vec<String> {
         None => Shown::path(Path::new(word)).to_string(),
     };
     words.iter().map(text).collect()
-}
-
-type Numbers = (Vec<(&'static str, u64)>, Vec<(&'static str, u64)>);
-
-/// Files and bytes of a copy by what became of them.
-fn copied(ran: &Result<Report>) -> Numbers {
-    let Ok(Report { counts, .. }) = ran else { return Numbers::default() };
-    (
-        vec![
-            ("copied", counts.copied),
-            ("replaced", counts.replaced),
-            ("hard_linked", counts.linked),
-            ("linked", counts.symlinks),
-            ("kept", counts.kept),
-            ("left", counts.left),
-            ("failed", counts.failed),
-            ("skipped", counts.skipped),
-        ],
-        vec![("copied", counts.bytes), ("kept", counts.kept_bytes)],
-    )
-}
-
-/// Files of the manifest that the source was held against, by what was found.
-fn expected(ran: &Result<Report>) -> Vec<(&'static str, u64)> {
-    match ran {
-        Ok(Report { counts, expected: true, .. }) => vec![
-            ("as_expected", counts.as_expected),
-            ("edited", counts.edited),
-            ("rotten", counts.rotten),
-            ("gone", counts.gone),
-        ],
-        _ => Vec::new(),
-    }
-}
-
-/// The same of a check.
-fn checked(ran: &Ran<'_>) -> Numbers {
-    let Ran::Checked(VerifyReport { counts, .. }) = ran else { return Numbers::default() };
-    (
-        vec![
-            ("good", counts.good),
-            ("differ", counts.differ),
-            ("missing", counts.missing),
-            ("unreadable", counts.unreadable),
-            ("not_listed", counts.unlisted),
-        ],
-        vec![("read", counts.bytes)],
-    )
 }
 
 impl Records<'_> {

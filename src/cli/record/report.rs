@@ -12,6 +12,7 @@ use crate::cli::record::spool::Spool;
 use crate::copy::report::{Counts, Report, Stages};
 use crate::hash::Algorithm;
 use crate::lane::ways::{Method, Tally};
+use crate::stream::ends::Fate;
 use crate::sys;
 use crate::verify::Checked;
 
@@ -49,6 +50,8 @@ pub struct Head<'a> {
     pub error: Option<Entry<'a>>,
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
     pub copy: Option<Copied<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none", flatten)]
+    pub stream: Option<Streamed>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked: Option<&'a Checked>,
     /// Entries that are not in the report because they could not be kept.
@@ -146,6 +149,42 @@ impl Cache {
     }
 }
 
+/// What is said of a stream.
+#[derive(Serialize)]
+pub struct Streamed {
+    pub inputs: Vec<Name>,
+    pub outputs: Vec<StreamOutput>,
+    /// Missing when the run was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// The digest of all of them, if everything was read and hashed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+/// What is said of an output of a stream.
+#[derive(Serialize)]
+pub struct StreamOutput {
+    #[serde(flatten)]
+    pub name: Name,
+    /// Missing when the run was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fate: Option<&'static str>,
+}
+
+/// What became of an output of a stream, in a word.
+pub fn fate_name(fate: &Fate) -> &'static str {
+    match fate {
+        Fate::Stands { replaced: false, .. } => "copied",
+        Fate::Stands { .. } => "replaced",
+        Fate::Passed => "passed",
+        Fate::Closed => "closed",
+        Fate::Stopped => "given-up",
+        Fate::Left(_) => "left",
+        Fate::Failed(_) => "failed",
+    }
+}
+
 /// What the methods of a run are called in its report.
 pub fn methods(report: &Report) -> BTreeMap<&'static str, Tally> {
     let name = |method| match method {
@@ -210,6 +249,7 @@ impl Default for Head<'_> {
             ending: "",
             error: None,
             copy: None,
+            stream: None,
             checked: None,
             entries_left_out: 0,
         }

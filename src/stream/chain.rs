@@ -1,0 +1,219 @@
+//! Reading, hashing and writing side by side: blocks go from the reader to the hasher and from there to a
+//! writer for each output, which share them.
+//!
+//! The digest reaches the writers in the message that ends the stream, so that what was not completely read
+//! and hashed cannot have one. An output that is slow holds the others back when its queue is full; what
+//! is still sent to one that is lost is dropped.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::error::{Error, Result};
+use crate::hash::{Algorithm, Digest};
+use crate::lane::block::{Block, Pool};
+use crate::lane::clock::Timer;
+use crate::lane::context::Context;
+use crate::stream::ends::{Ends, Fate};
+use crate::stream::gear::{Cut, Gear};
+use crate::stream::input::{Came, Input};
+use crate::stream::output::{Lost, Output};
+
+/// What goes from the reader to the hasher.
+enum Read {
+    Data(Block),
+    Spoiled,
+    End,
+}
+
+/// What goes from the hasher to the writers.
+#[derive(Clone)]
+enum Hashed {
+    Data(Arc<Block>),
+    Spoiled,
+    End(Option<Digest>),
+}
+
+/// The gear: the reader's side of it.
+pub struct Chain<'scope, 'a> {
+    context: Context<'a>,
+    pool: Pool,
+    /// A block that was taken and in which nothing is yet.
+    block: Option<Block>,
+    to_hasher: Option<Sender<Read>>,
+    told: Receiver<(usize, Fate)>,
+    hasher: Option<ScopedJoinHandle<'scope, Option<Digest>>>,
+    writers: Vec<(usize, ScopedJoinHandle<'scope, ()>)>,
+}
+
+impl<'scope, 'a: 'scope> Chain<'scope, 'a> {
+    /// Starts the threads for these outputs, which come with their numbers.
+    pub fn start(
+        scope: &'scope Scope<'scope, '_>,
+        context: &Context<'a>,
+        outputs: Vec<(usize, Output<'a>)>,
+    ) -> Result<Self> {
+        let context = *context;
+        let fail = |error| Error::io("start the threads for", "the stream", error);
+        let (to_hasher, from_reader) = bounded(context.blocks);
+        let (tell, told) = bounded(outputs.len());
+        let (mut writers, mut to_writers) = (Vec::new(), Vec::new());
+        for (number, output) in outputs {
+            let (to_writer, from_hasher) = bounded(context.blocks);
+            let tell = tell.clone();
+            let work = move || {
+                let fate = write(output, &from_hasher);
+                // There is room for every fate.
+                let _ = tell.send((number, fate));
+                // A block that came too late for an output that is lost must go home all the same: with
+                // one block there is no other to go on with.
+                from_hasher.iter().for_each(drop);
+            };
+            let writer = Builder::new().name(format!("write{number}"));
+            writers.push((number, writer.spawn_scoped(scope, work).map_err(fail)?));
+            to_writers.push(to_writer);
+        }
+        let work = move || hash(&context, &from_reader, to_writers);
+        let hasher = Builder::new().name("hash".into()).spawn_scoped(scope, work).map_err(fail)?;
+        Ok(Self {
+            pool: Pool::new(context.blocks, context.block_size),
+            block: None,
+            context,
+            to_hasher: Some(to_hasher),
+            told,
+            hasher: Some(hasher),
+            writers,
+        })
+    }
+
+    fn send(&self, read: Read) -> Result<(), Cut> {
+        let sent = self.to_hasher.as_ref().is_some_and(|to_hasher| to_hasher.send(read).is_ok());
+        if sent { Ok(()) } else { Err(Cut::All) }
+    }
+
+    fn hear(&self, ends: &mut Ends<'_>) {
+        self.told.try_iter().for_each(|(number, fate)| ends.settle(number, fate));
+    }
+}
+
+impl Gear for Chain<'_, '_> {
+    fn feed(&mut self, input: &mut Input<'_>, ends: &mut Ends<'_>) -> Result<(), Cut> {
+        let Context { stop, clocks, progress, .. } = self.context;
+        while !input.is_all() {
+            self.hear(ends);
+            if stop.is_urgent() || !ends.are_open() {
+                return Err(Cut::All);
+            }
+            let mut block = match self.block.take() {
+                Some(block) => block,
+                None => self.pool.take(&clocks.read),
+            };
+            let came = {
+                let _busy = Timer::start(&clocks.read.busy);
+                input.read(block.room()).map_err(Cut::Input)?
+            };
+            match came {
+                Came::End => {
+                    self.block = Some(block);
+                    break;
+                }
+                Came::Nothing => self.block = Some(block),
+                Came::Bytes(bytes) => {
+                    block.fill(bytes);
+                    progress.bytes.fetch_add(bytes as u64, Relaxed);
+                    self.send(Read::Data(block))?;
+                }
+            }
+        }
+        input.finish().map_err(Cut::Input)
+    }
+
+    fn spoil(&mut self, _: &mut Ends<'_>) {
+        // Where nobody hears it, nothing is left to be spoiled.
+        let _ = self.send(Read::Spoiled);
+    }
+
+    fn finish(mut self: Box<Self>, whole: bool, ends: &mut Ends<'_>) -> Option<Digest> {
+        self.block = None;
+        if whole {
+            let _ = self.send(Read::End);
+        }
+        self.to_hasher = None;
+        let digest = self.hasher.take().and_then(|hasher| hasher.join().ok()).flatten();
+        let writers = std::mem::take(&mut self.writers);
+        let died = |(number, writer): (usize, ScopedJoinHandle<'_, ()>)| {
+            writer.join().is_err().then_some(number)
+        };
+        let died: Vec<usize> = writers.into_iter().filter_map(died).collect();
+        self.hear(ends);
+        for number in died {
+            let finding = "its thread died; this is a defect of dircopy";
+            let error = Error::finding("finish", "an output of the stream", finding);
+            ends.settle(number, Fate::Failed(error));
+        }
+        digest
+    }
+}
+
+/// Hashes what comes, until it ends or nobody wants it any more. Returns the digest of all.
+fn hash(
+    context: &Context<'_>,
+    from: &Receiver<Read>,
+    mut to: Vec<Sender<Hashed>>,
+) -> Option<Digest> {
+    let mut hasher = context.algorithm.start();
+    let clock = &context.clocks.hash;
+    while !to.is_empty() {
+        let read = {
+            let _waiting = Timer::start(&clock.waited);
+            from.recv()
+        };
+        let hashed = match read {
+            Ok(Read::Data(block)) => {
+                let _busy = Timer::start(&clock.busy);
+                hasher.update(&block);
+                Hashed::Data(Arc::new(block))
+            }
+            Ok(Read::Spoiled) => Hashed::Spoiled,
+            Ok(Read::End) => {
+                let digest = hasher.finish();
+                to.retain(|to| to.send(Hashed::End(digest)).is_ok());
+                return digest;
+            }
+            Err(_) => return None,
+        };
+        to.retain(|to| to.send(hashed.clone()).is_ok());
+    }
+    None
+}
+
+/// Writes what comes to an output, until that is complete or lost.
+fn write(mut output: Output<'_>, from: &Receiver<Hashed>) -> Fate {
+    let clock = &output.context.clocks.write;
+    loop {
+        let hashed = {
+            let _waiting = Timer::start(&clock.waited);
+            from.recv()
+        };
+        let _busy = Timer::start(&clock.busy);
+        match hashed {
+            Ok(Hashed::Data(block)) => {
+                if let Err(lost) = output.write(&block) {
+                    return output.discard(lost);
+                }
+            }
+            Ok(Hashed::Spoiled) if output.is_file() => {
+                let lost = Lost::Failed(output.cut_short());
+                return output.discard(lost);
+            }
+            Ok(Hashed::Spoiled) => {}
+            Ok(Hashed::End(None)) if output.context.algorithm != Algorithm::None => {
+                return output.discard(Lost::Stopped);
+            }
+            Ok(Hashed::End(digest)) => return output.finish(digest),
+            Err(_) => return output.discard(Lost::Stopped),
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Several outputs and no digest: each has a pipe of its own, into which the kernel puts the same pages
+//! (tee(2)), and a thread that moves them on (splice(2)).
+//!
+//! It goes in rounds. A round begins with all of these pipes empty, so that what the first could take, all of
+//! them can: they are equally large. What is at the head, the pipe that is read from or, for any other input,
+//! one that is filled from it, is let into all but the last by tee, and moved into the last. So a slow output
+//! holds the others back by one pipe, and nothing is copied but into files.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::error::{Error, Result};
+use crate::hash::Digest;
+use crate::lane::block::{Block, Pool};
+use crate::lane::context::Context;
+use crate::stream::direct::MOST;
+use crate::stream::ends::{Ends, Fate};
+use crate::stream::gear::{Cut, Gear};
+use crate::stream::input::{Came, Input};
+use crate::stream::output::{Lost, Output};
+use crate::sys::stat::Kind;
+use crate::sys::{self, Spliced};
+
+/// How often it is looked whether a thread that does not answer has died.
+const LOOK_UP: Duration = Duration::from_secs(1);
+
+/// What an output's thread is told.
+enum Turn {
+    /// So many bytes are in its pipe.
+    Bytes(u64),
+    /// Nothing more comes, and what came is all, or is not.
+    End { whole: bool },
+    /// An input was cut short.
+    Spoiled,
+}
+
+/// What an output's thread says.
+enum Said {
+    /// Its pipe is empty.
+    Done,
+    /// What became of the output; it says no more then.
+    Over(Fate),
+}
+
+/// An output's side that is filled.
+struct Branch<'scope> {
+    number: usize,
+    pipe: File,
+    tell: Sender<Turn>,
+    thread: ScopedJoinHandle<'scope, ()>,
+}
+
+/// The gear.
+pub struct Fan<'scope, 'a> {
+    context: Context<'a>,
+    branches: Vec<Branch<'scope>>,
+    said: Receiver<(usize, Said)>,
+    /// What inputs that are no pipes are put into, to be read from the first and written to the second.
+    head: (File, File),
+    scratch: Block,
+}
+
+impl<'scope, 'a: 'scope> Fan<'scope, 'a> {
+    /// Makes pipes and starts threads for these outputs; gives the outputs back where there are no pipes.
+    pub fn start(
+        scope: &'scope Scope<'scope, '_>,
+        context: &Context<'a>,
+        outputs: Vec<(usize, Output<'a>)>,
+    ) -> Result<Result<Self, Vec<(usize, Output<'a>)>>> {
+        let Ok(mut pipes) = outputs.iter().map(|_| sys::pipe()).collect::<io::Result<Vec<_>>>()
+        else {
+            return Ok(Err(outputs));
+        };
+        let Ok(head) = sys::pipe() else { return Ok(Err(outputs)) };
+        let sizes = pipes.iter().chain([&head]).map(|(pipe, _)| sys::capacity(pipe));
+        let (least, largest) = (sizes.clone().min(), sizes.max());
+        if least != largest {
+            // Whoever has too many large pipes gets small ones.
+            return Ok(Err(outputs));
+        }
+        let fail = |error| Error::io("start the threads for", "the stream", error);
+        let (say, said) = bounded(2 * outputs.len());
+        let mut branches = Vec::new();
+        for ((number, output), (read, write)) in outputs.into_iter().zip(pipes.drain(..)) {
+            let (tell, told) = bounded(1);
+            let say = say.clone();
+            let work = move || work(number, output, &read, &told, &say);
+            let thread = Builder::new().name(format!("write{number}"));
+            let thread = thread.spawn_scoped(scope, work).map_err(fail)?;
+            branches.push(Branch { number, pipe: write, tell, thread });
+        }
+        let scratch = Pool::new(1, 64 << 10).take(&context.clocks.read);
+        Ok(Ok(Self { context: *context, branches, said, head, scratch }))
+    }
+}
+
+impl Fan<'_, '_> {
+    /// Hands on what is at the head, to everybody; how much that was.
+    fn round(&mut self, head: Option<&File>, ends: &mut Ends<'_>) -> Result<Spliced, Cut> {
+        let head = head.unwrap_or(&self.head.0);
+        let fail = |error| Cut::Input(Error::io("split", "the stream", error));
+        let Some((last, others)) = self.branches.split_last() else { return Err(Cut::All) };
+        let mut size = None;
+        for branch in others {
+            match (sys::tee(head, &branch.pipe, size.unwrap_or(MOST)).map_err(fail)?, size) {
+                (Spliced::Wait, None) => return Ok(Spliced::Wait),
+                (Spliced::Bytes(0), None) => return Ok(Spliced::Bytes(0)),
+                (Spliced::Bytes(bytes), size_before) if size_before.is_none_or(|n| n == bytes) => {
+                    size = Some(bytes);
+                }
+                _ => return Err(fail(io::ErrorKind::WriteZero.into())),
+            }
+        }
+        // What was shared is taken from the head now; nobody else reads from there.
+        let mut moved = 0;
+        while size.is_none_or(|size| moved < size) {
+            let left = size.map_or(MOST, |size| size - moved);
+            match sys::splice(head, &last.pipe, left).map_err(fail)? {
+                Spliced::Bytes(0) if size.is_none() => return Ok(Spliced::Bytes(0)),
+                Spliced::Wait if size.is_none() => return Ok(Spliced::Wait),
+                Spliced::Bytes(bytes) if bytes > 0 => {
+                    moved += bytes;
+                    size = size.or(Some(bytes));
+                }
+                _ => return Err(fail(io::ErrorKind::WriteZero.into())),
+            }
+        }
+        self.tell_all(|| Turn::Bytes(moved), ends);
+        Ok(Spliced::Bytes(moved))
+    }
+
+    /// Tells everybody, and waits until they are done with it.
+    fn tell_all(&mut self, turn: impl Fn() -> Turn, ends: &mut Ends<'_>) {
+        self.branches.iter().for_each(|branch| drop(branch.tell.send(turn())));
+        let mut answered = 0;
+        while answered < self.branches.len() {
+            match self.said.recv_timeout(LOOK_UP) {
+                Ok((_, Said::Done)) => answered += 1,
+                Ok((number, Said::Over(fate))) => {
+                    ends.settle(number, fate);
+                    self.branches.retain(|branch| branch.number != number);
+                }
+                // It is said in the end.
+                Err(_) => self.branches.retain(|branch| !branch.thread.is_finished()),
+            }
+        }
+    }
+
+    /// Puts what an input has into the head that is ours, as much as there is room for; false at its end.
+    fn fill(&mut self, input: &mut Input<'_>, how: &mut bool) -> Result<Option<u64>, Cut> {
+        let room = sys::capacity(&self.head.1);
+        if *how {
+            let most = input.before_move(room);
+            let spliced = sys::splice(input.file(), &self.head.1, most);
+            let spliced = spliced.map_err(|error| Cut::Input(input.error("copy", error)))?;
+            match spliced {
+                Spliced::Bytes(bytes) if bytes > 0 || input.came() > 0 => {
+                    input.moved(bytes);
+                    return Ok(Some(bytes));
+                }
+                Spliced::Wait => return Ok(None),
+                // Made up as it is read, or a size that means nothing.
+                Spliced::Bytes(_) | Spliced::NotHere => *how = false,
+            }
+        }
+        self.scratch.clear();
+        let space = self.scratch.room();
+        // The head is empty, so there is room for that.
+        let most = space.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        match input.read(space.get_mut(..most).unwrap_or_default()).map_err(Cut::Input)? {
+            Came::Nothing => Ok(None),
+            Came::End => Ok(Some(0)),
+            Came::Bytes(bytes) => {
+                self.scratch.fill(bytes);
+                let written = io::Write::write_all(&mut &self.head.1, &self.scratch);
+                written.map_err(|error| Cut::Input(input.error("pass on", error)))?;
+                Ok(Some(bytes as u64))
+            }
+        }
+    }
+}
+
+impl Gear for Fan<'_, '_> {
+    fn feed(&mut self, input: &mut Input<'_>, ends: &mut Ends<'_>) -> Result<(), Cut> {
+        let Context { stop, progress, .. } = self.context;
+        let is_pipe = input.stat().kind == Kind::Fifo
+            && sys::capacity(input.file()) <= sys::capacity(&self.head.0);
+        let mut splices = input.stat().kind == Kind::File || input.stat().kind == Kind::Fifo;
+        while !input.is_all() {
+            if stop.is_urgent() || !ends.are_open() {
+                return Err(Cut::All);
+            }
+            if is_pipe {
+                let head = input.file().try_clone();
+                let head = head.map_err(|error| Cut::Input(input.error("open again", error)))?;
+                match self.round(Some(&head), ends)? {
+                    Spliced::Bytes(0) => break,
+                    Spliced::Bytes(bytes) => {
+                        input.moved(bytes);
+                        progress.bytes.fetch_add(bytes, Relaxed);
+                    }
+                    Spliced::Wait | Spliced::NotHere => {}
+                }
+                continue;
+            }
+            match self.fill(input, &mut splices)? {
+                None => continue,
+                Some(0) => break,
+                Some(mut bytes) => {
+                    progress.bytes.fetch_add(bytes, Relaxed);
+                    while bytes > 0 {
+                        match self.round(None, ends)? {
+                            Spliced::Bytes(moved) => bytes = bytes.saturating_sub(moved),
+                            Spliced::Wait | Spliced::NotHere => {}
+                        }
+                    }
+                }
+            }
+        }
+        input.finish().map_err(Cut::Input)
+    }
+
+    fn spoil(&mut self, ends: &mut Ends<'_>) {
+        self.tell_all(|| Turn::Spoiled, ends);
+    }
+
+    fn finish(mut self: Box<Self>, whole: bool, ends: &mut Ends<'_>) -> Option<Digest> {
+        self.branches.iter().for_each(|branch| drop(branch.tell.send(Turn::End { whole })));
+        let branches = std::mem::take(&mut self.branches);
+        for Branch { number, tell, thread, pipe } in branches {
+            drop((tell, pipe));
+            if thread.join().is_err() {
+                let finding = "its thread died; this is a defect of dircopy";
+                let error = Error::finding("finish", "an output of the stream", finding);
+                ends.settle(number, Fate::Failed(error));
+            }
+        }
+        for (number, said) in self.said.try_iter() {
+            if let Said::Over(fate) = said {
+                ends.settle(number, fate);
+            }
+        }
+        None
+    }
+}
+
+/// Moves what comes into an output's pipe on to the output, until that is complete or lost.
+fn work(
+    number: usize,
+    mut output: Output<'_>,
+    pipe: &File,
+    told: &Receiver<Turn>,
+    say: &Sender<(usize, Said)>,
+) {
+    let mut splices = !matches!(output.end().map(|end| end.stat().kind), Some(Kind::Device));
+    let fate = loop {
+        match told.recv() {
+            Ok(Turn::Bytes(bytes)) => match drain(&mut output, pipe, bytes, &mut splices) {
+                Ok(()) => {}
+                Err(lost) => break output.discard(lost),
+            },
+            Ok(Turn::Spoiled) if output.is_file() => {
+                let lost = Lost::Failed(output.cut_short());
+                break output.discard(lost);
+            }
+            Ok(Turn::Spoiled) => {}
+            Ok(Turn::End { whole: true }) => break output.finish(None),
+            Ok(Turn::End { whole: false }) | Err(_) => break output.discard(Lost::Stopped),
+        }
+        if say.send((number, Said::Done)).is_err() {
+            break output.discard(Lost::Stopped);
+        }
+    };
+    let _ = say.send((number, Said::Over(fate)));
+}
+
+/// Moves so many bytes from the pipe to the output.
+fn drain(
+    output: &mut Output<'_>,
+    pipe: &File,
+    mut left: u64,
+    splices: &mut bool,
+) -> Result<(), Lost> {
+    let mut room = [0; 16 << 10];
+    while left > 0 {
+        if output.context.stop.is_urgent() {
+            return Err(Lost::Stopped);
+        }
+        if *splices {
+            match output.take(left, |to, most| sys::splice(pipe, to, most))? {
+                Spliced::Bytes(bytes) if bytes > 0 => left = left.saturating_sub(bytes),
+                Spliced::Wait => {}
+                Spliced::Bytes(_) | Spliced::NotHere => *splices = false,
+            }
+            continue;
+        }
+        let most = room.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let space = room.get_mut(..most).unwrap_or_default();
+        let read = { pipe }.read(space).map_err(|error| {
+            Lost::Failed(Error::io("read what is to go to", output.named.path(), error))
+        })?;
+        output.write(space.get(..read).unwrap_or_default())?;
+        left = left.saturating_sub(read as u64);
+    }
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! How bytes come from the inputs to the outputs: three ways with the same meaning.
+
+use crate::error::{Error, Result};
+use crate::hash::Digest;
+use crate::stream::ends::Ends;
+use crate::stream::input::Input;
+
+/// Why an input is not gone on with.
+pub enum Cut {
+    /// It failed.
+    Input(Error),
+    /// The run is to stop, or no output is left.
+    All,
+}
+
+/// A way for the bytes.
+pub trait Gear {
+    /// Passes on all of an input. Outputs that are lost meanwhile are settled.
+    fn feed(&mut self, input: &mut Input<'_>, ends: &mut Ends<'_>) -> Result<(), Cut>;
+
+    /// An input was cut short: files are given up.
+    fn spoil(&mut self, ends: &mut Ends<'_>);
+
+    /// Everything came, or, unless `whole`, it did not: settles the outputs that are left. Returns the
+    /// digest of everything.
+    fn finish(self: Box<Self>, whole: bool, ends: &mut Ends<'_>) -> Option<Digest>;
+}

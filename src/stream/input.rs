@@ -1,0 +1,189 @@
+//! An input, open: a file watched for changes, or something that gives what it has when it has it.
+
+use std::fs::File;
+use std::io::Seek;
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use crate::event::Stop;
+use crate::lane::context::Context;
+use crate::lane::reading::Reading;
+use crate::lane::ways::Cache;
+use crate::stream::named::Named;
+use crate::sys::stat::{Kind, Stat};
+use crate::sys::{self, Sparing, StreamEnd};
+
+/// An open input.
+pub struct Input<'a> {
+    context: &'a Context<'a>,
+    path: &'a dyn Fn() -> PathBuf,
+    content: Content<'a>,
+    /// Bytes that came of it.
+    came: u64,
+}
+
+enum Content<'a> {
+    /// A file, which was at this position when reading began.
+    File(Reading<'a>, u64),
+    /// Anything else.
+    Flow(StreamEnd),
+}
+
+/// What came of reading.
+pub enum Came {
+    /// So many bytes; more may follow.
+    Bytes(usize),
+    /// Nothing yet.
+    Nothing,
+    /// The end.
+    End,
+}
+
+/// Opens an input; `None` when the run is to stop while it waits for somebody to write to a FIFO.
+pub fn open(named: &Named, stop: &Stop) -> Result<Option<StreamEnd>> {
+    let opened = match named {
+        Named::Standard => StreamEnd::standard_input(),
+        Named::Path(path) => StreamEnd::open_input(path),
+    };
+    let end = opened.map_err(|error| Error::io("open", named.path(), error))?;
+    if end.stat().kind == Kind::Dir {
+        return Err(Error::finding("read", named.path(), "it is a directory"));
+    }
+    // Before the first byte, a FIFO that nobody opened for writing looks like one at its end.
+    while matches!(named, Named::Path(_)) && end.stat().kind == Kind::Fifo {
+        if sys::wait_readable(end.file()) {
+            break;
+        }
+        if stop.is_urgent() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(end))
+}
+
+impl<'a> Input<'a> {
+    /// Reads from `end`; `path` is its name, for messages.
+    pub fn new(
+        context: &'a Context<'a>,
+        end: StreamEnd,
+        path: &'a dyn Fn() -> PathBuf,
+    ) -> Result<Self> {
+        sys::widen(end.file());
+        let stat = *end.stat();
+        let content = match stat.kind {
+            Kind::File => {
+                let mut file = end.into_file();
+                let start = file.stream_position();
+                let start = start.map_err(|error| Error::io("look at", path(), error))?;
+                let sparing = match context.ways.cache {
+                    Cache::Drop => Sparing::of(&file),
+                    Cache::Keep => Sparing::None,
+                };
+                let reading = Reading::of(file, stat, path);
+                let mut reading = reading.at_rate(context.rate, context.stop);
+                reading.spare_cache(sparing, &context.ways.residue.source);
+                Content::File(reading, start)
+            }
+            _ => Content::Flow(end),
+        };
+        Ok(Self { context, path, content, came: 0 })
+    }
+
+    /// What the system said of it when it was opened.
+    pub fn stat(&self) -> &Stat {
+        match &self.content {
+            Content::File(reading, _) => reading.before(),
+            Content::Flow(end) => end.stat(),
+        }
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &File {
+        match &self.content {
+            Content::File(reading, _) => reading.file(),
+            Content::Flow(end) => end.file(),
+        }
+    }
+
+    /// An error of the system about it.
+    pub fn error(&self, deed: &'static str, error: std::io::Error) -> Error {
+        Error::io(deed, (self.path)(), error)
+    }
+
+    /// Bytes that came of it so far.
+    pub fn came(&self) -> u64 {
+        self.came
+    }
+
+    /// Fills room with what is there: all of it from a file. From anything else, what can be had
+    /// without waiting once something came: whoever types waits for an answer.
+    pub fn read(&mut self, room: &mut [u8]) -> Result<Came> {
+        let most = self.most_at_once(room.len() as u64) as usize;
+        let (room, mut filled) = (&mut room[..most], 0);
+        while filled < room.len() {
+            let rest = &mut room[filled..];
+            let read = match &self.content {
+                Content::File(reading, _) => Ok(Some(reading.read(rest)?)),
+                Content::Flow(end) if filled == 0 => end.read(rest),
+                Content::Flow(end) => end.read_at_once(rest),
+            };
+            match read.map_err(|error| Error::io("read", (self.path)(), error))? {
+                // An end is found again.
+                None | Some(0) if filled > 0 => break,
+                None => return Ok(Came::Nothing),
+                Some(0) => return Ok(Came::End),
+                Some(read) => filled += read,
+            }
+        }
+        self.came += filled as u64;
+        if let (Content::Flow(_), Some(rate)) = (&self.content, self.context.rate) {
+            rate.pace(filled, self.context.stop);
+        }
+        Ok(Came::Bytes(filled))
+    }
+
+    /// How many bytes the kernel may move before [`moved`](Self::moved) is told.
+    pub fn before_move(&self, most: u64) -> u64 {
+        match &self.content {
+            Content::File(reading, start) => most.min(reading.before_move(start + self.came)),
+            Content::Flow(_) => self.most_at_once(most),
+        }
+    }
+
+    /// The kernel moved so many bytes.
+    pub fn moved(&mut self, bytes: u64) {
+        self.came += bytes;
+        match &self.content {
+            Content::File(reading, _) => reading.moved(bytes),
+            Content::Flow(_) => {
+                if let Some(rate) = self.context.rate {
+                    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                    rate.pace(bytes, self.context.stop);
+                }
+            }
+        }
+    }
+
+    fn most_at_once(&self, most: u64) -> u64 {
+        self.context.rate.map_or(most, |rate| most.min(rate.portion() as u64))
+    }
+
+    /// Whether the bytes are all there are, as far as a file's size tells.
+    pub fn is_all(&self) -> bool {
+        match &self.content {
+            Content::File(reading, start) => reading.is_all(start + self.came),
+            Content::Flow(_) => false,
+        }
+    }
+
+    /// It is at its end.
+    ///
+    /// # Errors
+    /// It is not what it was when reading began.
+    pub fn finish(&self) -> Result<()> {
+        match &self.content {
+            Content::File(reading, start) => reading.check(start + self.came),
+            Content::Flow(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The manifest of a stream: one line for each file that was made, as `sha256sum` writes it.
+
+use crate::error::{Error, Result};
+use crate::hash::Digest;
+use crate::lane::context::{Context, Durability};
+use crate::manifest::line;
+use crate::path::RelPath;
+use crate::stream::named::Named;
+use crate::stream::place::{FilePlace, Place};
+use crate::stream::whole::WholeFile;
+use crate::sys::StreamEnd;
+
+/// What stands after a file's name in that of its manifest.
+pub const SUFFIX: &str = ".sha256sum";
+
+/// Where lines go.
+pub enum Listing {
+    /// Into a file that gets its name when it is whole.
+    File(FilePlace),
+    /// To what is open.
+    Open(StreamEnd),
+}
+
+impl Listing {
+    /// At this place, which must be one.
+    pub fn at(place: Place, named: &Named) -> Result<Self> {
+        match place {
+            Place::File(place) => Ok(Listing::File(place)),
+            Place::Open(end) => Ok(Listing::Open(end)),
+            Place::Left(why) | Place::Refused(why) => {
+                Err(Error::finding("write the manifest", named.path(), why))
+            }
+        }
+    }
+
+    /// Removes an older one, before what it lists is replaced: no line may be wrong at any moment.
+    pub fn retire(&mut self, context: &Context<'_>) -> Result<()> {
+        let Listing::File(place) = self else { return Ok(()) };
+        let Some(dir) = place.there.take().and(place.dir.handle.as_ref()) else { return Ok(()) };
+        let removed = dir.remove(&place.name).and_then(|()| match context.durability {
+            Durability::Off => Ok(()),
+            Durability::Grouped { .. } => dir.persist(),
+        });
+        removed.map_err(|error| Error::io("remove the old manifest", place.path(), error))
+    }
+
+    /// Writes the lines.
+    pub fn write(
+        self,
+        context: &Context<'_>,
+        lines: &[u8],
+        warnings: &mut Vec<Error>,
+    ) -> Result<()> {
+        match self {
+            Listing::File(place) => {
+                let mut file = WholeFile::begin(context, place)?;
+                match file.write(lines) {
+                    Ok(()) => file.finish(None, || Ok(()), warnings),
+                    Err(error) => Err(file.discard(error)),
+                }
+            }
+            Listing::Open(end) => {
+                let mut rest = lines;
+                while !rest.is_empty() && !context.stop.is_urgent() {
+                    let written = end
+                        .write(rest)
+                        .map_err(|error| Error::io("write", "the manifest", error))?;
+                    rest = rest.get(written.unwrap_or(0)..).unwrap_or_default();
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The line of a file in a manifest beside it.
+pub fn line_beside(digest: &Digest, place: &FilePlace) -> Vec<u8> {
+    let mut line = Vec::new();
+    line::write(&mut line, digest, &RelPath::root(), &place.name);
+    line
+}
+
+/// Adds the line of an output to a manifest of all: under the name that the user gave it, from where the
+/// program was started.
+pub fn add_line(lines: &mut Vec<u8>, digest: &Digest, named: &Named) {
+    match named {
+        Named::Standard => line::write_standard(lines, digest),
+        Named::Path(path) => line::write_path(lines, digest, path.as_os_str().as_encoded_bytes()),
+    }
+}

@@ -1,0 +1,180 @@
+//! Where an output or a manifest goes: something open, or a file that is to be.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::error::{Error, Result};
+use crate::event::Stop;
+use crate::path::RelPath;
+use crate::stream::named::{Named, directory_of, names_directory};
+use crate::sys::stat::{Identity, Kind, Stat, Time};
+use crate::sys::{self, Dir, StreamEnd};
+use crate::tree::node::OutputDir;
+use crate::tree::plan::{Decision, Destination, Policy, Source, decide};
+
+/// Where something goes.
+pub enum Place {
+    /// To what is open: standard output, a FIFO, a device.
+    Open(StreamEnd),
+    /// Into a file that gets its name when it is whole.
+    File(FilePlace),
+    /// Nowhere: what is there stays, for this reason.
+    Left(&'static str),
+    /// Nowhere: something is in the way.
+    Refused(&'static str),
+}
+
+/// The place of a file.
+#[derive(Clone)]
+pub struct FilePlace {
+    /// Its directory.
+    pub dir: Arc<OutputDir>,
+    /// Its name there.
+    pub name: OsString,
+    /// What gives way for it.
+    pub there: Option<Stat>,
+    /// What it is taken for before anything is known of it.
+    pub coming: Stat,
+}
+
+impl FilePlace {
+    /// The full path, for messages.
+    pub fn path(&self) -> PathBuf {
+        self.dir.path_of(&self.name)
+    }
+
+    /// The place of the file beside this one that has `suffix` after its name.
+    pub fn beside(&self, suffix: &str, policy: Policy) -> Result<Place> {
+        let mut name = self.name.clone();
+        name.push(suffix);
+        place_in(&self.dir, name, policy)
+    }
+
+    /// Whether the two are one file's.
+    pub fn is_same(&self, other: &FilePlace) -> bool {
+        let id = |place: &FilePlace| place.dir.handle.as_ref().and_then(|dir| dir.identity().ok());
+        self.name == other.name && id(self) == id(other)
+    }
+}
+
+impl Place {
+    /// Finds the place of an output.
+    ///
+    /// # Errors
+    /// It cannot be one.
+    pub fn find(named: &Named, policy: Policy, stop: &Stop) -> Result<Self> {
+        let path = match named {
+            Named::Standard => return standard_output(),
+            Named::Path(path) => path,
+        };
+        let refuse = |why: &str| Err(Error::finding("write to", path, why.to_owned()));
+        if names_directory(path) {
+            return refuse("a stream goes into a file, and this names a directory");
+        }
+        let Some(name) = path.file_name() else { return refuse("it is no name of a file") };
+        let parent = directory_of(path);
+        let cannot = |error| Error::io("open the directory", parent, error);
+        let dir = Dir::open(parent).map_err(cannot)?;
+        match dir.stat(name, true).map(|stat| stat.kind) {
+            Ok(Kind::Dir) => return refuse("a stream goes into a file, and this is a directory"),
+            Ok(Kind::Socket) => return refuse("it is a socket"),
+            Ok(Kind::Fifo | Kind::Device) => return open(path, stop),
+            Ok(Kind::File | Kind::Symlink) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::io("look at", path, error)),
+        }
+        if let Some(why) = sys::unusable(name) {
+            return refuse(why);
+        }
+        let stat = dir.stat_self().map_err(cannot)?;
+        let dir = OutputDir {
+            handle: Some(dir),
+            root: parent.into(),
+            rel: RelPath::root(),
+            fresh: false,
+            gid: stat.gid,
+            dev: stat.id.dev,
+            with_root: false,
+            born: Arc::default(),
+            finish: None,
+            made_in: Mutex::new(None),
+            left_open: AtomicBool::new(false),
+            pending: AtomicUsize::new(1),
+        };
+        place_in(&Arc::new(dir), name.to_os_string(), policy)
+    }
+
+    /// Which file is there, if it is a regular one.
+    pub fn identity(&self) -> Option<Identity> {
+        let stat = match self {
+            Place::Open(end) => Some(end.stat()),
+            Place::File(place) => place.there.as_ref(),
+            Place::Left(_) | Place::Refused(_) => None,
+        };
+        stat.filter(|stat| stat.kind == Kind::File).map(|stat| stat.id)
+    }
+}
+
+fn standard_output() -> Result<Place> {
+    let path = Path::new("-");
+    if sys::was_closed_at_start(1) {
+        return Err(Error::finding("write to", path, "standard output is closed"));
+    }
+    let end = StreamEnd::standard_output();
+    end.map(Place::Open).map_err(|error| Error::io("write to", path, error))
+}
+
+/// Opens what is there, waiting for somebody to read from a FIFO.
+fn open(path: &Path, stop: &Stop) -> Result<Place> {
+    const NAP: std::time::Duration = std::time::Duration::from_millis(20);
+    loop {
+        let opened = StreamEnd::open_output(path);
+        match opened.map_err(|error| Error::io("open for writing", path, error))? {
+            Some(end) => return Ok(Place::Open(end)),
+            None if stop.is_urgent() => {
+                return Err(Error::finding("open for writing", path, "nobody reads from it"));
+            }
+            None => std::thread::sleep(NAP),
+        }
+    }
+}
+
+/// Decides about a file by the overwrite policy: what comes is of now, and nobody knows its size, so
+/// that nothing that is there is the same or a cut-off beginning of it.
+fn place_in(dir: &Arc<OutputDir>, name: OsString, policy: Policy) -> Result<Place> {
+    let there = match dir.handle.as_ref().map(|handle| handle.stat(&name, false)) {
+        Some(Ok(stat)) => Some(stat),
+        Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(Error::io("look at", dir.path_of(&name), error));
+        }
+        _ => None,
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let coming = Stat {
+        kind: Kind::File,
+        size: 0,
+        allocated: 0,
+        mtime: Time { secs: now.as_secs() as i64, nanos: now.subsec_nanos() },
+        ctime: Time::default(),
+        id: Identity::default(),
+        links: 1,
+        mode: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let decision = decide(policy, Source(&coming), there.as_ref().map(Destination));
+    Ok(match decision {
+        Decision::Create | Decision::Replace => {
+            Place::File(FilePlace { dir: Arc::clone(dir), name, there, coming })
+        }
+        Decision::Keep => Place::Left("it is there already"),
+        Decision::Leave(_) => {
+            Place::Left("it is there already; --overwrite-policy update or always replaces it")
+        }
+        Decision::Refuse(why) => Place::Refused(why),
+    })
+}

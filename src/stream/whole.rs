@@ -1,0 +1,122 @@
+//! A file that is there whole or not at all, filled with bytes as they come.
+
+use std::fs::File;
+use std::io;
+
+use crate::error::{Error, Result};
+use crate::hash::Digest;
+use crate::lane::context::Context;
+use crate::lane::outcome::Fate;
+use crate::lane::part::{self, Part};
+use crate::lane::ways::Cache;
+use crate::stream::place::FilePlace;
+use crate::sys::stat::Stat;
+use crate::sys::{self, Attributes, Sparing, Spliced};
+use crate::tree::node::Entry;
+
+/// Readable and writable by the owner only.
+const PRIVATE: u32 = 0o600;
+
+/// A file on its way.
+pub struct WholeFile<'a> {
+    context: Context<'a>,
+    part: Part,
+    place: FilePlace,
+}
+
+impl<'a> WholeFile<'a> {
+    /// Begins it. Without a name where that can be, because then nobody takes it for something that a
+    /// killed run left behind.
+    pub fn begin(context: &Context<'a>, place: FilePlace) -> Result<Self> {
+        let replaces = place.there.is_some();
+        let mut context = *context;
+        let dir = place.dir.handle.as_ref();
+        context.nameless = !replaces && dir.is_some_and(|dir| dir.can_publish_nameless());
+        // Its owner's alone until it is complete.
+        let stat = Stat { mode: PRIVATE, ..place.coming };
+        let entry = Entry { name: place.name.clone(), stat };
+        let mut part = Part::create(&context, &place.dir, &entry, replaces)?;
+        if let (Cache::Drop, Some(dir)) = (context.ways.cache, dir) {
+            part.spare(Sparing::of(dir));
+        }
+        Ok(Self { context, part, place })
+    }
+
+    /// Where it is to be.
+    pub fn place(&self) -> &FilePlace {
+        &self.place
+    }
+
+    /// Appends bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.part.write(bytes)
+    }
+
+    /// Lets `moving` append at most `most` bytes.
+    pub fn take(
+        &mut self,
+        most: u64,
+        moving: impl FnOnce(&File, u64) -> io::Result<Spliced>,
+    ) -> Result<Spliced> {
+        let mut spliced = Spliced::NotHere;
+        self.part.take_by(most, |part, most| {
+            let moved = moving(part.file()?, most);
+            spliced = moved.map_err(|error| Error::io("copy to", part.path(), error))?;
+            Ok(match spliced {
+                Spliced::Bytes(bytes) => Some(bytes),
+                Spliced::Wait | Spliced::NotHere => None,
+            })
+        })?;
+        Ok(spliced)
+    }
+
+    /// It is complete: makes it durable and gives it its name, `before` that being the last thing done.
+    /// What could not be set of it is told in `warnings`.
+    pub fn finish(
+        self,
+        digest: Option<Digest>,
+        before: impl FnOnce() -> Result<()>,
+        warnings: &mut Vec<Error>,
+    ) -> Result<()> {
+        let Self { context, part, place } = self;
+        let replaces = place.there.is_some();
+        if let Err(error) = before() {
+            return Err(part.discard(error));
+        }
+        let stat = match part.stat() {
+            Ok(now) => attributes(now, place.there.as_ref()),
+            Err(error) => return Err(part.discard(error)),
+        };
+        let entry = Entry { name: place.name.clone(), stat };
+        let none = Attributes::default();
+        match part.finish(&context, &entry, &none, digest, replaces, warnings) {
+            Fate::Written { part, .. } => {
+                if let Err(error) = part::publish(&place.dir, &part, &place.name, replaces) {
+                    return Err(part::discard(&place.dir, &part, error));
+                }
+            }
+            Fate::Failed(error) => return Err(error),
+            _ => {}
+        }
+        if context.durability == crate::lane::context::Durability::Off {
+            return Ok(());
+        }
+        let durable = place.dir.persist();
+        durable.map_err(|error| Error::io("make durable the name of", place.path(), error))
+    }
+
+    /// Removes it because of `error`, which is returned.
+    pub fn discard(self, error: Error) -> Error {
+        self.part.discard(error)
+    }
+}
+
+/// What the finished file is to be: as any that is made now, or like the one whose place it takes.
+fn attributes(now: Stat, there: Option<&Stat>) -> Stat {
+    match there {
+        Some(there) if there.kind == now.kind => {
+            Stat { mode: there.mode, uid: there.uid, gid: there.gid, ..now }
+        }
+        _ => Stat { mode: sys::new_file_mode(), ..now },
+    }
+}

@@ -1,0 +1,580 @@
+//! Streams: inputs of any kind, one after the other, to every output; judged by `cmp` and `sha256sum`.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Stdio;
+
+use rustix::process::Signal;
+
+use crate::harness::{Run, Scene, Strace, content, ctimes, names_below, need, shell};
+
+/// With a digest and without, and each with as little on its way as can be.
+const WAYS: [&[&str]; 4] = [
+    &[],
+    &["--hash", "none"],
+    &["--queue-size", "1", "--block-size", "4096"],
+    &["--hash", "none", "--queue-size", "1", "--block-size", "4096"],
+];
+
+/// `a`, binary and larger than any block or pipe, `b`, small, and `empty`; `all` is the three together.
+fn scene() -> Scene {
+    let scene = Scene::new();
+    let tree = scene.tree(".");
+    let (a, b) = (content(3_000_001), b"\0\xff\r\n\\".to_vec());
+    tree.file("a", &a).file("b", &b).file("empty", "").file("all", [a, b].concat());
+    scene
+}
+
+/// Runs a line of shell in which `"$@"` is the program with these arguments.
+fn in_shell(scene: &Scene, line: &str, args: &[&str]) -> Run {
+    scene.bare(args).in_shell(&format!("set -o pipefail; {line}")).run()
+}
+
+#[track_caller]
+fn same(scene: &Scene, name: &str, as_what: &str) {
+    let (one, other) = (scene.tree(".").read(name), scene.tree(".").read(as_what));
+    assert!(one == other, "{name} is not as {as_what}: {} and {} bytes", one.len(), other.len());
+}
+
+#[track_caller]
+fn checks(scene: &Scene, manifest: &str) {
+    shell(scene, &format!("sha256sum -c --strict --quiet -- {manifest}"));
+}
+
+#[track_caller]
+fn nothing_half(scene: &Scene) {
+    let names = names_below(scene.root(), "f");
+    assert!(!names.iter().any(|name| name.ends_with(b".dircopy-part")), "{names:?}");
+}
+
+#[test]
+fn inputs_one_after_the_other_to_every_output() {
+    for way in WAYS {
+        let scene = scene();
+        let args =
+            [&["-i", "a", "-i", "b", "-i", "empty", "-o", "x", "-o", "y", "-o", "-"], way].concat();
+        in_shell(&scene, "\"$@\" >z", &args).assert_code(0).assert_says("done: everything");
+        for name in ["x", "y", "z"] {
+            same(&scene, name, "all");
+        }
+        assert_eq!(scene.path("x.sha256sum").exists(), !way.contains(&"none"));
+        if !way.contains(&"none") {
+            checks(&scene, "x.sha256sum");
+            checks(&scene, "y.sha256sum");
+        }
+        nothing_half(&scene);
+    }
+}
+
+/// The first use that there is: one archive in two places, proven.
+#[test]
+fn an_archive_to_two_places() {
+    let scene = scene();
+    scene.tree("one");
+    scene.tree("two");
+    let run =
+        in_shell(&scene, "tar c a b | \"$@\"", &["-i", "-", "-o", "one/x.tar", "-o", "two/x.tar"]);
+    run.assert_code(0).assert_prints(&["done:"]);
+    for dir in ["one", "two"] {
+        shell(&scene, &format!("cd {dir} && sha256sum -c --strict --quiet x.tar.sha256sum"));
+        shell(
+            &scene,
+            &format!("mkdir {dir}/back && tar xf {dir}/x.tar -C {dir}/back && cmp a {dir}/back/a"),
+        );
+    }
+}
+
+/// Every kind of input with every kind of output, alone and with a file beside it.
+#[test]
+fn every_pair_of_ends() {
+    let inputs = [
+        ("a", "\"$@\""),
+        ("-", "\"$@\" <a"),
+        ("-", "cat a | \"$@\""),
+        ("/dev/stdin", "cat a | \"$@\""),
+        ("in", "mkfifo in; cat a >in & \"$@\""),
+    ];
+    let outputs = [
+        ("x", "LINE"),
+        ("-", "LINE | cat >x"),
+        ("-", "LINE >x"),
+        ("-", ": >x; LINE >>x"),
+        ("/dev/stdout", "LINE | cat >x"),
+        ("out", "mkfifo out; cat out >x & LINE; code=$?; wait; exit $code"),
+        ("/dev/null", "LINE; cp a x"),
+    ];
+    for (input, from) in inputs {
+        // A file alone would go into a directory.
+        let two = if input == "a" { &["-i", "empty"][..] } else { &[] };
+        for (output, to) in outputs {
+            for way in &WAYS[..2] {
+                for more in [&[][..], &["-o", "y"]] {
+                    let scene = scene();
+                    // The shell's background jobs would have no standard input.
+                    let line = to.replace("LINE", &format!("{{ {from}; }}"));
+                    let args = [&["-q", "-i", input, "-o", output], more, way, two].concat();
+                    let run = in_shell(&scene, &line, &args);
+                    run.assert_code(0);
+                    if !run.stderr.is_empty() {
+                        run.fail("it had something to say");
+                    }
+                    same(&scene, "x", "a");
+                    if !more.is_empty() {
+                        same(&scene, "y", "a");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is there behind a redirection that appends stays, and what is read of one starts where it stands.
+#[test]
+fn redirections_keep_their_places() {
+    for way in WAYS {
+        let scene = scene();
+        let line = "{ echo head; head -c 1000000 >front; \"$@\"; echo tail; } <a >>x";
+        let args = [&["-q", "-i", "-", "-o", "-"], way].concat();
+        in_shell(&scene, line, &args).assert_code(0);
+        shell(&scene, "{ echo head; tail -c +1000001 a; echo tail; } | cmp - x");
+    }
+}
+
+#[test]
+fn files_whose_size_means_nothing() {
+    for way in WAYS {
+        let scene = scene();
+        let args = [
+            &[
+                "-q",
+                "-i",
+                "/proc/self/mounts",
+                "-i",
+                "b",
+                "-i",
+                "/proc/version",
+                "-o",
+                "x",
+                "-o",
+                "-",
+            ],
+            way,
+        ];
+        in_shell(&scene, "\"$@\" | cat >y", &args.concat()).assert_code(0);
+        shell(&scene, "cat /proc/self/mounts b /proc/version | cmp - x");
+        same(&scene, "y", "x");
+    }
+}
+
+#[test]
+fn an_output_that_fails_leaves_the_others() {
+    for way in WAYS {
+        let scene = scene();
+        let args = [&["-i", "a", "-i", "b", "-o", "/dev/full", "-o", "x"], way].concat();
+        let run = scene.bare(&args).run();
+        run.assert_code(1).assert_says("cannot write /dev/full: No space left on device");
+        same(&scene, "x", "all");
+
+        // A reader that goes away has nothing to complain about.
+        let args = [&["-q", "-i", "a", "-i", "b", "-o", "-", "-o", "y"], way].concat();
+        let run = in_shell(&scene, "\"$@\" | true", &args);
+        run.assert_code(141);
+        assert_eq!(run.err(), "");
+        same(&scene, "y", "all");
+
+        // With no output left, there is nothing to go on for.
+        let args = [&["-i", "/dev/zero", "-o", "/dev/full"], way].concat();
+        scene.bare(&args).run().assert_code(3);
+        nothing_half(&scene);
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_the_other_output() {
+    need!(Mount);
+    for way in WAYS {
+        let scene = scene();
+        shell(&scene, "mkdir small && mount -t tmpfs -o size=1m none small");
+        let args = [&["-i", "a", "-i", "empty", "-o", "small/x", "-o", "y"], way].concat();
+        let run = scene.bare(&args).run();
+        let left = shell(&scene, "ls -A small; umount small");
+        run.assert_code(1).assert_says("small/x: No space left on device");
+        assert_eq!(left, "");
+        same(&scene, "y", "a");
+    }
+}
+
+#[test]
+fn a_closed_reader_ends_it_quietly() {
+    for way in WAYS {
+        for input in ["/dev/zero", "a"] {
+            let scene = scene();
+            let args = [&["-i", input, "-i", input, "-o", "-"], way].concat();
+            let run = in_shell(&scene, "\"$@\" | head -c 5 | wc -c", &args);
+            run.assert_code(141).assert_no_crash();
+            assert_eq!((run.out().trim(), run.err().as_str()), ("5", ""));
+        }
+    }
+}
+
+#[test]
+fn inputs_that_are_missing() {
+    for way in WAYS {
+        let scene = scene();
+        scene.tree("dir");
+        let args = [&["-i", "gone", "-i", "a", "-i", "dir", "-i", "b", "-o", "x", "-o", "-"], way]
+            .concat();
+        let run = in_shell(&scene, "\"$@\" | cat >y", &args);
+        run.assert_code(1).assert_says("cannot open gone: No such file").assert_says("dir");
+        same(&scene, "x", "all");
+        same(&scene, "y", "all");
+
+        // Where nothing can be read, nothing is made of it.
+        let args = [&["-i", "gone", "-i", "dir", "-o", "z"], way].concat();
+        scene.bare(&args).run().assert_code(1);
+        assert!(!scene.path("z").exists());
+    }
+}
+
+#[test]
+fn strict_looks_at_all_inputs_first() {
+    let scene = scene();
+    scene.tree(".").dir("dir").fifo("fifo");
+    let before = ctimes(scene.root());
+    for bad in ["gone", "dir"] {
+        let run = in_shell(
+            &scene,
+            "\"$@\" | wc -c",
+            &["--strict", "-i", "a", "-i", bad, "-o", "-", "-o", "x"],
+        );
+        run.assert_code(2).assert_says(bad);
+        assert_eq!(run.out().trim(), "0");
+        assert_eq!(ctimes(scene.root()), before);
+    }
+    // Looking at a FIFO does not wake who writes to it.
+    let run = in_shell(
+        &scene,
+        "cat b >fifo & \"$@\"",
+        &["--strict", "-q", "-i", "fifo", "-i", "a", "-o", "x"],
+    );
+    run.assert_code(0);
+    shell(&scene, "cat b a | cmp - x");
+}
+
+#[test]
+fn strict_asks_for_permission() {
+    need!(Setpriv);
+    let scene = scene();
+    scene.tree(".").mode("b", 0o000).mode(".", 0o777);
+    let run = scene.bare(["--strict", "-i", "a", "-i", "b", "-o", "x"]).under_nobody().run();
+    run.assert_code(2).assert_says("cannot open b: Permission denied");
+    assert!(!scene.path("x").exists());
+    let run = scene.bare(["-i", "a", "-i", "b", "-o", "x"]).under_nobody().run();
+    run.assert_code(1);
+    same(&scene, "x", "a");
+}
+
+#[test]
+fn an_input_that_is_an_output() {
+    for way in WAYS {
+        let scene = scene();
+        scene.tree(".").hard_link("hard", "a").symlink("soft", "a");
+        let before = ctimes(scene.root());
+        for (line, args) in [
+            ("\"$@\" >>a", &["-i", "b", "-i", "a", "-o", "-"][..]),
+            ("\"$@\" >>hard", &["-i", "b", "-i", "a", "-o", "-"]),
+            ("\"$@\" <a >>a", &["-i", "-", "-o", "-"]),
+            ("\"$@\"", &["-i", "b", "-i", "a", "-o", "a"]),
+            ("\"$@\"", &["-i", "a", "-o", "hard", "--overwrite-policy", "always"]),
+            ("\"$@\"", &["-i", "soft", "-o", "hard", "--overwrite-policy", "always"]),
+            ("\"$@\"", &["-i", "a", "-o", "soft", "--overwrite-policy", "always"]),
+            ("\"$@\"", &["-i", "b", "-i", "a", "-o", "x", "-o", "a"]),
+        ] {
+            let run = in_shell(&scene, line, &[args, way].concat());
+            run.assert_code(2).assert_says("input file is an output file");
+            assert_eq!(ctimes(scene.root()), before, "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn outputs_that_are_one_another() {
+    let scene = scene();
+    let before = ctimes(scene.root());
+    for args in [
+        &["-o", "x", "-o", "./x"][..],
+        &["-o", "-", "-o", "-"],
+        &["-o", "x", "-o", "x.sha256sum"],
+        &["-o", "x", "--manifest", "x"],
+        &["-o", "x", "--manifest", "a", "--overwrite-policy", "always"],
+    ] {
+        scene.bare([&["-i", "a", "-i", "b"], args].concat()).run().assert_code(2);
+        assert_eq!(ctimes(scene.root()), before, "{args:?}");
+    }
+}
+
+#[test]
+fn manifests_are_those_of_sha256sum() {
+    let scene = scene();
+    let odd = "odd\nname\\";
+    let args = ["-q", "-i", "a", "-i", "b", "-o", odd, "-o", "x", "-o", "-", "--manifest", "list"];
+    in_shell(&scene, "\"$@\" | cmp - all", &args).assert_code(0);
+    shell(&scene, "sha256sum -c --strict --quiet list <all");
+    assert_eq!(
+        shell(&scene, "sha256sum $'odd\\nname\\\\' x; sha256sum <all"),
+        shell(&scene, "cat list")
+    );
+    assert!(!scene.path("x.sha256sum").exists());
+
+    in_shell(&scene, "\"$@\" | cmp - a", &["-q", "-i", "a", "-o", "-", "--manifest", "alone"])
+        .assert_code(0);
+    assert_eq!(shell(&scene, "sha256sum <a"), shell(&scene, "cat alone"));
+
+    scene.bare(["-q", "-i", "a", "-i", "b", "-o", &format!("{odd}2")]).run().assert_code(0);
+    shell(&scene, "sha256sum -c --strict --quiet odd*2.sha256sum");
+}
+
+/// What is there stays, unless it is to be replaced; then its manifest and its permissions are as they
+/// should be.
+#[test]
+fn what_is_there_already() {
+    for policy in ["default", "never", "update", "always"] {
+        let scene = scene();
+        let copy =
+            |args: &[&str]| scene.bare([&["--overwrite-policy", policy], args].concat()).run();
+        copy(&["-i", "b", "-i", "b", "-o", "x"]).assert_code(0);
+        scene.tree(".").mode("x", 0o640);
+        let before = scene.tree(".").read("x.sha256sum");
+        let run = copy(&["-i", "a", "-i", "b", "-o", "x", "-o", "y"]);
+        same(&scene, "y", "all");
+        checks(&scene, "x.sha256sum");
+        if matches!(policy, "default" | "never") {
+            run.assert_code(1).assert_says("left as it is: x");
+            assert_eq!(scene.tree(".").read("x.sha256sum"), before);
+        } else {
+            run.assert_code(0);
+            same(&scene, "x", "all");
+        }
+        assert_eq!(scene.path("x").metadata().unwrap().permissions().mode() & 0o777, 0o640);
+        // A list of something else is no less than a file.
+        scene.tree(".").file("z.sha256sum", "somebody's\n");
+        let run = copy(&["-i", "a", "-i", "b", "-o", "z"]);
+        if matches!(policy, "default" | "never") {
+            run.assert_code(1).assert_says("its manifest is there already");
+            assert!(!scene.path("z").exists());
+        } else {
+            run.assert_code(0);
+            checks(&scene, "z.sha256sum");
+        }
+        nothing_half(&scene);
+    }
+}
+
+#[test]
+fn new_files_are_as_the_umask_has_them() {
+    let scene = scene();
+    in_shell(&scene, "umask 027; \"$@\"", &["-i", "a", "-i", "b", "-o", "x"]).assert_code(0);
+    for name in ["x", "x.sha256sum"] {
+        assert_eq!(scene.path(name).metadata().unwrap().mode() & 0o777, 0o640, "{name}");
+    }
+}
+
+/// Who waits for an answer before going on gets it: a line is passed on before the next one comes.
+#[test]
+fn nothing_is_held_back() {
+    let script = "coproc \"$@\"; for line in one two three; do echo $line >&${COPROC[1]}; \
+                  read -r back <&${COPROC[0]}; [ \"$back\" = $line ] || exit 9; done; \
+                  exec {COPROC[1]}>&-; wait $COPROC_PID";
+    for way in WAYS {
+        for more in [&[][..], &["-o", "x"]] {
+            let scene = scene();
+            let args = [&["-q", "-i", "-", "-o", "-"], more, way].concat();
+            scene.bare(args).in_shell(script).run().assert_code(0);
+        }
+    }
+}
+
+/// A pseudo-terminal as input, which `script` makes: nothing can be spliced from it.
+#[test]
+fn a_terminal_is_read_line_by_line() {
+    if !crate::harness::have(&[crate::harness::Need::Program("script")]) {
+        return;
+    }
+    for way in WAYS {
+        let scene = scene();
+        let args = [&["-q", "-i", "-", "-o", "x"], way].concat();
+        let line = "printf 'one\\ntwo\\n\\004' | script -qec \"$(printf '%q ' \"$@\")\" /dev/null";
+        in_shell(&scene, line, &args).assert_code(0);
+        assert_eq!(scene.tree(".").read("x"), b"one\ntwo\n");
+    }
+}
+
+#[test]
+fn an_interrupted_stream_leaves_nothing() {
+    for way in WAYS {
+        for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+            let scene = scene();
+            scene.tree(".").file("x", "before").fifo("in");
+            let args =
+                ["-i", "in", "-i", "a", "-o", "x", "-o", "y", "--overwrite-policy", "always"];
+            let running = scene.bare([&args, way].concat()).spawn();
+            // Opening waits until it reads, and more is written than any pipe holds.
+            let mut feed = std::fs::OpenOptions::new().write(true).open(scene.path("in")).unwrap();
+            feed.write_all(&content(5_000_000)).unwrap();
+            running.signal(signal);
+            running.wait().assert_code(code);
+            drop(feed);
+            assert_eq!(scene.tree(".").read("x"), b"before");
+            assert!(!scene.path("y").exists());
+            nothing_half(&scene);
+            assert!(!scene.path("y.sha256sum").exists() && !scene.path("x.sha256sum").exists());
+        }
+    }
+}
+
+/// Neither who does not read nor who does not write keeps it from ending.
+#[test]
+fn an_interrupted_stream_waits_for_nobody() {
+    for way in WAYS {
+        let scene = scene();
+        scene.tree(".").fifo("in");
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let mut running = scene
+            .bare([&["-q", "-i", "/dev/zero", "-o", "-", "-o", "x"], way].concat())
+            .stdout(Stdio::from(writer))
+            .spawn();
+        let mut first = [1];
+        reader.read_exact(&mut first).unwrap();
+        assert!(!running.is_over());
+        running.signal(Signal::INT);
+        running.wait().assert_code(130);
+
+        let mut running = scene.bare([&["-q", "-i", "in", "-o", "x"], way].concat()).spawn();
+        let opened = || open_files(scene.root(), "in");
+        running.until("somebody at the FIFO", || opened() > 0);
+        running.signal(Signal::INT);
+        running.wait().assert_code(130);
+        assert!(!scene.path("x").exists());
+    }
+}
+
+/// How many processes have this file of the scene open.
+fn open_files(root: &Path, name: &str) -> usize {
+    let path = root.join(name);
+    let links = std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|process| std::fs::read_dir(process.path().join("fd")).ok());
+    links
+        .flatten()
+        .flatten()
+        .filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == path))
+        .count()
+}
+
+/// Of an input that breaks off in the middle no file is made, and what is passed on goes on.
+#[test]
+fn an_input_that_breaks_off() {
+    need!(Strace);
+    for way in &WAYS[..2] {
+        let scene = scene();
+        let strace =
+            Strace::inject(&scene, Strace::READS, "error=EIO:when=2").exactly_on(scene.path("a"));
+        let args = [&["-i", "a", "-i", "b", "-o", "x", "-o", "-"], *way].concat();
+        let run = strace.run(scene.bare(args));
+        strace.fired(&run);
+        run.assert_code(1).assert_says("Input/output error").assert_says("cannot complete x");
+        assert!(!scene.path("x").exists());
+        assert!(run.stdout.ends_with(&scene.tree(".").read("b")));
+        nothing_half(&scene);
+    }
+}
+
+#[test]
+fn a_file_that_grows_is_named() {
+    need!(Strace);
+    for way in &WAYS[..2] {
+        let scene = scene();
+        let strace = Strace::inject(&scene, Strace::READS, "signal=SIGSTOP:when=1")
+            .exactly_on(scene.path("a"));
+        let args = [&["-q", "-i", "a", "-i", "b", "-o", "x"], *way].concat();
+        let run = strace.run_stopped(scene.bare(args), || {
+            scene.tree(".").append("a", b"more");
+        });
+        run.assert_code_in(&[1, 3]).assert_says("it grew while it was read");
+        assert!(!scene.path("x").exists());
+        nothing_half(&scene);
+    }
+}
+
+/// Durable before it has its name, and the name before the line.
+#[test]
+fn durable_before_it_is_listed() {
+    need!(Strace);
+    let scene = scene();
+    scene.tree(".").file("x", "old").file("x.sha256sum", "old\n");
+    let strace =
+        Strace::watch(&scene, &format!("{},{},unlink,unlinkat", Strace::SYNCS, Strace::RENAMES));
+    let args = ["-q", "-i", "a", "-i", "b", "-o", "x", "--overwrite-policy", "always"];
+    let run = strace.run(scene.bare(args));
+    run.assert_code(0);
+    let log = strace.log();
+    let at = |what: &str| {
+        log.lines().position(|line| line.contains(what)).unwrap_or_else(|| panic!("{what}\n{log}"))
+    };
+    assert!(at("fsync") < at("\"x\""), "{log}");
+    // The old list goes first, the new one comes last.
+    assert!(at("unlink") < at("\"x\""), "{log}");
+    let names_list = |line: &&str| line.contains("\"x.sha256sum\"");
+    let last = log.lines().collect::<Vec<_>>().iter().rposition(names_list).unwrap();
+    assert!(last > at("\"x\""), "{log}");
+    assert!(log.lines().skip(last).any(|line| line.contains("fsync")), "{log}");
+}
+
+#[test]
+fn options_of_trees_and_of_streams() {
+    let scene = scene();
+    scene.tree("dir");
+    let before = ctimes(scene.root());
+    for option in
+        ["--verify", "--dry-run", "--jobs=2", "--hard-links", "--include=x", "--sparse=always"]
+    {
+        let run = scene.bare(["-i", "a", "-i", "b", "-o", "x", option]).run();
+        run.assert_code(2).assert_says("this is a stream");
+    }
+    for option in ["--strict", "--manifest=m"] {
+        let run = scene.bare(["-i", "a", "-o", "dir", option]).run();
+        run.assert_code(2).assert_says("this copies into a directory");
+    }
+    for output in ["dir", "new/", "gone/x"] {
+        scene.bare(["-i", "a", "-i", "b", "-o", output]).run().assert_code(2);
+    }
+    assert_eq!(ctimes(scene.root()), before);
+}
+
+/// A file goes into a directory, as ever, and over a file only as a stream.
+#[test]
+fn what_the_output_is_decides() {
+    let scene = scene();
+    scene.tree("dir");
+    for output in ["dir", "slash/", "new"] {
+        scene.bare(["-i", "a", "-o", output]).run().assert_code(0);
+        same(&scene, &format!("{output}/a"), "a");
+    }
+    scene.bare(["-i", "a", "-o", "b", "--overwrite-policy", "always"]).run().assert_code(0);
+    same(&scene, "b", "a");
+}
+
+#[test]
+fn more_than_memory() {
+    if !crate::harness::long() {
+        return;
+    }
+    for way in &WAYS[..2] {
+        let scene = scene();
+        let args = [&["-q", "-i", "/dev/zero", "-o", "-"], *way].concat();
+        let run = in_shell(&scene, "ulimit -v 600000; \"$@\" | head -c 3G | wc -c", &args);
+        assert_eq!(run.out().trim(), (3u64 << 30).to_string());
+    }
+}
