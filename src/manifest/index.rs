@@ -2,8 +2,9 @@
 //!
 //! A manifest of a hundred million lines does not fit into memory, but a little of each line does:
 //! **12 bytes and 1 bit** (48 bits of a keyed hash of the name, 48 bits of the line's offset,
-//! whether it was looked up), beside about 64 KiB once. While an index is built there are another
-//! 256 KiB and nothing else: the lines are counted before they are stored.
+//! whether it was looked up), beside about half a MiB once, or 4 MiB where every line is as long as a
+//! line may be. While an index is built there are another 256 KiB and nothing else: the lines are
+//! counted before they are stored.
 //!
 //! The hash only says where to look. The name is always compared with the line itself, and the
 //! digest comes from there, so equal hashes cost time and never a wrong answer; and the key is
@@ -132,7 +133,11 @@ impl Index {
     /// digests. Reads the manifest again; memory does not depend on its length. They end early once
     /// `is_to_stop` says so.
     pub fn unvisited<'a>(&'a self, is_to_stop: &'a dyn Fn() -> bool) -> Unvisited<'a> {
-        Unvisited { index: self, lines: Lines::new(&self.window, self.len, is_to_stop) }
+        let marked = |bits: &AtomicU64| bits.load(Ordering::Relaxed).count_ones() as usize;
+        let visited: usize = self.visited.iter().map(marked).sum();
+        // Where everything was asked for, there is nothing to read.
+        let len = if visited == self.slots.len() { 0 } else { self.len };
+        Unvisited { index: self, lines: Lines::new(&self.window, len, is_to_stop) }
     }
 
     /// What the lines of the name `path` say together. Every line that may be one is read; `each` is
