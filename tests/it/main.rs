@@ -36,6 +36,7 @@ mod metadata;
 mod mirror;
 mod names;
 mod narrow;
+mod nights;
 mod outputs;
 mod policies;
 mod powercut;
