@@ -2,14 +2,16 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum, value_parser};
 
 use crate::cli::args::{MOST_JOBS, When, whole};
 use crate::cli::unattended::RecordArgs;
+use crate::cli::{schedule, size};
 use crate::hash::vector::Backend;
 use crate::verify::check::From;
-use crate::verify::{ManifestAt, VerifyJob};
+use crate::verify::{Budget, ManifestAt, VerifyJob};
 
 const EXIT_CODES: &str = "\
 Exit codes; of several that fit, the first of this list:
@@ -21,7 +23,8 @@ Exit codes; of several that fit, the first of this list:
   5    there is no manifest, it cannot be read, lists nothing, has malformed lines
        or names that lead out of the directory; all other lines were checked
   1    a file or directory could not be read, or not everything could be said
-  0    every listed file was read and has the listed digest
+  0    every listed file was read and has the listed digest; in a portion
+       (--budget, --max-bytes), every one of that
 
 Only regular files below the root are opened; symbolic links are not followed.
 Lines are accepted as sha256sum (also --tag), shasum and openssl write them, with
@@ -65,6 +68,17 @@ pub struct VerifyArgs {
     /// Where the bytes must come from
     #[arg(long, value_enum, value_name = "WHERE", default_value_t = Origin::Medium)]
     pub from: Origin,
+
+    /// Check what was not verified for the longest time, and begin no more files after this time (45m, 2h);
+    /// what was verified is kept in DIR/dircopy.verified
+    #[arg(long, value_name = "DURATION", value_parser = schedule::parse_duration,
+          conflicts_with_all = ["complete", "convert_paths"])]
+    pub budget: Option<Duration>,
+
+    /// The same, and read no more than SIZE (500G, 2TiB); one file is always read
+    #[arg(long, value_name = "SIZE", value_parser = size::parse,
+          conflicts_with_all = ["complete", "convert_paths"])]
+    pub max_bytes: Option<u64>,
 
     /// Files that are read side by side [default: 8; 1 on a disk that turns; from the cache one for
     /// each core, at most 8]
@@ -145,6 +159,8 @@ impl VerifyArgs {
             Simd::Off => Backend::One,
             Simd::On => Backend::widest(),
         };
+        let (time, bytes) = (self.budget, self.max_bytes);
+        job.budget = (time.is_some() || bytes.is_some()).then_some(Budget { time, bytes });
         job.jobs = self.jobs.map(|jobs| jobs as usize);
         job
     }

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use humansize::{BINARY, format_size};
+use jiff::Timestamp;
 
-use crate::verify::VerifyReport;
+use crate::verify::{Covered, VerifyReport};
 
 /// The summary of a check, without the last line's end.
 pub fn summary(report: &VerifyReport) -> String {
@@ -39,6 +40,12 @@ pub fn summary(report: &VerifyReport) -> String {
         let device = format!("{} from the device", counts.from_device);
         row("read", format!("{device}, {} only through a cache", counts.from_cache));
     }
+    if let Some(Covered { listed, now, never, oldest }) = report.covered {
+        let oldest =
+            oldest.map_or_else(String::new, |oldest| format!(", the oldest {}", day(oldest)));
+        let left = format!("{never} of {listed} files not verified yet{oldest}");
+        row("portion", format!("{now} files verified; {left}"));
+    }
     let seconds = report.elapsed.as_secs_f64();
     let rate = match counts.bytes {
         0 => String::new(),
@@ -47,6 +54,12 @@ pub fn summary(report: &VerifyReport) -> String {
     row("time", format!("{seconds:.2} s{rate}"));
     text.push_str(ending(report));
     text
+}
+
+/// A time in UTC, as a day.
+fn day(seconds: u64) -> String {
+    let time = i64::try_from(seconds).ok().and_then(|time| Timestamp::from_second(time).ok());
+    time.map_or_else(String::new, |time| time.strftime("%Y-%m-%d").to_string())
 }
 
 fn ending(report: &VerifyReport) -> &'static str {
@@ -60,6 +73,9 @@ fn ending(report: &VerifyReport) -> &'static str {
     } else if counts.is_incomplete() {
         "NOT PROVEN: not everything could be read"
     } else {
-        "good: every listed file is as listed"
+        match report.covered {
+            Some(_) => "good: every file of this portion is as listed",
+            None => "good: every listed file is as listed",
+        }
     }
 }

@@ -36,6 +36,13 @@ pub struct Found {
     pub converted: Option<RelPath>,
 }
 
+impl Found {
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.stat.size
+    }
+}
+
 /// A file that was found, and what is listed of it.
 pub struct Listed<'a> {
     /// Its name.

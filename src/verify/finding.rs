@@ -1,6 +1,7 @@
 //! What a check finds, and who is told.
 
 use crate::error::Error;
+use crate::hash::Digest;
 use crate::lane::read_back::Proof;
 use crate::manifest::{Fault, ManifestName};
 use crate::path::RelPath;
@@ -37,6 +38,8 @@ pub enum Finding {
         line: u64,
         /// The name, as far as it may be one.
         path: RelPath,
+        /// The digest on the line.
+        listed: Digest,
         /// What became of it.
         verdict: Verdict,
         /// So many bytes were hashed.
@@ -89,6 +92,8 @@ pub enum Finding {
     Utf16,
     /// The manifest lists nothing.
     Nothing,
+    /// What was verified by earlier portions is not known, for this reason.
+    Forgotten(Error),
     /// A later run than that of the newest finished manifest was cut short.
     Unfinished(ManifestName),
     /// A regular file below the root is on no line.

@@ -19,6 +19,7 @@ use crate::verify::copies::Copies;
 use crate::verify::count::count;
 use crate::verify::finding::{Finding, Listener};
 use crate::verify::lines::{Reader, Reads, Told};
+use crate::verify::portion::{Budget, Portion};
 use crate::verify::report::{Checked, VerifyReport};
 use crate::verify::seen::{Key, Seen};
 use crate::verify::target::{ManifestAt, Plan, Target};
@@ -50,6 +51,10 @@ pub struct VerifyJob {
     pub from: From,
     /// How several files are hashed at a time.
     pub backend: Backend,
+    /// Check only a portion: what was not verified for the longest time, which is kept in a file beside the
+    /// manifest (`docs/manifest.md`). Needs one directory and a manifest that is a regular file, and goes
+    /// neither with `complete` nor with `convert_paths`.
+    pub budget: Option<Budget>,
     /// Workers, if not as many as suit the device and the processor.
     pub jobs: Option<usize>,
 }
@@ -65,6 +70,7 @@ impl VerifyJob {
             convert_paths: false,
             backend: Backend::best(),
             from: From::default(),
+            budget: None,
             jobs: None,
         }
     }
@@ -83,18 +89,28 @@ impl VerifyJob {
     ) -> Result<VerifyReport> {
         let started = Instant::now();
         let plans = self.plans()?;
+        let portion = self.budget.map(Portion::new);
+        let portion = portion.as_ref();
         let key = Key::default();
         let mut desk = Desk {
             listener,
             key: &key,
             counts: Checked::default(),
+            portion,
+            last: None,
             answered: 0,
             converted: Seen::default(),
             copies: (plans.len() > 1).then(|| Copies::new(plans.len())),
         };
         let reads = self.run_threads(&plans, &mut desk, progress, stop);
         let nowhere = Arc::new(Target::none());
+        if let (Some(portion), Some(target)) = (portion, desk.last.take())
+            && let Err(error) = portion.save(&target)
+        {
+            desk.tell(&target, Finding::Broken(error));
+        }
         if let Some(mut reads) = reads {
+            desk.answered += portion.map_or(0, Portion::left);
             if reads.given != desk.answered && !stop.is_requested() {
                 let (given, answered) = (reads.given, desk.answered);
                 let finding = format!(
@@ -119,6 +135,7 @@ impl VerifyJob {
         }
         Ok(VerifyReport {
             counts: desk.counts,
+            covered: portion.map(Portion::covered),
             interrupted: stop.requested(),
             elapsed: started.elapsed(),
         })
@@ -136,6 +153,15 @@ impl VerifyJob {
         if stdin * dirs.len() > 1 {
             let finding = "it can be read once only: give it once, and one directory";
             return Err(Error::finding("check against", "standard input", finding));
+        }
+        if self.budget.is_some() && (dirs.len() > 1 || self.manifests.len() > 1 || stdin > 0) {
+            let finding =
+                "one directory and one manifest that is a file can be checked so, each run";
+            return Err(Error::finding("check in portions", "several of them", finding));
+        }
+        if self.budget.is_some() && (self.complete || self.convert_paths) {
+            let finding = "a portion is neither complete nor of other names than those listed";
+            return Err(Error::finding("check in portions", ".", finding));
         }
         let plan = |manifest: Option<ManifestAt>, dir: &Option<PathBuf>| Plan {
             manifest,
@@ -174,7 +200,7 @@ impl VerifyJob {
         let (tasks, for_workers) = bounded(2 * workers);
         let (told, inbox) = bounded(2 * workers);
         let (sending, tokens) = unbounded();
-        let ahead = Mutex::new(Ahead::new(order));
+        let ahead = Arc::new(Mutex::new(Ahead::new(order)));
         let counting = Stop::default();
         let nowhere = Arc::new(Target::none());
         let broken = |desk: &mut Desk<'_>, error| desk.tell(&nowhere, Finding::Broken(error));
@@ -190,7 +216,8 @@ impl VerifyJob {
                         order,
                         large_together: self.from == From::Cache,
                         workers,
-                        ahead: &ahead,
+                        portion: desk.portion,
+                        ahead: Arc::clone(&ahead),
                         progress,
                         stop,
                         tokens: tokens.clone(),
@@ -204,10 +231,11 @@ impl VerifyJob {
                 }
                 let (key, complete, again) = (desk.key, self.complete, desk.copies.is_some());
                 let (tasks, told) = (tasks.clone(), told.clone());
-                let read = Reader { key, complete, again, stop, tasks, told };
+                let portion = desk.portion;
+                let read = Reader { key, complete, again, portion, stop, tasks, told };
                 let thread = Builder::new().name("lines".into());
                 reader = Some(thread.spawn_scoped(scope, move || read.work(plans))?);
-                if progress.watched.load(Relaxed) {
+                if progress.watched.load(Relaxed) && desk.portion.is_none() {
                     let thread = Builder::new().name("count".into());
                     thread.spawn_scoped(scope, || count(plans, progress, &counting))?;
                 }
@@ -216,7 +244,7 @@ impl VerifyJob {
             if let Err(error) = start_all() {
                 broken(desk, Error::io("start the threads for", ".", error));
             }
-            drop((tasks, told, for_workers, sending, tokens));
+            drop((tasks, told, for_workers, sending, tokens, ahead));
             desk.take_all(&inbox);
             drop(inbox);
             counting.request(ENDED);
@@ -244,6 +272,9 @@ struct Desk<'a> {
     listener: &'a dyn Listener,
     key: &'a Key,
     counts: Checked,
+    /// What is to be checked, if not all, and the target of it.
+    portion: Option<&'a Portion>,
+    last: Option<Arc<Target>>,
     /// Lines that workers answered.
     answered: u64,
     /// Names that were found by another spelling.
@@ -255,6 +286,15 @@ struct Desk<'a> {
 impl Desk<'_> {
     fn take_all(&mut self, inbox: &Receiver<Told>) {
         for (target, findings) in inbox {
+            if let Some(portion) = self.portion {
+                for finding in &findings {
+                    portion.hear(finding);
+                }
+                if let Err(error) = portion.save_now_and_then(&target) {
+                    self.tell(&target, Finding::Broken(error));
+                }
+                self.last = Some(Arc::clone(&target));
+            }
             for finding in findings {
                 self.answered += u64::from(matches!(finding, Finding::File { .. }));
                 if let Finding::Converted { to, line, .. } = &finding {

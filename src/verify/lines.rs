@@ -1,10 +1,11 @@
 //! The reader: manifests become batches of lines for the workers.
 
+use std::convert::Infallible;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Sender, bounded};
 
 use crate::error::Error;
 use crate::event::Stop;
@@ -15,6 +16,7 @@ use crate::sys;
 use crate::sys::stat::Identity;
 use crate::verify::copies::Again;
 use crate::verify::finding::Finding;
+use crate::verify::portion::Portion;
 use crate::verify::seen::{Key, Seen};
 use crate::verify::target::{Opened, Plan, Target};
 
@@ -37,11 +39,16 @@ pub struct Line {
     pub looked_at: bool,
 }
 
+/// Nothing is ever sent: whoever waits hears when the last one of it is let go.
+pub type Turn = Sender<Infallible>;
+
 /// Lines for a worker.
 #[derive(Debug)]
 pub struct Batch {
     /// What they are lines of.
     pub target: Arc<Target>,
+    /// Of a portion: let go when the last of its files was begun, or is not to be.
+    pub turn: Option<Turn>,
     /// The lines.
     pub lines: std::vec::IntoIter<Line>,
 }
@@ -80,6 +87,8 @@ pub struct Reader<'a> {
     pub complete: bool,
     /// Whether the manifests may have to be read once more.
     pub again: bool,
+    /// What of the lines is to be checked, if not all.
+    pub portion: Option<&'a Portion>,
     /// Asked to stop?
     pub stop: &'a Stop,
     /// To the workers.
@@ -115,6 +124,7 @@ impl Reader<'_> {
         if let Some(name) = unfinished {
             self.tell(&target, Finding::Unfinished(name));
         }
+        let again = self.portion.map(|_| manifest.try_clone()).transpose();
         if self.again
             && manifest.metadata().is_ok_and(|file| file.is_file())
             && let Ok(manifest) = manifest.try_clone()
@@ -163,9 +173,15 @@ impl Reader<'_> {
                 anything = true;
                 self.tell(&target, finding);
             }
+            if let Some(portion) = self.portion {
+                // In its turn, when all lines are known.
+                for line in batch.drain(..) {
+                    portion.list(&line.path, &line.digest);
+                }
+            }
             if batch.len() == BATCH || bytes >= BATCH_BYTES {
                 bytes = 0;
-                if !self.hand_out(&target, &mut batch, done) {
+                if !self.hand_out(&target, None, &mut batch, done) {
                     break;
                 }
             }
@@ -174,7 +190,17 @@ impl Reader<'_> {
                 self.tell(&target, Finding::Utf16);
             }
         }
-        self.hand_out(&target, &mut batch, done);
+        self.hand_out(&target, None, &mut batch, done);
+        match (self.portion, again) {
+            (Some(portion), Ok(Some(manifest))) => {
+                self.in_turn(portion, &target, manifest, done);
+            }
+            (_, Err(error)) => {
+                let error = Error::io("read once more the manifest", &target.manifest, error);
+                self.tell(&target, Finding::Broken(error));
+            }
+            _ => {}
+        }
         if !was_utf16 && entries.input().is_utf16() {
             self.tell(&target, Finding::Utf16);
         }
@@ -203,8 +229,70 @@ impl Reader<'_> {
         Some(Finding::Twice { line: number, first, path, same })
     }
 
+    /// Hands out the lines by when they were verified, the oldest time first: the manifest is read once for
+    /// each time. No file is begun before all that were not verified for longer.
+    fn in_turn(&self, portion: &Portion, target: &Arc<Target>, manifest: File, done: &mut Reads) {
+        match portion.recall(target) {
+            Ok(None) => {}
+            Ok(Some(error)) => self.tell(target, Finding::Forgotten(error)),
+            Err(error) => return self.tell(target, Finding::Broken(error)),
+        }
+        for time in portion.times() {
+            let (turn, begun) = bounded(0);
+            match self.verified_at(portion, (time, turn), target, &manifest, done) {
+                Ok(true) => {
+                    let _ = begun.recv();
+                }
+                Ok(false) => return,
+                Err(error) => {
+                    let error = Error::io("read once more the manifest", &target.manifest, error);
+                    return self.tell(target, Finding::Broken(error));
+                }
+            }
+        }
+    }
+
+    /// Hands out the lines that were verified at one time; false when no more are wanted.
+    fn verified_at(
+        &self,
+        portion: &Portion,
+        (time, turn): (u32, Turn),
+        target: &Arc<Target>,
+        mut manifest: &File,
+        done: &mut Reads,
+    ) -> io::Result<bool> {
+        manifest.seek(SeekFrom::Start(0))?;
+        let mut entries = Entries::new(Utf16Reader::new(manifest));
+        let (mut batch, mut bytes) = (Vec::with_capacity(BATCH), 0);
+        while let Some(entry) = entries.next_entry()? {
+            let Parsed::Record(record) = entry.parsed else { continue };
+            if !entry.ended && target.ours.is_some() {
+                continue;
+            }
+            let Ok(path) = RelPath::parse(record.name) else { continue };
+            if portion.give(&path, &record.digest, time) {
+                bytes += path.as_bytes().len();
+                let (number, digest) = (entry.number, record.digest);
+                batch.push(Line { number, path, digest, looked_at: false });
+            }
+            if batch.len() == BATCH || bytes >= BATCH_BYTES {
+                bytes = 0;
+                if portion.is_over() || !self.hand_out(target, Some(&turn), &mut batch, done) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(!portion.is_over() && self.hand_out(target, Some(&turn), &mut batch, done))
+    }
+
     /// Gives a batch to the workers; false when the check is to stop.
-    fn hand_out(&self, target: &Arc<Target>, batch: &mut Vec<Line>, done: &mut Reads) -> bool {
+    fn hand_out(
+        &self,
+        target: &Arc<Target>,
+        turn: Option<&Turn>,
+        batch: &mut Vec<Line>,
+        done: &mut Reads,
+    ) -> bool {
         if self.stop.is_requested() {
             return false;
         }
@@ -213,7 +301,8 @@ impl Reader<'_> {
         }
         let lines = std::mem::replace(batch, Vec::with_capacity(BATCH));
         done.given += lines.len() as u64;
-        let batch = Batch { target: Arc::clone(target), lines: lines.into_iter() };
+        let (target, turn) = (Arc::clone(target), turn.cloned());
+        let batch = Batch { target, turn, lines: lines.into_iter() };
         self.tasks.send(batch).is_ok()
     }
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::lane::read_back::Proof;
 use crate::verify::finding::{Finding, Verdict};
+use crate::verify::portion::Covered;
 
 /// What became of the lines. The names of the fields are part of the format of reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -84,6 +85,7 @@ impl Checked {
             Finding::Torn { .. }
             | Finding::Utf16
             | Finding::Unfinished(_)
+            | Finding::Forgotten(_)
             | Finding::Compared(_)
             | Finding::NotCompared(_) => return,
         };
@@ -111,6 +113,8 @@ impl Checked {
 pub struct VerifyReport {
     /// What became of the lines.
     pub counts: Checked,
+    /// What it covered, if it was a portion.
+    pub covered: Option<Covered>,
     /// The code it was asked to stop with, if it was.
     pub interrupted: Option<usize>,
     /// How long it took.

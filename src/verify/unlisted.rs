@@ -8,6 +8,7 @@ use crate::sys::stat::{Identity, Kind};
 use crate::sys::{self, Dir, Listing};
 use crate::verify::finding::Finding;
 use crate::verify::lines::Listed;
+use crate::verify::portion::state_name;
 use crate::verify::seen::{Key, Seen};
 
 /// What counts as listed.
@@ -78,7 +79,8 @@ fn is_listed(listed: &Listed, known: &Known<'_>, dir: &Dir, path: &RelPath) -> b
     }
     let Some((above, name)) = path.split() else { return true };
     let Ok(name) = sys::name_from_bytes(name) else { return false };
-    let is_ours = above.is_root() && ManifestName::parse(name).is_some();
+    let is_state = name == state_name(&listed.target);
+    let is_ours = above.is_root() && (is_state || ManifestName::parse(name).is_some());
     let is_manifest = || dir.stat(name, false).is_ok_and(|stat| known.manifests.contains(&stat.id));
     is_ours || is_manifest()
 }

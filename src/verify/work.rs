@@ -14,10 +14,14 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, select};
 
 use crate::event::{Progress, Stop};
 use crate::verify::ahead::{Ahead, Order};
-use crate::verify::check::{Checker, Listed};
+use crate::verify::check::{Checker, Found, Listed};
 use crate::verify::finding::{Finding, Verdict};
-use crate::verify::lines::{Batch, Line, Told};
+use crate::verify::lines::{Batch, Line, Told, Turn};
+use crate::verify::portion::Portion;
 use crate::verify::target::Target;
+
+/// A listed file that was opened, or judged because it could not be.
+type Sought = (Line, Result<Found, Verdict>);
 
 /// Says that something was put among what waits.
 pub struct Token;
@@ -30,7 +34,9 @@ pub struct Worker<'a> {
     pub large_together: bool,
     /// How many workers there are.
     pub workers: usize,
-    pub ahead: &'a Mutex<Ahead<Batch>>,
+    /// Nobody else has it, so what waits there does not outlive the last of them.
+    pub ahead: Arc<Mutex<Ahead<Batch>>>,
+    pub portion: Option<&'a Portion>,
     pub progress: &'a Progress,
     pub stop: &'a Stop,
     pub tokens: Receiver<Token>,
@@ -107,7 +113,7 @@ impl Worker<'_> {
                 break;
             }
             match ahead.take() {
-                Some(Batch { target, lines })
+                Some(Batch { target, lines, .. })
                     if lines.len() == 1 && Arc::ptr_eq(&target, &batch.target) =>
                 {
                     more.extend(lines);
@@ -128,7 +134,7 @@ impl Worker<'_> {
     /// Looks at the files of a batch and puts them where they belong. What cannot be found is
     /// judged in its turn.
     fn look(&mut self, batch: Batch, tokens: &Sender<Token>) {
-        let Batch { target, lines } = batch;
+        let Batch { target, turn, lines } = batch;
         let mut together = Vec::new();
         for mut line in lines {
             if self.stop.is_requested() {
@@ -146,58 +152,91 @@ impl Worker<'_> {
                 Some(place) => {
                     // It may wait for hours, and is looked at again then.
                     line.looked_at = false;
-                    self.put(place, &target, vec![line], tokens);
+                    self.put(place, &target, &turn, vec![line], tokens);
                 }
                 None => together.push(line),
             }
         }
-        self.put(Order::LAST, &target, together, tokens);
+        self.put(Order::LAST, &target, &turn, together, tokens);
     }
 
-    fn put(&self, place: u64, target: &Arc<Target>, lines: Vec<Line>, tokens: &Sender<Token>) {
+    fn put(
+        &self,
+        place: u64,
+        target: &Arc<Target>,
+        turn: &Option<Turn>,
+        lines: Vec<Line>,
+        tokens: &Sender<Token>,
+    ) {
         if lines.is_empty() {
             return;
         }
         let weight = lines.iter().map(|l| size_of::<Line>() + l.path.as_bytes().len()).sum();
-        let batch = Batch { target: Arc::clone(target), lines: lines.into_iter() };
+        let (target, turn) = (Arc::clone(target), turn.clone());
+        let batch = Batch { target, turn, lines: lines.into_iter() };
         self.ahead().put(place, weight, batch);
         // Cannot fail: this worker receives too.
         let _ = tokens.send(Token);
     }
 
     fn batch(&mut self, batch: Batch) {
-        let Batch { target, lines } = batch;
+        let Batch { target, mut turn, lines } = batch;
         let mut told = Vec::new();
         let mut lines = lines.peekable();
         while lines.peek().is_some() && !self.stop.is_requested() {
             let handful = lines.by_ref().take(self.checker.side_by_side()).collect();
-            if self.handful(&target, handful, &mut told).is_none() {
+            let sought = self.seek(&target, handful, &mut told);
+            if lines.peek().is_none() {
+                turn = None;
+            }
+            if self.read_all(&target, sought, &mut told).is_none() {
                 break;
             }
         }
+        drop(turn);
         if !told.is_empty() {
             // Fails only when nobody listens any more, and then nothing matters.
             let _ = self.told.send((target, told));
         }
     }
 
-    /// Checks files that are read side by side; `None` if it is to stop before they are judged.
-    fn handful(
+    /// Opens files that are to be read side by side, as far as they belong to the portion.
+    fn seek(
         &mut self,
         target: &Arc<Target>,
         lines: Vec<Line>,
         told: &mut Vec<Finding>,
-    ) -> Option<()> {
+    ) -> Vec<Sought> {
         let mut sought = Vec::with_capacity(lines.len());
         for mut line in lines {
+            if let Some(portion) = self.portion.filter(|portion| portion.is_over()) {
+                portion.leave();
+                continue;
+            }
             self.progress.set_current(&line.path, "".as_ref());
             let mut found = self.checker.find(target, &line.path, line.looked_at);
+            if let (Some(portion), Ok(found)) = (self.portion, &found)
+                && !portion.takes(found.size())
+            {
+                portion.leave();
+                continue;
+            }
             if let Some(to) = found.as_mut().ok().and_then(|found| found.converted.take()) {
                 let from = std::mem::replace(&mut line.path, to.clone());
                 told.push(Finding::Converted { line: line.number, from, to });
             }
             sought.push((line, found));
         }
+        sought
+    }
+
+    /// Reads and judges them; `None` if it is to stop before that is done.
+    fn read_all(
+        &mut self,
+        target: &Target,
+        sought: Vec<Sought>,
+        told: &mut Vec<Finding>,
+    ) -> Option<()> {
         let files: Vec<_> = sought
             .iter()
             .filter_map(|(line, found)| {
@@ -206,7 +245,7 @@ impl Worker<'_> {
             })
             .collect();
         let mut read = self.checker.read(target, &files)?.into_iter();
-        for (Line { number, path, .. }, found) in sought {
+        for (Line { number, path, digest: listed, .. }, found) in sought {
             let (verdict, bytes) = match found {
                 Ok(_) => read.next()?,
                 Err(verdict) => (verdict, 0),
@@ -215,7 +254,7 @@ impl Worker<'_> {
             if !matches!(verdict, Verdict::Good(_)) {
                 self.progress.failed.fetch_add(1, Relaxed);
             }
-            told.push(Finding::File { line: number, path, verdict, bytes });
+            told.push(Finding::File { line: number, path, listed, verdict, bytes });
         }
         Some(())
     }

@@ -17,6 +17,7 @@
 mod harness;
 
 mod basics;
+mod budget;
 mod cache;
 mod calls;
 mod copies;

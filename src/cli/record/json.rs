@@ -204,6 +204,7 @@ impl<'a> Entry<'a> {
                 )
             }
             Finding::Unlisted(path) => (full("not-listed", path, None), None),
+            Finding::Forgotten(error) => (Self::error("notice", error), None),
             Finding::Compared(comparison) => {
                 let names = |roots: &[PathBuf]| roots.iter().map(|root| Name::path(root)).collect();
                 let bad: Vec<_> = comparison.bad.iter().map(|(_, root)| root.clone()).collect();

@@ -6,6 +6,8 @@
 
 use std::fmt::Write;
 
+use crate::verify::Covered;
+
 /// What the figures are about.
 pub struct Figures<'a> {
     /// What the names of the metrics start with.
@@ -34,6 +36,8 @@ pub struct Figure {
     pub bytes: Vec<(&'static str, u64)>,
     /// How many files were as expected, and how many not.
     pub expected: Vec<(&'static str, u64)>,
+    /// What a check in portions covered.
+    pub covered: Option<Covered>,
 }
 
 /// Values of a metric, by fate if there are several.
@@ -90,6 +94,19 @@ impl Figures<'_> {
             "Files of the manifest that the source was held against, by what was found.",
             &|figure| all(&figure.expected),
         );
+        gauge("portion_files", "Listed files by what portions did with them.", &|figure| {
+            figure.covered.map_or_else(Vec::new, |Covered { listed, now, never, .. }| {
+                all(&[("verified_now", now), ("not_verified", never), ("listed", listed)])
+            })
+        });
+        gauge(
+            "oldest_verification_timestamp_seconds",
+            "When the file was verified that was not for the longest time; 0 if one never was.",
+            &|figure| {
+                let oldest = figure.covered.map(|covered| covered.oldest.unwrap_or(0) as f64);
+                oldest.map(|oldest| (None, oldest)).into_iter().collect()
+            },
+        );
         gauge("bytes", "Bytes of the files of the last run.", &|figure| all(&figure.bytes));
         text
     }
@@ -124,6 +141,7 @@ mod tests {
                 files: vec![("copied", 7)],
                 bytes: vec![("copied", 1 << 40)],
                 expected: Vec::new(),
+                covered: None,
             }],
             before: before.as_bytes(),
         };

@@ -17,7 +17,8 @@ use crate::cli::record::log::{Log, stamp};
 use crate::cli::record::metrics::{Figure, Figures};
 use crate::cli::record::numbers::{checked, copied, expected, passed};
 use crate::cli::record::report::{
-    Cache, Copied, Head, Job, Manifest, Output, StreamOutput, Streamed, Work, fate_name, methods,
+    Cache, Copied, Head, Job, Manifest, Output, Portion, StreamOutput, Streamed, Work, fate_name,
+    methods,
 };
 use crate::cli::record::spool::Spool;
 use crate::copy::report::{Ending, Report};
@@ -271,6 +272,10 @@ impl<'a> Records<'a> {
                 Ran::Checked(report) => Some(&report.counts),
                 _ => None,
             },
+            portion: match ran {
+                Ran::Checked(report) => report.covered.as_ref().map(Portion::of),
+                _ => None,
+            },
             ..Head::default()
         };
         place.write(|file| match spool.lock() {
@@ -357,6 +362,10 @@ impl<'a> Records<'a> {
             files,
             bytes,
             expected,
+            covered: match ran {
+                Ran::Checked(report) => report.covered,
+                _ => None,
+            },
         };
         let (prefix, label, figures) = match &self.task {
             Task::Copy { .. } => {

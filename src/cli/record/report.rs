@@ -5,16 +5,18 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::cli::record::json::{self, Entry, Name};
+use crate::cli::record::log::stamp;
 use crate::cli::record::spool::Spool;
 use crate::copy::report::{Counts, Report, Stages};
 use crate::hash::Algorithm;
 use crate::lane::ways::{Method, Tally};
 use crate::stream::ends::Fate;
 use crate::sys;
-use crate::verify::Checked;
+use crate::verify::{Checked, Covered};
 
 /// The version of the format; it counts up when a report changes in a way that may break a reader.
 /// Fields, kinds of entries and endings may be added without.
@@ -54,6 +56,8 @@ pub struct Head<'a> {
     pub stream: Option<Streamed>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked: Option<&'a Checked>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub portion: Option<Portion>,
     /// Entries that are not in the report because they could not be kept.
     pub entries_left_out: u64,
 }
@@ -65,6 +69,26 @@ pub struct Job {
     pub path: Name,
     /// The arguments it stood for, those that the command line took the place of left out.
     pub arguments: Vec<String>,
+}
+
+/// What is said of a check in portions.
+#[derive(Serialize)]
+pub struct Portion {
+    listed: u64,
+    verified_now: u64,
+    not_verified: u64,
+    /// Null while there are files that were not verified.
+    oldest_verification: Option<String>,
+}
+
+impl Portion {
+    /// What a portion covered.
+    pub fn of(covered: &Covered) -> Self {
+        let Covered { listed, now, never, oldest } = *covered;
+        let time = |seconds| Timestamp::from_second(i64::try_from(seconds).ok()?).ok();
+        let oldest_verification = oldest.and_then(time).map(stamp);
+        Self { listed, verified_now: now, not_verified: never, oldest_verification }
+    }
 }
 
 /// What is said of a copy.
@@ -251,6 +275,7 @@ impl Default for Head<'_> {
             copy: None,
             stream: None,
             checked: None,
+            portion: None,
             entries_left_out: 0,
         }
     }

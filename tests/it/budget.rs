@@ -1,0 +1,248 @@
+//! A check in portions: what was not verified for the longest time comes first, and nothing that was done
+//! is done again before all of the rest.
+
+use std::collections::BTreeSet;
+
+use crate::harness::{Run, Scene, Strace, content, need, shell};
+
+/// So many files of 1000 bytes, and a manifest that lists them.
+fn scene(files: usize) -> Scene {
+    let scene = Scene::new();
+    for i in 0..files {
+        scene.src.file(format!("{}/{i:04}", i % 7), &content(1000 + i)[i..]);
+    }
+    scene.copy(&["-q"]).assert_code(0);
+    scene
+}
+
+fn portion(scene: &Scene, args: &[&str]) -> Run {
+    scene.bare(NIGHT.iter().chain(args)).run()
+}
+
+/// The names that were said to be good, in that order.
+fn good(run: &Run) -> Vec<String> {
+    let out = run.out();
+    let names = out.lines().filter_map(|line| line.strip_prefix("OK dst/")?.split(' ').next());
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn ten_portions_cover_every_file_once() {
+    for jobs in ["-j1", "-j8"] {
+        let scene = scene(1000);
+        let (mut all, mut first) = (BTreeSet::new(), BTreeSet::new());
+        for night in 1..=10 {
+            let run = portion(&scene, &["--max-bytes", "100KB", jobs]);
+            run.assert_code(0).assert_prints(&["portion", "100 files verified"]);
+            run.assert_prints(&[&format!("{} of 1000 files not verified yet", 1000 - 100 * night)]);
+            run.assert_prints(&["good: every file of this portion is as listed"]);
+            let names = good(&run);
+            assert_eq!(names.len(), 100);
+            if night == 1 {
+                first.extend(names.iter().cloned());
+            }
+            for name in names {
+                assert!(all.insert(name.clone()), "night {night}: {name} again");
+            }
+        }
+        assert_eq!(all.len(), 1000);
+        // Then those of the first night are the oldest.
+        let run = portion(&scene, &["--max-bytes", "100KB", jobs]);
+        assert_eq!(good(&run).into_iter().collect::<BTreeSet<_>>(), first);
+    }
+}
+
+/// The largest of what is due comes first, but not before what is due longer.
+#[test]
+fn the_oldest_comes_before_the_largest() {
+    let scene = Scene::new();
+    scene.src.file("a", "a").file("large", content(3_000_000)).file("larger", content(4_000_000));
+    scene.src.file("z", "z");
+    scene.copy(&["-q"]).assert_code(0);
+    let night = |most: &str| good(&portion(&scene, &["-j1", "--max-bytes", most]));
+    assert_eq!(night("4000000"), ["larger"]);
+    assert_eq!(night("3000000"), ["large"]);
+    let names = night("100M");
+    assert_eq!(
+        names[..2].iter().collect::<BTreeSet<_>>(),
+        ["a", "z"].map(String::from).iter().collect()
+    );
+    assert_eq!(names[2..], ["larger", "large"]);
+    // One file is read whatever its size, or nothing would ever be.
+    assert_eq!(night("1").len(), 1);
+}
+
+#[test]
+fn a_bad_file_is_told_until_it_is_repaired() {
+    let scene = scene(30);
+    scene.output().file("3/0003", "damaged");
+    shell(&scene, "rm dst/4/0004");
+    for _ in 0..4 {
+        let run = portion(&scene, &["--max-bytes", "100KB"]);
+        run.assert_code(4).assert_says("differs: dst/3/0003").assert_says("missing: dst/4/0004");
+        run.assert_prints(&["2 of 30 files not verified yet"]);
+    }
+    shell(&scene, "cp -p src/3/0003 dst/3; cp -p src/4/0004 dst/4");
+    // These two come first.
+    let run = portion(&scene, &["--max-bytes", "2KB"]);
+    run.assert_code(0).assert_prints(&["0 of 30 files not verified yet, the oldest"]);
+    assert_eq!(good(&run).into_iter().collect::<Vec<_>>().len(), 2);
+}
+
+/// Killed at each step of recording, and of what is recorded by then nothing is done again.
+#[test]
+fn a_portion_that_is_killed_loses_nothing_that_was_recorded() {
+    need!(Strace);
+    // A kill counts the calls of each thread. The one that reads lines records once, before any file is
+    // read; the main thread tells of twenty files, records, and tells of the whole.
+    for (calls, when, recorded) in [
+        (Strace::WRITES, 1, false),
+        (Strace::SYNCS, 1, false),
+        (Strace::RENAMES, 1, false),
+        (Strace::SYNCS, 2, false),
+        (Strace::WRITES, 21, false),
+        (Strace::WRITES, 22, true),
+    ] {
+        let scene = scene(60);
+        let mut all: BTreeSet<_> = good(&portion(&scene, &TWENTY)).into_iter().collect();
+        assert_eq!(all.len(), 20);
+        let strace = Strace::inject(&scene, calls, &format!("signal=SIGKILL:when={when}"));
+        let run = strace.run(scene.bare(NIGHT.iter().chain(&TWENTY)));
+        assert!(strace.log().contains("killed by SIGKILL"), "{calls} {when}: {}", strace.log());
+        assert_eq!(good(&run).len(), if when > 20 { 20 } else { 0 }, "{calls} {when}");
+        if recorded {
+            all.extend(good(&run));
+        }
+        the_rest(&scene, all, &format!("{calls} {when}"));
+    }
+}
+
+#[test]
+fn a_portion_that_is_interrupted_keeps_what_it_did() {
+    need!(Strace);
+    let scene = scene(60);
+    let mut all: BTreeSet<_> = good(&portion(&scene, &TWENTY)).into_iter().collect();
+    let mut strace = Strace::inject(&scene, "openat", "signal=SIGINT:when=10");
+    for dir in 0..7 {
+        strace = strace.on(scene.dst.join(dir.to_string()));
+    }
+    let run = strace.run(scene.bare(NIGHT.iter().chain(&TWENTY)));
+    assert!(strace.log().contains("--- SIGINT "), "{}", strace.log());
+    run.assert_code(130);
+    let names = good(&run);
+    assert!((1..20).contains(&names.len()), "{names:?}");
+    all.extend(names);
+    the_rest(&scene, all, "interrupted");
+}
+
+const NIGHT: [&str; 5] = ["verify", "-v", "--from", "cache", "dst"];
+
+/// One after the other, so that it is known what is done when.
+const TWENTY: [&str; 5] = ["-j1", "--simd", "off", "--max-bytes", "20KB"];
+
+/// Of the sixty files of 1000 bytes these were verified: the next portion is exactly the others.
+fn the_rest(scene: &Scene, mut all: BTreeSet<String>, what: &str) {
+    let run = portion(scene, &["--max-bytes", &(60_000 - 1000 * all.len()).to_string()]);
+    run.assert_code(0).assert_prints(&["0 of 60 files not verified yet"]);
+    assert_eq!(run.err(), "", "{what}");
+    for name in good(&run) {
+        assert!(all.insert(name.clone()), "{what}: {name} again");
+    }
+    assert_eq!(all.len(), 60, "{what}");
+}
+
+/// A newer manifest of the same files, and of more of them.
+#[test]
+fn a_new_manifest_takes_nothing_away() {
+    let scene = scene(50);
+    let run = portion(&scene, &["--max-bytes", "30KB"]);
+    let mut all: BTreeSet<_> = good(&run).into_iter().collect();
+    assert_eq!(all.len(), 30);
+    for i in 0..10 {
+        scene.src.file(format!("new/{i}"), content(1000));
+    }
+    // One that was verified has another content now.
+    let changed = all.first().unwrap().clone();
+    scene.src.file(&changed, content(900)).mtime(&changed, 1 << 31, 0);
+    scene.copy(&["-q", "--overwrite-policy", "update"]).assert_code(0);
+    all.remove(&changed);
+    let run = portion(&scene, &["--max-bytes", "30900"]);
+    run.assert_code(0).assert_prints(&["31 files verified; 0 of 60 files not verified yet"]);
+    for name in good(&run) {
+        assert!(all.insert(name.clone()), "{name} again");
+    }
+    assert_eq!(all.len(), 60);
+    // The state is no file that ought to be listed.
+    scene.bare(["verify", "--complete", "dst"]).run().assert_code(0);
+}
+
+#[test]
+fn a_state_that_is_of_no_use_is_told() {
+    let scene = scene(20);
+    portion(&scene, &["--max-bytes", "10KB"]).assert_code(0);
+    for damage in ["echo nonsense > dst/dircopy.verified", "sed -i '$d' dst/dircopy.verified"] {
+        shell(&scene, damage);
+        let run = portion(&scene, &["--max-bytes", "5KB"]);
+        run.assert_code(0).assert_says("counts as never verified");
+        run.assert_prints(&["5 files verified; 15 of 20 files not verified yet"]);
+    }
+    shell(&scene, "rm dst/dircopy.verified; mkdir dst/dircopy.verified");
+    let run = portion(&scene, &["--max-bytes", "5KB"]);
+    run.assert_code(1).assert_says("cannot write what was verified to dst/dircopy.verified");
+}
+
+#[test]
+fn a_budget_of_time_ends_a_portion_well() {
+    need!(Strace);
+    let scene = scene(40);
+    let strace = Strace::inject(&scene, "openat,openat2", "delay_enter=100000");
+    let strace = strace.on(scene.dst.join("0")).on(scene.dst.join("1"));
+    let strace = strace.on(scene.dst.join("2/0002")).on(scene.dst.join("3/0003"));
+    let args = ["verify", "-v", "--from", "cache", "dst", "-j1", "--budget", "0.1s"];
+    let run = strace.run(scene.bare(args));
+    run.assert_code(0).assert_prints(&["good: every file of this portion is as listed"]);
+    let mut all: BTreeSet<_> = good(&run).into_iter().collect();
+    assert!(all.len() < 40, "{}", run.out());
+    while all.len() < 40 {
+        let left = (1000 * (40 - all.len())).to_string();
+        let run = portion(&scene, &["--budget", "1h", "--max-bytes", &left]);
+        run.assert_code(0);
+        for name in good(&run) {
+            assert!(all.insert(name.clone()), "{name} again");
+        }
+    }
+}
+
+#[test]
+fn programs_are_told_of_a_portion() {
+    let scene = scene(20);
+    let args = ["--max-bytes", "5KB", "--report", "r.json", "--metrics", "m.prom"];
+    portion(&scene, &args).assert_code(0);
+    let read = |name: &str| std::fs::read_to_string(scene.path(name)).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&read("r.json")).unwrap();
+    let portion = &report["portion"];
+    assert_eq!((&portion["listed"], &portion["verified_now"]), (&20.into(), &5.into()));
+    assert_eq!(portion["not_verified"], 15);
+    assert!(portion["oldest_verification"].is_null(), "{report:#}");
+    let line = |text: &str| read("m.prom").lines().find(|l| l.contains(text)).unwrap().to_owned();
+    assert!(line("fate=\"not_verified\"").ends_with("} 15"));
+    assert!(line("oldest_verification_timestamp_seconds{").ends_with("} 0"));
+    self::portion(&scene, &["--max-bytes", "1M", "--report", "r.json", "--metrics", "m.prom"]);
+    let report: serde_json::Value = serde_json::from_str(&read("r.json")).unwrap();
+    assert!(report["portion"]["oldest_verification"].as_str().unwrap().ends_with('Z'));
+    assert!(!line("oldest_verification_timestamp_seconds{").ends_with("} 0"));
+}
+
+#[test]
+fn what_cannot_be_done_in_portions_is_refused() {
+    let scene = scene(3);
+    shell(&scene, "cp -r dst dst2");
+    let budget = ["--max-bytes", "1M"];
+    for args in [&["dst2"][..], &["--complete"], &["--convert-paths"], &["--manifest", "-"]] {
+        let args: Vec<&str> = budget.iter().chain(args).copied().collect();
+        portion(&scene, &args).assert_code(2);
+    }
+    for args in [["--budget", "0s"], ["--budget", "x"], ["--max-bytes", "x"]] {
+        portion(&scene, &args).assert_code(2);
+    }
+}
