@@ -172,6 +172,15 @@ impl<'a> Reading<'a> {
         })
     }
 
+    /// An error if what was opened is another file than the one that was listed.
+    pub fn is_still(&self, listed: &Stat) -> Result<()> {
+        let now = Dir::stat_file(&self.file).map_err(|error| self.error("look at", error))?;
+        match now.id == listed.id {
+            true => Ok(()),
+            false => Err(Error::finding("copy", (self.path)(), "another file took its name")),
+        }
+    }
+
     /// Whether [`check`](Self::check) found that the file changed: then a second try may go well.
     pub fn has_changed(&self) -> bool {
         self.changed.get()

@@ -394,6 +394,8 @@ impl Own<'_> {
         let path = || dir.path_of(name);
         let open = || {
             let mut file = Reading::open(&dir.handle, name, context.follow, stat, &path)?;
+            // Whoever takes what is read here looks at its own handle in the end.
+            file.is_still(stat)?;
             file.spare_cache(sparing, &context.ways.residue.source);
             Ok(file.at_rate(context.rate, context.stop))
         };

@@ -8,8 +8,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::harness::{
-    Act, Call, Cmd, Deed, Judge, Mirror, Mount, Run, Scene, Tree, content, ctimes, names_below,
-    need, shell,
+    Act, Call, Cmd, Deed, Judge, Mirror, Mount, Run, Scene, Strace, Tree, content, ctimes,
+    names_below, need, shell,
 };
 
 const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
@@ -364,5 +364,27 @@ fn what_happens_is_told_of_each() {
         let mut lines =
             log.lines().map(|it| serde_json::from_str::<serde_json::Value>(it).unwrap());
         assert!(lines.any(|line| line["event"] == "copied" && line["output"] == output), "{log}");
+    }
+}
+
+/// The file that is read for all is the one that each output has open and looks at in the end.
+#[test]
+fn a_link_that_is_turned_meanwhile_brings_no_other_file() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.tree("files").file("one", content(3 << 20)).file("other", vec![7; 3 << 20]);
+    scene.src.symlink("link", "../files/one");
+    // Each output opens it, and then one of them for all.
+    let strace = Strace::inject(&scene, "openat", "delay_enter=2000000:when=2")
+        .on(scene.src.root().join("link"));
+    let args = ["--follow-links", "--jobs", "1", "--block-size", "64K"];
+    let mut running = strace.spawn(command(&scene, &["a", "b"], &args));
+    running.until("two have it open", || strace.log().matches(" = ").count() >= 2);
+    shell(&scene, "ln -s ../files/other new && mv -T new src/link");
+    let run = running.wait();
+    strace.fired(&run);
+    run.assert_code(0);
+    for name in ["a", "b"] {
+        shell(&scene, &format!("cmp {name}/link files/one"));
     }
 }
