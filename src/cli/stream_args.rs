@@ -13,8 +13,8 @@ use crate::stream::{Named, StreamJob};
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Streams")]
 pub struct StreamArgs {
-    /// Write the lines of all outputs to FILE, under the names given here ("-" for standard output),
-    /// instead of each beside its output as NAME.sha256sum
+    /// Write the lines of all outputs to FILE, under the names given here (standard output is
+    /// named "-" there), instead of each beside its output as NAME.sha256sum
     #[arg(long, value_name = "FILE")]
     pub manifest: Option<PathBuf>,
 

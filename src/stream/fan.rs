@@ -37,6 +37,8 @@ enum Turn {
     End { whole: bool },
     /// An input was cut short.
     Spoiled,
+    /// What is in its pipe is not what the others have.
+    Apart,
 }
 
 /// What an output's thread says.
@@ -102,36 +104,17 @@ impl<'scope, 'a: 'scope> Fan<'scope, 'a> {
 impl Fan<'_, '_> {
     /// Hands on what is at the head, to everybody; how much that was.
     fn round(&mut self, head: Option<&File>, ends: &mut Ends<'_>) -> Result<Spliced, Cut> {
-        let head = head.unwrap_or(&self.head.0);
-        let fail = |error| Cut::Input(Error::io("split", "the stream", error));
         let Some((last, others)) = self.branches.split_last() else { return Err(Cut::All) };
-        let mut size = None;
-        for branch in others {
-            match (sys::tee(head, &branch.pipe, size.unwrap_or(MOST)).map_err(fail)?, size) {
-                (Spliced::Wait, None) => return Ok(Spliced::Wait),
-                (Spliced::Bytes(0), None) => return Ok(Spliced::Bytes(0)),
-                (Spliced::Bytes(bytes), size_before) if size_before.is_none_or(|n| n == bytes) => {
-                    size = Some(bytes);
-                }
-                _ => return Err(fail(io::ErrorKind::WriteZero.into())),
-            }
+        let spliced = split(head.unwrap_or(&self.head.0), last, others).map_err(|error| {
+            // Some have got what others have not, and nobody can take that back.
+            ends.tell(&Error::io("split", "the stream", error));
+            self.tell_all(|| Turn::Apart, ends);
+            Cut::All
+        })?;
+        if let Spliced::Bytes(bytes @ 1..) = spliced {
+            self.tell_all(|| Turn::Bytes(bytes), ends);
         }
-        // What was shared is taken from the head now; nobody else reads from there.
-        let mut moved = 0;
-        while size.is_none_or(|size| moved < size) {
-            let left = size.map_or(MOST, |size| size - moved);
-            match sys::splice(head, &last.pipe, left).map_err(fail)? {
-                Spliced::Bytes(0) if size.is_none() => return Ok(Spliced::Bytes(0)),
-                Spliced::Wait if size.is_none() => return Ok(Spliced::Wait),
-                Spliced::Bytes(bytes) if bytes > 0 => {
-                    moved += bytes;
-                    size = size.or(Some(bytes));
-                }
-                _ => return Err(fail(io::ErrorKind::WriteZero.into())),
-            }
-        }
-        self.tell_all(|| Turn::Bytes(moved), ends);
-        Ok(Spliced::Bytes(moved))
+        Ok(spliced)
     }
 
     /// Tells everybody, and waits until they are done with it.
@@ -249,6 +232,37 @@ impl Gear for Fan<'_, '_> {
     }
 }
 
+/// Puts what is at the head into every pipe; how much that was.
+fn split(head: &File, last: &Branch<'_>, others: &[Branch<'_>]) -> io::Result<Spliced> {
+    let uneven = || Err(io::ErrorKind::WriteZero.into());
+    let mut size = None;
+    for branch in others {
+        match (sys::tee(head, &branch.pipe, size.unwrap_or(MOST))?, size) {
+            (Spliced::Wait, None) => return Ok(Spliced::Wait),
+            (Spliced::Bytes(0), None) => return Ok(Spliced::Bytes(0)),
+            (Spliced::Bytes(bytes), size_before) if size_before.is_none_or(|n| n == bytes) => {
+                size = Some(bytes);
+            }
+            _ => return uneven(),
+        }
+    }
+    // What was shared is taken from the head now; nobody else reads from there.
+    let mut moved = 0;
+    while size.is_none_or(|size| moved < size) {
+        let left = size.map_or(MOST, |size| size - moved);
+        match sys::splice(head, &last.pipe, left)? {
+            Spliced::Bytes(0) if size.is_none() => return Ok(Spliced::Bytes(0)),
+            Spliced::Wait if size.is_none() => return Ok(Spliced::Wait),
+            Spliced::Bytes(bytes) if bytes > 0 => {
+                moved += bytes;
+                size = size.or(Some(bytes));
+            }
+            _ => return uneven(),
+        }
+    }
+    Ok(Spliced::Bytes(moved))
+}
+
 /// Moves what comes into an output's pipe on to the output, until that is complete or lost.
 fn work(
     number: usize,
@@ -269,6 +283,11 @@ fn work(
                 break output.discard(lost);
             }
             Ok(Turn::Spoiled) => {}
+            Ok(Turn::Apart) => {
+                let finding = "nobody knows what it has of the stream";
+                let error = Error::finding("go on with", output.named.path(), finding);
+                break output.discard(Lost::Failed(error));
+            }
             Ok(Turn::End { whole: true }) => break output.finish(None),
             Ok(Turn::End { whole: false }) | Err(_) => break output.discard(Lost::Stopped),
         }

@@ -94,6 +94,7 @@ impl StreamJob {
     /// look at the report's [`ending`](StreamReport::ending).
     pub fn run(&self, watch: &dyn Watch, progress: &Progress, stop: &Stop) -> Result<StreamReport> {
         let started = Instant::now();
+        self.refuse_ends()?;
         let placed = self.place(stop)?;
         self.keep_apart(&placed)?;
         if self.strict {
@@ -185,6 +186,19 @@ impl StreamJob {
             outputs,
             elapsed: started.elapsed(),
         })
+    }
+
+    /// Refuses ends that are not what they are called.
+    fn refuse_ends(&self) -> Result<()> {
+        let path = Named::Standard;
+        if self.inputs.contains(&path) && sys::was_closed_at_start(0) {
+            return Err(Error::finding("read", path.path(), "standard input is closed"));
+        }
+        if self.manifest.as_deref() == Some(path.path()) {
+            let finding = "it goes into a file (./- is one of that name)";
+            return Err(Error::finding("write the manifest to", path.path(), finding));
+        }
+        Ok(())
     }
 
     /// Finds the places of everything that is to be written.

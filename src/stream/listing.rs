@@ -61,7 +61,10 @@ impl Listing {
             }
             Listing::Open(end) => {
                 let mut rest = lines;
-                while !rest.is_empty() && !context.stop.is_urgent() {
+                while !rest.is_empty() {
+                    if context.stop.is_urgent() {
+                        return Err(Error::finding("write", "the manifest", "interrupted"));
+                    }
                     let written = end
                         .write(rest)
                         .map_err(|error| Error::io("write", "the manifest", error))?;

@@ -373,10 +373,21 @@ fn what_is_there_already() {
 
 #[test]
 fn new_files_are_as_the_umask_has_them() {
-    let scene = scene();
-    in_shell(&scene, "umask 027; \"$@\"", &["-i", "a", "-i", "b", "-o", "x"]).assert_code(0);
-    for name in ["x", "x.sha256sum"] {
-        assert_eq!(scene.path(name).metadata().unwrap().mode() & 0o777, 0o640, "{name}");
+    need!(Strace);
+    for outputs in [&["-o", "x"][..], &["-o", "x", "-o", "y", "-o", "z"]] {
+        let scene = scene();
+        // To ask for it is to set it, and several threads ask at the same moment.
+        let strace = Strace::inject(&scene, "umask", "delay_exit=100000");
+        let args = [&["-i", "a", "-i", "b"], outputs].concat();
+        let run = strace.run(scene.bare(args).in_shell("umask 027; exec \"$@\""));
+        run.assert_code(0);
+        strace.fired(&run);
+        for name in outputs.iter().filter(|name| **name != "-o") {
+            for name in [name.to_string(), format!("{name}.sha256sum")] {
+                let mode = scene.path(&name).metadata().unwrap().mode();
+                assert_eq!(mode & 0o777, 0o640, "{name}");
+            }
+        }
     }
 }
 
@@ -577,4 +588,35 @@ fn more_than_memory() {
         let run = in_shell(&scene, "ulimit -v 600000; \"$@\" | head -c 3G | wc -c", &args);
         assert_eq!(run.out().trim(), (3u64 << 30).to_string());
     }
+}
+
+/// An output that lacks a piece which others have goes on with nothing: what comes next would follow upon
+/// the wrong bytes.
+#[test]
+fn a_stream_that_cannot_be_split_is_given_up() {
+    need!(Strace);
+    for when in 1..=4 {
+        let scene = scene();
+        let strace = Strace::inject(&scene, "tee", &format!("error=ENOMEM:when={when}"));
+        let args = "--hash none -i one -i two -o x -o y -o z";
+        let run = strace.run(scene.bare(args.split(' ')).in_shell(
+            "mkfifo one two; cat a b a >one & cat all >two & \"$@\"; code=$?; kill %1 %2; exit $code",
+        ));
+        run.assert_says("cannot split the stream").assert_code_in(&[1, 3]);
+        for name in ["x", "y", "z"] {
+            assert!(!scene.path(name).exists(), "{name} stands");
+        }
+        nothing_half(&scene);
+    }
+}
+
+/// Rust's runtime puts `/dev/null` in place of what is closed: an empty stream would seem to be whole.
+#[test]
+fn a_closed_input_and_a_manifest_that_is_no_file_are_refused() {
+    let scene = scene();
+    let run = in_shell(&scene, "\"$@\" <&-", &["-i", "-", "-i", "a", "-o", "x"]);
+    run.assert_code(2).assert_says("standard input is closed");
+    let run = in_shell(&scene, "\"$@\" <a", &["-i", "-", "-o", "x", "--manifest", "-"]);
+    run.assert_code(2).assert_says("./- is one of that name");
+    assert!(!scene.path("x").exists() && !scene.path("-").exists());
 }

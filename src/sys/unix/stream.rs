@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -153,10 +154,14 @@ pub fn may_read(path: &Path) -> io::Result<()> {
 // The type differs between systems, so a cast that is empty here is needed there.
 #[allow(clippy::unnecessary_cast)]
 pub fn new_file_mode() -> u32 {
-    // There is no other way to ask than to set it.
-    let mask = rustix::process::umask(Mode::from_raw_mode(0o077));
-    rustix::process::umask(mask);
-    0o666 & !(mask.as_raw_mode() as u32)
+    // There is no other way to ask than to set it, for all threads at once: two that asked at the same
+    // moment would be told what the other one set.
+    static MODE: OnceLock<u32> = OnceLock::new();
+    *MODE.get_or_init(|| {
+        let mask = rustix::process::umask(Mode::from_raw_mode(0o077));
+        rustix::process::umask(mask);
+        0o666 & !(mask.as_raw_mode() as u32)
+    })
 }
 
 /// Waits until writing to `file` would not wait, for a tenth of a second at most; false when it still
