@@ -187,7 +187,7 @@ impl CopyJob {
             // Clones take next to no room.
             if !(self.reflink != Reflink::Never && self.sparse == Sparse::Auto && dry.may_share) {
                 let walk = self.walk(&dry, true);
-                space::check(dry, &walk, self.policy, progress, stop)?;
+                space::check(dry, || prepare(true), &walk, self.policy, progress, stop)?;
             }
         }
         let mut prepared = prepare(self.dry_run)?;

@@ -3,8 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::copy::lock::Patience;
 use crate::error::{Error, Result};
@@ -70,20 +69,7 @@ pub fn prepare(
     let there_id = there.identity().map_err(|error| cannot_look(to, error))?;
     let may_share = may_share && there_id.dev == source_stat.id.dev;
     let root: Arc<Path> = to.into();
-    let mut output = OutputDir {
-        handle: None,
-        root,
-        rel: RelPath::root(),
-        fresh: true,
-        gid: source_stat.gid,
-        dev: 0,
-        with_root: true,
-        born: Arc::default(),
-        finish: None,
-        made_in: Mutex::new(None),
-        left_open: AtomicBool::new(false),
-        pending: AtomicUsize::new(1),
-    };
+    let mut output = OutputDir { gid: source_stat.gid, ..OutputDir::absent(root) };
     let (mut output_id, mut parent, mut warnings) = (None, None, Vec::new());
     let mut lock = Lock::Unknown;
     let (handle, fresh) = match opened {

@@ -1,11 +1,12 @@
 //! Looking at the room before anything is touched: what the run needs against what the output has.
 //!
 //! The walk this takes costs about as much as finding the files does, so where the room is ample it is
-//! saved: the output has more of it than the source's whole file system uses. What is needed is
-//! reckoned low (holes and what the file system packs do not count, nor directories and the
-//! manifest), so that no run is refused that would have fitted. Where the reckoning was too low (an
-//! output that is not packed as the source is, names of one file that become files of their own), or
-//! somebody else takes the room, a disk that fills up is still an error of each file.
+//! saved: the output has more of it than the source's whole file system uses. What is at the output is
+//! looked at only if not everything would fit beside it. What is needed is reckoned low (holes and what
+//! the file system packs do not count, nor directories and the manifest), so that no run is refused
+//! that would have fitted. Where the reckoning was too low (an output that is not packed as the source
+//! is, names of one file that become files of their own), or somebody else takes the room, a disk that
+//! fills up is still an error of each file.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -18,7 +19,7 @@ use crate::event::{Progress, Stop};
 use crate::lane::arrange::look;
 use crate::sys::stat::Stat;
 use crate::sys::{self, Listing, Place, Room, Used};
-use crate::tree::node::{Entry, OutputDir};
+use crate::tree::node::{Entry, OutputDir, SourceDir};
 use crate::tree::plan::{Decision, Destination, Policy, Source, decide};
 use crate::tree::walk::{Found, Walk};
 
@@ -33,13 +34,15 @@ struct Need {
     parts: u64,
 }
 
-/// Refuses a run for which the output has no room. `prepared` is that of a dry run, and `walk` dry.
+/// Refuses a run for which the output has no room. `prepare` prepares a dry run, `prepared` is what it
+/// said, and `walk` is dry.
 /// Where everything is walked, the totals of `progress` are final afterwards.
 ///
 /// # Errors
 /// There is not enough room.
 pub fn check(
     prepared: Prepared,
+    prepare: impl Fn() -> Result<Prepared>,
     walk: &Walk<'_>,
     policy: Policy,
     progress: &Progress,
@@ -59,29 +62,70 @@ pub fn check(
     if file.is_none() && !walk.follow && sys::most_below(&source.handle).is_some_and(is_ample) {
         return Ok(());
     }
-    let (mut need, mut listing) = (Need::default(), Listing::default());
     if let Some(entry) = &file {
+        let mut need = Need::default();
         need.add(policy, &output, entry, &room);
-    } else {
-        let whole = walk.run(source, Arc::clone(&output), |found| {
-            let count = |entries: usize, bytes: u64| {
-                progress.total_entries.fetch_add(entries as u64, Relaxed);
-                progress.total_bytes.fetch_add(bytes, Relaxed);
-            };
+        return need.fits(&room, &output.root);
+    }
+    // As if nothing were there: that mostly fits, and looking at every file of the output as well takes
+    // twice as long.
+    let nothing = Arc::new(OutputDir::absent(Arc::clone(&output.root)));
+    let sum = Sum { walk, policy, room: &room, stop };
+    let (most, whole) = sum.up(source, nothing, |found| {
+        let (entries, bytes) = match found {
+            Found::Files(run) => (run.files.len(), run.files.iter().map(|f| f.stat.size).sum()),
+            Found::HardLink(..) | Found::Symlink(..) => (1, 0),
+            _ => return,
+        };
+        progress.total_entries.fetch_add(entries as u64, Relaxed);
+        progress.total_bytes.fetch_add(bytes, Relaxed);
+    });
+    progress.counted.store(whole, Relaxed);
+    match most.fits(&room, &output.root) {
+        Err(_) if output.handle.is_some() => {
+            // A directory is listed once through a handle.
+            let Prepared { source, output, .. } = prepare()?;
+            let root = Arc::clone(&output.root);
+            sum.up(source, output, |_| ()).0.fits(&room, &root)
+        }
+        fits => fits,
+    }
+}
+
+/// How need is summed up.
+struct Sum<'a> {
+    walk: &'a Walk<'a>,
+    policy: Policy,
+    room: &'a Room,
+    stop: &'a Stop,
+}
+
+impl Sum<'_> {
+    /// What everything takes that the walk finds, and whether it came to its end.
+    fn up(
+        &self,
+        source: Arc<SourceDir>,
+        output: Arc<OutputDir>,
+        mut told: impl FnMut(&Found),
+    ) -> (Need, bool) {
+        let (mut need, mut listing) = (Need::default(), Listing::default());
+        let whole = self.walk.run(source, output, |found| {
+            told(&found);
             match &found {
-                Found::Files(run) => {
-                    count(run.files.len(), run.files.iter().map(|file| file.stat.size).sum());
-                    run.files.iter().for_each(|file| need.add(policy, &run.output, file, &room));
-                }
-                Found::HardLink(..) | Found::Symlink(..) => count(1, 0),
+                Found::Files(run) => run
+                    .files
+                    .iter()
+                    .for_each(|file| need.add(self.policy, &run.output, file, self.room)),
                 Found::Done(output) => need.add_parts(output, &mut listing),
                 _ => {}
             }
-            if stop.is_requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            match self.stop.is_requested() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
         });
-        progress.counted.store(whole.is_continue(), Relaxed);
+        (need, whole.is_continue())
     }
-    need.fits(&room, &output.root)
 }
 
 impl Need {

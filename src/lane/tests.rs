@@ -5,7 +5,6 @@ use std::ffi::OsStr;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use crossbeam_channel::bounded;
 use tempfile::TempDir;
@@ -77,17 +76,8 @@ impl Scene {
         });
         let output = Arc::new(OutputDir {
             handle: Some(Dir::open(&root("output")).unwrap()),
-            root: root("output"),
-            rel: RelPath::root(),
             fresh: false,
-            gid: 0,
-            dev: 0,
-            with_root: true,
-            born: Arc::default(),
-            finish: None,
-            made_in: std::sync::Mutex::new(None),
-            left_open: AtomicBool::new(false),
-            pending: AtomicUsize::new(1),
+            ..OutputDir::absent(root("output"))
         });
         let (progress, clocks) = (Progress::default(), Clocks::default());
         let context = Context {

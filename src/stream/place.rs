@@ -3,13 +3,11 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
 use crate::event::Stop;
-use crate::path::RelPath;
 use crate::stream::named::{Named, directory_of, names_directory};
 use crate::sys::stat::{Identity, Kind, Stat, Time};
 use crate::sys::{self, Dir, StreamEnd};
@@ -93,17 +91,11 @@ impl Place {
         let stat = dir.stat_self().map_err(cannot)?;
         let dir = OutputDir {
             handle: Some(dir),
-            root: parent.into(),
-            rel: RelPath::root(),
             fresh: false,
             gid: stat.gid,
             dev: stat.id.dev,
             with_root: false,
-            born: Arc::default(),
-            finish: None,
-            made_in: Mutex::new(None),
-            left_open: AtomicBool::new(false),
-            pending: AtomicUsize::new(1),
+            ..OutputDir::absent(parent.into())
         };
         place_in(&Arc::new(dir), name.to_os_string(), policy)
     }

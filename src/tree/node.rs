@@ -87,6 +87,24 @@ impl SourceDir {
 }
 
 impl OutputDir {
+    /// The root of an output that is at `root` and not open.
+    pub fn absent(root: Arc<Path>) -> Self {
+        Self {
+            handle: None,
+            root,
+            rel: RelPath::root(),
+            fresh: true,
+            gid: 0,
+            dev: 0,
+            with_root: true,
+            born: Arc::default(),
+            finish: None,
+            made_in: Mutex::new(None),
+            left_open: AtomicBool::new(false),
+            pending: AtomicUsize::new(1),
+        }
+    }
+
     /// The full path of an entry here, for messages.
     pub fn path_of(&self, name: &std::ffi::OsStr) -> PathBuf {
         path_of(&self.root, &self.rel).join(name)
