@@ -92,13 +92,13 @@ impl<'scope, 'a: 'scope> Chain<'scope, 'a> {
         let sent = self.to_hasher.as_ref().is_some_and(|to_hasher| to_hasher.send(read).is_ok());
         if sent { Ok(()) } else { Err(Cut::All) }
     }
-
-    fn hear(&self, ends: &mut Ends<'_>) {
-        self.told.try_iter().for_each(|(number, fate)| ends.settle(number, fate));
-    }
 }
 
 impl Gear for Chain<'_, '_> {
+    fn hear(&mut self, ends: &mut Ends<'_>) {
+        self.told.try_iter().for_each(|(number, fate)| ends.settle(number, fate));
+    }
+
     fn feed(&mut self, input: &mut Input<'_>, ends: &mut Ends<'_>) -> Result<(), Cut> {
         let Context { stop, clocks, progress, .. } = self.context;
         while !input.is_all() {

@@ -18,6 +18,9 @@ pub trait Gear {
     /// Passes on all of an input. Outputs that are lost meanwhile are settled.
     fn feed(&mut self, input: &mut Input<'_>, ends: &mut Ends<'_>) -> Result<(), Cut>;
 
+    /// Settles the outputs that were lost since.
+    fn hear(&mut self, _: &mut Ends<'_>) {}
+
     /// An input was cut short: files are given up.
     fn spoil(&mut self, ends: &mut Ends<'_>);
 

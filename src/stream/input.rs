@@ -5,7 +5,6 @@ use std::io::Seek;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::event::Stop;
 use crate::lane::context::Context;
 use crate::lane::reading::Reading;
 use crate::lane::ways::Cache;
@@ -39,8 +38,8 @@ pub enum Came {
     End,
 }
 
-/// Opens an input; `None` when the run is to stop while it waits for somebody to write to a FIFO.
-pub fn open(named: &Named, stop: &Stop) -> Result<Option<StreamEnd>> {
+/// Opens an input; `None` when the run is to stop while this waits for somebody to write to a FIFO.
+pub fn open(named: &Named, mut is_to_stop: impl FnMut() -> bool) -> Result<Option<StreamEnd>> {
     let opened = match named {
         Named::Standard => StreamEnd::standard_input(),
         Named::Path(path) => StreamEnd::open_input(path),
@@ -54,7 +53,7 @@ pub fn open(named: &Named, stop: &Stop) -> Result<Option<StreamEnd>> {
         if sys::wait_readable(end.file()) {
             break;
         }
-        if stop.is_urgent() {
+        if is_to_stop() {
             return Ok(None);
         }
     }

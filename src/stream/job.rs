@@ -287,7 +287,14 @@ impl StreamJob {
     ) {
         for named in &self.inputs {
             let path = || named.path().to_path_buf();
-            let opened = match input::open(named, context.stop) {
+            let mut is_over = || {
+                gear.hear(ends);
+                context.stop.is_urgent() || !ends.are_open()
+            };
+            if is_over() {
+                return;
+            }
+            let opened = match input::open(named, is_over) {
                 Ok(Some(end))
                     if end.stat().kind == Kind::File && taken.contains(&end.stat().id) =>
                 {

@@ -149,7 +149,7 @@ fn files_whose_size_means_nothing() {
             &[
                 "-q",
                 "-i",
-                "/proc/self/mounts",
+                "/proc/sys/kernel/osrelease",
                 "-i",
                 "b",
                 "-i",
@@ -162,8 +162,20 @@ fn files_whose_size_means_nothing() {
             way,
         ];
         in_shell(&scene, "\"$@\" | cat >y", &args.concat()).assert_code(0);
-        shell(&scene, "cat /proc/self/mounts b /proc/version | cmp - x");
+        shell(&scene, "cat /proc/sys/kernel/osrelease b /proc/version | cmp - x");
         same(&scene, "y", "x");
+    }
+}
+
+/// When no output is left, nobody waits for an input that may never come.
+#[test]
+fn without_outputs_no_further_input_is_waited_for() {
+    let scene = Scene::new();
+    shell(&scene, "echo text >a; mkfifo silent");
+    for way in [&[][..], &["--hash", "none"]] {
+        let ends = ["-i", "a", "-i", "silent", "-o", "/dev/full", "-o", "/dev/full"];
+        let run = scene.bare([&ends, way].concat()).run();
+        run.assert_code(3).assert_says("No space left on device");
     }
 }
 
