@@ -11,6 +11,7 @@ mod program;
 mod progress;
 mod record;
 mod schedule;
+mod service;
 mod size;
 mod stream;
 mod stream_args;

@@ -16,6 +16,7 @@ use crate::cli::job_file::JobFile;
 use crate::cli::progress::View;
 use crate::cli::record::records::{Ran, Records, Task, Wanted};
 use crate::cli::schedule::Deadline;
+use crate::cli::service;
 use crate::cli::stream::stream;
 use crate::cli::told::Told;
 use crate::cli::verify::verify;
@@ -26,7 +27,7 @@ use crate::copy::several::{Seat, copy_to_all};
 use crate::error::{Error, Result};
 use crate::event::{Event, Progress, Stop};
 use crate::path::Shown;
-use crate::sys;
+use crate::sys::{self, Manager};
 
 /// Runs `dircopy` with these arguments, the program's name first.
 pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -117,7 +118,8 @@ fn copy(Copy { args, jobs, .. }: &Copy, file: Option<&JobFile>, command: &[OsStr
         console.event(&warning, None);
         records.event(&warning, None);
     }
-    let ran = run(args, jobs, &view, &told, &stop);
+    let manager = Manager::find();
+    let ran = run(args, jobs, &view, &told, &stop, manager.as_ref());
     let (ran, exit) = match &ran {
         Ok(ran) => {
             for (told, ran) in told.iter().zip(ran) {
@@ -139,6 +141,9 @@ fn copy(Copy { args, jobs, .. }: &Copy, file: Option<&JobFile>, command: &[OsStr
     for error in &errors {
         console.error("failed", error, &format!("dircopy: {error}"));
     }
+    if let Some(manager) = &manager {
+        service::tell_end(manager, exit);
+    }
     exit
 }
 
@@ -150,6 +155,7 @@ fn run(
     view: &View,
     told: &[Told<'_>],
     stop: &Stop,
+    manager: Option<&Manager>,
 ) -> Result<Vec<Result<Report>>> {
     let progress: Vec<Progress> = jobs.iter().map(|_| Progress::default()).collect();
     for progress in &progress {
@@ -172,6 +178,9 @@ fn run(
                 .name("clock".into())
                 .spawn_scoped(scope, watch)
                 .map_err(|error| Error::io("watch the time of the copy to", &job.output, error))?;
+        }
+        if let Some(manager) = manager {
+            service::tell_beside(scope, manager, &progress, stop, done.clone());
         }
         view.show_beside(scope, &progress, console, done);
         let seats: Vec<Seat<'_>> = jobs

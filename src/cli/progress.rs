@@ -82,7 +82,7 @@ impl View {
             View::None => {}
             View::Lines => {
                 while let (true, Some(seen)) = (wait(LINE), Seen::of(progress)) {
-                    console.err(&line(&seen, started.elapsed()));
+                    console.err(&format!("dircopy: {}", line(&seen, started.elapsed())));
                 }
             }
             View::Bar(bar) => {
@@ -198,6 +198,11 @@ fn entries(seen: &Seen<'_>, counted: bool) -> String {
     text + others
 }
 
+/// How far a run is, in a line; nothing of a run to nowhere.
+pub fn how_far(progress: &[Progress], elapsed: Duration) -> Option<String> {
+    Seen::of(progress).map(|seen| line(&seen, elapsed))
+}
+
 fn line(seen: &Seen<'_>, elapsed: Duration) -> String {
     let Seen { progress, total, .. } = seen;
     let counted = total.counted.load(Relaxed);
@@ -209,7 +214,7 @@ fn line(seen: &Seen<'_>, elapsed: Duration) -> String {
         let rest = rest(bytes.saturating_sub(skipped), total.saturating_sub(skipped), elapsed);
         size = format!("{size} of {}{rest}", format_size(total, BINARY));
     }
-    format!("dircopy: {}, {size}", entries(seen, counted))
+    format!("{}, {size}", entries(seen, counted))
 }
 
 /// How long the rest will take at the average rate so far, in words.

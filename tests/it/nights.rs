@@ -1,7 +1,10 @@
 //! Nights in a row: a job on a tree that changes, a night with a full disk, a night that is killed, and
-//! what each leaves for those who look in the morning.
+//! what each leaves for those who look in the morning, or ask the service manager meanwhile.
 
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -126,4 +129,41 @@ fn nights_in_a_row() {
     let (_, next) = night(&scene, 0);
     assert_eq!(next["outputs"][0]["resumed"], true);
     adds_up(&scene, &next);
+}
+
+/// What a service manager is told, by a path and by a name in the abstract namespace.
+#[test]
+fn the_service_manager_hears_how_it_goes() {
+    let scene = Scene::new();
+    scene.src.file("a", content(900_000)).file("b", "1");
+    let path = scene.path("notify");
+    let hidden = format!("dircopy-test-{}", std::process::id());
+    let sockets = [
+        (UnixDatagram::bind(&path).unwrap(), path.display().to_string()),
+        (
+            UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&hidden).unwrap()).unwrap(),
+            format!("@{hidden}"),
+        ),
+    ];
+    for (socket, name) in sockets {
+        let name = format!("NOTIFY_SOCKET={name}");
+        let args = ["--limit-rate", "300K", "--jobs", "1", "--overwrite-policy", "always"];
+        scene.command(args).under(["env", &name]).run().assert_code(0);
+        socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        let mut told = Vec::new();
+        let mut buffer = [0; 4096];
+        while let Ok(length) = socket.recv(&mut buffer) {
+            told.push(String::from_utf8(buffer[..length].to_vec()).unwrap());
+            if told.last().is_some_and(|text| text.contains("ended")) {
+                break;
+            }
+        }
+        assert!(told.first().unwrap().starts_with("READY=1\nSTATUS="), "{told:?}");
+        assert_eq!(told.last().unwrap(), "STOPPING=1\nSTATUS=ended: complete, exit code 0");
+        assert!(told.iter().any(|text| text.starts_with("STATUS=")), "{told:?}");
+    }
+    // One that is not there, or is no name of a socket, costs nothing.
+    for name in ["NOTIFY_SOCKET=/no/such", "NOTIFY_SOCKET=", "NOTIFY_SOCKET=x"] {
+        scene.command(["--overwrite-policy", "always"]).under(["env", name]).run().assert_code(0);
+    }
 }

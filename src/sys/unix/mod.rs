@@ -8,6 +8,7 @@ mod disk;
 mod holder;
 mod leftover;
 mod list;
+mod manager;
 mod medium;
 mod place;
 mod priority;
@@ -29,6 +30,7 @@ pub use disk::{is_on_turning_disk, place_on_disk};
 pub use holder::{host_name, lock_holder};
 pub use leftover::persist_content;
 pub use list::Listing;
+pub use manager::Manager;
 pub use medium::{ALIGNMENT, Medium};
 pub use place::Place;
 #[cfg(target_os = "linux")]

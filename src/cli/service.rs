@@ -1,0 +1,45 @@
+//! What the service manager is told while a run goes on, and that it came to its end: systemd shows it
+//! in `systemctl status`.
+
+use std::thread::{Builder, Scope};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+
+use crate::cli::exit::Exit;
+use crate::cli::progress::how_far;
+use crate::event::{Progress, Stop};
+use crate::sys::Manager;
+
+/// How often it is told: as often as somebody may look.
+const OFTEN: Duration = Duration::from_secs(2);
+
+/// Tells the manager how the run goes, in a thread of its own, until the other end of `done` is dropped.
+/// Where there is no thread to be had, the run is not worse for it.
+pub fn tell_beside<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    manager: &'scope Manager,
+    progress: &'scope [Progress],
+    stop: &'scope Stop,
+    done: Receiver<()>,
+) {
+    let started = Instant::now();
+    manager.tell("READY=1\nSTATUS=looking at source and output");
+    let tell = move || {
+        while done.recv_timeout(OFTEN) == Err(RecvTimeoutError::Timeout) {
+            let Some(line) = how_far(progress, started.elapsed()) else { continue };
+            if stop.is_requested() {
+                manager.tell(&format!("STOPPING=1\nSTATUS=ending: {line}"));
+            } else {
+                manager.tell(&format!("STATUS={line}"));
+            }
+        }
+    };
+    let _ = Builder::new().name("status".into()).spawn_scoped(scope, tell);
+}
+
+/// Tells it how the run ended.
+pub fn tell_end(manager: &Manager, exit: Exit) {
+    let (name, code) = (exit.name(), exit.code());
+    manager.tell(&format!("STOPPING=1\nSTATUS=ended: {name}, exit code {code}"));
+}
