@@ -19,6 +19,7 @@ mod again;
 pub mod arrange;
 mod clone;
 pub mod expect;
+mod finished;
 mod hasher;
 mod inline;
 mod kept;

@@ -13,9 +13,7 @@
 use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::File;
 use std::hash::BuildHasher;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,14 +22,15 @@ use crate::event::{Progress, Stop};
 use crate::hash::Digest;
 use crate::lane::block::{Block, Store};
 use crate::lane::context::Context;
+use crate::lane::finished::Copy;
 use crate::lane::piece::Piece;
 use crate::lane::rate::Rate;
 use crate::lane::reading::Reading;
 use crate::lane::source::{self, Source};
 use crate::lane::window::{Copied, Key, MOST_OUTPUTS, Next, Set, Window};
 use crate::path::RelPath;
-use crate::sys::stat::{Kind, Stat};
-use crate::sys::{Dir, Sparing, name_from_bytes};
+use crate::sys::Sparing;
+use crate::sys::stat::Stat;
 use crate::tree::node::{Entry, OutputDir, SourceDir};
 
 /// All waiting for those that are behind takes at most one part in so many of the time, …
@@ -46,6 +45,10 @@ const NAP: Duration = Duration::from_millis(50);
 /// An output at which nothing moves for so long is not waited for: its disk may hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// An output that is not far ahead is waited for so long: the one that fell behind by chance must not be
+/// held to the pace of a slow one.
+const DOUBT: Duration = Duration::from_secs(2);
+
 /// A run waits so long, or as long as it took to get ready, for others to get ready too.
 const START: Duration = Duration::from_secs(1);
 
@@ -56,6 +59,8 @@ pub struct Sharing<'a> {
     changed: Condvar,
     /// The most that is held; bytes.
     lag: u64,
+    /// Who is ahead by more than this does not owe it to the window and to blocks on their way; bytes.
+    far: u64,
     store: Store,
     /// How fast the source may be read.
     rate: Option<Rate>,
@@ -109,6 +114,7 @@ impl<'a> Sharing<'a> {
             window: Mutex::new(Window::new(outputs.len())),
             changed: Condvar::new(),
             lag,
+            far: lag.saturating_add((block_size as u64).saturating_mul(in_flight as u64)),
             store: Store::new(held.saturating_add(in_flight).min(1 << 20), block_size),
             rate: rate.map(Rate::new),
             started: Instant::now(),
@@ -316,7 +322,11 @@ impl Taking<'_> {
     /// to stop.
     pub fn copy(&self, source: &SourceDir, entry: &Entry, stop: &Stop) -> Option<Copy> {
         let Place { sharing, .. } = self.place;
-        let (mut last, mut since) = (0, Instant::now());
+        let begun = Instant::now();
+        let (mut last, mut since) = (0, begun);
+        let done = |number: usize| {
+            sharing.outputs.get(number).map_or(0, |output| output.progress.bytes.load(Relaxed))
+        };
         let mut window = sharing.lock();
         sharing.changed.notify_all();
         loop {
@@ -339,7 +349,10 @@ impl Taking<'_> {
             if moved != last {
                 (last, since) = (moved, Instant::now());
             }
-            if since.elapsed() > PATIENCE || stop.is_urgent() {
+            let mine = done(self.place.number).saturating_add(sharing.far);
+            let is_far = |number: usize| at_work & (1 << number) != 0 && done(number) > mine;
+            let in_doubt = begun.elapsed() > DOUBT && !(0..sharing.outputs.len()).any(is_far);
+            if in_doubt || since.elapsed() > PATIENCE || stop.is_urgent() {
                 return None;
             }
             window = sharing.wait(window, NAP);
@@ -405,42 +418,5 @@ impl Own<'_> {
             file.at_rate(context.rate, context.stop)
         };
         source.fill(block, at, open, on)
-    }
-}
-
-/// A finished copy at another output.
-pub struct Copy {
-    /// The copy, …
-    pub file: File,
-    /// … which is this.
-    pub stat: Stat,
-    /// What that output recorded of it.
-    pub digest: Digest,
-    root: Arc<OutputDir>,
-    dir: RelPath,
-}
-
-impl Copy {
-    fn open(
-        root: &Arc<OutputDir>,
-        digest: Digest,
-        source: &SourceDir,
-        entry: &Entry,
-    ) -> Option<Self> {
-        let dir = root.handle.as_ref()?.open_below(&source.rel).ok()?;
-        let file = dir.open_file(&entry.name, false).ok()?;
-        let stat = Dir::stat_file(&file).ok()?;
-        let fits = stat.kind == Kind::File
-            && stat.size == entry.stat.size
-            && entry.stat.mtime.is_stored_as(stat.mtime);
-        let (root, dir) = (Arc::clone(root), source.rel.clone());
-        fits.then_some(Self { file, stat, digest, root, dir })
-    }
-
-    /// The directory it is in, for messages.
-    pub fn dir(&self) -> PathBuf {
-        let mut path = self.root.path();
-        path.extend(self.dir.components().filter_map(|it| name_from_bytes(it).ok()));
-        path
     }
 }
