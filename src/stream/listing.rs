@@ -8,7 +8,7 @@ use crate::path::RelPath;
 use crate::stream::named::Named;
 use crate::stream::place::{FilePlace, Place};
 use crate::stream::whole::WholeFile;
-use crate::sys::StreamEnd;
+use crate::sys::{self, StreamEnd};
 
 /// What stands after a file's name in that of its manifest.
 pub const SUFFIX: &str = ".sha256sum";
@@ -70,7 +70,8 @@ impl Listing {
                         .map_err(|error| Error::io("write", "the manifest", error))?;
                     rest = rest.get(written.unwrap_or(0)..).unwrap_or_default();
                 }
-                Ok(())
+                sys::close_file(end.into_file())
+                    .map_err(|error| Error::io("close", "the manifest", error))
             }
         }
     }

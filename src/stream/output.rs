@@ -113,11 +113,14 @@ impl Output<'_> {
 
     /// Everything came: the file gets its name, and the manifest beside it its line.
     pub fn finish(self, digest: Option<Digest>) -> Fate {
-        let Self { context, sink, mut listing, .. } = self;
+        let Self { named, context, sink, mut listing } = self;
         let file = match sink {
+            // What a file system says only now would be lost with the handle.
             Sink::Open(end) => {
-                drop(end);
-                return Fate::Passed;
+                return match sys::close_file(end.into_file()) {
+                    Ok(()) => Fate::Passed,
+                    Err(error) => lost(&named, "close", error).fate(),
+                };
             }
             Sink::File(file) => file,
         };

@@ -5,7 +5,7 @@ use std::io;
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
-use crate::lane::context::Context;
+use crate::lane::context::{Context, Durability};
 use crate::lane::outcome::Fate;
 use crate::lane::part::{self, Part};
 use crate::lane::ways::Cache;
@@ -98,7 +98,7 @@ impl<'a> WholeFile<'a> {
             Fate::Failed(error) => return Err(error),
             _ => {}
         }
-        if context.durability == crate::lane::context::Durability::Off {
+        if context.durability == Durability::Off {
             return Ok(());
         }
         let durable = place.dir.persist();

@@ -167,6 +167,22 @@ fn files_whose_size_means_nothing() {
     }
 }
 
+/// A network file system may say only then that what was written is lost.
+#[test]
+fn an_error_of_closing_standard_output_is_told() {
+    need!(Strace);
+    for way in WAYS {
+        let scene = scene();
+        let args = [&["-i", "a", "-o", "-"], way].concat();
+        shell(&scene, "touch out");
+        let strace = Strace::inject(&scene, "close", "error=EDQUOT").exactly_on(scene.path("out"));
+        let command = scene.bare(&args).stdout(std::fs::File::create(scene.path("out")).unwrap());
+        let run = strace.run(command);
+        strace.fired(&run);
+        run.assert_code_in(&[1, 3]).assert_says("cannot close -: Disk quota exceeded");
+    }
+}
+
 /// When no output is left, nobody waits for an input that may never come.
 #[test]
 fn without_outputs_no_further_input_is_waited_for() {
