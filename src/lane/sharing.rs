@@ -420,3 +420,28 @@ impl Own<'_> {
         source.fill(block, at, open, on)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::Dir;
+
+    /// Another output is at work on the file and does not move, as one on a disk that hangs.
+    #[test]
+    fn nobody_waits_long_for_a_copy_from_who_is_not_far_ahead() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("film"), b"frames").unwrap();
+        let handle = Dir::open(dir.path()).unwrap();
+        let stat = handle.stat("film".as_ref(), false).unwrap();
+        let source = SourceDir { handle, root: dir.path().into(), rel: RelPath::root() };
+        let entry = Entry { name: "film".into(), stat };
+        let (progress, stop) = ([Progress::default(), Progress::default()], Stop::default());
+        let sharing = Sharing::new(&progress, 1 << 20, (1 << 16, 4), None);
+        let [behind, slow] = [0, 1].map(|number| sharing.place(number).come(&source, &entry));
+        let (behind, _slow) = (behind.unwrap(), slow.unwrap());
+        progress[1].bytes.store(sharing.far, Relaxed);
+        let begun = Instant::now();
+        assert!(behind.copy(&source, &entry, &stop).is_none());
+        assert!(begun.elapsed() < PATIENCE / 2, "held for {:?}", begun.elapsed());
+    }
+}
