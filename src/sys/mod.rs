@@ -21,6 +21,7 @@ mod resident;
 mod sparing;
 mod spliced;
 pub mod stat;
+mod stream_end;
 mod way;
 
 pub use extent::{Extent, Room, Used};

@@ -25,8 +25,8 @@ const FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEX
 /// An open end of a stream.
 #[derive(Debug)]
 pub struct StreamEnd {
-    file: File,
-    stat: Stat,
+    pub(in crate::sys) file: File,
+    pub(in crate::sys) stat: Stat,
     /// Whether calls return instead of waiting.
     returns: bool,
 }
@@ -90,21 +90,6 @@ impl StreamEnd {
     fn of(file: File) -> io::Result<Self> {
         let stat = Dir::stat_file(&file)?;
         Ok(Self { file, stat, returns: false })
-    }
-
-    /// What it is.
-    pub fn stat(&self) -> &Stat {
-        &self.stat
-    }
-
-    /// The open file.
-    pub fn file(&self) -> &File {
-        &self.file
-    }
-
-    /// The open file alone.
-    pub fn into_file(self) -> File {
-        self.file
     }
 
     /// Reads what is there; 0 at the end, `None` when nothing came within a tenth of a second.

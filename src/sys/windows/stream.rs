@@ -17,8 +17,8 @@ use crate::sys::windows::process::{standard_input, wait_readable};
 /// An open end of a stream.
 #[derive(Debug)]
 pub struct StreamEnd {
-    file: File,
-    stat: Stat,
+    pub(in crate::sys) file: File,
+    pub(in crate::sys) stat: Stat,
 }
 
 impl StreamEnd {
@@ -49,21 +49,6 @@ impl StreamEnd {
     fn of(file: File) -> io::Result<Self> {
         let stat = Dir::stat_file(&file)?;
         Ok(Self { file, stat })
-    }
-
-    /// What it is.
-    pub fn stat(&self) -> &Stat {
-        &self.stat
-    }
-
-    /// The open file.
-    pub fn file(&self) -> &File {
-        &self.file
-    }
-
-    /// The open file alone.
-    pub fn into_file(self) -> File {
-        self.file
     }
 
     /// Reads what is there; 0 at the end, `None` when nothing came within a tenth of a second.
