@@ -46,7 +46,7 @@ const NAP: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An output that is not far ahead is waited for so long: the one that fell behind by chance must not be
-/// held to the pace of a slow one.
+/// held to the pace of a slow one. Not tuned.
 const DOUBT: Duration = Duration::from_secs(2);
 
 /// A run waits so long, or as long as it took to get ready, for others to get ready too.
