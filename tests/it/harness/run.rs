@@ -168,6 +168,21 @@ impl Running {
         }
     }
 
+    /// The largest resident size, in KiB, looked at every few milliseconds until the run ends. What comes
+    /// after the last look is missed, so compare runs that last, and end, alike.
+    pub fn peak_memory(&mut self) -> usize {
+        let status = format!("/proc/{}/status", self.child.id());
+        let mut peak = 0;
+        while !self.is_over() && self.started.elapsed() < LIMIT {
+            let text = std::fs::read_to_string(&status).unwrap_or_default();
+            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let now = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+            peak = peak.max(now.unwrap_or(0));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        peak
+    }
+
     pub fn wait(mut self) -> Run {
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
