@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::harness::{NONE, Running, Scene, Strace, content, names_below, need};
+use crate::harness::{NONE, Running, SOON, Scene, Strace, content, names_below, need};
 
 const GIB: u64 = 1 << 30;
 
@@ -45,7 +45,7 @@ fn an_interrupted_run_leaves_nothing_half_done() {
             let run = running.wait();
             let took = since.elapsed();
             run.assert_code(code);
-            assert!(took < Duration::from_secs(2), "{took:?} after the signal");
+            assert!(took < SOON, "{took:?} after the signal");
             let judge = scene.judge(&run);
             judge.no_temp_files().lacks("endless");
             assert!(judge.manifests().is_empty(), "an unfinished run published its manifest");
@@ -107,11 +107,11 @@ fn a_second_signal_does_no_harm() {
     running.signal(Signal::INT);
     let run = running.wait();
     assert!(run.code == Some(130) || run.signal == Some(2), "{:?} {:?}", run.code, run.signal);
-    assert!(run.took < Duration::from_secs(30));
 }
 
 /// A long earlier manifest takes long to read, here much longer than on any disk: its lines are counted
-/// first and then read.
+/// first and then read. Told by the reads that still come: each is held back, so two seconds have room for
+/// eighty of them at most, on any machine.
 #[test]
 fn a_long_manifest_does_not_hold_up_an_interruption() {
     need!(Strace);
@@ -128,10 +128,11 @@ fn a_long_manifest_does_not_hold_up_an_interruption() {
         let counted = manifest.metadata().unwrap().len() as usize / (256 << 10) + 10;
         let reads = if which == "counting" { 3 } else { counted };
         running.until("so many reads", || strace.log().lines().count() > reads);
-        let since = Instant::now();
+        let before = strace.log().lines().count();
         running.signal(Signal::INT);
         let run = running.wait();
-        assert!(since.elapsed() < Duration::from_secs(2), "{which}: {:?}", since.elapsed());
+        let more = strace.log().lines().count() - before;
+        assert!(more < 80, "{which}: {more} reads after the signal");
         run.assert_code(130);
         assert!(manifest.exists());
     }

@@ -2,6 +2,10 @@
 //! could go wrong: read-only directories of somebody who is not root, one sync error among many
 //! groups, few descriptors, a session that ends, an output that does not tell letter case.
 
+use std::time::Duration;
+
+use rustix::process::Signal;
+
 use crate::harness::{NONE, Scene, Strace, content, names_below, need, shell};
 
 /// The root of a mounted CD or of a package store may not be written to, not even by its owner; so
@@ -61,8 +65,13 @@ fn many_deep_directories_and_few_descriptors() {
 fn an_ignored_hangup_stays_ignored() {
     let scene = Scene::new();
     scene.src.file("file", content(300_000));
-    let run = scene.command(NONE).after("trap '' HUP; (sleep 0.2; kill -HUP $$) & sleep 0.4").run();
-    run.assert_code(0);
+    let mut running = scene.command(["--limit-rate", "1K"]).after("trap '' HUP").spawn();
+    running.until("a part file", || !names_below(&scene.dst, "f").is_empty());
+    running.signal(Signal::HUP);
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!running.is_over());
+    running.signal(Signal::INT);
+    running.wait().assert_code(130);
     let mask = shell(&scene, "trap '' HUP; grep SigIgn /proc/self/status | cut -f2");
     assert!(u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1, "the test's own premise");
     if !crate::harness::have(&[crate::harness::Need::Strace]) {

