@@ -16,7 +16,9 @@
 # Wine is not Windows. Seen under Wine 8.0, and not the program's fault: canonicalize of a path over
 # 260 characters fails (os error 234); LC_ALL=C breaks non-ASCII names (run-wine sets C.UTF-8); root
 # may write read-only files; symlink_file returns Ok and creates nothing; `a:b` becomes an ordinary
-# file; error texts differ from Windows' (compare ErrorKind or the raw code).
+# file; error texts differ from Windows' (compare ErrorKind or the raw code). A file that a Linux shell
+# redirects standard input or output to can be read and written and otherwise is no handle (os error 6); with
+# `run-wine cmd /c '… < in > out'` it is.
 set -euo pipefail
 WIN=${WIN:-${TMPDIR:-/tmp}/windows-cross}
 TOOLCHAIN=${TOOLCHAIN:-$(rustup show active-toolchain | cut -d' ' -f1)}

@@ -399,6 +399,123 @@ fn an_unattended_run_gives_way_and_leaves_a_report() {
 }
 
 #[test]
+fn two_outputs_are_each_complete_and_told_apart() {
+    let scene = Scene::new();
+    scene.file("abc", "abc").file("dir/large", content(3 << 20)).file("ü/empty", "");
+    let args = ["-o", "other", "--lag", "1M", "--block-size", "64K", "--report", "r.json", "-v"];
+    let run = scene.copy(&args);
+    scene.complete(&run);
+    assert!(run.out.contains("other: copied dir/large"), "{}", run.out);
+    let report = fs::read_to_string(scene.0.path().join("r.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["outputs"].as_array().unwrap().len(), 2);
+    assert!(report["outputs"].as_array().unwrap().iter().all(|it| it["counts"]["copied"] == 3));
+    // Where one directory holds a bad file, the other one has it good.
+    scene.verify(&["--complete", "dst", "other"]).code(0);
+    fs::write(scene.0.path().join(r"other\abc"), "bad").unwrap();
+    scene.verify(&["dst", "other"]).code(4).says(&["abc", "differs at other", "good at dst"]);
+    scene.copy(&["-o", "dst"]).code(2);
+    scene.copy(&["-o", r"src\inside"]).code(2).says(&["inside the source"]);
+}
+
+#[test]
+fn streams_come_from_a_pipe_and_go_into_several_files() {
+    let scene = Scene::new();
+    scene.file("abc", "abc");
+    let feed = |args: &[&str], bytes: &[u8]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dircopy"));
+        command.args(args).current_dir(scene.0.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (mut input, bytes) = (child.stdin.take().unwrap(), bytes.to_vec());
+        let feeder = std::thread::spawn(move || std::io::Write::write_all(&mut input, &bytes));
+        let output = child.wait_with_output().unwrap();
+        let _ = feeder.join().unwrap(); // whoever refuses does not read
+        (output.stdout.clone(), Run::of(&output))
+    };
+    let read = |name: &str| fs::read(scene.0.path().join(name)).unwrap();
+    let bytes = content(1_000_000);
+    let both = [&bytes[..], b"abc"].concat();
+    for (hash, x, y) in [("sha256", "x", "y"), ("none", "x2", "y2")] {
+        let args = ["-i", "-", "-i", "src/abc", "-o", x, "-o", y, "--hash", hash];
+        feed(&args, &bytes).1.code(0);
+        assert!(read(x) == both && read(y) == both);
+    }
+    scene.verify(&["-m", "x.sha256sum", "-m", "y.sha256sum"]).code(0);
+    let (said, run) = feed(&["-q", "-i", r"src\abc", "-i", "-", "-o", "-"], &bytes);
+    run.code(0);
+    assert!(said == [b"abc", &bytes[..]].concat());
+    // What is there stays, and nothing half stands for what is missing.
+    feed(&["-i", "-", "-o", "x"], b"other").1.code(1).says(&["left as it is: x"]);
+    assert!(read("x") == both);
+    feed(&["-i", "-", "-i", "missing", "-o", "z", "--strict"], b"other").1.code(2);
+    assert!(!scene.0.path().join("z").exists());
+    feed(&["-i", "-", "-o", "nul"], b"other").1.code(2).says(&["nul", "reserved"]);
+}
+
+/// Who asked for the beginning only has no complaint.
+#[test]
+fn a_reader_that_goes_away_ends_a_stream() {
+    let scene = Scene::new();
+    scene.file("large", content(3 << 20));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_dircopy"))
+        .args(["-q", "-i", "src/large", "-i", "src/large", "-o", "-"])
+        .current_dir(scene.0.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut beginning = [0; 100];
+    std::io::Read::read_exact(&mut child.stdout.take().unwrap(), &mut beginning).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let run = Run::of(&output);
+    assert!(beginning[..] == content(100) && run.err.is_empty(), "{}", run.err);
+    run.code(141);
+}
+
+#[test]
+fn a_job_is_found_checked_and_run() {
+    let scene = Scene::new();
+    scene.file("abc", "abc").file("a.tmp", "x");
+    let config = scene.0.path().join("config");
+    let (src, dst) = (scene.src(), scene.dst());
+    let slashes = dst.to_str().unwrap().replace('\\', "/"); // both do
+    let text = format!("input = '{}'\noutput = '{slashes}'\nexclude = '*.tmp'\n", src.display());
+    write(&config.join(r"dircopy\jobs\nightly.toml"), text);
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dircopy"));
+        command.args(args).current_dir(scene.0.path()).env("APPDATA", &config);
+        Run::of(&command.output().unwrap())
+    };
+    let checked = run(&["jobs", "check", "nightly"]);
+    checked.code(0);
+    assert!(checked.out.contains("exclude = \"*.tmp\""), "{}", checked.out);
+    assert!(!dst.exists());
+    run(&["--job", "nightly"]).code(0);
+    assert!(dst.join("abc").exists() && !dst.join("a.tmp").exists());
+    run(&["--job", r"config\dircopy\jobs\nightly.toml"]).code(0);
+    run(&["--job", "weekly"]).code(2).says(&["there is no weekly.toml in", r"config\dircopy\jobs"]);
+}
+
+#[test]
+fn a_check_in_portions_goes_on_where_it_was() {
+    let scene = Scene::new();
+    for i in 0..20 {
+        scene.file(&format!("{i}"), content(1000));
+    }
+    scene.copy(&[]).code(0);
+    for done in [8, 16, 20] {
+        let run = scene.verify(&["--budget", "1h", "--max-bytes", "8000", "dst"]);
+        run.code(0);
+        let left = format!("{} of 20 files not verified yet", 20 - done);
+        assert!(run.out.contains(&left), "{}", run.out);
+    }
+    for simd in ["auto", "off", "on"] {
+        scene.verify(&["--complete", "--simd", simd, "dst"]).code(0);
+    }
+}
+
+#[test]
 fn what_windows_does_not_have_is_refused_or_warned_of() {
     let scene = Scene::new();
     scene.file("a", "abc");
@@ -477,7 +594,7 @@ fn somebody_who_holds_a_file_for_an_instant_is_waited_for() {
     fs::write(&part, "left by a killed run").unwrap();
     let held = OpenOptions::new().read(true).share_mode(0).open(&part).unwrap();
     let release = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(400));
+        std::thread::sleep(Duration::from_millis(100));
         drop(held);
     });
     let dir = dircopy::sys::Dir::open(&scene.dst()).unwrap();

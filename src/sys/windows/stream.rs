@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::windows::io::AsHandle;
 use std::path::Path;
 
+use windows_sys::Win32::Foundation::ERROR_PIPE_NOT_CONNECTED;
 use windows_sys::Win32::Storage::FileSystem::FILE_ATTRIBUTE_ARCHIVE;
 
 use crate::sys::stat::{Kind, Stat};
@@ -70,7 +71,13 @@ impl StreamEnd {
 
     /// Writes as much as there is room for.
     pub fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
-        (&self.file).write(bytes).map(Some)
+        (&self.file).write(bytes).map(Some).map_err(|error| match error.raw_os_error() {
+            // Also said of a pipe whose reader went away; the other two codes are known to the library.
+            Some(code) if code == ERROR_PIPE_NOT_CONNECTED as i32 => {
+                io::ErrorKind::BrokenPipe.into()
+            }
+            _ => error,
+        })
     }
 }
 
