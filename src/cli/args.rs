@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, Parser, ValueEnum, value_parser};
 
+use crate::cli::say_args::SayArgs;
 use crate::cli::size;
 use crate::cli::stream_args::StreamArgs;
 use crate::cli::unattended::Unattended;
@@ -187,17 +188,8 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = size::parse_block)]
     pub lag: usize,
 
-    /// When to show progress; auto is when standard error is a terminal
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
-    pub progress: When,
-
-    /// Say nothing but errors and warnings
-    #[arg(short, long)]
-    pub quiet: bool,
-
-    /// Name every entry and what became of it
-    #[arg(short, long, conflicts_with = "quiet")]
-    pub verbose: bool,
+    #[command(flatten)]
+    pub say: SayArgs,
 
     #[command(flatten)]
     pub unattended: Unattended,

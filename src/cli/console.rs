@@ -31,6 +31,8 @@ pub enum Detail {
 
 /// The console.
 pub struct Console {
+    /// The program's name, which stands before what is amiss.
+    name: &'static str,
     detail: Detail,
     /// Whether lines for standard error are JSON.
     json: bool,
@@ -42,9 +44,14 @@ pub struct Console {
 }
 
 impl Console {
-    /// A console with lines in this detail, above this progress bar.
-    pub fn new(detail: Detail, bar: Option<ProgressBar>) -> Self {
-        Self { detail, json: false, aside: false, bar, said_all: AtomicBool::new(true) }
+    /// The console of the program of this name, with lines in this detail, above this progress bar.
+    pub fn new(name: &'static str, detail: Detail, bar: Option<ProgressBar>) -> Self {
+        Self { name, detail, json: false, aside: false, bar, said_all: AtomicBool::new(true) }
+    }
+
+    /// The one of `dircopy` where there is nothing to tell but what is amiss.
+    pub fn plain() -> Self {
+        Self::new("dircopy", Detail::Normal, None)
     }
 
     /// The same with lines of JSON on standard error, if `json`.
@@ -82,12 +89,22 @@ impl Console {
         }
     }
 
-    /// An error that is no entry's: what it came to, in a word, and whole as text.
-    pub fn error(&self, event: &'static str, error: &Error, text: &str) {
+    /// A warning that is no entry's.
+    pub fn warn(&self, text: &str) {
+        self.err(&format!("{}: warning: {text}", self.name));
+    }
+
+    /// An error that is no entry's: what it came to, in a word, and what is said before it.
+    pub fn error(&self, event: &'static str, begin: &str, error: &Error) {
         match self.json {
             true => self.write_err(&json_line(&Entry::error(event, error))),
-            false => self.write_err(text),
+            false => self.write_err(&format!("{}: {begin}{error}", self.name)),
         }
+    }
+
+    /// Why nothing is done.
+    pub fn refused(&self, error: &Error) {
+        self.error("refused", "", error);
     }
 
     /// A line about an entry.

@@ -11,6 +11,7 @@ use crate::cli::args::Args;
 use crate::cli::asked::{self, Asked, Copy, Wrong};
 use crate::cli::console::{Console, Detail};
 use crate::cli::exit::Exit;
+use crate::cli::frame::{close, stop_by_signals};
 use crate::cli::job_check;
 use crate::cli::job_file::JobFile;
 use crate::cli::progress::View;
@@ -39,19 +40,18 @@ pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         },
         Ok(Asked::Verify(args)) => verify("dircopy", &args, &command),
         Ok(Asked::Job(asked, file, matches)) => {
-            let console = Console::new(Detail::Normal, None);
-            job_check::explain(&file, &asked, &matches, &console).into()
+            job_check::explain(&file, &asked, &matches, &Console::plain()).into()
         }
         Err(Wrong::Typed(error)) => explain(&error),
         Err(Wrong::File(errors)) => {
-            let console = Console::new(Detail::Normal, None);
-            errors.iter().for_each(|error| console.err(&format!("dircopy: {error}")));
+            let console = Console::plain();
+            errors.iter().for_each(|error| console.refused(error));
             Exit::Refused.into()
         }
         Err(Wrong::Together(path, error)) => {
             let code = explain(&error);
             let text = format!("dircopy: this is with the job {}", Shown::path(&path));
-            Console::new(Detail::Normal, None).err(&text);
+            Console::plain().err(&text);
             code
         }
     }
@@ -78,18 +78,13 @@ fn explain(error: &clap::Error) -> ExitCode {
 }
 
 fn copy(Copy { args, jobs, .. }: &Copy, file: Option<&JobFile>, command: &[OsString]) -> Exit {
-    let view = if args.dry_run { View::None } else { View::new(args.progress, args.quiet) };
-    let detail = match args {
-        Args { dry_run: true, .. } => Detail::Dry,
-        Args { quiet: true, .. } => Detail::Quiet,
-        Args { verbose: true, .. } => Detail::Verbose,
-        _ => Detail::Normal,
+    let (view, detail) = match args.dry_run {
+        true => (View::None, Detail::Dry),
+        false => (args.say.view(), args.say.detail()),
     };
-    let console = Console::new(detail, view.bar()).in_json(args.unattended.records.speaks_json());
-    let stop = Stop::default();
-    if let Err(error) = sys::on_interrupt(stop.handle()) {
-        console.err(&format!("dircopy: warning: cannot catch signals: {error}"));
-    }
+    let console = Console::new("dircopy", detail, view.bar());
+    let console = console.in_json(args.unattended.records.speaks_json());
+    let stop = stop_by_signals(&console);
     sys::raise_open_file_limit();
     let file = file.map(|file| (&*file.path, file.words()));
     let wanted =
@@ -100,7 +95,7 @@ fn copy(Copy { args, jobs, .. }: &Copy, file: Option<&JobFile>, command: &[OsStr
     let records = match Records::open(&wanted, task, command) {
         Ok(records) => records,
         Err(refused) => {
-            console.error("refused", &refused, &format!("dircopy: {refused}"));
+            console.refused(&refused);
             return Exit::Refused;
         }
     };
@@ -133,14 +128,11 @@ fn copy(Copy { args, jobs, .. }: &Copy, file: Option<&JobFile>, command: &[OsStr
             (Ran::Copied(ran), exit)
         }
         Err(refused) => {
-            console.error("refused", refused, &format!("dircopy: {refused}"));
+            console.refused(refused);
             (Ran::Refused(refused), stop.requested().map_or(Exit::Refused, Exit::of_stop))
         }
     };
-    let (exit, errors) = records.close(&ran, exit);
-    for error in &errors {
-        console.error("failed", error, &format!("dircopy: {error}"));
-    }
+    let exit = close(&records, &console, &ran, exit);
     if let Some(manager) = &manager {
         service::tell_end(manager, exit);
     }

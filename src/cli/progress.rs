@@ -71,7 +71,7 @@ impl View {
         }
         let show = move || self.show(progress, console, &done);
         if let Err(error) = Builder::new().name("progress".into()).spawn_scoped(scope, show) {
-            console.err(&format!("dircopy: warning: cannot show progress: {error}"));
+            console.warn(&format!("cannot show progress: {error}"));
         }
     }
 

@@ -1,101 +1,64 @@
 //! What `dircopy` does for a stream, from its arguments to its exit code.
 
 use std::ffi::OsString;
-use std::fmt::Write;
-use std::sync::atomic::Ordering::Relaxed;
-
-use crossbeam_channel::bounded;
-use humansize::{BINARY, format_size};
 
 use crate::cli::args::Args;
 use crate::cli::console::{Console, Detail};
 use crate::cli::exit::Exit;
+use crate::cli::frame::{close, stop_by_signals, watched};
 use crate::cli::job_file::JobFile;
-use crate::cli::progress::View;
 use crate::cli::record::records::{Ran, Records, Task, Wanted};
+use crate::cli::rows::{Rows, size};
 use crate::cli::told::Told;
-use crate::error::Error;
-use crate::event::{Event, Progress, Stop, Watch};
+use crate::event::{Event, Watch};
 use crate::path::Shown;
 use crate::stream::ends::Fate;
 use crate::stream::report::{StreamEnding, StreamReport};
 use crate::stream::{Named, StreamJob};
-use crate::sys;
 
 /// Passes the inputs on to the outputs.
 pub fn stream(args: &Args, job: &StreamJob, file: Option<&JobFile>, command: &[OsString]) -> Exit {
-    let view = View::new(args.progress, args.quiet);
-    let detail = match args {
-        Args { quiet: true, .. } => Detail::Quiet,
-        Args { verbose: true, .. } => Detail::Verbose,
-        _ => Detail::Normal,
-    };
+    let (view, detail) = (args.say.view(), args.say.detail());
     // Standard output may be where the bytes go.
     let taken = job.outputs.contains(&Named::Standard);
-    let console = Console::new(detail, view.bar()).in_json(args.unattended.records.speaks_json());
-    let console = console.aside(taken);
-    let stop = Stop::default();
-    if let Err(error) = sys::on_interrupt(stop.handle()) {
-        console.err(&format!("dircopy: warning: cannot catch signals: {error}"));
-    }
+    let console = Console::new("dircopy", detail, view.bar()).aside(taken);
+    let console = console.in_json(args.unattended.records.speaks_json());
+    let stop = stop_by_signals(&console);
     let file = file.map(|file| (&*file.path, file.words()));
     let wanted =
         Wanted { detail: Some(detail), name: "dircopy", file, ..args.unattended.records.wanted() };
     let task = Task::Stream { inputs: &job.inputs, outputs: &job.outputs };
-    let refuse = |refused: &Error| {
-        console.error("refused", refused, &format!("dircopy: {refused}"));
-    };
     let records = match Records::open(&wanted, task, command) {
         Ok(records) => records,
         Err(refused) => {
-            refuse(&refused);
+            console.refused(&refused);
             return Exit::Refused;
         }
     };
     let told = Told { console: &console, records: &records, at: None };
     args.unattended.give_way().iter().for_each(|warning| told.event(&Event::Warning(warning)));
-    let progress = [Progress::default()];
-    let [counters] = &progress;
-    counters.watched.store(!matches!(view, View::None), Relaxed);
-    let ran = std::thread::scope(|scope| {
-        let (running, done) = bounded(0);
-        view.show_beside(scope, &progress, &console, done);
-        let report = job.run(&told, counters, &stop);
-        drop::<crossbeam_channel::Sender<()>>(running);
-        report
-    });
+    let ran = watched(&view, &console, |progress| job.run(&told, progress, &stop));
     let (ran, exit) = match &ran {
         Ok(report) => {
             // A reader that went away wants to hear nothing more.
-            if !args.quiet && report.ending != StreamEnding::Closed {
+            if detail != Detail::Quiet && report.ending != StreamEnding::Closed {
                 console.out(&summary(report));
             }
             (Ran::Streamed(report), Exit::of_stream(report.ending, console.said_all()))
         }
         Err(refused) => {
-            refuse(refused);
+            console.refused(refused);
             (Ran::Refused(refused), stop.requested().map_or(Exit::Refused, Exit::of_stop))
         }
     };
-    let (exit, errors) = records.close(&ran, exit);
-    for error in &errors {
-        console.error("failed", error, &format!("dircopy: {error}"));
-    }
-    exit
+    close(&records, &console, &ran, exit)
 }
 
 /// The closing summary, without the last line's end.
 fn summary(report: &StreamReport) -> String {
-    let size = |bytes| format_size(bytes, BINARY);
-    let mut text = String::new();
-    let mut row = |name: &str, what: String| {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{name:<9} {what}");
-    };
-    row("read", format!("{} inputs, {}", report.inputs, size(report.bytes)));
-    if report.failed > 0 {
-        row("failed", format!("{} inputs or manifests", report.failed));
-    }
+    let mut rows = Rows::new(9);
+    rows.row("read", format_args!("{} inputs, {}", report.inputs, size(report.bytes)));
+    rows.counted(&[("failed", report.failed, "inputs or manifests")]);
     for (named, fate) in &report.outputs {
         let what = match fate {
             Fate::Stands { replaced: false, .. } => "is complete",
@@ -106,23 +69,20 @@ fn summary(report: &StreamReport) -> String {
             Fate::Left(_) => "is left as it was",
             Fate::Failed(_) => "failed",
         };
-        row("output", format!("{} {what}", Shown::path(named.path())));
+        rows.row("output", format_args!("{} {what}", Shown::path(named.path())));
     }
     if let Some(digest) = &report.digest {
-        row("sha256", digest.to_string());
+        rows.row("sha256", digest);
     }
-    let seconds = report.elapsed.as_secs_f64();
-    let rate = size((report.bytes as f64 / seconds.max(1e-9)) as u64);
-    row("time", format!("{seconds:.2} s, {rate}/s on average"));
+    rows.time(report.elapsed, report.bytes);
     if let Some(manifest) = &report.manifest {
-        row("manifest", Shown::path(manifest).to_string());
+        rows.row("manifest", Shown::path(manifest));
     }
-    text.push_str(match report.ending {
+    rows.ending(match report.ending {
         StreamEnding::Complete => "done: everything is at every output",
         StreamEnding::Incomplete => "NOT COMPLETE: something is missing",
         StreamEnding::Closed => "the reader of an output went away before the end",
         StreamEnding::Stopped => "STOPPED EARLY: no output could be written to its end",
         StreamEnding::Interrupted(_) => "INTERRUPTED: files that were not complete are removed",
-    });
-    text
+    })
 }

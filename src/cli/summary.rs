@@ -1,11 +1,9 @@
 //! The closing summary: what was done, where the time went, how it ended.
 
-use std::fmt::Write;
 use std::time::Duration;
 
-use humansize::{BINARY, format_size};
-
 use crate::cli::exit::TIME_IS_UP;
+use crate::cli::rows::{Rows, size};
 use crate::copy::report::{Counts, Ending, Report, StageTime, Stages};
 use crate::lane::ways::{Method, Tally};
 use crate::path::Shown;
@@ -18,14 +16,9 @@ const TOO_SHORT: Duration = Duration::from_millis(100);
 /// out.
 pub fn summary(report: &Report, dry: bool, verbose: bool) -> String {
     let counts = &report.counts;
-    let size = |bytes| format_size(bytes, BINARY);
-    let mut text = String::new();
-    let mut row = |name: &str, what: String| {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{name:<9} {what}");
-    };
+    let mut rows = Rows::new(9);
     let copied = format!("{} files, {}", counts.copied + counts.replaced, size(counts.bytes));
-    row(
+    rows.row(
         if dry { "to copy" } else { "copied" },
         match counts.replaced {
             0 => copied,
@@ -43,23 +36,23 @@ pub fn summary(report: &Report, dry: bool, verbose: bool) -> String {
             Method::Send => "moved by the kernel (sendfile)",
             Method::ReadWrite => "read and written",
         };
-        row("", format!("{} files, {} {how}", tally.files, size(tally.bytes)));
+        rows.row("", format!("{} files, {} {how}", tally.files, size(tally.bytes)));
     }
     if counts.resumed > 0 {
         let size = size(counts.resumed_bytes);
-        row("resumed", format!("{} files of these, {size} not read again", counts.resumed));
+        rows.row("resumed", format!("{} files of these, {size} not read again", counts.resumed));
     }
     if counts.caught_up > 0 {
         let size = size(counts.caught_up_bytes);
-        row(
+        rows.row(
             "caught up",
             format!("{} files of these, {size} from another output", counts.caught_up),
         );
     }
     if counts.kept > 0 {
-        row("there", format!("{} already, {}", counts.kept, size(counts.kept_bytes)));
+        rows.row("there", format!("{} already, {}", counts.kept, size(counts.kept_bytes)));
     }
-    for (name, count, what) in [
+    rows.counted(&[
         ("linked", counts.linked, "further names of the same files"),
         ("links", counts.symlinks, "symbolic links"),
         ("left", counts.left, "that differ at the output"),
@@ -71,45 +64,38 @@ pub fn summary(report: &Report, dry: bool, verbose: bool) -> String {
         ("alone", counts.read_alone, "of these were read from the source for this output alone"),
         ("again", counts.forgotten, "may have been read from the source once more for this output"),
         ("kept on", counts.carried, "lines of files that are no longer in the source"),
-    ] {
-        if count > 0 {
-            row(name, format!("{count} {what}"));
-        }
-    }
+    ]);
     if report.expected {
         let Counts { as_expected, edited, gone, .. } = counts;
         let text = format!("{as_expected} files as they were, {edited} edited since, {gone} gone");
-        row("expected", text);
+        rows.row("expected", text);
     }
     if counts.from_device + counts.from_cache > 0 {
         let of = |files, bytes| format!("{files} files, {}", size(bytes));
         let device = of(counts.from_device, counts.from_device_bytes);
         let cache = of(counts.from_cache, counts.from_cache_bytes);
-        row("read back", format!("{device}, from the device; {cache}, only through a cache"));
+        rows.row("read back", format!("{device}, from the device; {cache}, only through a cache"));
     }
     let (read, written) = (report.source_stayed, report.output_stayed);
     if verbose && read.of + written.of > 0 {
         let of = |stayed: Resident| format!("{} of {}", size(stayed.bytes), size(stayed.of));
-        row("cache", format!("{} read and {} written stayed in memory", of(read), of(written)));
+        rows.row(
+            "cache",
+            format!("{} read and {} written stayed in memory", of(read), of(written)),
+        );
     }
     if !dry {
-        let seconds = report.elapsed.as_secs_f64();
-        let rate = match counts.bytes.saturating_sub(counts.resumed_bytes) {
-            0 => String::new(),
-            bytes => format!(", {}/s on average", size((bytes as f64 / seconds.max(1e-9)) as u64)),
-        };
-        row("time", format!("{seconds:.2} s{rate}"));
+        rows.time(report.elapsed, counts.bytes.saturating_sub(counts.resumed_bytes));
         if report.elapsed >= TOO_SHORT && counts.bytes > 0 {
-            row("busy", times(&report.stages, |time| time.busy));
-            row("waiting", times(&report.stages, |time| time.waited));
-            row("", format!("{} was the bottleneck", bottleneck(report)));
+            rows.row("busy", times(&report.stages, |time| time.busy));
+            rows.row("waiting", times(&report.stages, |time| time.waited));
+            rows.row("", format!("{} was the bottleneck", bottleneck(report)));
         }
     }
     if let Some(manifest) = &report.manifest {
-        row("manifest", Shown::path(manifest).to_string());
+        rows.row("manifest", Shown::path(manifest).to_string());
     }
-    text.push_str(&ending(report, dry));
-    text
+    rows.ending(&ending(report, dry))
 }
 
 /// A time of each stage, in words.

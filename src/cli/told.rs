@@ -26,19 +26,18 @@ impl Told<'_> {
         let begin = at.map_or(String::new(), |at| format!("{at}: "));
         match ran {
             Err(refused) => {
-                console.error("refused", refused, &format!("dircopy: {begin}{refused}"));
+                console.error("refused", &begin, refused);
             }
             Ok(Report { ending: Ending::Stopped(error), .. }) => {
-                let text = format!("dircopy: {begin}stopped early: {error}");
-                console.error("stopped", error, &text);
+                console.error("stopped", &format!("{begin}stopped early: "), error);
             }
             Ok(_) => {}
         }
         if let Ok(report) = ran
-            && !args.quiet
+            && !args.say.quiet
         {
             let title = at.map_or(String::new(), |at| format!("{:<9} {at}\n", "OUTPUT"));
-            console.out(&format!("{title}{}", summary(report, args.dry_run, args.verbose)));
+            console.out(&format!("{title}{}", summary(report, args.dry_run, args.say.verbose)));
         }
     }
 }

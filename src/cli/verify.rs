@@ -8,42 +8,30 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crossbeam_channel::bounded;
-
 use crate::cli::console::{Console, Detail};
 use crate::cli::exit::Exit;
-use crate::cli::progress::View;
+use crate::cli::frame::{close, stop_by_signals, watched};
 use crate::cli::record::json::Entry;
 use crate::cli::record::records::{Ran, Records, Task, Wanted};
 use crate::cli::verify_args::VerifyArgs;
 use crate::cli::verify_summary::summary;
 use crate::cli::verify_words::Words;
 use crate::error::Error;
-use crate::event::{Progress, Stop};
 use crate::manifest::escape;
 use crate::sys;
 use crate::verify::{Finding, Listener, Target, Verdict, VerifyReport};
 
 /// Runs the check, as the program of this name.
 pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> ExitCode {
-    let view = View::new(args.progress, args.quiet);
-    let detail = match args {
-        VerifyArgs { quiet: true, .. } => Detail::Quiet,
-        VerifyArgs { verbose: true, .. } => Detail::Verbose,
-        _ => Detail::Normal,
-    };
-    let console = Console::new(detail, view.bar()).in_json(args.records.speaks_json());
-    let stop = Stop::default();
-    if let Err(error) = sys::on_interrupt(stop.handle()) {
-        console.err(&format!("{name}: warning: cannot catch signals: {error}"));
-    }
+    let (view, detail) = (args.say.view(), args.say.detail());
+    let console = Console::new(name, detail, view.bar()).in_json(args.records.speaks_json());
+    let stop = stop_by_signals(&console);
     sys::raise_open_file_limit();
-    let refuse = |refused: &Error| console.error("refused", refused, &format!("{name}: {refused}"));
     let wanted = Wanted { detail: Some(detail), name, ..args.records.wanted() };
     let records = match Records::open(&wanted, Task::Check(&args.dirs), command) {
         Ok(records) => records,
         Err(refused) => {
-            refuse(&refused);
+            console.refused(&refused);
             return Exit::Refused.into();
         }
     };
@@ -53,35 +41,22 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
         Some(Err(error)) => {
             let path = args.list_failed.as_deref().unwrap_or(Path::new(""));
             let refused = Error::io("make", path, error);
-            refuse(&refused);
+            console.refused(&refused);
             records.close(&Ran::Refused(&refused), Exit::Refused);
             return Exit::Refused.into();
         }
     };
     let words = Words { name, detail, convert: args.convert_paths };
     let teller = Teller { words, console: &console, failed, records: &records };
-    let progress = Progress::default();
-    progress.watched.store(!matches!(view, View::None), Relaxed);
-    let report = std::thread::scope(|scope| {
-        let (running, done) = bounded(0);
-        let progress = &progress;
-        view.show_beside(scope, std::slice::from_ref(progress), &console, done);
-        let report = args.job().run(&teller, progress, &stop);
-        drop::<crossbeam_channel::Sender<()>>(running);
-        report
-    });
+    let report = watched(&view, &console, |progress| args.job().run(&teller, progress, &stop));
     let (ran, exit) = match &report {
         Err(refused) => {
-            refuse(refused);
+            console.refused(refused);
             (Ran::Refused(refused), Exit::Refused)
         }
         Ok(report) => (Ran::Checked(report), teller.finish(report)),
     };
-    let (exit, errors) = records.close(&ran, exit);
-    for error in &errors {
-        console.error("failed", error, &format!("{name}: {error}"));
-    }
-    exit.into()
+    close(&records, &console, &ran, exit).into()
 }
 
 /// Tells the user.

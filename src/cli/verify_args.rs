@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum, value_parser};
 
-use crate::cli::args::{MOST_JOBS, When, whole};
+use crate::cli::args::{MOST_JOBS, whole};
+use crate::cli::say_args::SayArgs;
 use crate::cli::unattended::RecordArgs;
 use crate::cli::{schedule, size};
 use crate::hash::vector::Backend;
@@ -90,17 +91,8 @@ pub struct VerifyArgs {
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Simd::Auto)]
     pub simd: Simd,
 
-    /// When to show progress; auto is when standard error is a terminal
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
-    pub progress: When,
-
-    /// Say nothing but what is wrong
-    #[arg(short, long)]
-    pub quiet: bool,
-
-    /// Name every file and what became of it
-    #[arg(short, long, conflicts_with = "quiet")]
-    pub verbose: bool,
+    #[command(flatten)]
+    pub say: SayArgs,
 
     #[command(flatten)]
     pub records: RecordArgs,

@@ -1,24 +1,17 @@
 //! The closing summary of a check: what was found, where the bytes came from, how it ended.
 
-use std::fmt::Write;
-
-use humansize::{BINARY, format_size};
 use jiff::Timestamp;
 
+use crate::cli::rows::{Rows, size};
 use crate::verify::{Covered, VerifyReport};
 
 /// The summary of a check, without the last line's end.
 pub fn summary(report: &VerifyReport) -> String {
     let counts = &report.counts;
-    let size = |bytes| format_size(bytes, BINARY);
-    let mut text = String::new();
     let read = counts.from_device + counts.from_cache;
-    let mut row = |name: &str, what: String| {
-        // Writing to a string does not fail.
-        let _ = writeln!(text, "{name:<12} {what}");
-    };
-    row("checked", format!("{read} files, {}", size(counts.bytes)));
-    for (name, count, what) in [
+    let mut rows = Rows::new(12);
+    rows.row("checked", format_args!("{read} files, {}", size(counts.bytes)));
+    rows.counted(&[
         ("good", counts.good, "as listed"),
         ("differ", counts.differ, "files"),
         ("missing", counts.missing, "listed files that are not there as regular files"),
@@ -31,29 +24,19 @@ pub fn summary(report: &VerifyReport) -> String {
         ("repeated", counts.repeated, "lines of names that were listed before"),
         ("converted", counts.converted, "names with \"\\\" taken for \"/\""),
         ("unusable", counts.unusable + counts.empty, "manifests or directories"),
-    ] {
-        if count > 0 {
-            row(name, format!("{count} {what}"));
-        }
-    }
+    ]);
     if read > 0 {
         let device = format!("{} from the device", counts.from_device);
-        row("read", format!("{device}, {} only through a cache", counts.from_cache));
+        rows.row("read", format_args!("{device}, {} only through a cache", counts.from_cache));
     }
     if let Some(Covered { listed, now, never, oldest }) = report.covered {
         let oldest =
             oldest.map_or_else(String::new, |oldest| format!(", the oldest {}", day(oldest)));
         let left = format!("{never} of {listed} files not verified yet{oldest}");
-        row("portion", format!("{now} files verified; {left}"));
+        rows.row("portion", format_args!("{now} files verified; {left}"));
     }
-    let seconds = report.elapsed.as_secs_f64();
-    let rate = match counts.bytes {
-        0 => String::new(),
-        bytes => format!(", {}/s on average", size((bytes as f64 / seconds.max(1e-9)) as u64)),
-    };
-    row("time", format!("{seconds:.2} s{rate}"));
-    text.push_str(ending(report));
-    text
+    rows.time(report.elapsed, counts.bytes);
+    rows.ending(ending(report))
 }
 
 /// A time in UTC, as a day.

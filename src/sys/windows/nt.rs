@@ -2,6 +2,7 @@
 //!
 //! Every handle made here is for synchronous use, so each call is over when it returns.
 
+use std::ffi::c_void;
 use std::io;
 use std::mem::offset_of;
 use std::os::windows::io::{AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHandle};
@@ -147,15 +148,7 @@ pub fn open(root: Option<BorrowedHandle<'_>>, name: &[u16], how: How) -> io::Res
 
 /// What the system knows of an open file.
 pub fn query<T: Plain>(of: BorrowedHandle<'_>, class: FILE_INFORMATION_CLASS) -> io::Result<T> {
-    // SAFETY: zeros are a value (`Plain`).
-    let (mut block, mut told) = (status_block(), unsafe { std::mem::zeroed::<T>() });
-    // SAFETY: the call writes at most the length given into a value that lives through it, and any
-    // bytes it writes are a value of that type (`Plain`).
-    check(unsafe {
-        let place = (&raw mut told).cast();
-        NtQueryInformationFile(of.as_raw_handle(), &mut block, place, size_of::<T>() as u32, class)
-    })?;
-    Ok(told)
+    ask(NtQueryInformationFile, of, class)
 }
 
 /// Like [`query`], for information without a fixed length. The buffer is one of 64-bit numbers
@@ -165,13 +158,7 @@ pub fn query_into(
     class: FILE_INFORMATION_CLASS,
     room: &mut [u64],
 ) -> io::Result<usize> {
-    let (mut block, len) = (status_block(), size_of_val(room) as u32);
-    // SAFETY: the call writes at most `len` bytes, which is how large the buffer is.
-    check(unsafe {
-        let place = room.as_mut_ptr().cast();
-        NtQueryInformationFile(of.as_raw_handle(), &mut block, place, len, class)
-    })?;
-    Ok(block.Information.min(len as usize))
+    ask_into(NtQueryInformationFile, of, class, room)
 }
 
 /// What the system knows of the volume an open file lies on.
@@ -179,14 +166,7 @@ pub fn query_volume<T: Plain>(
     of: BorrowedHandle<'_>,
     class: FS_INFORMATION_CLASS,
 ) -> io::Result<T> {
-    // SAFETY: zeros are a value (`Plain`).
-    let (mut block, mut told) = (status_block(), unsafe { std::mem::zeroed::<T>() });
-    // SAFETY: as in `query`.
-    check(unsafe {
-        let (handle, place) = (of.as_raw_handle(), (&raw mut told).cast());
-        NtQueryVolumeInformationFile(handle, &mut block, place, size_of::<T>() as u32, class)
-    })?;
-    Ok(told)
+    ask(NtQueryVolumeInformationFile, of, class)
 }
 
 /// Like [`query_volume`], for information without a fixed length.
@@ -195,12 +175,33 @@ pub fn query_volume_into(
     class: FS_INFORMATION_CLASS,
     room: &mut [u64],
 ) -> io::Result<usize> {
-    let (mut block, len) = (status_block(), size_of_val(room) as u32);
-    // SAFETY: as in `query_into`.
+    ask_into(NtQueryVolumeInformationFile, of, class, room)
+}
+
+/// One of the two calls that tell something: of what, how it ended, where to and how many bytes at most,
+/// and what.
+///
+/// # Safety
+/// The handle is open, and both places live through the call and have room for what is said to fit.
+type Ask =
+    unsafe extern "system" fn(HANDLE, *mut IO_STATUS_BLOCK, *mut c_void, u32, i32) -> NTSTATUS;
+
+fn ask<T: Plain>(call: Ask, of: BorrowedHandle<'_>, class: i32) -> io::Result<T> {
+    // SAFETY: zeros are a value (`Plain`).
+    let (mut block, mut told) = (status_block(), unsafe { std::mem::zeroed::<T>() });
+    // SAFETY: the call writes at most the length given into a value that lives through it, and any
+    // bytes it writes are a value of that type (`Plain`).
     check(unsafe {
-        let (handle, place) = (of.as_raw_handle(), room.as_mut_ptr().cast());
-        NtQueryVolumeInformationFile(handle, &mut block, place, len, class)
+        let place = (&raw mut told).cast();
+        call(of.as_raw_handle(), &mut block, place, size_of::<T>() as u32, class)
     })?;
+    Ok(told)
+}
+
+fn ask_into(call: Ask, of: BorrowedHandle<'_>, class: i32, room: &mut [u64]) -> io::Result<usize> {
+    let (mut block, len) = (status_block(), size_of_val(room) as u32);
+    // SAFETY: the call writes at most `len` bytes, which is how large the buffer is.
+    check(unsafe { call(of.as_raw_handle(), &mut block, room.as_mut_ptr().cast(), len, class) })?;
     Ok(block.Information.min(len as usize))
 }
 
