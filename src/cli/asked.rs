@@ -102,7 +102,8 @@ fn copy(matches: &ArgMatches, command: &mut clap::Command) -> Result<Copy, clap:
         return Err(command.error(ErrorKind::MissingRequiredArgument, text));
     }
     let args = Args::from_arg_matches(matches)?;
-    let [inputs, outputs] = [&args.input, &args.output].map(|paths| stream_args::named(paths));
+    let inputs = stream_args::inputs(&args.input);
+    let outputs = stream_args::outputs(&args.output);
     let is_stream = is_stream(&inputs, &outputs);
     let jobs = stream_args::refuse_others(matches, is_stream).and_then(|()| jobs(&args, matches));
     let jobs = jobs.map_err(|text| command.error(ErrorKind::ValueValidation, text))?;

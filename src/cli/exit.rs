@@ -82,6 +82,7 @@ impl Exit {
         match ending {
             StreamEnding::Complete if said_all => Exit::Complete,
             StreamEnding::Complete | StreamEnding::Incomplete => Exit::Incomplete,
+            StreamEnding::Unproven => Exit::Untrue,
             StreamEnding::Closed => Exit::of_stop(READER_GONE),
             StreamEnding::Stopped => Exit::Stopped,
             StreamEnding::Interrupted(code) => Exit::of_stop(code),

@@ -11,6 +11,7 @@ use crate::cli::record::records::{Ran, Records, Task, Wanted};
 use crate::cli::rows::{Rows, size};
 use crate::cli::told::Told;
 use crate::event::{Event, Watch};
+use crate::lane::read_back::Proof;
 use crate::path::Shown;
 use crate::stream::ends::Fate;
 use crate::stream::report::{StreamEnding, StreamReport};
@@ -68,8 +69,14 @@ fn summary(report: &StreamReport) -> String {
             Fate::Stopped => "is given up",
             Fate::Left(_) => "is left as it was",
             Fate::Failed(_) => "failed",
+            Fate::Unproven(_) => "failed: the disk does not hold it as it was written",
         };
-        rows.row("output", format_args!("{} {what}", Shown::path(named.path())));
+        let proof = match fate {
+            Fate::Stands { proof: Some(Proof::Device), .. } => ", read back from the device",
+            Fate::Stands { proof: Some(Proof::Cache), .. } => ", read back only through a cache",
+            _ => "",
+        };
+        rows.row("output", format_args!("{} {what}{proof}", Shown::path(named.path())));
     }
     if let Some(digest) = &report.digest {
         rows.row("sha256", digest);
@@ -81,6 +88,7 @@ fn summary(report: &StreamReport) -> String {
     rows.ending(match report.ending {
         StreamEnding::Complete => "done: everything is at every output",
         StreamEnding::Incomplete => "NOT COMPLETE: something is missing",
+        StreamEnding::Unproven => "NOT PROVEN: the disk does not hold what was written to it",
         StreamEnding::Closed => "the reader of an output went away before the end",
         StreamEnding::Stopped => "STOPPED EARLY: no output could be written to its end",
         StreamEnding::Interrupted(_) => "INTERRUPTED: files that were not complete are removed",

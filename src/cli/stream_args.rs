@@ -1,6 +1,6 @@
 //! The options of streams, and how they become a job.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -25,7 +25,7 @@ pub struct StreamArgs {
 }
 
 /// Options that say nothing about a stream.
-const OF_TREES: [&str; 19] = [
+const OF_TREES: [&str; 17] = [
     "include",
     "exclude",
     "follow_links",
@@ -36,8 +36,6 @@ const OF_TREES: [&str; 19] = [
     "resume",
     "checkpoint",
     "no_space_check",
-    "verify",
-    "verify_failed",
     "jobs",
     "max_duration",
     "stop_at",
@@ -49,6 +47,9 @@ const OF_TREES: [&str; 19] = [
 
 /// Options that say nothing about the copy of a tree.
 const OF_STREAMS: [&str; 2] = ["manifest", "strict"];
+
+/// Other names of standard output.
+const STANDARD_OUTPUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
 /// Refuses options that are for the other kind of copy.
 pub fn refuse_others(matches: &ArgMatches, stream: bool) -> Result<(), String> {
@@ -63,20 +64,30 @@ pub fn refuse_others(matches: &ArgMatches, stream: bool) -> Result<(), String> {
     }
 }
 
-/// What inputs or outputs are.
-pub fn named(paths: &[PathBuf]) -> Vec<Named> {
+/// What inputs are.
+pub fn inputs(paths: &[PathBuf]) -> Vec<Named> {
     paths.iter().map(|path| Named::from(&**path)).collect()
+}
+
+/// What outputs are. Standard output is the same by its other names: what else is said does not go there.
+pub fn outputs(paths: &[PathBuf]) -> Vec<Named> {
+    let named = |path: &PathBuf| match STANDARD_OUTPUT.iter().any(|name| path == Path::new(name)) {
+        true => Named::Standard,
+        false => Named::from(&**path),
+    };
+    paths.iter().map(named).collect()
 }
 
 /// The job of a stream; `copy` has what it shares with the copy of a tree.
 pub fn job(args: &Args, copy: &CopyJob) -> StreamJob {
-    let (inputs, outputs) = (named(&args.input), named(&args.output));
+    let (inputs, outputs) = (inputs(&args.input), outputs(&args.output));
     let mut job = StreamJob::new(inputs, outputs, copy.queue_size, copy.block_size);
     job.manifest.clone_from(&args.stream.manifest);
     job.strict = args.stream.strict;
     job.algorithm = copy.algorithm;
     job.policy = copy.policy;
     job.sync = copy.sync;
+    job.verify = copy.verify;
     job.cache = copy.cache;
     job.limit_rate = copy.limit_rate;
     job

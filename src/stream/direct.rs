@@ -18,6 +18,11 @@ use crate::sys::{self, Mover, Spliced, Way};
 /// The most that is asked for in one call, in bytes: what a pipe holds at most, for any user.
 pub const MOST: u64 = 1 << 20;
 
+/// … and of a file into a pipe. The pipe is locked for all of a call, and who reads from it waits meanwhile: of
+/// 256 MiB, the least and the median of four rounds took 58 and 84 ms with 1 MiB, 37 and 70 ms with 256 KiB,
+/// 35 and 38 ms with 128 KiB, 43 and 56 ms with 64 KiB.
+const PORTION: u64 = 128 << 10;
+
 /// The gear.
 pub struct Direct<'a> {
     /// The number of the output, and the output itself until it is settled.
@@ -67,7 +72,11 @@ fn step(
     output: &mut Output<'_>,
     scratch: &mut Block,
 ) -> Result<Option<u64>, Step> {
-    let most = input.before_move(MOST);
+    let most = match input.stat().kind {
+        Kind::File => PORTION,
+        _ => MOST,
+    };
+    let most = input.before_move(most);
     let from = input.file();
     let spliced = match how {
         How::Splice => output.take(most, |to, most| sys::splice(from, to, most)),

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::event::{Done, Event, Progress, Watch};
+use crate::lane::read_back::Proof;
 use crate::stream::named::Named;
 
 /// What became of an output.
@@ -11,6 +12,8 @@ pub enum Fate {
     Stands {
         /// Whether something gave way for it.
         replaced: bool,
+        /// Where it was read back from, if it was.
+        proof: Option<Proof>,
         /// What could not be done about it.
         warnings: Vec<Error>,
     },
@@ -24,6 +27,8 @@ pub enum Fate {
     Left(&'static str),
     /// It failed.
     Failed(Error),
+    /// It was not on its medium as it was written.
+    Unproven(Error),
 }
 
 impl Fate {
@@ -52,13 +57,13 @@ impl<'a> Ends<'a> {
         let Some(named) = self.names.get(number) else { return };
         let path = named.path().as_os_str().as_encoded_bytes();
         match &fate {
-            Fate::Stands { replaced, warnings } => {
+            Fate::Stands { replaced, warnings, .. } => {
                 warnings.iter().for_each(|error| self.watch.event(&Event::Warning(error)));
                 let done = if *replaced { Done::Replaced } else { Done::Copied };
                 self.watch.event(&Event::Stands(path, done));
             }
             Fate::Left(why) => self.watch.event(&Event::Left(path, why)),
-            Fate::Failed(error) => self.tell(error),
+            Fate::Failed(error) | Fate::Unproven(error) => self.tell(error),
             Fate::Passed | Fate::Closed | Fate::Stopped => {}
         }
         if let Some(place) = self.fates.get_mut(number) {

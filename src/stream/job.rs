@@ -11,6 +11,7 @@ use crate::event::{Progress, Stop, Watch};
 use crate::hash::Algorithm;
 use crate::lane::clock::Clocks;
 use crate::lane::context::{Context, Durability};
+use crate::lane::prove::Damaged;
 use crate::lane::rate::Rate;
 use crate::lane::ways::{Cache, Reflink, Sparse, Ways};
 use crate::stream::chain::Chain;
@@ -45,6 +46,9 @@ pub struct StreamJob {
     pub policy: Policy,
     /// Make files durable before they get their names.
     pub sync: bool,
+    /// Read files back from their medium before they get their names, and what happens to those that are
+    /// not there as they were written.
+    pub verify: Option<Damaged>,
     /// What becomes of pages in the system's cache.
     pub cache: Cache,
     /// Look at all inputs before anything is written.
@@ -78,6 +82,7 @@ impl StreamJob {
             algorithm: Algorithm::default(),
             policy: Policy::default(),
             sync: true,
+            verify: None,
             cache: Cache::default(),
             strict: false,
             limit_rate: None,
@@ -94,9 +99,15 @@ impl StreamJob {
     /// look at the report's [`ending`](StreamReport::ending).
     pub fn run(&self, watch: &dyn Watch, progress: &Progress, stop: &Stop) -> Result<StreamReport> {
         let started = Instant::now();
+        self.refuse_proof()?;
         self.refuse_ends()?;
         let placed = self.place(stop)?;
         self.keep_apart(&placed)?;
+        let is_open = |(place, _): &(Place, _)| matches!(place, Place::Open(_));
+        if self.verify.is_some() && placed.outputs.iter().all(is_open) {
+            let why = "no output is a file that could be read back; leave out --verify";
+            return Err(Error::finding("prove", "the stream", why));
+        }
         if self.strict {
             self.inputs.iter().try_for_each(look_at)?;
         }
@@ -114,7 +125,7 @@ impl StreamJob {
             follow: true,
             policy: self.policy,
             durability,
-            verify: None,
+            verify: self.verify,
             nameless: false,
             journaling: None,
             carry: None,
@@ -199,6 +210,22 @@ impl StreamJob {
             return Err(Error::finding("write the manifest to", path.path(), finding));
         }
         Ok(())
+    }
+
+    /// Refuses to prove what cannot be proven.
+    fn refuse_proof(&self) -> Result<()> {
+        let why = match self.verify {
+            Some(_) if !self.sync => {
+                "with --no-sync nothing need be on the disk that could be read back; \
+                 leave out --verify or --no-sync"
+            }
+            Some(_) if self.algorithm == Algorithm::None => {
+                "with --hash none there is no digest that what is read back could be compared with; \
+                 leave out --verify or --hash none"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::finding("prove", "the stream", why))
     }
 
     /// Finds the places of everything that is to be written.

@@ -9,7 +9,7 @@ use crate::lane::context::Context;
 use crate::stream::ends::Fate;
 use crate::stream::listing::{Listing, line_beside};
 use crate::stream::named::Named;
-use crate::stream::whole::WholeFile;
+use crate::stream::whole::{End, WholeFile};
 use crate::sys::{self, Spliced, StreamEnd};
 
 /// An output.
@@ -131,15 +131,18 @@ impl Output<'_> {
         }
         let (mut warnings, place) = (Vec::new(), file.place().clone());
         let retire = || listing.as_mut().map_or(Ok(()), |listing| listing.retire(&context));
-        if let Err(error) = file.finish(digest, retire, &mut warnings) {
-            return Fate::Failed(error);
-        }
+        let proof = match file.finish(digest, retire, &mut warnings) {
+            Ok(End::Stands(proof)) => proof,
+            Ok(End::Unproven(error)) => return Fate::Unproven(error),
+            Ok(End::Stopped) => return Fate::Stopped,
+            Err(error) => return Fate::Failed(error),
+        };
         if let (Some(listing), Some(digest)) = (listing, &digest)
             && let Err(error) = listing.write(&context, &line_beside(digest, &place), &mut warnings)
         {
             return Fate::Failed(error.with_note("; the file itself is complete"));
         }
-        Fate::Stands { replaced: place.there.is_some(), warnings }
+        Fate::Stands { replaced: place.there.is_some(), proof, warnings }
     }
 
     /// It is not completed, because of `lost`: removes what there is of it.

@@ -37,6 +37,8 @@ pub enum StreamEnding {
     Incomplete,
     /// Nothing is amiss but that who read from an output went away.
     Closed,
+    /// A file was not on its medium as it was written.
+    Unproven,
     /// No output could be written to its end.
     Stopped,
     /// It was asked to stop, with this code.
@@ -58,17 +60,20 @@ impl StreamEnding {
         asked: Option<usize>,
     ) -> Self {
         let (mut whole, mut closed, mut failed, mut left, mut stopped) = (0, 0, 0, 0, 0);
+        let mut unproven = 0;
         for fate in fates {
             *match fate {
                 Fate::Stands { .. } | Fate::Passed => &mut whole,
                 Fate::Closed => &mut closed,
                 Fate::Failed(_) => &mut failed,
+                Fate::Unproven(_) => &mut unproven,
                 Fate::Left(_) => &mut left,
                 Fate::Stopped => &mut stopped,
             } += 1;
         }
         match asked {
             Some(code) if stopped > 0 => StreamEnding::Interrupted(code),
+            _ if unproven > 0 => StreamEnding::Unproven,
             _ if failed > 0 && whole + closed + left + stopped == 0 && !amiss => {
                 StreamEnding::Stopped
             }

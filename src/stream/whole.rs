@@ -1,13 +1,17 @@
-//! A file that is there whole or not at all, filled with bytes as they come.
+//! A file that is there whole or not at all, filled with bytes as they come, and read back before it gets its
+//! name where that is asked for.
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::lane::context::{Context, Durability};
-use crate::lane::outcome::Fate;
+use crate::lane::outcome::{Fate, Waiting};
 use crate::lane::part::{self, Part};
+use crate::lane::prove::{Prover, Verdict};
+use crate::lane::read_back::Proof;
 use crate::lane::ways::Cache;
 use crate::stream::place::FilePlace;
 use crate::sys::stat::Stat;
@@ -16,6 +20,16 @@ use crate::tree::node::Entry;
 
 /// Readable and writable by the owner only.
 const PRIVATE: u32 = 0o600;
+
+/// How a file ended of which everything came.
+pub enum End {
+    /// It stands; `Some` if it was read back.
+    Stands(Option<Proof>),
+    /// It is not on its medium as it was written.
+    Unproven(Error),
+    /// The run was to stop before that was known.
+    Stopped,
+}
 
 /// A file on its way.
 pub struct WholeFile<'a> {
@@ -31,7 +45,10 @@ impl<'a> WholeFile<'a> {
         let replaces = place.there.is_some();
         let mut context = *context;
         let dir = place.dir.handle.as_ref();
-        context.nameless = !replaces && dir.is_some_and(|dir| dir.can_publish_nameless());
+        // What is read back is opened anew.
+        context.nameless = !replaces
+            && context.verify.is_none()
+            && dir.is_some_and(|dir| dir.can_publish_nameless());
         // Its owner's alone until it is complete.
         let stat = Stat { mode: PRIVATE, ..place.coming };
         let entry = Entry { name: place.name.clone(), stat };
@@ -70,17 +87,22 @@ impl<'a> WholeFile<'a> {
         Ok(spliced)
     }
 
-    /// It is complete: makes it durable and gives it its name, `before` that being the last thing done.
-    /// What could not be set of it is told in `warnings`.
+    /// It is complete: makes it durable, reads it back if that is asked for, and gives it its name, `before`
+    /// that being the last thing done. What could not be set of it is told in `warnings`.
     pub fn finish(
         self,
         digest: Option<Digest>,
         before: impl FnOnce() -> Result<()>,
         warnings: &mut Vec<Error>,
-    ) -> Result<()> {
+    ) -> Result<End> {
         let Self { context, part, place } = self;
         let replaces = place.there.is_some();
-        if let Err(error) = before() {
+        // Only of what has a digest there is something to compare.
+        let verify = context.verify.filter(|_| digest.is_some());
+        let mut before = Some(before);
+        if let Some(before) = before.take_if(|_| verify.is_none())
+            && let Err(error) = before()
+        {
             return Err(part.discard(error));
         }
         let stat = match part.stat() {
@@ -89,20 +111,38 @@ impl<'a> WholeFile<'a> {
         };
         let entry = Entry { name: place.name.clone(), stat };
         let none = Attributes::default();
+        let mut proof = None;
         match part.finish(&context, &entry, &none, digest, replaces, warnings) {
-            Fate::Written { part, .. } => {
-                if let Err(error) = part::publish(&place.dir, &part, &place.name, replaces) {
-                    return Err(part::discard(&place.dir, &part, error));
+            Fate::Written { part, digest, replaces, method } => {
+                let output = Arc::clone(&place.dir);
+                // What came cannot be had once more.
+                let source = None;
+                let mut file = Waiting { source, output, entry, part, digest, replaces, method };
+                if let Some(damaged) = verify {
+                    let proven = Prover::new(&context, damaged).prove(file);
+                    match proven.verdict {
+                        Verdict::Good(good) => proof = Some(good),
+                        Verdict::Bad(error) => return Ok(End::Unproven(error)),
+                        Verdict::Failed(error) => return Err(error),
+                        Verdict::Abandoned => return Ok(End::Stopped),
+                    }
+                    file = proven.file;
+                }
+                let done = before.map_or(Ok(()), |before| before());
+                let done = done
+                    .and_then(|()| part::publish(&place.dir, &file.part, &place.name, replaces));
+                if let Err(error) = done {
+                    return Err(part::discard(&place.dir, &file.part, error));
                 }
             }
             Fate::Failed(error) => return Err(error),
             _ => {}
         }
-        if context.durability == Durability::Off {
-            return Ok(());
+        if context.durability != Durability::Off {
+            let durable = place.dir.persist();
+            durable.map_err(|error| Error::io("make durable the name of", place.path(), error))?;
         }
-        let durable = place.dir.persist();
-        durable.map_err(|error| Error::io("make durable the name of", place.path(), error))
+        Ok(End::Stands(proof))
     }
 
     /// Removes it because of `error`, which is returned.

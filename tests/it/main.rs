@@ -53,6 +53,7 @@ mod sparse;
 mod stream;
 mod sweep;
 mod tidy;
+mod stream_proof;
 mod verify;
 mod verify_many;
 mod verify_medium;

@@ -101,6 +101,7 @@ fn every_pair_of_ends() {
         ("-", "LINE >x"),
         ("-", ": >x; LINE >>x"),
         ("/dev/stdout", "LINE | cat >x"),
+        ("/dev/stdout", ": >x; LINE >>x"),
         ("out", "mkfifo out; cat out >x & LINE; code=$?; wait; exit $code"),
         ("/dev/null", "LINE; cp a x"),
     ];
@@ -571,14 +572,23 @@ fn durable_before_it_is_listed() {
     assert!(log.lines().skip(last).any(|line| line.contains("fsync")), "{log}");
 }
 
+/// The summary does not get into the bytes, by whatever name standard output goes.
+#[test]
+fn what_is_said_goes_elsewhere() {
+    for name in ["-", "/dev/stdout", "/dev/fd/1"] {
+        let scene = scene();
+        let run = in_shell(&scene, "\"$@\" | cat >x", &["-i", "a", "-i", "empty", "-o", name]);
+        run.assert_code(0).assert_says("done: everything");
+        same(&scene, "x", "a");
+    }
+}
+
 #[test]
 fn options_of_trees_and_of_streams() {
     let scene = scene();
     scene.tree("dir");
     let before = ctimes(scene.root());
-    for option in
-        ["--verify", "--dry-run", "--jobs=2", "--hard-links", "--include=x", "--sparse=always"]
-    {
+    for option in ["--dry-run", "--jobs=2", "--hard-links", "--include=x", "--sparse=always"] {
         let run = scene.bare(["-i", "a", "-i", "b", "-o", "x", option]).run();
         run.assert_code(2).assert_says("this is a stream");
     }

@@ -18,7 +18,7 @@ use crate::cli::record::metrics::{Figure, Figures};
 use crate::cli::record::numbers::{checked, copied, expected, passed};
 use crate::cli::record::report::{
     Cache, Copied, Head, Job, Manifest, Output, Portion, StreamOutput, Streamed, Work, fate_name,
-    methods,
+    methods, read_back,
 };
 use crate::cli::record::spool::Spool;
 use crate::copy::report::{Ending, Report};
@@ -343,6 +343,7 @@ impl<'a> Records<'a> {
         let output = |(at, named): (usize, &Named)| StreamOutput {
             name: Name::path(named.path()),
             fate: fate(at).map(fate_name),
+            read_back: fate(at).and_then(read_back),
         };
         Some(Streamed {
             inputs: inputs.iter().map(|named| Name::path(named.path())).collect(),

@@ -13,6 +13,7 @@ use crate::cli::record::log::stamp;
 use crate::cli::record::spool::Spool;
 use crate::copy::report::{Counts, Report, Stages};
 use crate::hash::Algorithm;
+use crate::lane::read_back::Proof;
 use crate::lane::ways::{Method, Tally};
 use crate::stream::ends::Fate;
 use crate::sys;
@@ -194,6 +195,9 @@ pub struct StreamOutput {
     /// Missing when the run was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fate: Option<&'static str>,
+    /// Only of a file that was read back: whether from the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_back: Option<&'static str>,
 }
 
 /// What became of an output of a stream, in a word.
@@ -206,7 +210,17 @@ pub fn fate_name(fate: &Fate) -> &'static str {
         Fate::Stopped => "given-up",
         Fate::Left(_) => "left",
         Fate::Failed(_) => "failed",
+        Fate::Unproven(_) => "unproven",
     }
+}
+
+/// Where the file of an output was read back from, if it was.
+pub fn read_back(fate: &Fate) -> Option<&'static str> {
+    let Fate::Stands { proof: Some(proof), .. } = fate else { return None };
+    Some(match proof {
+        Proof::Device => "device",
+        Proof::Cache => "cache",
+    })
 }
 
 /// What the methods of a run are called in its report.
