@@ -21,6 +21,7 @@ use crate::copy::lock::Patience;
 use crate::copy::prepare::{Prepared, prepare};
 use crate::copy::proving::{Provers, Proving, proving};
 use crate::copy::report::{Counts, Ending, Report, Stages};
+use crate::copy::rooms::Rooms;
 use crate::copy::rotate::Rotation;
 use crate::copy::space;
 use crate::error::{Error, Result};
@@ -161,14 +162,14 @@ impl CopyJob {
     /// The job was refused and nothing was touched. Everything that goes wrong later is told to
     /// `watch` and counted in the report; look at its [`ending`](Report::ending).
     pub fn run(&self, watch: &dyn Watch, progress: &Progress, stop: &Stop) -> Result<Report> {
-        self.run_beside(None, watch, progress, stop)
+        self.run_beside((None, &Rooms::default()), watch, progress, stop)
     }
 
     /// The same for one of several outputs that share their reading of the source, in which this one has
-    /// the place `sharing`.
+    /// the place `sharing`, and the room of file systems.
     pub(super) fn run_beside(
         &self,
-        sharing: Option<Place<'_>>,
+        (sharing, rooms): (Option<Place<'_>>, &Rooms),
         watch: &dyn Watch,
         progress: &Progress,
         stop: &Stop,
@@ -187,7 +188,8 @@ impl CopyJob {
             // Clones take next to no room.
             if !(self.reflink != Reflink::Never && self.sparse == Sparse::Auto && dry.may_share) {
                 let walk = self.walk(&dry, true);
-                space::check(dry, || prepare(true), &walk, self.policy, progress, stop)?;
+                let beside = (rooms, progress);
+                space::check(dry, || prepare(true), &walk, self.policy, beside, stop)?;
             }
         }
         let mut prepared = prepare(self.dry_run)?;

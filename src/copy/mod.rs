@@ -21,6 +21,7 @@ mod links;
 mod lock;
 mod prepare;
 mod proving;
+mod rooms;
 mod rotate;
 mod space;
 mod symlink;

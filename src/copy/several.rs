@@ -11,6 +11,7 @@ use std::thread::{Builder, ScopedJoinHandle, scope};
 use crate::copy::apart;
 use crate::copy::job::CopyJob;
 use crate::copy::report::Report;
+use crate::copy::rooms::Rooms;
 use crate::error::{Error, Result};
 use crate::event::{Progress, Stop, Watch};
 use crate::lane::sharing::{Place, Sharing};
@@ -48,6 +49,7 @@ pub fn copy_to_all(seats: &[Seat<'_>], lag: u64, stop: &Stop) -> Result<Vec<Resu
     let block_size = job.block_size.max(1);
     let progresses = seats.iter().map(|seat| seat.progress);
     let sharing = Sharing::new(progresses, lag, (block_size, in_flight), job.limit_rate);
+    let rooms = &Rooms::default();
     // A dry run reads nothing.
     let place = |number| Some(sharing.place(number)).filter(|_| !job.dry_run);
     Ok(scope(|scope| {
@@ -60,7 +62,7 @@ pub fn copy_to_all(seats: &[Seat<'_>], lag: u64, stop: &Stop) -> Result<Vec<Resu
             }
             let (&Seat { job, watch, progress }, stop) = (seat, stop.of_one());
             let run = move || {
-                let report = job.run_beside(guest.place, watch, progress, &stop);
+                let report = job.run_beside((guest.place, rooms), watch, progress, &stop);
                 drop(guest);
                 report
             };

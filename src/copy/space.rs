@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::copy::prepare::Prepared;
+use crate::copy::rooms::{Claim, Known, Rooms};
 use crate::error::{Error, Result};
 use crate::event::{Progress, Stop};
 use crate::lane::arrange::look;
@@ -35,7 +36,7 @@ struct Need {
 }
 
 /// Refuses a run for which the output has no room. `prepare` prepares a dry run, `prepared` is what it
-/// said, and `walk` is dry.
+/// said, and `walk` is dry; `rooms` has what other outputs claim.
 /// Where everything is walked, the totals of `progress` are final afterwards.
 ///
 /// # Errors
@@ -45,7 +46,7 @@ pub fn check(
     prepare: impl Fn() -> Result<Prepared>,
     walk: &Walk<'_>,
     policy: Policy,
-    progress: &Progress,
+    (rooms, progress): (&Rooms, &Progress),
     stop: &Stop,
 ) -> Result<()> {
     let Prepared { source, output, file, parent, .. } = prepared;
@@ -55,9 +56,16 @@ pub fn check(
         return Ok(());
     }
     // Without an answer there is nothing to go by; the copy itself will tell.
-    let Ok(room) = sys::room(at) else { return Ok(()) };
-    let is_ample = |used: Used| {
-        used.bytes <= room.bytes / 2 && room.files.is_none_or(|free| used.files <= free / 2)
+    let (Ok(room), Ok(id)) = (sys::room(at), at.identity()) else { return Ok(()) };
+    let claim = |need: Need, known| {
+        let claim = Claim { bytes: need.taken(), files: need.files };
+        rooms.claim(id.dev, room, (claim, known), |left| need.fits(left, &output.root))
+    };
+    let is_ample = |Used { bytes, files }: Used| {
+        let twice =
+            Need { bytes: bytes.saturating_mul(2), files: files.saturating_mul(2), parts: 0 };
+        let fits = |left: &Room| twice.fits(left, &output.root);
+        rooms.claim(id.dev, room, (Claim { bytes, files }, Known::AtMost), fits).is_ok()
     };
     if file.is_none() && !walk.follow && sys::most_below(&source.handle).is_some_and(is_ample) {
         return Ok(());
@@ -65,7 +73,7 @@ pub fn check(
     if let Some(entry) = &file {
         let mut need = Need::default();
         need.add(policy, &output, entry, &room);
-        return need.fits(&room, &output.root);
+        return claim(need, Known::Exactly);
     }
     // As if nothing were there: that mostly fits, and looking at every file of the output as well takes
     // twice as long.
@@ -81,15 +89,15 @@ pub fn check(
         progress.total_bytes.fetch_add(bytes, Relaxed);
     });
     progress.counted.store(whole, Relaxed);
-    match most.fits(&room, &output.root) {
-        Err(_) if output.handle.is_some() => {
-            // A directory is listed once through a handle.
-            let Prepared { source, output, .. } = prepare()?;
-            let root = Arc::clone(&output.root);
-            sum.up(source, output, |_| ()).0.fits(&room, &root)
-        }
-        fits => fits,
+    if output.handle.is_none() {
+        return claim(most, Known::Exactly);
     }
+    if claim(most, Known::AtMost).is_ok() {
+        return Ok(());
+    }
+    // A directory is listed once through a handle.
+    let Prepared { source, output, .. } = prepare()?;
+    claim(sum.up(source, output, |_| ()).0, Known::Exactly)
 }
 
 /// How need is summed up.
@@ -159,9 +167,13 @@ impl Need {
         }
     }
 
+    /// What is less there in the end; bytes.
+    fn taken(self) -> u64 {
+        self.bytes.saturating_sub(self.parts)
+    }
+
     fn fits(self, room: &Room, output: &Path) -> Result<()> {
-        let Need { bytes, files, parts } = self;
-        let bytes = bytes.saturating_sub(parts);
+        let (bytes, files) = (self.taken(), self.files);
         let remedy = "make room, choose another output, leave files out (--exclude), or copy as \
                       much as fits (--no-space-check)";
         let finding = if bytes > room.bytes {

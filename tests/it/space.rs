@@ -124,3 +124,26 @@ fn ample_room_costs_no_walk() {
     assert_eq!(lists("2800k", true), [2, 1]);
     assert_eq!(lists("1500k", true), [3, 2]);
 }
+
+/// What fits for each of two outputs on one file system alone need not fit for both.
+#[test]
+fn outputs_on_one_file_system_share_its_room() {
+    need!(Mount);
+    let (scene, _mount) = six_mib("9m");
+    let [one, other] = ["mnt/one", "mnt/other"].map(|name| scene.path(name));
+    let args = ["-i".as_ref(), scene.src.root().as_os_str(), "-o".as_ref(), one.as_os_str()];
+    let copy = |more: &[&str]| {
+        let args = args.iter().copied().chain(["-o".as_ref(), other.as_os_str()]);
+        scene.bare(args.chain(more.iter().map(|arg| arg.as_ref()))).run()
+    };
+    let run = copy(&[]);
+    // Whichever looked first has it.
+    run.assert_code(1).assert_says("another output on that file system takes the rest");
+    let there = [&one, &other].into_iter().filter(|output| output.exists()).collect::<Vec<_>>();
+    assert_eq!(there.len(), 1, "one is complete, and the other was not touched");
+    shell(&scene, "mount -o remount,size=13m mnt");
+    copy(&[]).assert_code(0);
+    for output in ["one", "other"] {
+        shell(&scene, &format!("diff -r src mnt/{output} -x 'dircopy-*'"));
+    }
+}
