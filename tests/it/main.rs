@@ -6,6 +6,7 @@
 //! * `DIRCOPY_BIN=/path` tests another program, such as the wrong ones of `tests/broken`.
 //! * `DIRCOPY_TEST_ARGS="--jobs 1 --queue-size 1 --block-size 4096"` runs everything again with one
 //!   lane and one block, which is how deadlocks are found.
+//! * `DIRCOPY_TEST_OUTPUTS=3` runs everything again with two outputs more (`harness/beside.rs`).
 //! * `DIRCOPY_TEST_ALL=1` makes a missing requirement (root, strace, mounts) a failure, not a skip.
 //! * `DIRCOPY_TEST_LONG=1` makes every fault, every power cut and every kill of `docs/reliability.md`, not
 //!   a sample of them; `DIRCOPY_TEST_SEED=N` makes other random choices.
@@ -39,6 +40,7 @@ mod names;
 mod narrow;
 mod nights;
 mod outputs;
+mod outputs_options;
 mod policies;
 mod powercut;
 mod prove;
@@ -51,9 +53,9 @@ mod screen;
 mod space;
 mod sparse;
 mod stream;
+mod stream_proof;
 mod sweep;
 mod tidy;
-mod stream_proof;
 mod verify;
 mod verify_many;
 mod verify_medium;

@@ -68,18 +68,27 @@ fn age(name: &[u8]) -> Option<(Vec<u8>, u32)> {
     shaped.then(|| (stamp.to_vec(), number))
 }
 
-/// Judges one output of one run.
+/// Judges one output of one run; where that has further ones beside it, the same of each of them.
 pub struct Judge<'a> {
     src: &'a Tree,
     /// What stood at the output before the run, if something did.
     old: Option<&'a Tree>,
     pub dst: Tree,
     run: &'a Run,
+    /// The further outputs, which are to be as this one.
+    further: &'a [PathBuf],
 }
 
 impl<'a> Judge<'a> {
     pub fn new(src: &'a Tree, dst: Tree, run: &'a Run) -> Self {
-        Self { src, old: None, dst, run }
+        let further = run.beside(dst.root());
+        Self { src, old: None, dst, run, further }
+    }
+
+    /// This output alone, and each further one.
+    fn each(&self) -> impl Iterator<Item = Judge<'a>> {
+        let all = [self.dst.clone()].into_iter().chain(self.further.iter().map(Tree::of));
+        all.map(|dst| Judge { dst, further: &[], ..*self })
     }
 
     /// The output was `old` before the run; a file that was not replaced is whole as well.
@@ -162,19 +171,27 @@ impl<'a> Judge<'a> {
     /// The last manifest lists exactly these names.
     #[track_caller]
     pub fn lists<N: AsRef<[u8]>>(&self, names: &[N]) -> &Self {
-        self.equal("the listed names", &self.listed(), &to_names(names))
+        for one in self.each() {
+            one.equal("the listed names", &one.listed(), &to_names(names));
+        }
+        self
     }
 
     /// The last manifest lists exactly the regular files of the source.
     #[track_caller]
     pub fn lists_all(&self) -> &Self {
-        self.equal("the listed names", &self.listed(), &names_below(self.src.root(), "f"))
+        for one in self.each() {
+            one.equal("the listed names", &one.listed(), &names_below(self.src.root(), "f"));
+        }
+        self
     }
 
     #[track_caller]
     pub fn does_not_list(&self, name: impl AsRef<[u8]>) -> &Self {
-        if self.newest().is_some_and(|list| self.lines(&list).contains_key(name.as_ref())) {
-            self.run.fail(&format!("listed: {}", name.as_ref().escape_ascii()));
+        for one in self.each() {
+            if one.newest().is_some_and(|list| one.lines(&list).contains_key(name.as_ref())) {
+                self.run.fail(&format!("listed: {}", name.as_ref().escape_ascii()));
+            }
         }
         self
     }
@@ -182,10 +199,13 @@ impl<'a> Judge<'a> {
     /// `sha256sum -c --strict` accepts every line of the newest list.
     #[track_caller]
     pub fn verifies(&self) -> &Self {
-        match self.newest() {
-            Some(list) => self.list_verifies(&list),
-            None => self.run.fail("there is no manifest"),
+        for one in self.each() {
+            match one.newest() {
+                Some(list) => one.list_verifies(&list),
+                None => self.run.fail("there is no manifest"),
+            };
         }
+        self
     }
 
     #[track_caller]
@@ -209,43 +229,54 @@ impl<'a> Judge<'a> {
     /// No temp file and no unfinished manifest anywhere.
     #[track_caller]
     pub fn no_leftovers(&self) -> &Self {
-        if let Some(unfinished) = self.unfinished().first() {
-            self.run.fail(&format!("left over: {}", unfinished.display()));
+        for one in self.each() {
+            if let Some(unfinished) = one.unfinished().first() {
+                self.run.fail(&format!("left over: {}", unfinished.display()));
+            }
         }
         self.no_temp_files()
     }
 
     #[track_caller]
     pub fn no_temp_files(&self) -> &Self {
-        let mut left = self.temp_files();
-        // What a killed run left may stay when this one fails.
-        left.retain(|name| self.old.is_none_or(|old| !old.has(name)));
-        self.equal("temp files", &left, &Names::new())
+        for one in self.each() {
+            let mut left = one.temp_files();
+            // What a killed run left may stay when this one fails.
+            left.retain(|name| self.old.is_none_or(|old| !old.has(name)));
+            one.equal("temp files", &left, &Names::new());
+        }
+        self
     }
 
     /// The same names, types, bytes, modes, times and targets, our manifests and temp files left out of
     /// account.
     #[track_caller]
     pub fn same_tree(&self) -> &Self {
-        let ours: Names = self.ours();
-        let mut found = inventory(self.dst.root());
-        found.retain(|line| !ours.iter().any(|name| line.ends_with(&[b" ", &name[..]].concat())));
-        self.equal("the inventory", &found, &inventory(self.src.root()));
+        for one in self.each() {
+            let ours: Names = one.ours();
+            let mut found = inventory(one.dst.root());
+            let is_ours =
+                |line: &[u8]| ours.iter().any(|name| line.ends_with(&[b" ", &name[..]].concat()));
+            found.retain(|line| !is_ours(line));
+            one.equal("the inventory", &found, &inventory(self.src.root()));
+        }
         self.same_bytes()
     }
 
     /// The same bytes under the same names, whatever else differs.
     #[track_caller]
     pub fn same_bytes(&self) -> &Self {
-        let mut diff = Command::new("diff");
-        diff.args(["-r", "--no-dereference"]);
-        for name in self.ours() {
-            diff.arg("-x").arg(OsStr::from_bytes(&name));
-        }
-        let output = diff.arg(self.src.root()).arg(self.dst.root()).output().unwrap();
-        if !output.status.success() {
-            let said = [output.stdout, output.stderr].concat();
-            self.run.fail(&format!("diff: {}", String::from_utf8_lossy(&said)));
+        for one in self.each() {
+            let mut diff = Command::new("diff");
+            diff.args(["-r", "--no-dereference"]);
+            for name in one.ours() {
+                diff.arg("-x").arg(OsStr::from_bytes(&name));
+            }
+            let output = diff.arg(self.src.root()).arg(one.dst.root()).output().unwrap();
+            if !output.status.success() {
+                let said = [output.stdout, output.stderr].concat();
+                self.run.fail(&format!("diff: {}", String::from_utf8_lossy(&said)));
+            }
         }
         self
     }
@@ -268,6 +299,17 @@ impl<'a> Judge<'a> {
     #[track_caller]
     pub fn sound(&self) -> &Self {
         self.run.assert_no_crash();
+        for one in self.each() {
+            one.is_sound();
+        }
+        if self.run.code == Some(0) {
+            self.same_bytes().lists_all();
+        }
+        self
+    }
+
+    #[track_caller]
+    fn is_sound(&self) {
         let ours = self.ours();
         let mut there = names_below(self.dst.root(), "f");
         there.retain(|name| !ours.contains(name) && !is_temp_name(name));
@@ -282,10 +324,6 @@ impl<'a> Judge<'a> {
             self.lines(&list);
             self.list_verifies(&list);
         }
-        if self.run.code == Some(0) {
-            self.same_bytes().lists_all();
-        }
-        self
     }
 
     /// Every entry of the source that is not at the output, or is not the source's, is named on stderr:
@@ -314,8 +352,10 @@ impl<'a> Judge<'a> {
     /// Nothing is under this name at the output.
     #[track_caller]
     pub fn lacks(&self, name: impl AsRef<[u8]>) -> &Self {
-        if self.dst.has(&name) {
-            self.run.fail(&format!("is there: {}", name.as_ref().escape_ascii()));
+        for one in self.each() {
+            if one.dst.has(&name) {
+                self.run.fail(&format!("is there: {}", name.as_ref().escape_ascii()));
+            }
         }
         self
     }
@@ -324,11 +364,13 @@ impl<'a> Judge<'a> {
     #[track_caller]
     pub fn has(&self, name: impl AsRef<[u8]>) -> &Self {
         let name = name.as_ref();
-        if !self.dst.has(name) || self.dst.read(name) != self.src.read(name) {
-            self.run.fail(&format!("not there or not whole: {}", name.escape_ascii()));
-        }
-        if !self.newest().is_some_and(|list| self.lines(&list).contains_key(name)) {
-            self.run.fail(&format!("not listed: {}", name.escape_ascii()));
+        for one in self.each() {
+            if !one.dst.has(name) || one.dst.read(name) != self.src.read(name) {
+                self.run.fail(&format!("not there or not whole: {}", name.escape_ascii()));
+            }
+            if !one.newest().is_some_and(|list| one.lines(&list).contains_key(name)) {
+                self.run.fail(&format!("not listed: {}", name.escape_ascii()));
+            }
         }
         self
     }

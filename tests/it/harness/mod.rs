@@ -1,5 +1,6 @@
 //! The vocabulary of the tests: a scene is set, the program is run in it, judges look at the result.
 
+mod beside;
 mod disk;
 mod fault;
 mod judge;

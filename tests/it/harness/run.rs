@@ -5,13 +5,14 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::beside;
 use super::scene::Scene;
 
 /// No test run takes this long unless something hangs, however busy the machine is.
@@ -31,6 +32,8 @@ pub struct Cmd<'a> {
     before: Vec<OsString>,
     args: Vec<OsString>,
     stdout: Option<Stdio>,
+    /// The output, and those beside it that are to be as it is.
+    outputs: Option<(PathBuf, Vec<PathBuf>)>,
 }
 
 impl<'a> Cmd<'a> {
@@ -38,7 +41,7 @@ impl<'a> Cmd<'a> {
         let args = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();
         let program = std::env::var_os("DIRCOPY_BIN")
             .unwrap_or_else(|| OsString::from(env!("CARGO_BIN_EXE_dircopy")));
-        Self { scene, program, before: Vec::new(), args, stdout: None }
+        Self { scene, program, before: Vec::new(), args, stdout: None, outputs: None }
     }
 
     /// Runs `dirverify` instead.
@@ -59,6 +62,16 @@ impl<'a> Cmd<'a> {
             }
         }
         self.args.splice(0..0, first);
+        self
+    }
+
+    /// Adds the further outputs of `DIRCOPY_TEST_OUTPUTS` to this one.
+    pub(super) fn with_further_outputs(mut self, first: &Path) -> Self {
+        // As the program finds it.
+        let first = self.scene.root().join(first);
+        let further = beside::outputs(&first);
+        self.args.extend(further.iter().flat_map(|path| ["-o".into(), path.clone().into()]));
+        self.outputs = Some((first, further));
         self
     }
 
@@ -97,6 +110,8 @@ impl<'a> Cmd<'a> {
     }
 
     pub fn spawn(self) -> Running {
+        let (output, further) = self.outputs.unwrap_or_default();
+        beside::begin(&output, &further);
         let mut line = self.before;
         line.push(self.program);
         line.extend(self.args);
@@ -124,6 +139,7 @@ impl<'a> Cmd<'a> {
             shown,
             started: Instant::now(),
             waited: false,
+            outputs: (output, further),
         }
     }
 }
@@ -146,6 +162,7 @@ pub struct Running {
     shown: String,
     started: Instant,
     waited: bool,
+    outputs: (PathBuf, Vec<PathBuf>),
 }
 
 impl Running {
@@ -219,6 +236,7 @@ impl Running {
         self.waited = true;
         // Whoever inherited the pipes and lives on would make us wait for them.
         let _ = kill_process_group(self.group, Signal::KILL);
+        beside::end(&self.outputs.0, &self.outputs.1);
         let text = |thread: Option<JoinHandle<Vec<u8>>>| thread.map(|t| t.join().unwrap());
         Run {
             code: status.code(),
@@ -228,6 +246,7 @@ impl Running {
             took: self.started.elapsed(),
             root: std::mem::take(&mut self.root),
             shown: std::mem::take(&mut self.shown),
+            outputs: std::mem::take(&mut self.outputs),
         }
     }
 }
@@ -250,9 +269,16 @@ pub struct Run {
     pub took: Duration,
     root: PathBuf,
     shown: String,
+    outputs: (PathBuf, Vec<PathBuf>),
 }
 
 impl Run {
+    /// The further outputs of a run whose output this is.
+    pub(super) fn beside(&self, output: &Path) -> &[PathBuf] {
+        let (first, further) = &self.outputs;
+        if first == output { further } else { &[] }
+    }
+
     pub fn out(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }

@@ -79,7 +79,7 @@ impl Scene {
             to.as_ref().into(),
         ];
         all.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
-        Cmd::new(self, all).with_extra_args()
+        Cmd::new(self, all).with_extra_args().with_further_outputs(to.as_ref())
     }
 
     /// Runs `dircopy -i src -o dst` and these arguments.
