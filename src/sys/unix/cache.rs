@@ -25,6 +25,10 @@ use crate::sys::unix::process::kernel_at_least;
 use crate::sys::unix::residency::{Held, cachestat, drop_pages, held};
 
 /// The most that is on its way to the device, or looked at, at a time; bytes.
+///
+/// 1 GiB in four files, ext4 disk, warm, durable, medians of 3 rounds, seconds: 2 MiB: 1.49, 8 MiB: 1.36,
+/// 32 MiB: 1.21; when the disk had other work 8 MiB: 2.64, 16 MiB: 2.80, 32 MiB: 2.93. What larger ones
+/// gain is not certain, and they leave more unwritten.
 const WINDOW: u64 = 8 << 20;
 
 /// So many windows are looked at before they are read: the kernel reads ahead, up to twice what
@@ -35,10 +39,16 @@ const AHEAD: u64 = 4;
 /// Smaller files are not written out before the sync of their group: thousands of small writes
 /// would cost more than their pages are worth, which the kernel takes back first (they were used
 /// once). Bytes.
+///
+/// 3,072 files of 128 KiB, ext4 disk, durable, medians of 3 rounds, seconds: 16 KiB: 2.53, 64 KiB: 2.14,
+/// 256 KiB: 2.49, 1 MiB: 3.04.
 const LEAST: u64 = 64 << 10;
 
 /// From this size on, reading a file is announced to the kernel, and where windows are needed
 /// they are used; bytes.
+///
+/// 768 files of 512 KiB and 384 of 2 MiB, ext4 disk, durable, medians of 2 rounds, seconds: 256 KiB: 3.41,
+/// 1 MiB: 2.96, 4 MiB: 3.09.
 const LARGE: u64 = 1 << 20;
 
 /// Linux 6.14 (linux/fs.h).

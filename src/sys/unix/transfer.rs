@@ -56,7 +56,9 @@ impl Dir {
 
 /// The most that is moved in one call, where it is quick; bytes. A device that was quick as long as
 /// memory took everything becomes slow from one call to the next: at 20 MiB/s this takes a second.
-/// Not tuned.
+///
+/// 1 GiB in four files without a digest, medians of 3 and 4 rounds, seconds: ext4 disk 4 MiB: 0.80, 16 MiB: 0.73,
+/// 64 MiB: 0.68, each within the spread of the others; tmpfs 0.85, 0.87, 1.03.
 const MOST: u64 = 16 << 20;
 
 /// Moves the content of one file into another, from both files' positions on.
