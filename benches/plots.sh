@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Draws what benches/compare.sh measured: a picture (SVG) for each workload, with machine and date in it.
+# Draws what benches/compare.sh or benches/scaling.sh measured: a picture (SVG) for each workload, with machine and date in it.
 #
 #   benches/plots.sh [COMPARE.json] [DIR]     (target/compare/compare.json, docs/plots)
 #
@@ -41,7 +41,7 @@ for workload in $(jq -r '[.rows[].row | split("/")[1]] | unique[]' "$JSON"); do
           ".ours{fill:#2b6cb0}.other{fill:#b8c2cc}line{stroke:#222;stroke-width:1}</style>",
           "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>",
           text(10; 20; "class=\"title\""; $workload + ": " + ($rows[0] | "\(.files) files, \(.bytes / 1048576 | round) MiB")),
-          text(10; 34; "class=\"small\""; "\($m.date[:10]), \($m.cores) × \($m.cpu), \($m.memory), \($m.kernel); medians of \($m.rounds) rounds; × is relative to cp" + (if $m.quick then "; QUICK: these figures mean nothing" else "" end)),
+          text(10; 34; "class=\"small\""; "\($m.date[:10]), \($m.cores) × \($m.cpu), \($m.memory), \($m.kernel); medians of \($m.rounds) rounds; × is relative to " + ($m.beside // "cp") + (if $m.quick then "; QUICK: these figures mean nothing" else "" end)),
           $drawn.out[], "</svg>"' "$JSON" >"$DIR/$workload.svg"
     echo "written: $DIR/$workload.svg"
 done
