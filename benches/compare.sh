@@ -7,8 +7,9 @@
 #
 #   benches/compare.sh [--rows REGEX] [--rounds N] [--quick] [--tree DIR] [--scratch DIR] [--out DIR]
 #
-#   --rows REGEX   only the rows whose name matches (grep -E); --list prints the names
-#   --rounds N     runs of each contender in each row (5)
+#   --rows REGEX   the rows whose name matches (grep -E); --list prints all names. Without it the rows of the
+#                  table in docs/performance.md, which take about 20 minutes; all (--rows .) take hours
+#   --rounds N     runs of each contender in each row (3)
 #   --quick        tiny data, one round, debug build, installs nothing: shows that the script works,
 #                  its figures mean nothing
 #   --tree DIR     the real tree to copy (~/.cargo/registry/src)
@@ -29,6 +30,8 @@
 #   * Loop devices lie in memory and are filled from memory: what they show is the file system's and
 #     the program's work, not a disk's. Source and destination are different file systems there, so
 #     that nobody gets away with a clone. On `disk` both lie on the scratch directory's file system.
+#   * `throttled` is ext4 on such a device to which no more than 271 MB a second can be written (cgroup v1,
+#     blkio, root); that it holds is tried with `dd oflag=direct` first. Two rounds, and no copier that only waits.
 #   * `plain` ends when the program does, `durable` when the data is on the medium.
 #
 # What stays different: `cp -r` and cpz keep no time stamps, xcp and rsync -a do; of them only rsync
@@ -68,12 +71,20 @@ TABLE
 
 WORKLOADS=(one-large large many-small tree)
 
+# What is said of dircopy's speed is said of these.
+TABLE='^tmpfs/(one-)?large/|^disk/large/.*/durable|^(tmpfs|ext4|xfs|btrfs)/many-small/.*/plain'
+TABLE+='|^disk/many-small/.*/durable|^disk/tree/cold/durable|^throttled'
+
+# Of the device that writes slowly; bytes a second.
+LIMIT=271000000
+
 # A workload's source is made once on each medium. `many-small` is 50 directories of 1000 files: one
 # flat directory of 50,000 measures the file system's directory index instead.
 make_source() { # workload dir
     mkdir -p "$2"
     case $1 in
     one-large) random_file "$2/file" "$ONE_LARGE" ;;
+    throttled-large) random_file "$2/file" "$THROTTLED" ;;
     large) for i in $(seq 16); do random_file "$2/$i" "$LARGE"; done ;;
     many-small)
         # One stream cut into pieces; nobody here compares contents of one file with another's.
@@ -98,11 +109,12 @@ rows() {
         echo "disk/$workload/cold/plain"
         echo "disk/$workload/cold/durable"
     done
+    echo throttled/throttled-large/warm/durable
 }
 
 # --- options --------------------------------------------------------------------------------------
 
-ROWS=. ROUNDS=5 QUICK="" LIST="" OUT=$PWD/target/compare
+ROWS=$TABLE ROUNDS=3 QUICK="" LIST="" OUT=$PWD/target/compare
 SCRATCH=${TMPDIR:-/tmp} TREE=${CARGO_HOME:-$HOME/.cargo}/registry/src
 usage() { sed -n '2,/^$/ s/^# \{0,1\}//p' "$0"; }
 while [ $# -gt 0 ]; do
@@ -126,9 +138,9 @@ for tool in hyperfine jq; do
     command -v $tool >/dev/null || { note "needs $tool" && exit 2; }
 done
 
-ONE_LARGE=$((2 << 30)) LARGE=$((128 << 20)) SMALL_DIRS=50 PROFILE=release SHA2_MIB=2048
+ONE_LARGE=$((2 << 30)) LARGE=$((128 << 20)) SMALL_DIRS=50 THROTTLED=$((3 << 30)) PROFILE=release SHA2_MIB=2048
 if [ "$QUICK" ]; then
-    ONE_LARGE=$((8 << 20)) LARGE=$((1 << 20)) SMALL_DIRS=1 ROUNDS=1 PROFILE=dev SHA2_MIB=16
+    ONE_LARGE=$((8 << 20)) LARGE=$((1 << 20)) SMALL_DIRS=1 THROTTLED=$((64 << 20)) ROUNDS=1 PROFILE=dev SHA2_MIB=16
     TREE=$PWD/src
 fi
 
@@ -137,9 +149,24 @@ fi
 DISK=$(mktemp -d "$SCRATCH/dircopy-compare.XXXXXX")
 MEMORY=$([ ! -d /dev/shm ] || mktemp -d /dev/shm/dircopy-compare.XXXXXX)
 MOUNT=$DISK/mnt
+LOOP=""
+detach() {
+    ! mountpoint -q "$MOUNT" || umount "$MOUNT"
+    [ -z "$LOOP" ] || { throttle 0 && losetup -d "$LOOP"; }
+    LOOP="" && rm -f "${MEMORY:-$DISK}/image"
+}
+# A new loop device, of so many bytes in memory. Who mounts it by `-o loop` meets it go away by itself.
+attach() { # bytes
+    rm -f "$MEMORY/image" && truncate -s "$1" "$MEMORY/image"
+    LOOP=$(losetup -f --show "$MEMORY/image")
+}
+throttle() { # bytes a second, or 0
+    [ ! -w $BLKIO ] || echo "$(cat "/sys/block/${LOOP#/dev/}/dev") $1" >$BLKIO
+}
+BLKIO=/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device
 cleanup() {
     set +e
-    ! mountpoint -q "$MOUNT" || umount "$MOUNT" # also detaches the loop device
+    detach
     rm -rf --one-file-system "$DISK" ${MEMORY:+"$MEMORY"}
 }
 trap cleanup EXIT
@@ -168,15 +195,15 @@ fresh_destination() { # fs
     disk) DST=$DISK/out/$((++RUN)) ;;
     tmpfs) DST=$MEMORY/out/$((++RUN)) ;;
     *)
-        local image=$MEMORY/image
-        rm -f "$image" && truncate -s "$IMAGE_SIZE" "$image"
+        attach "$IMAGE_SIZE"
         # Without the lazy parts: a kernel thread that finishes them would run beside the contender.
         case $1 in
-        ext4) mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 "$image" ;;
-        xfs) mkfs.xfs -q "$image" ;;
-        btrfs) mkfs.btrfs -q "$image" >/dev/null 2>&1 ;; # -q still explains itself
+        ext4 | throttled) mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 "$LOOP" ;;
+        xfs) mkfs.xfs -q "$LOOP" ;;
+        btrfs) mkfs.btrfs -q "$LOOP" >/dev/null 2>&1 ;; # -q still explains itself
         esac
-        mount -o loop "$image" "$MOUNT" && DST=$MOUNT/out/$((++RUN))
+        mount "$LOOP" "$MOUNT" && DST=$MOUNT/out/$((++RUN))
+        [ "$1" != throttled ] || throttle $LIMIT
         ;;
     esac
     mkdir -p "$(dirname "$DST")"
@@ -187,7 +214,7 @@ drop_destination() { # fs workload
     case $1/$2 in
     disk/many-small | disk/tree) ;; # see the top of this file
     disk/* | tmpfs/*) rm -rf "$DST" "$DST.sha256sum" ;;
-    *) umount "$MOUNT" && rm -f "$MEMORY/image" ;;
+    *) detach ;;
     esac
 }
 
@@ -255,7 +282,24 @@ hindrance() { # fs workload cache
         [ "$(id -u)" = 0 ] || echo "only root mounts"
         command -v "mkfs.$1" >/dev/null || echo "no mkfs.$1"
         ;;
+    throttled) throttle_holds ;;
     esac
+}
+
+# Says why no device can be throttled here, or nothing.
+throttle_holds() {
+    local rate
+    [ "$(id -u)" = 0 ] || { echo "only root mounts" && return; }
+    [ -w $BLKIO ] || { echo "no $BLKIO" && return; }
+    LC_ALL=C head -c 800M /dev/zero >"$MEMORY/image" # filled, so that dd waits for no memory
+    LOOP=$(losetup -f --show "$MEMORY/image")
+    throttle $LIMIT
+    rate=$(LC_ALL=C dd if=/dev/zero of="$LOOP" bs=1M count=800 oflag=direct 2>&1 |
+        awk '/copied/ { for (i = 1; i < NF; i++) if ($i == "copied,") printf "%d", 838860800 / $(i + 1) }')
+    detach
+    note "dd oflag=direct writes $((rate / 1000000)) MB/s to the throttled device"
+    [ "$rate" -gt $((LIMIT * 97 / 100)) ] && [ "$rate" -lt $((LIMIT * 103 / 100)) ] ||
+        echo "the limit does not hold: $rate bytes a second"
 }
 
 # Bytes that a row fills at its worst: everything that is not deleted between its runs.
@@ -268,13 +312,17 @@ need() { # fs workload
 }
 
 run_row() { # row
-    local fs workload cache finish medium why round i k
+    local fs workload cache finish medium why round rounds=$ROUNDS i k
     IFS=/ read -r fs workload cache finish <<<"$1"
     why=$(hindrance "$fs" "$workload" "$cache" | head -n 1)
     [ -z "$why" ] || { note "skipping $1: $why" && return; }
     NAMES=() COMMANDS=()
     for i in "${FIELD[@]}"; do
         [ "${i%%|*}" = "$finish" ] || continue
+        if [ "$fs" = throttled ]; then
+            case $i in *rsync* | *xcp* | *keep*) continue ;; esac
+            rounds=$((ROUNDS < 2 ? ROUNDS : 2))
+        fi
         i=${i#*|} NAMES+=("${i%%|*}") COMMANDS+=("${i#*|}")
     done
 
@@ -290,8 +338,8 @@ run_row() { # row
         return
     fi
 
-    note "$1"
-    for ((round = 0; round < ROUNDS; round++)); do
+    note "$1 (row $((++ROW)) of $(rows | grep -cE -- "$ROWS"), after $SECONDS s)"
+    for ((round = 0; round < rounds; round++)); do
         for ((i = 0; i < ${#NAMES[@]}; i++)); do
             k=$(((i + round) % ${#NAMES[@]}))
             run "$1" "${NAMES[k]}" "${COMMANDS[k]}"
@@ -314,11 +362,11 @@ machine() {
         --arg memory "$(awk '/MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /proc/meminfo)" \
         --arg kernel "$(uname -sr)" \
         --arg disk "$(findmnt -no FSTYPE,OPTIONS -T "$DISK" | xargs)" \
-        --argjson rounds "$ROUNDS" --arg quick "$QUICK" \
+        --argjson rounds "$ROUNDS" --argjson limit "$LIMIT" --arg quick "$QUICK" \
         --argjson sha2 "$SHA2" \
         --arg versions "$(for p in dircopy cp rsync xcp cpz hyperfine; do version $p; done)" \
         '{date: $date, commit: $commit, cpu: $cpu, cpu_features: $features, cores: $cores,
-          memory: $memory, kernel: $kernel, disk: $disk, rounds: $rounds, quick: ($quick != ""),
+          memory: $memory, kernel: $kernel, disk: $disk, rounds: $rounds, limit: $limit, quick: ($quick != ""),
           sha2_alone_seconds_for_2_gib: $sha2, versions: ($versions / "\n" | map(select(. != "")))}'
 }
 
@@ -326,6 +374,7 @@ SHA2=$(for _ in 1 2 3; do "$target/examples/sha2_alone" $SHA2_MIB; done | sort -
     awk -v mib=$SHA2_MIB 'NR == 2 { print $1 * 2048 / mib }')
 
 choose_contenders
+ROW=0
 : >"$DISK/rows.jsonl"
 for row in $(rows | grep -E -- "$ROWS"); do run_row "$row"; done
 
@@ -357,7 +406,8 @@ jq -r '
     "medians of \($m.rounds) rounds; × is relative to the first cp line"
         + (if $m.quick then "; **quick: these figures mean nothing**" else "" end),
     (.rows[] | "", "### \(.row)", "",
-    "\(.files) files, \(.bytes) bytes; SHA-256 of as many bytes on one core: \(.bytes / 2147483648 * $m.sha2_alone_seconds_for_2_gib | fixed) s", "",
+    "\(.files) files, \(.bytes) bytes; SHA-256 of as many bytes on one core: \(.bytes / 2147483648 * $m.sha2_alone_seconds_for_2_gib | fixed) s"
+        + (if .row | startswith("throttled") then "; at the rate of the device: \(.bytes / $m.limit | fixed) s" else "" end), "",
     "| | s | min–max | × | CPU s |", "|---|--:|--:|--:|--:|",
     (.contenders[] | "| \(.name) | \(.median | fixed) | \(.min | fixed)–\(.max | fixed) | \(.ratio | fixed) | \(.cpu | fixed) |"
         + (if .failed > 0 then " failed \(.failed) times" else "" end)))
