@@ -54,7 +54,8 @@ fn a_part_gets_its_name_once() {
     dir.publish(&second, os("name"), true).unwrap();
     assert_eq!(fs::read(scene.path().join("name")).unwrap(), b"second");
     dir.persist().unwrap();
-    assert_eq!(list(&dir).len(), 1);
+    // Through a handle of its own: btrfs lists what was there when the handle was opened.
+    assert_eq!(list(&Dir::open(scene.path()).unwrap()).len(), 1);
 }
 
 #[test]
@@ -236,7 +237,7 @@ fn case_is_found_out_by_a_trial_that_leaves_nothing() {
     File::create(scene.path().join("lower")).unwrap();
     let same = scene.path().join("LOWER").exists();
     assert_eq!(dir.folds_case(), same);
-    assert_eq!(list(&dir).len(), 1);
+    assert_eq!(list(&Dir::open(scene.path()).unwrap()).len(), 1);
 }
 
 #[test]

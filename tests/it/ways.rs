@@ -100,6 +100,9 @@ fn on_file_systems_with_clones() {
         for way in [CLONE, CLONE_AND_HASH, SEND, SEND_AS_NEXT, READ_AND_WRITE, HASH] {
             try_way(&scene, kind, &way);
         }
+        if kind == "xfs" {
+            try_way(&scene, kind, &HASH_IN_WINDOWS);
+        }
         let unshared = Strace::inject(&scene, "ioctl", "error=EOPNOTSUPP");
         let to = scene.tree(kind).path("more");
         let from = scene.tree(kind).path("src");
