@@ -1,6 +1,6 @@
 //! The page cache is left as it was found.
 
-use crate::harness::{Judge, Mount, Scene, Strace, Tree, content, need, shell};
+use crate::harness::{Judge, Mount, Scene, Strace, Tree, content, need, shell, while_pages_stay};
 
 const MIB: usize = 1 << 20;
 
@@ -52,86 +52,102 @@ fn scene_on(kind: &str) -> (Scene, Mount, Tree) {
 #[test]
 fn what_the_copy_brought_in_is_let_go_of() {
     need!(Kinds);
-    for kind in ["ext4", "xfs", "btrfs"] {
-        for hash in ["sha256", "none"] {
-            let (scene, _mount, src) = scene_on(kind);
-            let to = scene.path("mount/dst");
-            let options = ["--hash", hash, "--reflink", "never", "--report", "said.json", "-v"];
-            let run = scene.command_to(src.root(), &to, options).run();
-            run.assert_code(0).assert_prints(&["cache", "stayed in memory"]);
-            let told = stayed(&scene, "said.json");
-            assert!(told.0 + told.2 <= MIB as u64, "{kind}, {hash}: {told:?}");
-            assert_eq!((told.1, told.3), (4 * (16 * MIB as u64 + 1000), told.1), "{kind}, {hash}");
-            let [from, to] = ["mount/src/*", "mount/dst/*"].map(|files| in_memory(&scene, files));
-            assert!(from + to <= MIB, "{kind}, {hash}: {from} and {to} bytes of 64 MiB each");
-            // The control: a copy that keeps them.
-            let to = scene.path("mount/kept");
-            let options = ["--hash", hash, "--reflink", "never", "--cache", "keep"];
-            scene.command_to(src.root(), &to, options).run().assert_code(0);
-            let [from, to] = ["mount/src/*", "mount/kept/*"].map(|files| in_memory(&scene, files));
-            assert!(from.min(to) >= 48 * MIB, "{kind}, {hash}: {from} and {to}");
+    while_pages_stay(|| {
+        for kind in ["ext4", "xfs", "btrfs"] {
+            for hash in ["sha256", "none"] {
+                let (scene, _mount, src) = scene_on(kind);
+                let to = scene.path("mount/dst");
+                let options = ["--hash", hash, "--reflink", "never", "--report", "said.json", "-v"];
+                let run = scene.command_to(src.root(), &to, options).run();
+                run.assert_code(0).assert_prints(&["cache", "stayed in memory"]);
+                let told = stayed(&scene, "said.json");
+                assert!(told.0 + told.2 <= MIB as u64, "{kind}, {hash}: {told:?}");
+                assert_eq!(
+                    (told.1, told.3),
+                    (4 * (16 * MIB as u64 + 1000), told.1),
+                    "{kind}, {hash}"
+                );
+                let [from, to] =
+                    ["mount/src/*", "mount/dst/*"].map(|files| in_memory(&scene, files));
+                assert!(from + to <= MIB, "{kind}, {hash}: {from} and {to} bytes of 64 MiB each");
+                // The control: a copy that keeps them.
+                let to = scene.path("mount/kept");
+                let options = ["--hash", hash, "--reflink", "never", "--cache", "keep"];
+                scene.command_to(src.root(), &to, options).run().assert_code(0);
+                let [from, to] =
+                    ["mount/src/*", "mount/kept/*"].map(|files| in_memory(&scene, files));
+                assert!(from.min(to) >= 48 * MIB, "{kind}, {hash}: {from} and {to}");
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn what_was_in_memory_before_stays_there() {
     need!(Kinds);
-    for kind in ["ext4", "xfs", "btrfs"] {
-        for (hash, reflink) in [("sha256", "never"), ("none", "never"), ("sha256", "auto")] {
-            let (scene, _mount, src) = scene_on(kind);
-            // One whole, and a stretch in the middle of another.
-            shell(
-                &scene,
-                "cat mount/src/two >/dev/null; dd status=none if=mount/src/three of=/dev/null \
+    while_pages_stay(|| {
+        for kind in ["ext4", "xfs", "btrfs"] {
+            for (hash, reflink) in [("sha256", "never"), ("none", "never"), ("sha256", "auto")] {
+                let (scene, _mount, src) = scene_on(kind);
+                // One whole, and a stretch in the middle of another.
+                shell(
+                    &scene,
+                    "cat mount/src/two >/dev/null; dd status=none if=mount/src/three of=/dev/null \
                  bs=64K skip=100 count=20",
-            );
-            let before = ["mount/src/two", "mount/src/three"].map(|file| in_memory(&scene, file));
-            assert!(before[0] >= 16 * MIB && before[1] >= MIB, "{before:?}");
-            let to = scene.path("mount/dst");
-            let options = ["--hash", hash, "--reflink", reflink];
-            scene.command_to(src.root(), &to, options).run().assert_code(0);
-            let after = ["mount/src/two", "mount/src/three"].map(|file| in_memory(&scene, file));
-            // The kernel itself may need a page or two meanwhile.
-            let stayed = |i: usize| after[i] >= before[i] / 100 * 99;
-            assert!(stayed(0) && stayed(1), "{kind}: {before:?} {after:?}");
-            let others = in_memory(&scene, "mount/src/one mount/src/four");
-            assert!(others <= MIB, "{kind}, {hash}: {others} bytes came to stay");
+                );
+                let before =
+                    ["mount/src/two", "mount/src/three"].map(|file| in_memory(&scene, file));
+                assert!(before[0] >= 16 * MIB && before[1] >= MIB, "{before:?}");
+                let to = scene.path("mount/dst");
+                let options = ["--hash", hash, "--reflink", reflink];
+                scene.command_to(src.root(), &to, options).run().assert_code(0);
+                let after =
+                    ["mount/src/two", "mount/src/three"].map(|file| in_memory(&scene, file));
+                // The kernel itself may need a page or two meanwhile.
+                let stayed = |i: usize| after[i] >= before[i] / 100 * 99;
+                assert!(stayed(0) && stayed(1), "{kind}: {before:?} {after:?}");
+                let others = in_memory(&scene, "mount/src/one mount/src/four");
+                assert!(others <= MIB, "{kind}, {hash}: {others} bytes came to stay");
+            }
         }
-    }
+    });
 }
 
 /// Kernels and file systems without the flag do it by windows.
 #[test]
 fn the_same_where_the_kernel_does_not_know_the_flag() {
     need!(Loop, Strace);
-    let (scene, _mount, src) = scene_on("ext4");
-    shell(&scene, "cat mount/src/two >/dev/null");
-    let before = in_memory(&scene, "mount/src/two");
-    let strace = Strace::inject(&scene, "preadv2,pwritev2", "error=EOPNOTSUPP");
-    let run = strace.run(scene.command_to(src.root(), scene.path("mount/dst"), ["-q"]));
-    strace.fired(&run);
-    run.assert_code(0);
-    assert_eq!(in_memory(&scene, "mount/src/two"), before);
-    // The last bytes of each file share a page with the end of the window before.
-    let rest = in_memory(&scene, "mount/src/one mount/src/three mount/src/four");
-    let copy = in_memory(&scene, "mount/dst/*");
-    assert!(rest + copy <= MIB, "{rest} and {copy} bytes");
-    Judge::new(&src, Tree::of(scene.path("mount/dst")), &run).complete();
+    while_pages_stay(|| {
+        let (scene, _mount, src) = scene_on("ext4");
+        shell(&scene, "cat mount/src/two >/dev/null");
+        let before = in_memory(&scene, "mount/src/two");
+        let strace = Strace::inject(&scene, "preadv2,pwritev2", "error=EOPNOTSUPP");
+        let run = strace.run(scene.command_to(src.root(), scene.path("mount/dst"), ["-q"]));
+        strace.fired(&run);
+        run.assert_code(0);
+        assert_eq!(in_memory(&scene, "mount/src/two"), before);
+        // The last bytes of each file share a page with the end of the window before.
+        let rest = in_memory(&scene, "mount/src/one mount/src/three mount/src/four");
+        let copy = in_memory(&scene, "mount/dst/*");
+        assert!(rest + copy <= MIB, "{rest} and {copy} bytes");
+        Judge::new(&src, Tree::of(scene.path("mount/dst")), &run).complete();
+    });
 }
 
 /// What is said to have stayed is looked at and not assumed.
 #[test]
 fn what_could_not_be_let_go_of_is_told() {
     need!(Loop, Strace);
-    let (scene, _mount, src) = scene_on("ext4");
-    let strace = Strace::inject(&scene, "preadv2,pwritev2,fadvise64", "error=EOPNOTSUPP");
-    let args = ["-q", "--report", "said.json"];
-    let run = strace.run(scene.command_to(src.root(), scene.path("mount/dst"), args));
-    strace.fired(&run);
-    run.assert_code(0);
-    let (read, of, written, all) = stayed(&scene, "said.json");
-    assert!(of == all && read > of / 2 && written > of / 2, "{read} and {written} of {of}");
+    while_pages_stay(|| {
+        let (scene, _mount, src) = scene_on("ext4");
+        let strace = Strace::inject(&scene, "preadv2,pwritev2,fadvise64", "error=EOPNOTSUPP");
+        let args = ["-q", "--report", "said.json"];
+        let run = strace.run(scene.command_to(src.root(), scene.path("mount/dst"), args));
+        strace.fired(&run);
+        run.assert_code(0);
+        let (read, of, written, all) = stayed(&scene, "said.json");
+        assert!(of == all && read > of / 2 && written > of / 2, "{read} and {written} of {of}");
+    });
 }
 
 /// A lost write that is told while waiting for it is told nowhere else.

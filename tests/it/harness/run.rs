@@ -345,6 +345,17 @@ impl Run {
     }
 }
 
+/// For what rests on pages that stay in memory: tries it four times, because a system short of memory takes
+/// them at any moment.
+pub fn while_pages_stay(body: impl Fn()) {
+    for _ in 0..3 {
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(&body)).is_ok() {
+            return;
+        }
+    }
+    body();
+}
+
 /// Runs a line of shell in the scene, for what only a shell or a tool does.
 #[track_caller]
 pub fn shell(scene: &Scene, line: &str) -> String {
