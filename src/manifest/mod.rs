@@ -15,6 +15,7 @@ mod own;
 pub mod record;
 pub mod scan;
 mod slot;
+pub mod stamp;
 mod window;
 pub mod write;
 
@@ -26,3 +27,4 @@ pub use index::Index;
 pub use name::ManifestName;
 pub use record::Record;
 pub use scan::Scanner;
+pub use stamp::Stamp;

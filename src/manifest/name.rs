@@ -1,9 +1,8 @@
 //! What manifests are called, and which of several is the newest.
 //!
-//! `dircopy-YYYYMMDDTHHMMSSZ.sha256sum`, in UTC, so that names sort by time. When that name is taken
-//! a number is put behind the time: `-2`, `-3`, … A manifest that is not finished has `.part` behind
-//! all that and gets its final name when the run ends; so a name alone tells whether the manifest
-//! may be believed to be complete.
+//! `dircopy-YYYYMMDDTHHMMSSZ.sha256sum`. A manifest that is not finished has `.part` behind all that and
+//! gets its final name when the run ends; so a name alone tells whether the manifest may be believed to
+//! be complete.
 //!
 //! Only a name that this file could have made is ours: a user's `dircopy-notes.sha256sum` is a file
 //! like any other.
@@ -12,8 +11,8 @@ use std::ffi::OsStr;
 use std::fmt;
 
 use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::Offset;
+
+use super::stamp::Stamp;
 
 const START: &[u8] = b"dircopy-";
 const EXTENSION: &[u8] = b".sha256sum";
@@ -22,19 +21,14 @@ const PART: &[u8] = b".part";
 /// The name of a manifest, taken apart. The order is that of time, then number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ManifestName {
-    /// When its run started; whole seconds.
-    time: Timestamp,
-    /// Which of the manifests of that second; 1 is not written.
-    number: u32,
+    stamp: Stamp,
     finished: bool,
 }
 
 impl ManifestName {
-    /// The name of the finished manifest of a run that started at `time`. What is below a second is
-    /// dropped; a time before 1970, which only a broken clock shows, counts as 1970.
+    /// The name of the finished manifest of a run that started at `time`.
     pub fn new(time: Timestamp) -> Self {
-        let time = Timestamp::from_second(time.as_second()).unwrap_or(time);
-        Self { time: time.max(Timestamp::UNIX_EPOCH), number: 1, finished: true }
+        Self { stamp: Stamp::new(time), finished: true }
     }
 
     /// Takes the name of a file apart; `None` if it is not one that [`Display`](fmt::Display) writes.
@@ -44,19 +38,18 @@ impl ManifestName {
             Some(name) => (name, false),
             None => (name, true),
         };
-        let stem = name.strip_prefix(START)?.strip_suffix(EXTENSION)?;
-        let (stamp, number) = stem.split_at_checked(STAMP.len())?;
-        Some(Self { time: parse_time(stamp)?, number: parse_number(number)?, finished })
+        let stamp = name.strip_prefix(START)?.strip_suffix(EXTENSION)?;
+        Some(Self { stamp: Stamp::parse(stamp)?, finished })
     }
 
     /// When the manifest's run started.
     pub fn time(&self) -> Timestamp {
-        self.time
+        self.stamp.time()
     }
 
     /// Which of the manifests of that second this is, counted from 1.
     pub fn number(&self) -> u32 {
-        self.number
+        self.stamp.number()
     }
 
     /// Whether the run that wrote it came to its end.
@@ -66,7 +59,7 @@ impl ManifestName {
 
     /// The name to try when this one is taken. `None` after four billion of them.
     pub fn next(self) -> Option<Self> {
-        Some(Self { number: self.number.checked_add(1)?, ..self })
+        Some(Self { stamp: self.stamp.next()?, ..self })
     }
 
     /// The name of the same manifest while it is written.
@@ -82,58 +75,9 @@ impl ManifestName {
 
 impl fmt::Display for ManifestName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let t = Offset::UTC.to_datetime(self.time);
-        write!(
-            f,
-            "dircopy-{:04}{:02}{:02}T{:02}{:02}{:02}Z",
-            t.year(),
-            t.month(),
-            t.day(),
-            t.hour(),
-            t.minute(),
-            t.second()
-        )?;
-        if self.number > 1 {
-            write!(f, "-{}", self.number)?;
-        }
-        f.write_str(if self.finished { ".sha256sum" } else { ".sha256sum.part" })
+        let extension = if self.finished { ".sha256sum" } else { ".sha256sum.part" };
+        write!(f, "dircopy-{}{extension}", self.stamp)
     }
-}
-
-/// The shape of a time: `#` is a digit.
-const STAMP: &[u8] = b"########T######Z";
-
-/// Reads `YYYYMMDDTHHMMSSZ`, from 1970 on.
-fn parse_time(stamp: &[u8]) -> Option<Timestamp> {
-    let fits = |(&byte, &shape): (&u8, &u8)| match shape {
-        b'#' => byte.is_ascii_digit(),
-        letter => byte == letter,
-    };
-    if stamp.len() != STAMP.len() || !stamp.iter().zip(STAMP).all(fits) {
-        return None;
-    }
-    // At most four digits each, so nothing overflows.
-    let field = |from: usize, to: usize| {
-        stamp[from..to].iter().fold(0i16, |value, digit| value * 10 + i16::from(digit - b'0'))
-    };
-    let small = |from: usize| field(from, from + 2) as i8;
-    let civil = DateTime::new(field(0, 4), small(4), small(6), small(9), small(11), small(13), 0);
-    let time = Offset::UTC.to_timestamp(civil.ok()?).ok()?;
-    (time >= Timestamp::UNIX_EPOCH).then_some(time)
-}
-
-/// Reads what stands behind the time: nothing, or `-` and a number from 2 on, without zeros before
-/// it.
-fn parse_number(suffix: &[u8]) -> Option<u32> {
-    if suffix.is_empty() {
-        return Some(1);
-    }
-    let digits = suffix.strip_prefix(b"-")?;
-    if !digits.first()?.is_ascii_digit() || digits[0] == b'0' {
-        return None;
-    }
-    let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
-    (number > 1).then_some(number)
 }
 
 #[cfg(test)]
