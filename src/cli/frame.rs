@@ -1,13 +1,12 @@
-//! What every program does around its run: hear signals, show how far it is, and leave a record.
+//! What every program does around its run: hear signals, and tell how far it is.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_channel::{Sender, bounded};
 
 use crate::cli::console::Console;
-use crate::cli::exit::Exit;
 use crate::cli::progress::View;
-use crate::cli::record::records::{Ran, Records};
+use crate::cli::service::Service;
 use crate::event::{Progress, Stop};
 use crate::sys;
 
@@ -20,22 +19,36 @@ pub fn stop_by_signals(console: &Console) -> Stop {
     stop
 }
 
-/// Does `work`, and shows its progress meanwhile.
-pub fn watched<R>(view: &View, console: &Console, work: impl FnOnce(&Progress) -> R) -> R {
-    let progress = Progress::default();
-    progress.watched.store(!matches!(view, View::None), Relaxed);
-    std::thread::scope(|scope| {
-        let (running, done) = bounded(0);
-        view.show_beside(scope, std::slice::from_ref(&progress), console, done);
-        let result = work(&progress);
-        drop::<Sender<()>>(running);
-        result
-    })
+/// Who follows a run: somebody who looks at its progress, and the service manager.
+pub struct Watched<'a> {
+    /// How progress is shown.
+    pub view: &'a View,
+    /// Who started the program.
+    pub service: &'a Service,
+    /// Where the user is told of what goes wrong with either.
+    pub console: &'a Console,
 }
 
-/// Writes what the run leaves for programs, which may be what makes it fail.
-pub fn close(records: &Records<'_>, console: &Console, ran: &Ran<'_>, exit: Exit) -> Exit {
-    let (exit, errors) = records.close(ran, exit);
-    errors.iter().for_each(|error| console.error("failed", "", error));
-    exit
+impl Watched<'_> {
+    /// Does `work`, of which `progress` tells, one of them for each output, and `stop` whether it is to end.
+    pub fn run<R>(&self, progress: &[Progress], stop: &Stop, work: impl FnOnce() -> R) -> R {
+        for progress in progress {
+            progress.watched.store(!matches!(self.view, View::None), Relaxed);
+        }
+        std::thread::scope(|scope| {
+            let (running, done) = bounded(0);
+            self.service.tell_beside(scope, progress, stop, done.clone());
+            self.view.show_beside(scope, progress, self.console, done);
+            let result = work();
+            drop::<Sender<()>>(running);
+            result
+        })
+    }
+
+    /// The same where there is one.
+    pub fn run_one<R>(&self, stop: &Stop, work: impl FnOnce(&Progress) -> R) -> R {
+        let all = [Progress::default()];
+        let [progress] = &all;
+        self.run(&all, stop, || work(progress))
+    }
 }

@@ -2,7 +2,6 @@
 //! nothing.
 
 use std::ffi::OsStr;
-use std::io;
 use std::path::Path;
 
 use clap::parser::ValueSource;
@@ -13,9 +12,10 @@ use crate::cli::asked::Copy;
 use crate::cli::console::Console;
 use crate::cli::exit::Exit;
 use crate::cli::job_file::{JobFile, is_key};
-use crate::cli::record::files::{Place, directory_of};
 use crate::cli::record::json;
-use crate::error::{Error, Result};
+use crate::cli::record::records::Task;
+use crate::copy::several::check_all;
+use crate::error::Error;
 use crate::path::Shown;
 
 /// Tells what a job would run. `matches` are its options alone.
@@ -64,14 +64,19 @@ fn text(value: &OsStr) -> String {
 /// What would keep the job from running, or make it run otherwise than from here.
 fn problems(Copy { args, jobs, stream }: &Copy) -> Vec<Error> {
     let records = &args.unattended.records;
-    let jobs = if stream.is_none() { &jobs[..] } else { &[] };
-    let mut problems: Vec<Error> = jobs.iter().filter_map(|job| job.check().err()).collect();
-    let places = [
-        records.report.as_deref().map(|path| Place::new("write the report", path).map(drop)),
-        records.metrics.as_deref().map(|path| Place::new("write the metrics", path).map(drop)),
-        records.log.as_deref().map(log_place),
-    ];
-    problems.extend(places.into_iter().flatten().filter_map(Result::err));
+    let (task, refused) = match (stream, &jobs[..]) {
+        (Some(stream), _) => {
+            let task = Task::Stream { inputs: &stream.inputs, outputs: &stream.outputs };
+            (task, stream.check().err().into_iter().collect())
+        }
+        (None, jobs) => {
+            let source = jobs.first().map_or(Path::new(""), |job| &job.source);
+            let task = Task::Copy { source, outputs: &args.output, dry_run: false };
+            (task, check_all(jobs))
+        }
+    };
+    let mut problems = refused;
+    problems.extend(records.wanted().problems(&task));
     let paths = [records.report.as_deref(), records.metrics.as_deref(), records.log.as_deref()];
     let ends = args.input.iter().chain(&args.output).map(|end| &**end);
     let ends = ends.filter(|end| *end != Path::new("-"));
@@ -81,13 +86,4 @@ fn problems(Copy { args, jobs, stream }: &Copy) -> Vec<Error> {
         Error::finding("rely on", path, finding)
     }));
     problems
-}
-
-fn log_place(path: &Path) -> Result<()> {
-    let fail = |error| Error::io("open the log", path, error);
-    match (path.metadata(), directory_of(path).metadata()) {
-        (Ok(there), _) if there.is_dir() => Err(fail(io::ErrorKind::IsADirectory.into())),
-        (Ok(_), _) => Ok(()),
-        (_, dir) => dir.map(drop).map_err(fail),
-    }
 }

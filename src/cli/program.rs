@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread::Builder;
 
 use crossbeam_channel::bounded;
@@ -11,13 +10,13 @@ use crate::cli::args::Args;
 use crate::cli::asked::{self, Asked, Copy, Wrong};
 use crate::cli::console::{Console, Detail};
 use crate::cli::exit::Exit;
-use crate::cli::frame::{close, stop_by_signals};
+use crate::cli::frame::{Watched, stop_by_signals};
 use crate::cli::job_check;
 use crate::cli::job_file::JobFile;
 use crate::cli::progress::View;
 use crate::cli::record::records::{Ran, Records, Task, Wanted};
 use crate::cli::schedule::Deadline;
-use crate::cli::service;
+use crate::cli::service::Service;
 use crate::cli::stream::stream;
 use crate::cli::told::Told;
 use crate::cli::verify::verify;
@@ -28,7 +27,7 @@ use crate::copy::several::{Seat, copy_to_all};
 use crate::error::{Error, Result};
 use crate::event::{Event, Progress, Stop};
 use crate::path::Shown;
-use crate::sys::{self, Manager};
+use crate::sys;
 
 /// Runs `dircopy` with these arguments, the program's name first.
 pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -113,8 +112,9 @@ fn copy(Copy { args, jobs, .. }: &Copy, file: Option<&JobFile>, command: &[OsStr
         console.event(&warning, None);
         records.event(&warning, None);
     }
-    let manager = Manager::find();
-    let ran = run(args, jobs, &view, &told, &stop, manager.as_ref());
+    let service = Service::find();
+    let watched = Watched { view: &view, service: &service, console: &console };
+    let ran = run(args, jobs, &watched, &told, &stop);
     let (ran, exit) = match &ran {
         Ok(ran) => {
             for (told, ran) in told.iter().zip(ran) {
@@ -132,10 +132,8 @@ fn copy(Copy { args, jobs, .. }: &Copy, file: Option<&JobFile>, command: &[OsStr
             (Ran::Refused(refused), stop.requested().map_or(Exit::Refused, Exit::of_stop))
         }
     };
-    let exit = close(&records, &console, &ran, exit);
-    if let Some(manager) = &manager {
-        service::tell_end(manager, exit);
-    }
+    let exit = records.close(&ran, exit, &console);
+    service.tell_end(exit);
     exit
 }
 
@@ -144,15 +142,11 @@ fn copy(Copy { args, jobs, .. }: &Copy, file: Option<&JobFile>, command: &[OsStr
 fn run(
     args: &Args,
     jobs: &[CopyJob],
-    view: &View,
+    watched: &Watched<'_>,
     told: &[Told<'_>],
     stop: &Stop,
-    manager: Option<&Manager>,
 ) -> Result<Vec<Result<Report>>> {
     let progress: Vec<Progress> = jobs.iter().map(|_| Progress::default()).collect();
-    for progress in &progress {
-        progress.watched.store(!matches!(view, View::None), Relaxed);
-    }
     let deadline = Deadline::new(args.unattended.max_duration, args.unattended.stop_at);
     let (Some(job), Some(Told { console, .. })) = (jobs.first(), told.first()) else {
         return Ok(Vec::new());
@@ -160,7 +154,7 @@ fn run(
     std::thread::scope(|scope| {
         let (running, done) = bounded(0);
         if deadline.is_set() {
-            let (deadline, done) = (&deadline, done.clone());
+            let deadline = &deadline;
             let watch = move || {
                 let text = "dircopy: the time is up: finishing the files in hand";
                 deadline.watch(stop, &done, || console.err(text));
@@ -171,22 +165,18 @@ fn run(
                 .spawn_scoped(scope, watch)
                 .map_err(|error| Error::io("watch the time of the copy to", &job.output, error))?;
         }
-        if let Some(manager) = manager {
-            service::tell_beside(scope, manager, &progress, stop, done.clone());
-        }
-        view.show_beside(scope, &progress, console, done);
         let seats: Vec<Seat<'_>> = jobs
             .iter()
             .zip(&progress)
             .zip(told)
             .map(|((job, progress), watch)| Seat { job, watch, progress })
             .collect();
-        let ran = match &*seats {
+        let ran = watched.run(&progress, stop, || match &*seats {
             [Seat { job, watch, progress }] => {
                 job.run(*watch, progress, stop).map(|report| vec![Ok(report)])
             }
             seats => copy_to_all(seats, args.lag as u64, stop),
-        };
+        });
         drop::<crossbeam_channel::Sender<()>>(running);
         ran
     })

@@ -5,10 +5,11 @@ use std::ffi::OsString;
 use crate::cli::args::Args;
 use crate::cli::console::{Console, Detail};
 use crate::cli::exit::Exit;
-use crate::cli::frame::{close, stop_by_signals, watched};
+use crate::cli::frame::{Watched, stop_by_signals};
 use crate::cli::job_file::JobFile;
 use crate::cli::record::records::{Ran, Records, Task, Wanted};
 use crate::cli::rows::{Rows, size};
+use crate::cli::service::Service;
 use crate::cli::told::Told;
 use crate::event::{Event, Watch};
 use crate::lane::read_back::Proof;
@@ -38,7 +39,9 @@ pub fn stream(args: &Args, job: &StreamJob, file: Option<&JobFile>, command: &[O
     };
     let told = Told { console: &console, records: &records, at: None };
     args.unattended.give_way().iter().for_each(|warning| told.event(&Event::Warning(warning)));
-    let ran = watched(&view, &console, |progress| job.run(&told, progress, &stop));
+    let service = Service::find();
+    let watched = Watched { view: &view, service: &service, console: &console };
+    let ran = watched.run_one(&stop, |progress| job.run(&told, progress, &stop));
     let (ran, exit) = match &ran {
         Ok(report) => {
             // A reader that went away wants to hear nothing more.
@@ -52,7 +55,9 @@ pub fn stream(args: &Args, job: &StreamJob, file: Option<&JobFile>, command: &[O
             (Ran::Refused(refused), stop.requested().map_or(Exit::Refused, Exit::of_stop))
         }
     };
-    close(&records, &console, &ran, exit)
+    let exit = records.close(&ran, exit, &console);
+    service.tell_end(exit);
+    exit
 }
 
 /// The closing summary, without the last line's end.

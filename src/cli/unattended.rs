@@ -18,9 +18,14 @@ use crate::sys::{self, IoPriority};
 #[command(next_help_heading = "Unattended runs")]
 pub struct RecordArgs {
     /// Write a report of the run to FILE when it ends, however it ends, as JSON; docs/report.schema.json
-    /// says what is in it
-    #[arg(long, value_name = "FILE")]
+    /// says what is in it. Into a directory each run writes one with its time in its name
+    #[arg(long, value_name = "FILE|DIR")]
     pub report: Option<PathBuf>,
+
+    /// When the report was written, remove old ones of this kind of run from the directory it went to; the
+    /// newest N stay, and the newest of a run that exited with 0
+    #[arg(long, value_name = "N", requires = "report")]
+    pub keep_reports: Option<NonZero<usize>>,
 
     /// Write the figures of the run to FILE when it ends, for Prometheus' textfile collector
     #[arg(long, value_name = "FILE")]
@@ -65,7 +70,7 @@ pub struct Unattended {
     #[arg(long, value_name = "CLASS", value_parser = parse_ionice)]
     pub ionice: Option<IoPriority>,
 
-    /// If another run is writing to the output, wait until it ends instead of refusing
+    /// If another run is at work on the output, wait until it ends instead of refusing
     #[arg(long)]
     pub wait: bool,
 
@@ -89,6 +94,7 @@ impl RecordArgs {
         let json = self.log_format == LogFormat::Json;
         Wanted {
             report: self.report.as_deref(),
+            keep_reports: self.keep_reports,
             metrics: self.metrics.as_deref(),
             log: self.log.as_deref().map(|path| (path, json)),
             ..Wanted::default()

@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::cli::console::{Console, Detail};
 use crate::cli::exit::Exit;
-use crate::cli::frame::{close, stop_by_signals, watched};
+use crate::cli::frame::{Watched, stop_by_signals};
 use crate::cli::record::json::Entry;
 use crate::cli::record::records::{Ran, Records, Task, Wanted};
+use crate::cli::service::Service;
 use crate::cli::verify_args::VerifyArgs;
 use crate::cli::verify_summary::summary;
 use crate::cli::verify_words::Words;
@@ -42,21 +43,25 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
             let path = args.list_failed.as_deref().unwrap_or(Path::new(""));
             let refused = Error::io("make", path, error);
             console.refused(&refused);
-            records.close(&Ran::Refused(&refused), Exit::Refused);
+            records.close(&Ran::Refused(&refused), Exit::Refused, &console);
             return Exit::Refused.into();
         }
     };
     let words = Words { name, detail, convert: args.convert_paths };
     let teller = Teller { words, console: &console, failed, records: &records };
-    let report = watched(&view, &console, |progress| args.job().run(&teller, progress, &stop));
+    let service = Service::find();
+    let watched = Watched { view: &view, service: &service, console: &console };
+    let report = watched.run_one(&stop, |progress| args.job().run(&teller, progress, &stop));
     let (ran, exit) = match &report {
         Err(refused) => {
             console.refused(refused);
-            (Ran::Refused(refused), Exit::Refused)
+            (Ran::Refused(refused), stop.requested().map_or(Exit::Refused, Exit::of_stop))
         }
         Ok(report) => (Ran::Checked(report), teller.finish(report)),
     };
-    close(&records, &console, &ran, exit).into()
+    let exit = records.close(&ran, exit, &console);
+    service.tell_end(exit);
+    exit.into()
 }
 
 /// Tells the user.

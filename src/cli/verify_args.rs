@@ -12,13 +12,13 @@ use crate::cli::unattended::RecordArgs;
 use crate::cli::{schedule, size};
 use crate::hash::vector::Backend;
 use crate::verify::check::From;
-use crate::verify::{Budget, ManifestAt, VerifyJob};
+use crate::verify::{Budget, ManifestAt, Order, VerifyJob};
 
 const EXIT_CODES: &str = "\
 Exit codes; of several that fit, the first of this list:
   129, 130, 143
        ended by SIGHUP, SIGINT or SIGTERM
-  2    usage error
+  2    usage error; or, in portions, another run is at work on the directory
   4    a listed file is missing, is not a regular file or differs, or a name is
        listed with two digests; with --complete also: a file is not listed
   5    there is no manifest, it cannot be read, lists nothing, has malformed lines
@@ -81,6 +81,11 @@ pub struct VerifyArgs {
           conflicts_with_all = ["complete", "convert_paths"])]
     pub max_bytes: Option<u64>,
 
+    /// With --budget or --max-bytes: if another run is at work on the directory, wait until it ends instead
+    /// of refusing
+    #[arg(long)]
+    pub wait: bool,
+
     /// Files that are read side by side [default: 8; 1 on a disk that turns; from the cache one for
     /// each core, at most 8]
     #[arg(short, long, value_name = "N", value_parser = value_parser!(u64).range(1..=MOST_JOBS))]
@@ -90,6 +95,10 @@ pub struct VerifyArgs {
     /// that gains something
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Simd::Auto)]
     pub simd: Simd,
+
+    /// For tests: the order in which files are read
+    #[arg(long, hide = true, value_enum, value_name = "ORDER")]
+    pub order: Option<Reading>,
 
     #[command(flatten)]
     pub say: SayArgs,
@@ -116,6 +125,15 @@ pub enum Simd {
     Off,
     /// Wherever the processor has such registers (AVX2, AVX-512)
     On,
+}
+
+/// See [`Order`].
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Reading {
+    /// Large ones first
+    LargeFirst,
+    /// As they lie on the disk
+    AsOnDisk,
 }
 
 /// The definition of `dirverify`'s command line.
@@ -153,6 +171,11 @@ impl VerifyArgs {
         };
         let (time, bytes) = (self.budget, self.max_bytes);
         job.budget = (time.is_some() || bytes.is_some()).then_some(Budget { time, bytes });
+        job.wait = self.wait;
+        job.order = self.order.map(|order| match order {
+            Reading::LargeFirst => Order::LargeFirst,
+            Reading::AsOnDisk => Order::AsOnDisk,
+        });
         job.jobs = self.jobs.map(|jobs| jobs as usize);
         job
     }

@@ -57,6 +57,7 @@ impl Words {
                 self.notice(&format!("{manifest} is UTF-16 text and is read as such"))
             }
             Finding::Nothing => self.err(&format!("nothing to verify: {manifest} lists no file")),
+            Finding::Waiting(text) => self.err(&format!("waiting: {text}")),
             Finding::Forgotten(error) => self.notice(&error.to_string()),
             Finding::Unfinished(name) => {
                 let root = Shown::path(&target.root);

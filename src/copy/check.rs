@@ -1,10 +1,11 @@
 //! Looking at a job before it is run.
 
 use crate::copy::job::CopyJob;
-use crate::copy::lock::Patience;
-use crate::copy::prepare::prepare;
+use crate::copy::prepare::{Prepared, prepare};
 use crate::error::Result;
 use crate::event::Stop;
+use crate::lane::expect::Expected;
+use crate::lane::lock::Patience;
 use crate::lane::ways::Reflink;
 
 impl CopyJob {
@@ -16,8 +17,15 @@ impl CopyJob {
     pub fn check(&self) -> Result<()> {
         self.makes_sense()?;
         let stop = Stop::default();
-        let patience = Patience { wait: false, watch: &(), stop: &stop };
+        let patience = Patience { wait: false, deed: "copy to", tell: &|_| (), stop: &stop };
+        let expected = self.expect.as_deref().map(|path| Expected::open(path, &|| false));
+        expected.transpose()?;
+        self.prepare(true, patience).map(drop)
+    }
+
+    /// Opens both sides; makes nothing if it is `dry`.
+    pub(super) fn prepare(&self, dry: bool, patience: Patience<'_>) -> Result<Prepared> {
         let must_clone = self.reflink == Reflink::Always;
-        prepare(&self.source, &self.output, must_clone, true, patience).map(drop)
+        prepare(&self.source, &self.output, must_clone, dry, patience)
     }
 }

@@ -47,10 +47,13 @@ impl Committer<'_> {
             Some(expected) => {
                 expect::further_name(expected, &link.output, &link.entry, first.digest)
             }
-            None => Ok(()),
+            None => Ok(None),
         };
-        if let Err(error) = expected {
-            self.ledger.rotten(&error);
+        if let Ok(Some(error)) | Err(error) = &expected {
+            match expected {
+                Ok(_) => self.ledger.rotten(error),
+                Err(_) => self.ledger.failed(error),
+            }
             self.context.progress.entries.fetch_add(1, Relaxed);
             return self.arrived(&link.output);
         }

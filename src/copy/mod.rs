@@ -18,7 +18,6 @@ mod hard_link;
 mod health;
 mod ledger;
 mod links;
-mod lock;
 mod prepare;
 mod proving;
 mod rooms;

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use crate::copy::lock::Patience;
 use crate::error::{Error, Result};
+use crate::lane::lock::Patience;
 use crate::path::RelPath;
 use crate::sys::stat::{Identity, Kind};
 use crate::sys::{Attributes, Cloned, Dir, Listing, Lock, Place};

@@ -39,12 +39,7 @@ pub struct Seat<'a> {
 /// touched.
 pub fn copy_to_all(seats: &[Seat<'_>], lag: u64, stop: &Stop) -> Result<Vec<Result<Report>>> {
     let Some(Seat { job, .. }) = seats.first() else { return Ok(Vec::new()) };
-    let outputs: Vec<&Path> = seats.iter().map(|seat| &*seat.job.output).collect();
-    if let Some(output) = outputs.get(MOST_OUTPUTS) {
-        let finding = format!("there can be {MOST_OUTPUTS} outputs");
-        return Err(Error::finding("copy to", output, finding));
-    }
-    let refused = apart::check(&job.source, &outputs)?;
+    let refused = apart(seats.iter().map(|seat| seat.job))?;
     let in_flight = seats.len() * job.lanes.max(1) * job.blocks(seats.len());
     let block_size = job.block_size.max(1);
     let progresses = seats.iter().map(|seat| seat.progress);
@@ -79,6 +74,29 @@ pub fn copy_to_all(seats: &[Seat<'_>], lag: u64, stop: &Stop) -> Result<Vec<Resu
         };
         threads.into_iter().zip(seats).map(finish).collect()
     }))
+}
+
+/// For each of several jobs why its output is refused, if it is.
+fn apart<'a>(jobs: impl Iterator<Item = &'a CopyJob>) -> Result<Vec<Option<Error>>> {
+    let jobs: Vec<&CopyJob> = jobs.collect();
+    let Some(CopyJob { source, .. }) = jobs.first() else { return Ok(Vec::new()) };
+    let outputs: Vec<&Path> = jobs.iter().map(|job| &*job.output).collect();
+    if let Some(output) = outputs.get(MOST_OUTPUTS) {
+        let finding = format!("there can be {MOST_OUTPUTS} outputs");
+        return Err(Error::finding("copy to", output, finding));
+    }
+    apart::check(source, &outputs)
+}
+
+/// Why these jobs, which have the same source, would be refused for what they ask, their source or their
+/// outputs; nothing is made. Whether there is room is not looked at: that takes a walk.
+pub fn check_all(jobs: &[CopyJob]) -> Vec<Error> {
+    // One that is alone may be around its source.
+    let apart = if jobs.len() > 1 { apart(jobs.iter()).err() } else { None };
+    match apart {
+        Some(refused) => vec![refused],
+        None => jobs.iter().filter_map(|job| job.check().err()).collect(),
+    }
 }
 
 /// An output as long as it takes part: when this goes, whatever the reason, the others know.

@@ -21,6 +21,7 @@ use crate::lane::part::Part;
 use crate::lane::read_back::ReadBack;
 use crate::lane::reading::Reading;
 use crate::manifest::Index;
+use crate::manifest::index::Found;
 use crate::path::{RelPath, Shown};
 use crate::sys::stat::{Kind, Stat, Time};
 use crate::sys::{self, Dir, Medium};
@@ -51,12 +52,7 @@ impl Expected {
     /// It is not a regular file, cannot be read, or lists nothing.
     pub fn open(path: &Path, is_to_stop: &dyn Fn() -> bool) -> Result<Self> {
         let fail = |error| Error::io("read the expected manifest", path, error);
-        // Opening a FIFO would wait.
-        if !std::fs::metadata(path).map_err(fail)?.is_file() {
-            let finding = "it is not a regular file";
-            return Err(Error::finding("read the expected manifest", path, finding));
-        }
-        let file = File::open(path).map_err(fail)?;
+        let file = Self::look(path)?;
         let stat = Dir::stat_file(&file).map_err(fail)?;
         let index = Index::build(file, is_to_stop).map_err(fail)?;
         if index.is_empty() && !is_to_stop() {
@@ -67,6 +63,20 @@ impl Expected {
         let written = stat.mtime.min(stat.ctime);
         let (as_expected, edited) = (AtomicU64::new(0), AtomicU64::new(0));
         Ok(Self { index, path: path.to_path_buf(), written, as_expected, edited })
+    }
+
+    /// Opens what may be a manifest.
+    ///
+    /// # Errors
+    /// It is not a regular file, or cannot be opened.
+    fn look(path: &Path) -> Result<File> {
+        let fail = |error| Error::io("read the expected manifest", path, error);
+        // Opening a FIFO would wait.
+        if !std::fs::metadata(path).map_err(fail)?.is_file() {
+            let finding = "it is not a regular file";
+            return Err(Error::finding("read the expected manifest", path, finding));
+        }
+        File::open(path).map_err(fail)
     }
 
     /// What is to be told of the manifest.
@@ -86,13 +96,24 @@ impl Expected {
         self.edited.load(Relaxed)
     }
 
-    /// The digest that is expected of the file `path`.
-    fn listed(&self, path: &[u8]) -> Result<Option<Digest>> {
+    /// What is expected of the file `path`.
+    fn listed(&self, path: &[u8]) -> Result<Found> {
         self.index.peek(path).map_err(|error| self.unreadable(error))
     }
 
     fn unreadable(&self, error: io::Error) -> Error {
         Error::io("read the expected manifest", &self.path, error)
+    }
+
+    /// Why nothing can be done with a file of which the manifest says different things. What is at the output
+    /// may be the good one.
+    fn unclear(&self, deed: &'static str, path: PathBuf) -> Error {
+        let finding = format!(
+            "{} lists it with different digests, so nobody can say whether it has rotted; what is at the \
+             output stays",
+            Shown::path(&self.path)
+        );
+        Error::finding(deed, path, finding)
     }
 
     /// Counts what was found of the file `path`, unless that was done before: a file may be read again.
@@ -155,7 +176,7 @@ pub fn is_expected(context: &Context<'_>, output: &OutputDir, entry: &Entry) -> 
         None => Ok(false),
         Some(expected) => {
             let path = output.rel.join(&entry.name);
-            expected.listed(path.as_bytes()).map(|listed| listed.is_some())
+            expected.listed(path.as_bytes()).map(|listed| !matches!(listed, Found::Nothing))
         }
     }
 }
@@ -172,11 +193,15 @@ pub fn objection(
     let (expected, digest) = (context.expected?, digest?);
     let path = output.rel.join(&entry.name);
     let judged = match expected.listed(path.as_bytes()) {
-        Ok(None) => return None,
-        Ok(Some(listed)) if listed == digest => {
+        Ok(Found::Nothing) => return None,
+        Ok(Found::Unclear) => {
+            let noted = expected.note(path.as_bytes(), &AtomicU64::new(0));
+            noted.and_then(|()| Err(expected.unclear("copy", source.path_of(&entry.name))))
+        }
+        Ok(Found::Agreed { digest: listed, .. }) if listed == digest => {
             expected.note(path.as_bytes(), &expected.as_expected).map(|()| None)
         }
-        Ok(Some(listed)) => {
+        Ok(Found::Agreed { digest: listed, .. }) => {
             let judge = Judge { context, expected, source, output, entry, listed };
             judge.differing(&path, read_back)
         }
@@ -188,26 +213,31 @@ pub fn objection(
 /// The same for a further name of a file, which is not read: `digest` is of its first name. The name
 /// counts for nothing more than that one, unless something else is expected of it.
 ///
+/// What is wrong if it cannot be made: the file has rotted, by what is expected of this name.
+///
 /// # Errors
-/// The file has rotted, by what is expected of this name.
+/// That cannot be said.
 pub fn further_name(
     expected: &Expected,
     output: &OutputDir,
     entry: &Entry,
     digest: Option<Digest>,
-) -> Result<()> {
+) -> Result<Option<Error>> {
+    const DEED: &str = "make the hard link";
     let path = output.rel.join(&entry.name);
     let path = path.as_bytes();
+    let to = || output.path_of(&entry.name);
     match (expected.listed(path)?, digest) {
-        (Some(listed), Some(digest)) if listed != digest => {
+        (Found::Unclear, _) => Err(expected.unclear(DEED, to())),
+        (Found::Agreed { digest: listed, .. }, Some(digest)) if listed != digest => {
             if entry.stat.mtime > expected.written {
-                return expected.note(path, &expected.edited);
+                return expected.note(path, &expected.edited).map(|()| None);
             }
             let manifest = Shown::path(&expected.path);
             let finding = format!("it is not what {manifest} lists, {NOT_SINCE}");
-            Err(Error::finding("make the hard link", output.path_of(&entry.name), finding))
+            Ok(Some(Error::finding(DEED, to(), finding)))
         }
-        _ => expected.note(path, &AtomicU64::new(0)),
+        _ => expected.note(path, &AtomicU64::new(0)).map(|()| None),
     }
 }
 

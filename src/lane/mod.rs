@@ -25,6 +25,7 @@ mod inline;
 mod kept;
 mod kernel;
 mod large;
+pub mod lock;
 pub mod part;
 mod part_name;
 mod piece;

@@ -119,13 +119,13 @@ impl Index {
         Ok(first)
     }
 
-    /// Like [`lookup`](Self::lookup), and the lines are not visited by it.
+    /// What the lines of that name say, which are not visited by it.
     ///
     /// # Errors
     ///
     /// What reading the manifest failed with.
-    pub fn peek(&self, path: &[u8]) -> io::Result<Option<Digest>> {
-        Ok(self.find(path, |_| ())?.digest())
+    pub fn peek(&self, path: &[u8]) -> io::Result<Found> {
+        self.find(path, |_| ())
     }
 
     /// The records of names that were never looked up, in the order of the file, each name once (at
@@ -195,9 +195,17 @@ impl Index {
 
 /// What the lines of one name say.
 #[derive(Clone, Copy, Debug)]
-enum Found {
+pub enum Found {
+    /// There is none.
     Nothing,
-    Agreed { digest: Digest, last: u64 },
+    /// All of them have this digest; the last stands at this offset, in bytes.
+    Agreed {
+        /// The digest.
+        digest: Digest,
+        /// The offset.
+        last: u64,
+    },
+    /// They have different digests, or there are more of them than are read.
     Unclear,
 }
 

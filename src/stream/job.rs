@@ -21,12 +21,12 @@ use crate::stream::fan::Fan;
 use crate::stream::gear::{Cut, Gear};
 use crate::stream::input::{self, Input};
 use crate::stream::listing::{Listing, SUFFIX, add_line};
-use crate::stream::named::{Named, stat};
+use crate::stream::named::Named;
 use crate::stream::output::{Output, Sink};
-use crate::stream::place::{FilePlace, Place};
+use crate::stream::place::Place;
+use crate::stream::refuse::{is_output, look_at};
 use crate::stream::report::{StreamEnding, StreamReport};
 use crate::stream::whole::WholeFile;
-use crate::sys;
 use crate::sys::stat::{Identity, Kind};
 use crate::tree::plan::Policy;
 
@@ -62,9 +62,9 @@ pub struct StreamJob {
 }
 
 /// Where everything goes.
-struct Placed {
-    outputs: Vec<(Place, Option<Place>)>,
-    manifest: Option<Listing>,
+pub(super) struct Placed {
+    pub(super) outputs: Vec<(Place, Option<Place>)>,
+    pub(super) manifest: Option<Listing>,
 }
 
 impl StreamJob {
@@ -101,13 +101,10 @@ impl StreamJob {
         let started = Instant::now();
         self.refuse_proof()?;
         self.refuse_ends()?;
-        let placed = self.place(stop)?;
+        let find = |named: &Named| Place::find(named, self.policy, stop).map(Some);
+        let placed = self.place(&find)?;
         self.keep_apart(&placed)?;
-        let is_open = |(place, _): &(Place, _)| matches!(place, Place::Open(_));
-        if self.verify.is_some() && placed.outputs.iter().all(is_open) {
-            let why = "no output is a file that could be read back; leave out --verify";
-            return Err(Error::finding("prove", "the stream", why));
-        }
+        self.refuse_nothing_to_prove(&placed)?;
         if self.strict {
             self.inputs.iter().try_for_each(look_at)?;
         }
@@ -199,40 +196,11 @@ impl StreamJob {
         })
     }
 
-    /// Refuses ends that are not what they are called.
-    fn refuse_ends(&self) -> Result<()> {
-        let path = Named::Standard;
-        if self.inputs.contains(&path) && sys::was_closed_at_start(0) {
-            return Err(Error::finding("read", path.path(), "standard input is closed"));
-        }
-        if self.manifest.as_deref() == Some(path.path()) {
-            let finding = "it goes into a file (./- is one of that name)";
-            return Err(Error::finding("write the manifest to", path.path(), finding));
-        }
-        Ok(())
-    }
-
-    /// Refuses to prove what cannot be proven.
-    fn refuse_proof(&self) -> Result<()> {
-        let why = match self.verify {
-            Some(_) if !self.sync => {
-                "with --no-sync nothing need be on the disk that could be read back; \
-                 leave out --verify or --no-sync"
-            }
-            Some(_) if self.algorithm == Algorithm::None => {
-                "with --hash none there is no digest that what is read back could be compared with; \
-                 leave out --verify or --hash none"
-            }
-            _ => return Ok(()),
-        };
-        Err(Error::finding("prove", "the stream", why))
-    }
-
-    /// Finds the places of everything that is to be written.
-    fn place(&self, stop: &Stop) -> Result<Placed> {
+    /// Finds the places of everything that is to be written; `find` finds one, if it is to be known.
+    pub(super) fn place(&self, find: &dyn Fn(&Named) -> Result<Option<Place>>) -> Result<Placed> {
         let mut outputs = Vec::new();
         for named in &self.outputs {
-            let place = Place::find(named, self.policy, stop)?;
+            let Some(place) = find(named)? else { continue };
             let beside = match &place {
                 Place::File(file)
                     if self.algorithm != Algorithm::None && self.manifest.is_none() =>
@@ -243,51 +211,11 @@ impl StreamJob {
             };
             outputs.push((place, beside));
         }
-        let manifest = self.manifest.as_ref().map(|path| {
-            let named = Named::Path(path.clone());
-            Listing::at(Place::find(&named, self.policy, stop)?, &named)
+        let manifest = self.manifest.clone().map(Named::Path).map(|named| {
+            let place = find(&named)?;
+            place.map(|place| Listing::at(place, &named)).transpose()
         });
-        Ok(Placed { outputs, manifest: manifest.transpose()? })
-    }
-
-    /// Refuses outputs that are one another or an input.
-    fn keep_apart(&self, placed: &Placed) -> Result<()> {
-        let mut files: Vec<(&FilePlace, PathBuf)> = Vec::new();
-        let listing = match &placed.manifest {
-            Some(Listing::File(place)) => Some(place),
-            _ => None,
-        };
-        let both = placed.outputs.iter().flat_map(|(place, beside)| [Some(place), beside.as_ref()]);
-        let places = both.flatten().filter_map(|place| match place {
-            Place::File(place) => Some(place),
-            _ => None,
-        });
-        for place in places.chain(listing) {
-            let path = place.path();
-            if files.iter().any(|(other, _)| other.is_same(place)) {
-                return Err(Error::finding("write twice to", path, "each needs a file of its own"));
-            }
-            files.push((place, path));
-        }
-        if self.outputs.iter().filter(|named| **named == Named::Standard).count() > 1 {
-            return Err(Error::finding("write twice to", "-", "there is one standard output"));
-        }
-        let id = |place: &FilePlace| place.there.filter(|stat| stat.kind == Kind::File);
-        let there = files.iter().filter_map(|(place, _)| id(place)).map(|stat| stat.id);
-        let open = placed.outputs.iter().filter_map(|(place, _)| place.identity());
-        // Those behind links, too, and those that stay as they are.
-        let named = self.outputs.iter().filter_map(|named| stat(named.path()).ok());
-        let named = named.filter(|stat| stat.kind == Kind::File).map(|stat| stat.id);
-        let taken: HashSet<Identity> = there.chain(open).chain(named).collect();
-        for named in &self.inputs {
-            if let Ok(stat) = named.stat_input()
-                && stat.kind == Kind::File
-                && taken.contains(&stat.id)
-            {
-                return Err(is_output(named));
-            }
-        }
-        Ok(())
+        Ok(Placed { outputs, manifest: manifest.transpose()?.flatten() })
     }
 
     /// Adds up what is known of the inputs' sizes, if that is all of them.
@@ -431,19 +359,4 @@ fn start<'scope, 'a: 'scope>(
         }
     }
     Ok(Some(Box::new(Chain::start(scope, context, outputs)?)))
-}
-
-/// Refuses an input that is not there, or may not be read.
-fn look_at(named: &Named) -> Result<()> {
-    let Named::Path(path) = named else { return Ok(()) };
-    let stat = named.stat_input().map_err(|error| Error::io("open", path, error))?;
-    match stat.kind {
-        Kind::Dir => Err(Error::finding("read", path, "it is a directory")),
-        Kind::Socket => Err(Error::finding("read", path, "it is a socket")),
-        _ => sys::may_read(path).map_err(|error| Error::io("open", path, error)),
-    }
-}
-
-fn is_output(named: &Named) -> Error {
-    Error::finding("read", named.path(), "this input file is an output file")
 }

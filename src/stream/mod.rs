@@ -22,6 +22,7 @@ mod input;
 mod listing;
 mod output;
 mod place;
+mod refuse;
 mod whole;
 
 pub use job::StreamJob;

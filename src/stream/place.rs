@@ -65,10 +65,20 @@ impl Place {
     /// # Errors
     /// It cannot be one.
     pub fn find(named: &Named, policy: Policy, stop: &Stop) -> Result<Self> {
-        let path = match named {
-            Named::Standard => return standard_output(),
-            Named::Path(path) => path,
-        };
+        match (Self::look(named, policy)?, named) {
+            (Some(place), _) => Ok(place),
+            (None, Named::Standard) => standard_output(),
+            (None, Named::Path(path)) => open(path, stop),
+        }
+    }
+
+    /// The same, as far as it can be told without opening what is written to as it is: of that there is
+    /// nothing.
+    ///
+    /// # Errors
+    /// It cannot be one.
+    pub fn look(named: &Named, policy: Policy) -> Result<Option<Self>> {
+        let Named::Path(path) = named else { return Ok(None) };
         let refuse = |why: &str| Err(Error::finding("write to", path, why.to_owned()));
         if names_directory(path) {
             return refuse("a stream goes into a file, and this names a directory");
@@ -80,7 +90,7 @@ impl Place {
         match dir.stat(name, true).map(|stat| stat.kind) {
             Ok(Kind::Dir) => return refuse("a stream goes into a file, and this is a directory"),
             Ok(Kind::Socket) => return refuse("it is a socket"),
-            Ok(Kind::Fifo | Kind::Device) => return open(path, stop),
+            Ok(Kind::Fifo | Kind::Device) => return Ok(None),
             Ok(Kind::File | Kind::Symlink) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(Error::io("look at", path, error)),
@@ -97,7 +107,7 @@ impl Place {
             with_root: false,
             ..OutputDir::absent(parent.into())
         };
-        place_in(&Arc::new(dir), name.to_os_string(), policy)
+        place_in(&Arc::new(dir), name.to_os_string(), policy).map(Some)
     }
 
     /// Which file is there, if it is a regular one.

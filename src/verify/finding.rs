@@ -92,6 +92,8 @@ pub enum Finding {
     Utf16,
     /// The manifest lists nothing.
     Nothing,
+    /// The check waits for another run to end; what is known of that one.
+    Waiting(String),
     /// What was verified by earlier portions is not known, for this reason.
     Forgotten(Error),
     /// A later run than that of the newest finished manifest was cut short.

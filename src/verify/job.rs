@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::event::{Progress, Stop};
 use crate::hash::Digest;
 use crate::hash::vector::Backend;
+use crate::lane::lock::Patience;
 use crate::sys::{self, Dir};
 use crate::verify::ahead::{Ahead, Order};
 use crate::verify::check::{Checker, From};
@@ -55,8 +56,12 @@ pub struct VerifyJob {
     /// manifest (`docs/manifest.md`). Needs one directory and a manifest that is a regular file, and goes
     /// neither with `complete` nor with `convert_paths`.
     pub budget: Option<Budget>,
+    /// With `budget`: if another run is at work on the directory, wait until it ends instead of refusing.
+    pub wait: bool,
     /// Workers, if not as many as suit the device and the processor.
     pub jobs: Option<usize>,
+    /// In which order files are read, if not as suits the device.
+    pub order: Option<Order>,
 }
 
 impl VerifyJob {
@@ -71,7 +76,9 @@ impl VerifyJob {
             backend: Backend::best(),
             from: From::default(),
             budget: None,
+            wait: false,
             jobs: None,
+            order: None,
         }
     }
 
@@ -79,8 +86,8 @@ impl VerifyJob {
     /// thread, and `stop` ends it early; neither of the two may serve another run.
     ///
     /// # Errors
-    /// The job makes no sense. Everything that goes wrong later is told to `listener` and counted in
-    /// the report.
+    /// The job makes no sense, or another run is at work on what is to be checked in portions. Everything
+    /// that goes wrong later is told to `listener` and counted in the report.
     pub fn run(
         &self,
         listener: &dyn Listener,
@@ -89,6 +96,7 @@ impl VerifyJob {
     ) -> Result<VerifyReport> {
         let started = Instant::now();
         let plans = self.plans()?;
+        let _alone = self.lock(&plans, listener, stop)?;
         let portion = self.budget.map(Portion::new);
         let portion = portion.as_ref();
         let key = Key::default();
@@ -141,6 +149,20 @@ impl VerifyJob {
         })
     }
 
+    /// Keeps other runs away from what is checked in portions: a copy that replaces files meanwhile would
+    /// make them differ from the manifest that was read, and another check would forget what this one
+    /// verified.
+    fn lock(&self, plans: &[Plan], listener: &dyn Listener, stop: &Stop) -> Result<Option<Dir>> {
+        let (Some(_), [plan]) = (self.budget, plans) else { return Ok(None) };
+        let root = plan.names_start_at();
+        // One that cannot be opened is told of when its manifest is.
+        let Ok(dir) = Dir::open(&root) else { return Ok(None) };
+        let tell = |text: &str| listener.hear(&Target::none(), &Finding::Waiting(text.to_owned()));
+        let deed = "check in portions";
+        Patience { wait: self.wait, deed, tell: &tell, stop }.lock(&dir, &root)?;
+        Ok(Some(dir))
+    }
+
     /// Each manifest with each root.
     fn plans(&self) -> Result<Vec<Plan>> {
         let root = &self.root;
@@ -186,7 +208,7 @@ impl VerifyJob {
             From::Medium if plans.iter().any(turns) => (1, Order::AsOnDisk),
             From::Medium => (MOST_WORKERS, Order::LargeFirst),
         };
-        (self.jobs.unwrap_or(workers).max(1), order)
+        (self.jobs.unwrap_or(workers).max(1), self.order.unwrap_or(order))
     }
 
     fn run_threads(

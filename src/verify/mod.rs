@@ -20,6 +20,7 @@ mod unlisted;
 mod work;
 
 pub use crate::lane::read_back::Proof;
+pub use ahead::Order;
 pub use copies::Comparison;
 pub use finding::{Finding, Listener, Verdict};
 pub use job::VerifyJob;

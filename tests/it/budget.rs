@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::harness::{Run, Scene, Strace, content, need, shell};
+use crate::harness::{Run, Scene, Strace, content, is_temp_name, names_below, need, shell};
 
 /// So many files of 1000 bytes, and a manifest that lists them.
 fn scene(files: usize) -> Scene {
@@ -28,11 +28,17 @@ fn good(run: &Run) -> Vec<String> {
 
 #[test]
 fn ten_portions_cover_every_file_once() {
-    for jobs in ["-j1", "-j8"] {
+    for (jobs, order) in [
+        ("-j1", "large-first"),
+        ("-j8", "large-first"),
+        ("-j1", "as-on-disk"),
+        ("-j8", "as-on-disk"),
+    ] {
         let scene = scene(1000);
+        let order = &*format!("--order={order}");
         let (mut all, mut first) = (BTreeSet::new(), BTreeSet::new());
         for night in 1..=10 {
-            let run = portion(&scene, &["--max-bytes", "100KB", jobs]);
+            let run = portion(&scene, &["--max-bytes", "100KB", jobs, order]);
             run.assert_code(0).assert_prints(&["portion", "100 files verified"]);
             run.assert_prints(&[&format!("{} of 1000 files not verified yet", 1000 - 100 * night)]);
             run.assert_prints(&["good: every file of this portion is as listed"]);
@@ -47,7 +53,7 @@ fn ten_portions_cover_every_file_once() {
         }
         assert_eq!(all.len(), 1000);
         // Then those of the first night are the oldest.
-        let run = portion(&scene, &["--max-bytes", "100KB", jobs]);
+        let run = portion(&scene, &["--max-bytes", "100KB", jobs, order]);
         assert_eq!(good(&run).into_iter().collect::<BTreeSet<_>>(), first);
     }
 }
@@ -245,4 +251,45 @@ fn what_cannot_be_done_in_portions_is_refused() {
     for args in [["--budget", "0s"], ["--budget", "x"], ["--max-bytes", "x"]] {
         portion(&scene, &args).assert_code(2);
     }
+}
+
+/// A copy would replace files while they are checked against the manifest before, and a second check would
+/// forget what the first verified.
+#[test]
+fn nobody_else_is_at_the_directory_meanwhile() {
+    need!(Strace);
+    let scene = scene(30);
+    let night = ["verify", "--from", "cache", "dst", "--max-bytes", "10KB"];
+    // A copy is at it.
+    scene.src.file("large", content(700_000)).file("larger", content(800_000));
+    let mut copy = scene.command(["--limit-rate", "500K", "--jobs", "1"]).spawn();
+    copy.until("a part file", || {
+        !names_below(&scene.dst, "f").iter().all(|name| !is_temp_name(name))
+    });
+    let refused = scene.bare(night).run();
+    refused.assert_code(2).assert_says("cannot check in portions dst: another dircopy (process ");
+    refused.assert_says("is at work on it").assert_says("--wait");
+    // Who reads everything and remembers nothing is in nobody's way.
+    scene.bare(["verify", "--from", "cache", "dst"]).run().assert_code(0);
+    let waiting = scene.bare(night.iter().chain(&["--wait"])).spawn();
+    let stopped = scene.bare(night.iter().chain(&["--wait"])).spawn();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    stopped.signal(rustix::process::Signal::INT);
+    stopped.wait().assert_code(130);
+    copy.wait().assert_code(0);
+    let waited = waiting.wait();
+    waited.assert_code(0).assert_says("waiting: another dircopy (process ");
+    waited.assert_prints(&["of 32 files not verified yet"]);
+
+    // A check in portions is at it.
+    let strace = Strace::inject(&scene, Strace::SYNCS, "delay_enter=1500ms:when=1");
+    let mut check = strace.spawn(scene.bare(night));
+    check.until("the delay", || !strace.log().is_empty());
+    scene.copy(&[]).assert_code(2).assert_says("is at work on it");
+    scene.bare(night).run().assert_code(2);
+    let copy = scene.copy(&["--wait"]);
+    copy.assert_code(0).assert_says("waiting: another dircopy (process ");
+    let check = check.wait();
+    strace.fired(&check);
+    check.assert_code(0);
 }

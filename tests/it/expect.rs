@@ -268,3 +268,30 @@ fn the_list_may_be_in_the_source() {
     let run = scene.command_to(scene.src.path("other"), scene.path("one"), ["--expect", "list"]);
     run.run().assert_code(0).assert_prints(&["expected", "1 files as they were", "0 gone"]);
 }
+
+/// Nobody can say which digest is the right one, so nobody can say that the copy is the worse.
+#[test]
+fn what_is_listed_with_two_digests_is_not_copied() {
+    for args in
+        [&[][..], &["--block-size", "4K"], &["--hard-links"], &["--overwrite-policy", "always"]]
+    {
+        let scene = scene();
+        scene.src.hard_link("further", "dir/large");
+        shell(&scene, "sha256sum <src/other | sed 's,-,dir/large,' >>list");
+        shell(&scene, "sha256sum <src/other | sed 's,-,further,' >>list");
+        shell(&scene, "sha256sum <src/dir/large | sed 's,-,further,' >>list");
+        scene.output().file("dir/large", "an older one").mtime("dir/large", 1_000_000_000, 0);
+        let run = expect(&scene, &[args, &["--report", "report"]].concat());
+        run.assert_code(1).assert_says("dir/large: list lists it with");
+        run.assert_says("further").assert_says("what is at the output stays");
+        assert_eq!(scene.output().read("dir/large"), b"an older one", "{args:?}");
+        assert!(!scene.output().has("further"), "{args:?}");
+        assert!(scene.output().has("dir/small") && scene.output().has("other"));
+        let report = std::fs::read(scene.path("report")).unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+        let failed = report["entries"].as_array().unwrap().iter();
+        let failed = failed.filter(|entry| entry["event"] == "failed").count();
+        let counts = &report["outputs"][0]["counts"];
+        assert_eq!((failed, &counts["failed"], &counts["rotten"]), (2, &2.into(), &0.into()));
+    }
+}

@@ -145,3 +145,44 @@ fn a_check_of_a_job_tells_what_it_would_run_and_touches_nothing() {
     scene.tree(".").file("inside.toml", inside);
     run(&scene, &["jobs", "check", "inside.toml"]).assert_code(1).assert_says("inside the source");
 }
+
+/// What the check passes, the run does not refuse for what it was asked, and the other way round.
+#[test]
+fn a_check_of_a_job_refuses_what_the_run_would() {
+    let scene = Scene::new();
+    scene.src.file("a", "1").file("b", "2");
+    scene.tree(".").file("list", "").fifo("pipe").dir("reports");
+    for (ends, said) in [
+        ("input = ['{}/src', '{}/src']\noutput = '{}/dst/'", "this names a directory"),
+        ("input = ['{}/src/a', '{}/src/b']\noutput = '{}/src'", "this is a directory"),
+        ("input = ['{}/src/a', '{}/src/b']\noutput = '{}/src/a'", "is an output file"),
+        ("input = ['{}/src/a', '{}/src/b']\noutput = ['{}/x', '{}/x']", "a file of its own"),
+        ("input = ['{}/src/a', '{}/none']\noutput = '{}/x'\nstrict = true", "none"),
+        ("input = '{}/src'\noutput = ['{}/dst', '{}/dst']", "same directory as the output"),
+        ("input = '{}/src'\noutput = '{}/dst'\nexpect = '{}/list'", "no line with"),
+        ("input = '{}/src'\noutput = '{}/dst'\nexpect = '{}/none'", "expected manifest"),
+        (
+            "input = '{}/src'\noutput = '{}/dst'\nreport = '{}/r'\nlog = '{}/r'",
+            "a file of their own",
+        ),
+        (
+            "input = '{}/src'\noutput = '{}/dst'\nreport = '{}/r'\nkeep-reports = 3",
+            "is for a directory",
+        ),
+        ("input = '{}/src'\noutput = '{}/dst'\nreport = '{}/none/'", "cannot write the report"),
+        ("input = '{}/src/a'\noutput = '{}/dst'\nlog = '{}/src/a'", "it is what is to be copied"),
+    ] {
+        let text = ends.replace("{}", &scene.root().display().to_string());
+        scene.tree(".").file("job.toml", text);
+        let before = names_below(scene.root(), "f");
+        let check = run(&scene, &["jobs", "check", "job.toml"]);
+        check.assert_code(1).assert_says(said);
+        assert_eq!(names_below(scene.root(), "f"), before, "{ends}");
+        run(&scene, &["--job", "job.toml"]).assert_code(2).assert_says(said);
+        assert!(!scene.dst.exists(), "{ends}");
+    }
+    // What is only opened when it runs is left alone, or the check would wait for somebody to read.
+    let text = "input = '{}/src/a'\noutput = '{}/pipe'\nreport = '{}/reports'\nkeep-reports = 3";
+    scene.tree(".").file("job.toml", text.replace("{}", &scene.root().display().to_string()));
+    run(&scene, &["jobs", "check", "job.toml"]).assert_code(0);
+}

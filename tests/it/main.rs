@@ -45,6 +45,7 @@ mod policies;
 mod powercut;
 mod prove;
 mod races;
+mod receipts;
 mod refusals;
 mod report;
 mod resume;

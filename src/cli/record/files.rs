@@ -53,29 +53,36 @@ impl Place {
     /// Makes the file with what `fill` writes, and lets it take the place of the one before, when it
     /// is whole and on the disk. Nobody sees a half of it, and after an error the one before is there.
     pub fn write(&self, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
-        // Not the name of a part file: those are removed when a run comes upon them.
-        let (process, now) = (std::process::id(), Timestamp::now().as_nanosecond());
-        let temporary = OsString::from(format!(".dircopy-{process}-{now}.tmp"));
-        let written = self.try_write(&temporary, fill);
-        if written.is_err() {
-            // What matters is the first error.
-            let _ = self.dir.remove(&temporary);
-        }
-        written.map_err(|error| Error::io(self.what, &self.path, error))
+        let publish = |temporary: &OsStr| self.dir.publish(temporary, &self.name, true);
+        write_whole(&self.dir, fill, publish)
+            .map_err(|error| Error::io(self.what, &self.path, error))
     }
+}
 
-    fn try_write(
-        &self,
-        temporary: &OsStr,
-        fill: impl FnOnce(&mut File) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let mut file = self.dir.create_new(temporary, false)?;
+/// Makes a file in `dir` with what `fill` writes, and has `publish` give it its name when it is whole and
+/// on the disk. After an error nothing of it is there.
+pub fn write_whole(
+    dir: &Dir,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+    publish: impl FnOnce(&OsStr) -> io::Result<()>,
+) -> io::Result<()> {
+    // Not the name of a part file: those are removed when a run comes upon them.
+    let (process, now) = (std::process::id(), Timestamp::now().as_nanosecond());
+    let temporary = OsString::from(format!(".dircopy-{process}-{now}.tmp"));
+    let write = || {
+        let mut file = dir.create_new(&temporary, false)?;
         fill(&mut file)?;
         sys::persist_file(&file)?;
         sys::close_file(file)?;
-        self.dir.publish(temporary, &self.name, true)?;
-        self.dir.persist()
+        publish(&temporary)?;
+        dir.persist()
+    };
+    let written = write();
+    if written.is_err() {
+        // What matters is the first error.
+        let _ = dir.remove(&temporary);
     }
+    written
 }
 
 /// The directory that a path is in.

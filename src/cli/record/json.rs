@@ -204,6 +204,11 @@ impl<'a> Entry<'a> {
                 )
             }
             Finding::Unlisted(path) => (full("not-listed", path, None), None),
+            Finding::Waiting(text) => {
+                let entry =
+                    Self { event: "waiting", text: Some(text.clone().into()), ..Self::default() };
+                return (entry, false);
+            }
             Finding::Forgotten(error) => (Self::error("notice", error), None),
             Finding::Compared(comparison) => {
                 let names = |roots: &[PathBuf]| roots.iter().map(|root| Name::path(root)).collect();

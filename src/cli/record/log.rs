@@ -1,7 +1,7 @@
 //! The log: what happens, line by line, in a file or on standard error, as text or as JSON.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use jiff::{Timestamp, Unit};
 use serde::Serialize;
 
+use crate::cli::record::files::directory_of;
 use crate::cli::record::json;
 use crate::error::{Error, Result};
 
@@ -63,6 +64,16 @@ impl Log {
         let file = OpenOptions::new().append(true).create(true).open(path);
         let file = file.map_err(|error| Error::io("open the log", path, error))?;
         Ok(Self { file: Mutex::new(file), json, whole: AtomicBool::new(true) })
+    }
+
+    /// Looks whether it could be opened, and makes nothing.
+    pub fn look(path: &Path) -> Result<()> {
+        let fail = |error| Error::io("open the log", path, error);
+        match (path.metadata(), directory_of(path).metadata()) {
+            (Ok(there), _) if there.is_dir() => Err(fail(io::ErrorKind::IsADirectory.into())),
+            (Ok(_), _) => Ok(()),
+            (_, dir) => dir.map(drop).map_err(fail),
+        }
     }
 
     /// Writes a line: the text, or what it is about as JSON.

@@ -3,6 +3,7 @@
 //!
 //! The formats are promised: `docs/report.schema.json` and `docs/scheduled.md` say what is in them.
 
+mod closing;
 pub mod files;
 pub mod json;
 pub mod log;
@@ -10,4 +11,5 @@ mod metrics;
 pub mod numbers;
 pub mod records;
 mod report;
+pub mod series;
 mod spool;

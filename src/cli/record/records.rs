@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
@@ -20,6 +21,7 @@ use crate::cli::record::report::{
     Cache, Copied, Head, Job, Manifest, Output, Portion, StreamOutput, Streamed, Work, fate_name,
     methods, read_back,
 };
+use crate::cli::record::series::{ReportPlace, WRITE, is_series};
 use crate::cli::record::spool::Spool;
 use crate::copy::report::{Ending, Report};
 use crate::error::{Error, Result};
@@ -33,6 +35,8 @@ use crate::verify::{Finding, Target, Verdict, VerifyReport};
 pub struct Wanted<'a> {
     /// The report.
     pub report: Option<&'a Path>,
+    /// How many reports stay, if it goes into a directory.
+    pub keep_reports: Option<NonZero<usize>>,
     /// The figures.
     pub metrics: Option<&'a Path>,
     /// The log, and whether it is JSON.
@@ -46,12 +50,59 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        let paths = [self.report, self.metrics, self.log.map(|(path, _)| path)];
+        paths.into_iter().flatten()
+    }
+
     /// Which of these files are inside the tree that is copied: writing them changes it.
     pub fn inside(&self, source: &Path) -> Vec<Error> {
-        let paths = [self.report, self.metrics, self.log.map(|(path, _)| path)];
-        let inside = paths.into_iter().flatten().filter(|path| is_inside(path, source));
+        let file = |path: &Path| if is_series(path) { path.join("report") } else { path.into() };
+        let inside = self.paths().filter(|path| is_inside(&file(path), source));
         let finding = "it is inside, and writing it changes the tree that is copied";
         inside.map(|path| Error::finding("keep out of the source", path, finding)).collect()
+    }
+
+    /// All that would keep these things from being written, as far as it can be known before; nothing is
+    /// made.
+    pub fn problems(&self, task: &Task<'_>) -> Vec<Error> {
+        let report = self.report_place(task, Timestamp::now()).map(drop);
+        let metrics = self.metrics_place().map(drop);
+        let log = self.log.map_or(Ok(()), |(path, _)| Log::look(path));
+        let places = [report, metrics, log].into_iter().filter_map(Result::err);
+        self.clash(task).into_iter().chain(places).collect()
+    }
+
+    /// What cannot be written because something else is to be.
+    fn clash(&self, task: &Task<'_>) -> Option<Error> {
+        let paths: Vec<&Path> = self.paths().collect();
+        paths.iter().enumerate().find_map(|(at, path)| {
+            if paths[..at].contains(path) {
+                let finding = "the report, the metrics and the log each need a file of their own";
+                return Some(Error::finding("write twice to", path, finding));
+            }
+            if let Task::Copy { source, .. } = task
+                && let (Ok(full), Ok(source)) = (path.canonicalize(), source.canonicalize())
+                && full == source
+                && !is_series(path)
+            {
+                return Some(Error::finding("write to", path, "it is what is to be copied"));
+            }
+            None
+        })
+    }
+
+    fn report_place(&self, task: &Task<'_>, started: Timestamp) -> Result<Option<ReportPlace>> {
+        let kind = match task {
+            Task::Copy { dry_run: true, .. } => "dry-run",
+            task => task.kind(),
+        };
+        let place = |path| ReportPlace::new(path, kind, started, self.keep_reports);
+        self.report.map(place).transpose()
+    }
+
+    fn metrics_place(&self) -> Result<Option<Place>> {
+        self.metrics.map(|path| Place::new("write the metrics", path)).transpose()
     }
 }
 
@@ -63,6 +114,17 @@ pub enum Task<'a> {
     Stream { inputs: &'a [Named], outputs: &'a [Named] },
     /// A check of these directories.
     Check(&'a [PathBuf]),
+}
+
+impl Task<'_> {
+    /// What it is called in reports.
+    fn kind(&self) -> &'static str {
+        match self {
+            Task::Copy { .. } => "copy",
+            Task::Stream { .. } => "stream",
+            Task::Check(_) => "verify",
+        }
+    }
 }
 
 /// How a run ended.
@@ -79,7 +141,7 @@ pub enum Ran<'a> {
 
 impl Ran<'_> {
     /// Why it was refused, or stopped early.
-    fn error(&self) -> Option<Entry<'static>> {
+    pub(super) fn error(&self) -> Option<Entry<'static>> {
         match self {
             Ran::Refused(error) => Some(Entry::error("refused", error)),
             // Of several each has its own.
@@ -90,7 +152,7 @@ impl Ran<'_> {
 }
 
 /// Why an output was refused, or given up early.
-fn error(ran: &Result<Report>) -> Option<Entry<'static>> {
+pub(super) fn error(ran: &Result<Report>) -> Option<Entry<'static>> {
     match ran {
         Err(error) => Some(Entry::error("refused", error)),
         Ok(Report { ending: Ending::Stopped(error), .. }) => Some(Entry::error("stopped", error)),
@@ -103,11 +165,11 @@ pub struct Records<'a> {
     task: Task<'a>,
     command: Vec<OsString>,
     started: (Timestamp, Instant),
-    report: Option<(Place, Mutex<Spool>)>,
+    pub(super) report: Option<(ReportPlace, Mutex<Spool>)>,
     metrics: Option<Place>,
-    log: Option<Log>,
+    pub(super) log: Option<Log>,
     detail: Detail,
-    name: &'static str,
+    pub(super) name: &'static str,
     file: Option<Job>,
 }
 
@@ -118,44 +180,27 @@ struct Started<'a> {
     command: &'a [String],
 }
 
-#[derive(Serialize)]
-struct Ended {
-    event: &'static str,
-    exit_code: u8,
-    ending: &'static str,
-}
-
 impl<'a> Records<'a> {
     /// Opens what is wanted, so that what cannot be written is known before anything is done.
     pub fn open(wanted: &Wanted<'_>, task: Task<'a>, command: &[OsString]) -> Result<Self> {
-        let paths = [wanted.report, wanted.metrics, wanted.log.map(|(path, _)| path)];
-        let paths: Vec<&Path> = paths.into_iter().flatten().collect();
-        for (at, path) in paths.iter().enumerate() {
-            if paths[..at].contains(path) {
-                let finding = "the report, the metrics and the log each need a file of their own";
-                return Err(Error::finding("write twice to", path, finding));
-            }
-            if let Task::Copy { source, .. } = &task
-                && let (Ok(path), Ok(source)) = (path.canonicalize(), source.canonicalize())
-                && path == source
-            {
-                return Err(Error::finding("write to", path, "it is what is to be copied"));
-            }
+        if let Some(clash) = wanted.clash(&task) {
+            return Err(clash);
         }
-        let report = wanted.report.map(|path| -> Result<_> {
-            let place = Place::new("write the report", path)?;
-            let spool = Spool::new(directory_of(path));
-            let spool = spool.map_err(|error| Error::io("write the report", path, error))?;
+        let started = (Timestamp::now(), Instant::now());
+        let place = wanted.report_place(&task, started.0)?;
+        let report = wanted.report.zip(place).map(|(path, place)| {
+            let dir = if is_series(path) { path } else { directory_of(path) };
+            let spool = Spool::new(dir).map_err(|error| Error::io(WRITE, path, error))?;
             Ok((place, Mutex::new(spool)))
         });
-        let metrics = wanted.metrics.map(|path| Place::new("write the metrics", path));
+        let metrics = wanted.metrics_place();
         let log = wanted.log.map(|(path, json)| Log::open(path, json));
         let records = Self {
             task,
             command: command.to_vec(),
-            started: (Timestamp::now(), Instant::now()),
+            started,
             report: report.transpose()?,
-            metrics: metrics.transpose()?,
+            metrics: metrics?,
             log: log.transpose()?,
             detail: wanted.detail.unwrap_or(Detail::Normal),
             name: wanted.name,
@@ -197,66 +242,12 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Writes what is to be written at the end, `exit` being how the run ended otherwise. Returns how it
-    /// ended in all, and what could not be written.
-    pub fn close(&self, ran: &Ran<'_>, mut exit: Exit) -> (Exit, Vec<Error>) {
-        let mut errors = Vec::new();
-        if let Some(log) = &self.log
-            && !log.is_whole()
-        {
-            exit = exit.unsaid();
-        }
-        // A report that cannot be written changes the exit code that the figures give.
-        if let Err(error) = self.write_metrics(ran, exit) {
-            errors.push(error);
-            exit = exit.unsaid();
-        }
-        let left_out = self
-            .report
-            .as_ref()
-            .is_some_and(|(_, spool)| spool.lock().map_or(true, |mut spool| spool.left_out() > 0));
-        if left_out {
-            exit = exit.unsaid();
-        }
-        if let Err(error) = self.write_report(ran, exit) {
-            errors.push(error);
-            exit = exit.unsaid();
-            // What can be said of that was said; what stands there must not say that all is well.
-            let _ = self.write_report(ran, exit);
-            let _ = self.write_metrics(ran, exit);
-        }
-        if let Some(log) = &self.log {
-            let name = self.name;
-            if let Some(entry) = ran.error() {
-                log.say(&format!("{name}: {}", entry.sentence()), &entry);
-            }
-            for (output, ran) in self.outputs(ran).filter(|_| self.are_several()) {
-                if let Some(entry) = ran.and_then(error) {
-                    let output = Shown::path(output).to_string();
-                    let text = format!("{name}: {output}: {}", entry.sentence());
-                    log.say(&text, &entry.at(Some(&output)));
-                }
-            }
-            for error in &errors {
-                log.say(&format!("{name}: {error}"), &Entry::error("failed", error));
-            }
-            let (exit_code, ending) = (exit.code(), exit.name());
-            let text = format!("{name}: ended: {ending}, exit code {exit_code}");
-            log.say(&text, &Ended { event: "ended", exit_code, ending });
-        }
-        (exit, errors)
-    }
-
-    fn write_report(&self, ran: &Ran<'_>, exit: Exit) -> Result<()> {
+    pub(super) fn write_report(&self, ran: &Ran<'_>, exit: Exit) -> Result<()> {
         let Some((place, spool)) = &self.report else { return Ok(()) };
         let bytes = self.command.iter().map(|word| word.as_encoded_bytes());
         let is_text = bytes.clone().all(|word| std::str::from_utf8(word).is_ok());
         let head = Head {
-            kind: match self.task {
-                Task::Copy { .. } => "copy",
-                Task::Stream { .. } => "stream",
-                Task::Check(_) => "verify",
-            },
+            kind: self.task.kind(),
             command: as_text(&self.command),
             job: self.file.as_ref(),
             command_bytes: (!is_text).then(|| bytes.map(json::hex).collect()),
@@ -285,7 +276,7 @@ impl<'a> Records<'a> {
     }
 
     /// The outputs, and what came of them, if it came to that.
-    fn outputs<'r>(
+    pub(super) fn outputs<'r>(
         &self,
         ran: &Ran<'r>,
     ) -> impl Iterator<Item = (&'a Path, Option<&'r Result<Report>>)> + use<'a, 'r> {
@@ -300,7 +291,7 @@ impl<'a> Records<'a> {
         outputs.iter().enumerate().map(move |(at, output)| (output.as_path(), ran.get(at)))
     }
 
-    fn are_several(&self) -> bool {
+    pub(super) fn are_several(&self) -> bool {
         matches!(&self.task, Task::Copy { outputs, .. } if outputs.len() > 1)
     }
 
@@ -353,7 +344,7 @@ impl<'a> Records<'a> {
         })
     }
 
-    fn write_metrics(&self, ran: &Ran<'_>, exit: Exit) -> Result<()> {
+    pub(super) fn write_metrics(&self, ran: &Ran<'_>, exit: Exit) -> Result<()> {
         let Some(place) = &self.metrics else { return Ok(()) };
         let full = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         let shown = |path: &Path| Shown::path(&full(path)).to_string();

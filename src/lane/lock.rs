@@ -1,4 +1,5 @@
-//! Keeping other runs out of the output, and waiting for one that is at it.
+//! Keeping other runs out of a directory, and waiting for one that is at it: a copy is alone at its output,
+//! and so is a check that remembers there what it has verified.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::error::{Error, Result};
-use crate::event::{Event, Stop, Watch};
+use crate::event::Stop;
 use crate::path::Shown;
 use crate::sys::{self, Dir, Lock};
 
@@ -17,19 +18,21 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// How often a run that waits says so.
 const TELL: Duration = Duration::from_secs(3600);
 
-/// What is done about an output that another run is writing to.
+/// What is done about a directory that another run has locked.
 #[derive(Clone, Copy)]
 pub struct Patience<'a> {
     /// Wait until that run ends, instead of refusing.
     pub wait: bool,
-    /// Who is told of it.
-    pub watch: &'a dyn Watch,
+    /// What is to be done there, in messages.
+    pub deed: &'static str,
+    /// Who is told of the waiting.
+    pub tell: &'a dyn Fn(&str),
     /// Ends the waiting too.
     pub stop: &'a Stop,
 }
 
 impl Patience<'_> {
-    /// Waits until nobody writes to the output at `path`, and leaves it unlocked: what is looked at
+    /// Waits until nobody is at work on the directory at `path`, and leaves it unlocked: what is looked at
     /// next is then not half of another run. One that is not there, or cannot be opened, is no reason
     /// to wait.
     pub fn until_free(self, path: &Path) -> Result<()> {
@@ -39,32 +42,31 @@ impl Patience<'_> {
         }
     }
 
-    /// Locks the output `dir`, which is at `path`.
+    /// Locks the directory `dir`, which is at `path`.
     ///
     /// # Errors
     /// Another run has it, and is not to be waited for; or the run was stopped while it waited.
     pub fn lock(self, dir: &Dir, path: &Path) -> Result<Lock> {
         let mut told: Option<Instant> = None;
         loop {
-            let lock = dir.lock().map_err(|error| Error::io("lock the output", path, error))?;
+            let lock = dir.lock().map_err(|error| Error::io("lock", path, error))?;
             if lock != Lock::Taken {
                 return Ok(lock);
             }
             if !self.wait {
                 let finding = format!(
-                    "{} is writing to it; wait until that one ends (--wait does)",
+                    "{} is at work on it; wait until that one ends (--wait does)",
                     holder(dir)
                 );
-                return Err(Error::finding("copy to", path, finding));
+                return Err(Error::finding(self.deed, path, finding));
             }
             if self.stop.is_requested() {
-                let finding = "another run was still writing to it when this one was to stop";
-                return Err(Error::finding("copy to", path, finding));
+                let finding = "another run was still at work on it when this one was to stop";
+                return Err(Error::finding(self.deed, path, finding));
             }
             if told.is_none_or(|told| told.elapsed() >= TELL) {
                 told = Some(Instant::now());
-                let text = format!("{} is writing to {}", holder(dir), Shown::path(path));
-                self.watch.event(&Event::Waiting(&text));
+                (self.tell)(&format!("{} is at work on {}", holder(dir), Shown::path(path)));
             }
             sleep(AGAIN);
         }

@@ -1,0 +1,218 @@
+//! Reports in a directory: each run leaves one with its time in its name, and the oldest go.
+//!
+//! `dircopy-copy-20260101T013000Z.json`, or `-stream-`, `-verify-` or `-dry-run-`. What has such a name
+//! and does not begin as a report is somebody's file. The newest are kept, and the newest of a run that
+//! did everything it was asked for: however many nights failed, the last receipt stays.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+
+use crate::cli::record::files::{Place, write_whole};
+use crate::error::{Error, Result};
+use crate::manifest::Stamp;
+use crate::sys::stat::Kind;
+use crate::sys::{Dir, Listing};
+
+/// Of a report no more than this is read to learn what it is; bytes.
+const HEAD: u64 = 1 << 20;
+
+/// What is done with a report that has a place, in messages.
+pub const WRITE: &str = "write the report";
+
+/// Where a report goes.
+pub enum ReportPlace {
+    /// To a file, in place of the one before.
+    File(Place),
+    /// Into a directory, beside those before.
+    Series(Series),
+}
+
+/// A directory of reports.
+pub struct Series {
+    dir: Dir,
+    path: PathBuf,
+    /// What the run does.
+    kind: &'static str,
+    /// The newest so many stay.
+    keep: Option<NonZero<usize>>,
+    own: Mutex<Own>,
+}
+
+/// The report of this run.
+#[derive(Clone, Copy)]
+struct Own {
+    stamp: Stamp,
+    /// Whether it is there.
+    written: bool,
+}
+
+/// Whether a report that is to go to `path` goes into a directory.
+pub fn is_series(path: &Path) -> bool {
+    let ends = path.as_os_str().to_string_lossy().ends_with(std::path::is_separator);
+    ends || path.is_dir()
+}
+
+impl ReportPlace {
+    /// Looks at the place of the report of a run of this kind, that started then. `keep` is for a
+    /// directory only.
+    ///
+    /// # Errors
+    /// No report can be written there, or not kept there.
+    pub fn new(
+        path: &Path,
+        kind: &'static str,
+        started: Timestamp,
+        keep: Option<NonZero<usize>>,
+    ) -> Result<Self> {
+        if !is_series(path) {
+            if keep.is_some() {
+                let finding = "--report names one file; --keep-reports is for a directory";
+                return Err(Error::finding("keep several reports at", path, finding));
+            }
+            return Place::new(WRITE, path).map(Self::File);
+        }
+        let dir = Dir::open(path).map_err(|error| Error::io(WRITE, path, error))?;
+        let own = Mutex::new(Own { stamp: Stamp::new(started), written: false });
+        Ok(Self::Series(Series { dir, path: path.to_path_buf(), kind, keep, own }))
+    }
+
+    /// Writes the report, whole or not at all; once more replaces it.
+    pub fn write(&self, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
+        match self {
+            Self::File(place) => place.write(fill),
+            Self::Series(series) => series.write(fill),
+        }
+    }
+
+    /// Removes old reports, now that there is a newer one. Returns those removed, and what went wrong.
+    pub fn rotate(&self, complete: bool) -> (Vec<PathBuf>, Option<Error>) {
+        match self {
+            Self::File(_) => (Vec::new(), None),
+            Self::Series(series) => series.rotate(complete),
+        }
+    }
+}
+
+impl Series {
+    fn name(&self, stamp: Stamp) -> OsString {
+        format!("dircopy-{}-{stamp}.json", self.kind).into()
+    }
+
+    fn parse(&self, name: &OsStr) -> Option<Stamp> {
+        let rest = name.as_encoded_bytes().strip_prefix(b"dircopy-")?;
+        let rest = rest.strip_prefix(self.kind.as_bytes())?.strip_prefix(b"-")?;
+        Stamp::parse(rest.strip_suffix(b".json")?)
+    }
+
+    fn write(&self, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if !own.written {
+            // Behind all of this second, also where one before them was removed.
+            let same = |stamp: &Stamp| stamp.time() == own.stamp.time();
+            let last = self.stamps().ok().and_then(|stamps| stamps.into_iter().filter(same).max());
+            own.stamp = last.and_then(Stamp::next).unwrap_or(own.stamp);
+        }
+        let publish = |temporary: &OsStr| loop {
+            match self.dir.publish(temporary, &self.name(own.stamp), own.written) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !own.written => {
+                    own.stamp = own.stamp.next().ok_or(error)?;
+                }
+                published => return published.map(|()| own.written = true),
+            }
+        };
+        write_whole(&self.dir, fill, publish).map_err(|error| Error::io(WRITE, &self.path, error))
+    }
+
+    fn rotate(&self, complete: bool) -> (Vec<PathBuf>, Option<Error>) {
+        let own = *self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(keep), true) = (self.keep, own.written) else { return (Vec::new(), None) };
+        let mut removed = Vec::new();
+        let fail = |path: &Path, error| Error::io("remove old reports from", path, error);
+        let done = self
+            .surplus(own.stamp, keep, complete)
+            .map_err(|error| fail(&self.path, error))
+            .and_then(|surplus| {
+                surplus.into_iter().try_for_each(|name| {
+                    let path = self.path.join(&name);
+                    self.dir.remove(&name).map_err(|error| fail(&path, error))?;
+                    removed.push(path);
+                    Ok(())
+                })
+            });
+        (removed, done.err())
+    }
+
+    /// The times in the names of reports of this kind.
+    fn stamps(&self) -> io::Result<Vec<Stamp>> {
+        // A directory is listed once through a handle.
+        let (dir, mut listing, mut stamps) =
+            (Dir::open(&self.path)?, Listing::default(), Vec::new());
+        loop {
+            let batch = listing.next_batch(&dir)?;
+            if batch.is_empty() {
+                return Ok(stamps);
+            }
+            stamps.extend(batch.iter().filter_map(|listed| self.parse(&listed.name)));
+        }
+    }
+
+    /// Those that are to go, the newest first; `complete` is whether this run was.
+    fn surplus(
+        &self,
+        own: Stamp,
+        keep: NonZero<usize>,
+        complete: bool,
+    ) -> io::Result<Vec<OsString>> {
+        let mut others = self.stamps()?;
+        // One with a later time, by a clock that went wrong, is no reason to lose this one.
+        others.retain(|stamp| *stamp != own);
+        others.sort_unstable_by(|one, other| other.cmp(one));
+        if others.len() < keep.get() {
+            return Ok(Vec::new());
+        }
+        let (mut kept, mut has_complete, mut surplus) = (1, complete, Vec::new());
+        for stamp in others {
+            let name = self.name(stamp);
+            let Some(was_complete) = self.was_complete(&name) else { continue };
+            let is_last_complete = was_complete && !has_complete;
+            has_complete |= was_complete;
+            if kept < keep.get() {
+                kept += 1;
+            } else if !is_last_complete {
+                surplus.push(name);
+            }
+        }
+        Ok(surplus)
+    }
+
+    /// Whether the report of that name is one of a run that did everything; `None` if it is no report.
+    fn was_complete(&self, name: &OsStr) -> Option<bool> {
+        if self.dir.stat(name, false).ok()?.kind != Kind::File {
+            return None;
+        }
+        was_complete(self.dir.open_file(name, false).ok()?).ok()?
+    }
+}
+
+/// A report is written line by line, and what is further in than the head's own members is indented more.
+fn was_complete(file: impl Read) -> io::Result<Option<bool>> {
+    let mut lines = BufReader::new(file.take(HEAD)).lines();
+    let mut next = || lines.next().transpose();
+    if next()?.as_deref() != Some("{")
+        || next()?.as_deref() != Some("  \"format\": \"dircopy-report\",")
+    {
+        return Ok(None);
+    }
+    while let Some(line) = next()? {
+        if let Some(code) = line.strip_prefix("  \"exit_code\": ") {
+            return Ok(Some(code == "0,"));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,189 @@
+//! Receipts: in a directory each run leaves one and the oldest go, what is none stays, and whatever kills a
+//! run, the receipt of the last that came to its end is there.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::harness::{Scene, Strace, content, names_below, need, shell};
+
+/// A source, and a directory for reports.
+fn scene() -> Scene {
+    let scene = Scene::new();
+    scene.src.file("a", "1").file("dir/b", content(5000));
+    scene.tree("reports").dir("dir");
+    scene
+}
+
+/// The reports that start so, with when they were started, the oldest first.
+fn reports(scene: &Scene, start: &str) -> Vec<(String, Value)> {
+    let names = names_below(&scene.path("reports"), "f").into_iter();
+    let names = names.filter_map(|name| String::from_utf8(name).ok());
+    let mut reports: Vec<(String, Value)> = names
+        .filter(|name| name.starts_with(start))
+        .filter_map(|name| {
+            let text = std::fs::read(scene.path("reports").join(&name)).unwrap();
+            Some((name, serde_json::from_slice(&text).ok()?))
+        })
+        .collect();
+    reports.sort_by_key(|(_, report)| report["started"].to_string());
+    reports
+}
+
+fn codes(scene: &Scene) -> Vec<i64> {
+    let codes = reports(scene, "dircopy-copy-").into_iter();
+    codes.map(|(_, report)| report["exit_code"].as_i64().unwrap()).collect()
+}
+
+/// Runs into the directory of reports, of which so many stay.
+fn night(scene: &Scene, keep: &str, code: i32) {
+    scene.copy(&["--report", "reports", "--keep-reports", keep]).assert_code(code);
+}
+
+#[test]
+fn each_run_leaves_a_report_and_the_oldest_go() {
+    let scene = scene();
+    for _ in 0..4 {
+        scene.copy(&["--report", "reports/"]).assert_code(0);
+    }
+    let four = reports(&scene, "dircopy-copy-20");
+    // Perhaps of one second.
+    assert_eq!(four.len(), 4);
+    assert!(four.iter().all(|(name, _)| name.ends_with(".json")), "{four:?}");
+    night(&scene, "3", 0);
+    let three = reports(&scene, "dircopy-copy-20");
+    assert_eq!(three.len(), 3);
+    assert_eq!(three[..2], four[2..]);
+    // However many nights fail, the last receipt of a good one stays.
+    scene.src.file("a", "2").mtime("a", 1_000_000_000, 0);
+    for failed in 1..=4 {
+        night(&scene, "2", 1);
+        assert_eq!(codes(&scene), if failed == 1 { &[0, 1][..] } else { &[0, 1, 1] });
+    }
+    scene.src.file("a", "1");
+    scene.copy(&["--overwrite-policy", "always"]).assert_code(0);
+    night(&scene, "2", 0);
+    assert_eq!(codes(&scene), [1, 0]);
+    // A trial, a stream and a check have receipts of their own.
+    let keep = ["--report", "reports", "--keep-reports", "1", "--log", "log"];
+    scene.command(["--dry-run"].iter().chain(&keep)).run().assert_code(0);
+    scene.bare(["verify", "dst"].iter().chain(&keep)).run().assert_code(0);
+    scene
+        .bare(["-i", "src/a", "-i", "src/a", "-o", "stream"].iter().chain(&keep))
+        .run()
+        .assert_code(0);
+    assert_eq!(codes(&scene), [1, 0]);
+    for kind in ["dry-run", "verify", "stream"] {
+        assert_eq!(reports(&scene, &format!("dircopy-{kind}-20")).len(), 1, "{kind}");
+    }
+    scene.bare(["verify", "dst"].iter().chain(&keep)).run().assert_code(0);
+    assert_eq!(reports(&scene, "dircopy-verify-20").len(), 1);
+    let log = String::from_utf8(scene.tree(".").read("log")).unwrap();
+    assert!(log.contains("removed reports/dircopy-verify-20"), "{log}");
+}
+
+#[test]
+fn what_is_no_report_of_ours_stays() {
+    let scene = scene();
+    night(&scene, "1", 0);
+    let (old, _) = reports(&scene, "dircopy-copy-").remove(0);
+    let tree = scene.tree("reports");
+    let text = tree.read(&old);
+    let name = |year: u32| format!("dircopy-copy-{year}0101T000000Z.json");
+    tree.file(name(2001), "mine").file(name(2002), "{\n  \"format\": \"another\",\n");
+    tree.file(name(2003), &text[..60]).symlink(name(2004), &old).dir(name(2005));
+    tree.file("dircopy-copy-20060101T000000Z.json~", &text).file("dircopy-copy-2006.json", &text);
+    tree.file("dircopy-verify-20060101T000000Z.json", &text).file("notes.json", &text);
+    tree.file(format!("dir/{}", name(2006)), &text);
+    // These are, whatever the clock said.
+    tree.file(name(2007), &text).file(name(2999), &text);
+    let others = names_below(&scene.path("reports"), "f").len() - 3;
+    night(&scene, "1", 0);
+    assert_eq!(names_below(&scene.path("reports"), "f").len(), others + 1);
+    assert!(!tree.has(name(2007)) && !tree.has(name(2999)) && !tree.has(&old));
+    assert!(tree.has(name(2004)) && tree.has(name(2005)));
+    let newest = reports(&scene, "dircopy-copy-20").pop().unwrap();
+    assert!(newest.0 != old && newest.1["ending"] == "complete", "{newest:?}");
+
+    for wrong in [
+        &["--report", "file", "--keep-reports", "2"][..],
+        &["--report", "reports", "--keep-reports", "0"],
+        &["--keep-reports", "2"],
+        &["--report", "none/"],
+    ] {
+        scene.copy(wrong).assert_code(2);
+    }
+}
+
+/// Killed at each step of writing the receipt, and long before, of each kind of run.
+#[test]
+fn a_kill_leaves_the_receipt_before() {
+    need!(Strace);
+    let scene = scene();
+    let kinds: [&[&str]; 3] = [
+        &["-i", "src", "-o", "dst", "--overwrite-policy", "always"],
+        &["-i", "src/dir/b", "-i", "src/a", "-o", "stream", "--overwrite-policy", "always"],
+        &["verify", "dst"],
+    ];
+    for args in kinds {
+        let args = [args, &["--report", "report", "--metrics", "m"]].concat();
+        scene.bare(&args).run().assert_code(0);
+        let receipt = || (scene.tree(".").read("report"), scene.tree(".").read("m"));
+        let parsed = || serde_json::from_slice::<Value>(&receipt().0).unwrap();
+        let (before, figures) = receipt();
+        // All that writes, makes durable or renames, one after the other until one run is not met.
+        let (mut kills, mut replaced) = (0, false);
+        for calls in [Strace::WRITES, Strace::SYNCS, Strace::RENAMES] {
+            for when in 1.. {
+                let fault = format!("signal=SIGKILL:when={when}");
+                let strace = Strace::inject(&scene, calls, &fault);
+                strace.run(scene.bare(&args));
+                if !strace.log().contains("killed by SIGKILL") {
+                    break;
+                }
+                kills += 1;
+                // It is the one before, or, once it has its name, this run's.
+                let report = parsed();
+                assert!(report["exit_code"].is_i64() && report["entries"].is_array());
+                replaced |= receipt().0 != before;
+                shell(&scene, "rm -f .dircopy-*.tmp");
+                std::fs::write(scene.path("report"), &before).unwrap();
+                std::fs::write(scene.path("m"), &figures).unwrap();
+                assert!(when < 200, "{args:?}: {calls} never ends");
+            }
+        }
+        assert!(kills > 5, "{args:?}: {kills} kills, replaced: {replaced}");
+        let run = scene.bare(&args).run();
+        run.assert_code(0);
+        assert_eq!(parsed()["exit_code"], 0);
+        if args.contains(&"src") {
+            scene.judge(&run).complete();
+        }
+    }
+}
+
+/// While nothing is written: a stream that waits for its input, a check that waits for its manifest.
+#[test]
+fn a_kill_while_it_waits_leaves_the_receipt_before() {
+    let scene = scene();
+    scene.tree(".").fifo("pipe");
+    scene.copy(&[]).assert_code(0);
+    let records = ["--report", "report", "--log", "log"];
+    for (well, waiting) in [
+        (&["-i", "src/a", "-i", "src/a", "-o", "stream"][..], &["-i", "pipe", "-o", "other"][..]),
+        (&["verify", "dst"], &["verify", "--manifest", "pipe", "dst"]),
+    ] {
+        scene.bare(well.iter().chain(&records)).run().assert_code(0);
+        let before = scene.tree(".").read("report");
+        let mut running = scene.bare(waiting.iter().chain(&records)).spawn();
+        let started = || {
+            let log = String::from_utf8(scene.tree(".").read("log")).unwrap();
+            log.matches("started: ").count() > log.matches("ended: ").count()
+        };
+        running.until("its start", started);
+        running.signal(Signal::KILL);
+        assert_eq!(running.wait().signal, Some(9));
+        assert!(scene.tree(".").read("report") == before);
+        shell(&scene, "rm log");
+        assert!(!scene.tree(".").has("other"));
+    }
+}
