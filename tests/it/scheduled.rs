@@ -303,43 +303,44 @@ fn the_units_are_good() {
     let (good, said) =
         analyze(&["security", "--offline=true", "--threshold=25", "./dircopy-nightly.service"]);
     assert!(good, "{said}");
-    // The command line is one that the program takes.
-    let unit = std::fs::read_to_string(contrib.join("dircopy-nightly.service"))
-        .unwrap()
-        .replace("\\\n", " ");
-    let command = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
-    takes(&scene, command);
-}
-
-/// The program takes the options of a command line in an example.
-#[track_caller]
-fn takes(scene: &Scene, command: &str) {
-    let options = command.split_whitespace().skip(1).map(|word| word.trim_matches('"'));
-    // A source that cannot be: nothing is done, and options that are not known are told first.
-    let run = scene.bare(options.chain(["--report", "/no/such"]).collect::<Vec<_>>()).run();
-    assert!(run.err().contains("cannot be used multiple times"), "{command}\n{}", run.err());
+    let unit = std::fs::read_to_string(contrib.join("dircopy-nightly.service")).unwrap();
+    assert!(unit.lines().any(|line| line == "ExecStart=dircopy --job nightly"));
 }
 
 #[test]
-fn the_other_examples_are_command_lines_that_it_takes() {
+fn the_examples_start_a_job_that_the_program_takes() {
     let scene = Scene::new();
     let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib");
     let read = |name: &str| std::fs::read_to_string(contrib.join(name)).unwrap();
-    let cron = read("cron/dircopy-nightly").replace("\\\n", " ");
+    let starts = |text: &str| text.matches("--job nightly").count();
+    let cron = read("cron/dircopy-nightly");
     let line = cron.lines().find(|line| line.contains(" dircopy ")).unwrap();
-    let line = line.split_once(" ||").unwrap().0;
-    takes(&scene, &line[line.find("dircopy ").unwrap()..]);
+    assert_eq!(line.split_whitespace().nth(6), Some("dircopy"));
     let task = read("windows/dircopy-nightly.xml");
-    let arguments = task.split_once("<Arguments>").unwrap().1.split_once("</Arguments>").unwrap().0;
-    takes(&scene, &format!("dircopy.exe {}", arguments.replace("&quot;", "").trim()));
+    let container = read("container/dircopy-nightly.sh");
+    assert_eq!([&*cron, &task, &container].map(starts), [1, 1, 1]);
+    for job in ["jobs/nightly.toml", "windows/nightly.toml"] {
+        let config = format!("config/dircopy/{}", job.replace("windows", "jobs"));
+        scene.tree(".").file(config, read(job));
+        let config = format!("XDG_CONFIG_HOME={}", scene.path("config").display());
+        let run = scene.bare(["jobs", "check", "nightly"]).under(["env", &config]).run();
+        // Its paths are not here; everything else is as it has to be.
+        run.assert_code_in(&[0, 1]).assert_prints(&["keep-reports = \"30\""]);
+        for problem in run.err().lines() {
+            let absent = ["/srv/data", "/mnt/archive", "/var/lib/dircopy", "D:", "E:", "C:"];
+            assert!(absent.iter().any(|path| problem.contains(path)), "{problem}");
+        }
+    }
+    // What the container sees is what the job names.
+    for path in ["/srv/data", "/mnt/archive/data", "/var/lib/dircopy"] {
+        assert!(read("jobs/nightly.toml").contains(&format!("= \"{path}")), "{path}");
+        assert!(container.contains(&format!("--volume {path}:{path}")), "{path}");
+    }
     let parse = "import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])";
     let xml = contrib.join("windows/dircopy-nightly.xml");
     if let Ok(parsed) = Command::new("python3").args(["-c", parse]).arg(xml).status() {
         assert!(parsed.success(), "the task is no XML");
     }
-    let container = read("container/dircopy-nightly.sh").replace("\\\n", " ");
-    let at = container.find("dircopy -i").unwrap();
-    takes(&scene, container[at..].lines().next().unwrap());
 }
 
 /// What is read is the clone, but the device is the source's.
