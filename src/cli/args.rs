@@ -10,7 +10,7 @@ use crate::cli::say_args::SayArgs;
 use crate::cli::size;
 use crate::cli::stream_args::StreamArgs;
 use crate::cli::unattended::Unattended;
-use crate::cli::verify_args;
+use crate::cli::verify_args::{self, Simd};
 use crate::copy::job::{BLOCK_SIZE, CopyJob, QUEUE_SIZE};
 use crate::copy::several::MOST_OUTPUTS;
 use crate::hash::Algorithm;
@@ -188,6 +188,11 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = size::parse_block)]
     pub lag: usize,
 
+    /// Whether several small files are hashed at a time in the processor's vector registers; auto is where
+    /// that gains something
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Simd::Auto)]
+    pub simd: Simd,
+
     #[command(flatten)]
     pub say: SayArgs,
 
@@ -350,6 +355,7 @@ fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
         Hash::Sha256 => Algorithm::Sha256,
         Hash::None => Algorithm::None,
     };
+    job.backend = args.simd.backend();
     job.filter = Filter::new(&patterns(args, matches))?;
     job.follow_links = args.follow_links;
     job.hard_links = args.hard_links;

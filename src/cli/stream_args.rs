@@ -25,7 +25,7 @@ pub struct StreamArgs {
 }
 
 /// Options that say nothing about a stream.
-const OF_TREES: [&str; 17] = [
+const OF_TREES: [&str; 18] = [
     "include",
     "exclude",
     "follow_links",
@@ -37,6 +37,7 @@ const OF_TREES: [&str; 17] = [
     "checkpoint",
     "no_space_check",
     "jobs",
+    "simd",
     "max_duration",
     "stop_at",
     "wait",

@@ -136,6 +136,17 @@ pub enum Reading {
     AsOnDisk,
 }
 
+impl Simd {
+    /// What that is on this processor.
+    pub fn backend(self) -> Backend {
+        match self {
+            Simd::Auto => Backend::best(),
+            Simd::Off => Backend::One,
+            Simd::On => Backend::widest(),
+        }
+    }
+}
+
 /// The definition of `dirverify`'s command line.
 pub fn command() -> clap::Command {
     VerifyArgs::command()
@@ -164,11 +175,7 @@ impl VerifyArgs {
             Origin::Medium => From::Medium,
             Origin::Cache => From::Cache,
         };
-        job.backend = match self.simd {
-            Simd::Auto => Backend::best(),
-            Simd::Off => Backend::One,
-            Simd::On => Backend::widest(),
-        };
+        job.backend = self.simd.backend();
         let (time, bytes) = (self.budget, self.max_bytes);
         job.budget = (time.is_some() || bytes.is_some()).then_some(Budget { time, bytes });
         job.wait = self.wait;

@@ -25,7 +25,7 @@ use crate::copy::rotate::Rotation;
 use crate::copy::space;
 use crate::error::{Error, Result};
 use crate::event::{Event, Progress, Stop, Watch};
-use crate::hash::Algorithm;
+use crate::hash::{Algorithm, vector::Backend};
 use crate::lane::clock::Clocks;
 use crate::lane::context::{Context, Durability};
 use crate::lane::expect::Expected;
@@ -75,6 +75,8 @@ pub struct CopyJob {
     pub output: PathBuf,
     /// What is computed over the bytes; with [`Algorithm::None`] there is no manifest.
     pub algorithm: Algorithm,
+    /// How many small files are hashed together.
+    pub backend: Backend,
     /// What happens to files that are there already.
     pub policy: Policy,
     /// Which entries take part.
@@ -90,13 +92,11 @@ pub struct CopyJob {
     pub check_space: bool,
     /// What becomes of the beginning of a large file that a killed run left.
     pub resume: Resume,
-    /// The most of a large file that is read again after a run was killed, and the size above which a
-    /// file can be gone on with; bytes. Blocks on their way count, so much less than a hundred of them
-    /// makes no sense.
+    /// The most of a large file that is read again after a run was killed, and the size above which a file can
+    /// be gone on with; bytes. Blocks on their way count: much less than a hundred of them makes no sense.
     pub checkpoint: u64,
-    /// Read back from the output's medium every file that is copied, before it gets its final name, and
-    /// every file that is kept; this happens to copies that are not there as they were written. Needs
-    /// `sync` and an algorithm.
+    /// Read back from the output's medium every file that is copied, before it gets its final name, and every
+    /// file that is kept; this happens to copies that are not as they were written. Needs `sync` and an algorithm.
     pub verify: Option<Damaged>,
     /// A manifest, of any program, of what the source should hold. Every listed file is read, also where
     /// it would be kept. One that has another digest although nothing says that it was edited has rotted:
@@ -132,6 +132,7 @@ impl CopyJob {
             source: source.into(),
             output: output.into(),
             algorithm: Algorithm::default(),
+            backend: Backend::best(),
             policy: Policy::default(),
             filter: Filter::default(),
             follow_links: false,
@@ -220,6 +221,7 @@ impl CopyJob {
         let ways = Ways::new(self.reflink, self.sparse, self.cache);
         let context = Context {
             algorithm: self.algorithm,
+            backend: self.backend,
             block_size: self.block_size.max(1),
             blocks: self.blocks(among),
             follow: self.follow_links || prepared.file.is_some(),

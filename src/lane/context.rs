@@ -2,6 +2,7 @@
 
 use crate::event::{Progress, Stop};
 use crate::hash::Algorithm;
+use crate::hash::vector::Backend;
 use crate::lane::clock::Clocks;
 use crate::lane::expect::Expected;
 use crate::lane::prove::Damaged;
@@ -31,6 +32,8 @@ pub enum Durability {
 pub struct Context<'a> {
     /// What is computed over the bytes.
     pub algorithm: Algorithm,
+    /// How small files are hashed: so many of them together as it takes.
+    pub backend: Backend,
     /// Size of a block in bytes; at least 1.
     pub block_size: usize,
     /// Blocks of a lane; at least 1.

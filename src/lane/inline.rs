@@ -15,6 +15,7 @@ use crate::lane::clock::{Clocks, Timer};
 use crate::lane::clone::clone_to_hash;
 use crate::lane::context::Context;
 use crate::lane::expect;
+use crate::lane::handful::{Handful, Taken};
 use crate::lane::kernel::Filling;
 use crate::lane::outcome::{Fate, Outcome};
 use crate::lane::part::Part;
@@ -22,11 +23,11 @@ use crate::lane::read_back::ReadBack;
 use crate::lane::reading::Reading;
 use crate::lane::sharing::{Own, Taking};
 use crate::lane::ways::{Pair, Sparse};
-use crate::sys::Sparing;
+use crate::sys::{Attributes, Sparing};
 use crate::tree::node::{Entry, OutputDir, Run, SourceDir};
 
-/// Copies a run of files, one after the other, through the block `scratch`; `read_back` is for those
-/// that are there already.
+/// Copies a run of files through the block `scratch`, one after the other or a handful at a time;
+/// `read_back` is for those that are there already.
 pub fn copy_run(
     context: &Context<'_>,
     run: Run,
@@ -38,31 +39,47 @@ pub fn copy_run(
     }
     let Run { source, output, files } = run;
     let clocks = Clocks::default();
-    let outcome = |mut entry: Entry| {
+    let mut handful = Handful::new((context, &clocks), (&source, &output));
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(files.len());
+    for mut entry in files {
         let mut warnings = Vec::new();
-        let fate = if context.stop.is_requested() {
-            Fate::Abandoned
-        } else {
-            match arrange(context, &source, &output, &entry, read_back) {
-                Next::Settled(fate) => fate,
-                Next::Copy { replaces, warning } => {
-                    warnings.extend(warning);
-                    let trees = (&*source, &output);
-                    copy_watched(
-                        (context, &clocks),
-                        trees,
-                        (&mut entry, replaces),
-                        scratch,
-                        &mut warnings,
-                    )
-                    .unwrap_or_else(Fate::Failed)
+        let next = match context.stop.is_requested() {
+            true => Next::Settled(Fate::Abandoned),
+            false => arrange(context, &source, &output, &entry, read_back),
+        };
+        let fate = match next {
+            Next::Settled(fate) => fate,
+            Next::Copy { replaces, warning } => {
+                warnings.extend(warning);
+                let at = outcomes.len();
+                match handful.take((&entry, replaces), at, scratch, &mut warnings) {
+                    // Which is what becomes of it unless it is written.
+                    Ok(Taken::Waits) => Fate::Abandoned,
+                    Err(error) => Fate::Failed(error),
+                    Ok(alone) => {
+                        // The block is needed.
+                        handful.complete(&mut outcomes, scratch);
+                        let trees = (&*source, &output);
+                        let entry = (&mut entry, replaces);
+                        let through = (&mut *scratch, &mut warnings);
+                        let copied = match alone {
+                            Taken::Changed(first) => {
+                                copy_again((context, &clocks), trees, entry, through, first)
+                            }
+                            _ => copy_watched((context, &clocks), trees, entry, through),
+                        };
+                        copied.unwrap_or_else(Fate::Failed)
+                    }
                 }
             }
         };
         let (source, output) = (Arc::clone(&source), Arc::clone(&output));
-        Outcome { source, output, entry, fate, warnings, resumed: 0 }
-    };
-    let outcomes = files.into_iter().map(outcome).collect();
+        outcomes.push(Outcome { source, output, entry, fate, warnings, resumed: 0 });
+        if handful.is_full() {
+            handful.complete(&mut outcomes, scratch);
+        }
+    }
+    handful.complete(&mut outcomes, scratch);
     context.clocks.add(&clocks);
     outcomes
 }
@@ -73,8 +90,7 @@ fn copy_watched(
     (context, clocks): (&Context<'_>, &Clocks),
     (source, output): (&SourceDir, &Arc<OutputDir>),
     (entry, replaces): (&mut Entry, bool),
-    scratch: &mut Block,
-    warnings: &mut Vec<Error>,
+    (scratch, warnings): (&mut Block, &mut Vec<Error>),
 ) -> Result<Fate> {
     let mut changed = false;
     let copying = Copying { context, clocks, entry, replaces, is_shared: true };
@@ -85,6 +101,18 @@ fn copy_watched(
     if let Some(place) = context.sharing {
         place.begins_again(source, entry);
     }
+    let (trees, through) = ((source, output), (scratch, warnings));
+    copy_again((context, clocks), trees, (entry, replaces), through, first)
+}
+
+/// Copies a file once more that changed while it was read, as `first` says.
+fn copy_again(
+    (context, clocks): (&Context<'_>, &Clocks),
+    (source, output): (&SourceDir, &Arc<OutputDir>),
+    (entry, replaces): (&mut Entry, bool),
+    (scratch, warnings): (&mut Block, &mut Vec<Error>),
+    first: Error,
+) -> Result<Fate> {
     match again::look_again(context, source, output, entry, replaces) {
         Some(now) => entry.stat = now,
         None => return Err(first),
@@ -93,6 +121,30 @@ fn copy_watched(
     let fate = copying.copy(source, output, scratch, warnings)?;
     warnings.push(again::warning(first));
     Ok(fate)
+}
+
+/// Opens the file `entry`, which is at `path`, to be read; with it, its attributes, and what is known of
+/// the file systems.
+pub fn open<'a>(
+    context: &'a Context<'a>,
+    (source, output): (&SourceDir, &OutputDir),
+    Entry { name, stat }: &Entry,
+    path: &'a dyn Fn() -> PathBuf,
+    warnings: &mut Vec<Error>,
+) -> Result<(Reading<'a>, Attributes, Arc<Pair>)> {
+    let file = Reading::open(&source.handle, name, context.follow, stat, path)?;
+    let file = file.at_rate(context.rate, context.stop);
+    let attributes = file.attributes(warnings);
+    let pair = context.ways.between(file.file(), stat, output);
+    Ok((file, attributes, pair))
+}
+
+/// Appends content of the file `entry` to its part file.
+pub fn write(context: &Context<'_>, entry: &Entry, part: &mut Part, content: &[u8]) -> Result<()> {
+    match entry.stat.is_sparse() && context.ways.sparse == Sparse::Auto {
+        true => part.write_with_holes(content),
+        false => part.write(content),
+    }
 }
 
 /// A file being copied, and where its time is counted.
@@ -130,11 +182,8 @@ impl Copying<'_> {
         let taking = context.sharing.filter(|_| is_shared).and_then(|it| it.come(source, entry));
         let mut timer = Timer::start(&clocks.read.busy);
         let path = || source.path_of(&entry.name);
-        let mut file =
-            Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?
-                .at_rate(context.rate, context.stop);
-        let attributes = file.attributes(warnings);
-        let pair = context.ways.between(file.file(), &entry.stat, output);
+        let opened = open(context, (source, output), entry, &path, warnings)?;
+        let (mut file, attributes, pair) = opened;
         if taking.is_none() || context.algorithm == Algorithm::None {
             file.spare_cache(pair.source, &context.ways.residue.source);
         }
@@ -251,7 +300,7 @@ impl Copying<'_> {
             return Ok(Some(Filled::Stopped));
         }
         timer.switch(&clocks.write.busy);
-        self.write(part, content)?;
+        write(context, entry, part, content)?;
         Ok(Some(Filled::Whole(hasher.finish())))
     }
 
@@ -282,14 +331,6 @@ impl Copying<'_> {
         }
         taking.copied(scratch.len() as u64);
         Some(hasher)
-    }
-
-    fn write(&self, part: &mut Part, content: &[u8]) -> Result<()> {
-        let Self { context, entry, .. } = *self;
-        match entry.stat.is_sparse() && context.ways.sparse == Sparse::Auto {
-            true => part.write_with_holes(content),
-            false => part.write(content),
-        }
     }
 
     /// Reads, hashes and writes the whole content, unless it is to stop; `total` says how far it came.
@@ -329,7 +370,7 @@ impl Copying<'_> {
                 timer.switch(&clocks.hash.busy);
                 hasher.update(scratch);
                 timer.switch(&clocks.write.busy);
-                self.write(part, scratch)?;
+                write(context, entry, part, scratch)?;
                 scratch.clear();
             }
             if all {

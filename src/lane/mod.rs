@@ -20,6 +20,7 @@ pub mod arrange;
 mod clone;
 pub mod expect;
 mod finished;
+mod handful;
 mod hasher;
 mod inline;
 mod kept;

@@ -10,6 +10,7 @@ use crossbeam_channel::bounded;
 use tempfile::TempDir;
 
 use crate::event::{Progress, Stop};
+use crate::hash::vector::Backend;
 use crate::hash::{Algorithm, Digest};
 use crate::lane::clock::Clocks;
 use crate::lane::context::{Context, Durability};
@@ -56,17 +57,16 @@ impl Scene {
         Entry { name: name.into(), stat: dir.stat(OsStr::new(name), false).unwrap() }
     }
 
-    /// Runs one lane over these files, each its own run as the walker would have it.
-    fn copy(&self, entries: Vec<Entry>, block_size: usize, blocks: usize) -> Vec<Outcome> {
-        self.copy_unless(&Stop::default(), entries, block_size, blocks)
+    /// Runs one lane over these files, in runs as the walker would have them.
+    fn copy(&self, entries: Vec<Entry>, gear: Gear) -> Vec<Outcome> {
+        self.copy_unless(&Stop::default(), entries, gear)
     }
 
     fn copy_unless(
         &self,
         stop: &Stop,
         entries: Vec<Entry>,
-        block_size: usize,
-        blocks: usize,
+        (block_size, blocks, several): Gear,
     ) -> Vec<Outcome> {
         let root = |name| -> Arc<Path> { self.dir.path().join(name).into() };
         let source = Arc::new(SourceDir {
@@ -82,6 +82,7 @@ impl Scene {
         let (progress, clocks) = (Progress::default(), Clocks::default());
         let context = Context {
             algorithm: Algorithm::Sha256,
+            backend: if several { Backend::widest() } else { Backend::One },
             block_size,
             blocks,
             follow: false,
@@ -99,10 +100,12 @@ impl Scene {
             stop,
             clocks: &clocks,
         };
-        let (give, tasks) = bounded(entries.len());
-        for entry in entries {
+        let (give, tasks) = bounded(entries.len() + 1);
+        let (small, large): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|entry| entry.stat.size <= block_size as u64);
+        for files in large.into_iter().map(|entry| vec![entry]).chain([small]) {
             let (source, output) = (Arc::clone(&source), Arc::clone(&output));
-            give.send(Run { source, output, files: vec![entry] }).unwrap();
+            give.send(Run { source, output, files }).unwrap();
         }
         drop(give);
         let (outcomes, inbox) = bounded(1);
@@ -140,25 +143,35 @@ fn digest_of(bytes: &[u8]) -> Digest {
     hasher.finish().unwrap()
 }
 
+/// The size of a block, how many there are, and whether several small files are hashed together.
+type Gear = (usize, usize, bool);
+
 /// Block sizes that put a file of some thousand bytes into either gear, and queues from the
 /// narrowest on.
-const GEARS: [(usize, usize); 4] = [(1 << 20, 8), (4096, 8), (512, 1), (7, 2)];
+const GEARS: [Gear; 6] = [
+    (1 << 20, 8, false),
+    (1 << 20, 8, true),
+    (80_000, 1, true),
+    (4096, 8, true),
+    (512, 1, false),
+    (7, 2, true),
+];
 
 #[test]
 fn every_length_arrives_whole() {
-    for (block_size, blocks) in GEARS {
+    for gear in GEARS {
         let lengths = [0, 1, 6, 7, 8, 511, 512, 513, 4095, 4096, 4097, 10_000];
         let scene = Scene::new();
         for len in lengths {
             std::fs::write(scene.source(&len.to_string()), content(len)).unwrap();
         }
         let entries = lengths.map(|len| scene.entry(&len.to_string())).into();
-        let outcomes = scene.copy(entries, block_size, blocks);
+        let outcomes = scene.copy(entries, gear);
         assert_eq!(outcomes.len(), lengths.len());
         for outcome in outcomes {
             let name = outcome.entry.name.to_str().unwrap();
             let expected = content(name.parse().unwrap());
-            assert!(std::fs::read(scene.output(name)).unwrap() == expected, "{name} {block_size}");
+            assert!(std::fs::read(scene.output(name)).unwrap() == expected, "{name} {gear:?}");
             match outcome.fate {
                 Fate::Published { digest, replaced: false, .. } => {
                     assert_eq!(digest, Some(digest_of(&expected)));
@@ -192,30 +205,30 @@ fn a_source_that_changed_since_it_was_listed_is_read_again() {
             std::fs::rename(other, path).unwrap();
         }),
     ];
-    for (block_size, blocks) in GEARS {
+    for gear in GEARS {
         for (what, change) in changes {
             let scene = Scene::new();
             std::fs::write(scene.source("file"), content(5000)).unwrap();
             let entry = scene.entry("file");
             change(&scene.source("file"));
-            let outcomes = scene.copy(vec![entry], block_size, blocks);
+            let outcomes = scene.copy(vec![entry], gear);
             let [Outcome { fate: Fate::Published { digest, .. }, entry, warnings, .. }] =
                 &outcomes[..]
             else {
-                panic!("a file that {what}, blocks of {block_size}: {outcomes:?}");
+                panic!("a file that {what}, {gear:?}: {outcomes:?}");
             };
             let now = std::fs::read(scene.source("file")).unwrap();
-            assert_eq!(*digest, Some(digest_of(&now)), "{what}, {block_size}");
-            assert!(std::fs::read(scene.output("file")).unwrap() == now, "{what}, {block_size}");
+            assert_eq!(*digest, Some(digest_of(&now)), "{what}, {gear:?}");
+            assert!(std::fs::read(scene.output("file")).unwrap() == now, "{what}, {gear:?}");
             assert_eq!((entry.stat.size, warnings.len()), (now.len() as u64, 1));
-            assert_eq!(scene.names_at_output(), ["file"], "{what}, {block_size}");
+            assert_eq!(scene.names_at_output(), ["file"], "{what}, {gear:?}");
         }
     }
 }
 
 #[test]
 fn a_source_that_is_gone_or_a_link_by_now_fails_alone() {
-    for (block_size, blocks) in GEARS {
+    for gear in GEARS {
         let scene = Scene::new();
         for name in ["gone", "link", "good"] {
             std::fs::write(scene.source(name), content(5000)).unwrap();
@@ -227,7 +240,7 @@ fn a_source_that_is_gone_or_a_link_by_now_fails_alone() {
         // Where making links takes a privilege, it is gone too.
         #[cfg(unix)]
         std::os::unix::fs::symlink("good", scene.source("link")).unwrap();
-        let outcomes = scene.copy(entries, block_size, blocks);
+        let outcomes = scene.copy(entries, gear);
         let failed = |name: &str| {
             outcomes.iter().any(|outcome| {
                 outcome.entry.name == name && matches!(outcome.fate, Fate::Failed(_))
@@ -240,7 +253,7 @@ fn a_source_that_is_gone_or_a_link_by_now_fails_alone() {
 
 #[test]
 fn holes_stay_holes() {
-    for (block_size, blocks) in [(1 << 20, 8), (4096, 8), (65536, 1)] {
+    for gear in [(1 << 20, 8, false), (4096, 8, true), (65536, 1, true)] {
         let scene = Scene::new();
         let path = scene.source("sparse");
         let mut expected = vec![0; 700_000];
@@ -251,7 +264,7 @@ fn holes_stay_holes() {
         file.seek(SeekFrom::Start(300_000)).unwrap();
         file.write_all(&[7; 100]).unwrap();
         drop(file);
-        let outcomes = scene.copy(vec![scene.entry("sparse")], block_size, blocks);
+        let outcomes = scene.copy(vec![scene.entry("sparse")], gear);
         assert!(std::fs::read(scene.output("sparse")).unwrap() == expected);
         match &outcomes[0].fate {
             Fate::Published { digest, .. } => assert_eq!(*digest, Some(digest_of(&expected))),
@@ -262,21 +275,21 @@ fn holes_stay_holes() {
         let is_mapped = crate::sys::next_extent(&file, 0, 700_000).unwrap().is_some();
         assert!(
             stat(&scene.output("sparse")).allocated <= stat(&path).allocated
-                || !is_mapped && block_size < 700_000,
-            "blocks of {block_size}: the copy takes more room than the source"
+                || !is_mapped && gear.0 < 700_000,
+            "{gear:?}: the copy takes more room than the source"
         );
     }
 }
 
 #[test]
 fn a_stopped_lane_leaves_nothing_and_says_so() {
-    for (block_size, blocks) in GEARS {
+    for gear in GEARS {
         let scene = Scene::new();
         std::fs::write(scene.source("file"), content(5000)).unwrap();
         let entry = scene.entry("file");
         let stop = Stop::default();
         stop.request(130);
-        let outcomes = scene.copy_unless(&stop, vec![entry], block_size, blocks);
+        let outcomes = scene.copy_unless(&stop, vec![entry], gear);
         assert!(matches!(&outcomes[..], [Outcome { fate: Fate::Abandoned, .. }]), "{outcomes:?}");
         assert!(scene.names_at_output().is_empty());
     }

@@ -9,6 +9,7 @@ use std::time::Instant;
 use crate::error::{Error, Result};
 use crate::event::{Progress, Stop, Watch};
 use crate::hash::Algorithm;
+use crate::hash::vector::Backend;
 use crate::lane::clock::Clocks;
 use crate::lane::context::{Context, Durability};
 use crate::lane::prove::Damaged;
@@ -117,6 +118,7 @@ impl StreamJob {
         };
         let context = Context {
             algorithm: self.algorithm,
+            backend: Backend::One,
             block_size: self.block_size.max(1),
             blocks: self.queue_size.max(1),
             follow: true,

@@ -66,6 +66,7 @@ fn a_small_file_costs_no_call_that_nobody_decided_on() {
             linkat, newfstatat, openat × 2, utimensat | NAMED, renameat2, utimensat",
         ),
         (&[], false, "NAMED, read, renameat2, utimensat, write"),
+        (&["--simd", "on"], false, "NAMED, read, renameat2, utimensat, write"),
         (&[], true, "newfstatat × 2"),
     ] {
         let args = [args, &["--no-space-check", "-q"]].concat();

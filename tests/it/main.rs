@@ -30,6 +30,7 @@ mod elsewhere;
 mod expect;
 mod faults;
 mod filters;
+mod handful;
 mod interrupt;
 mod jobs;
 mod kill;
