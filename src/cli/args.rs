@@ -170,7 +170,8 @@ pub struct Args {
     #[arg(long, value_name = "MANIFEST", conflicts_with = "dry_run")]
     pub expect: Option<PathBuf>,
 
-    /// Lanes that copy side by side [default: one for each core, at most 8]
+    /// Lanes that copy side by side [default: one for each core, up to 8 for small
+    /// files; one on a disk that turns]
     #[arg(short, long, value_name = "N", value_parser = value_parser!(u64).range(1..=MOST_JOBS))]
     pub jobs: Option<u64>,
 
@@ -400,17 +401,15 @@ fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
         return Err("--metrics would tell of a copy that --dry-run does not make".into());
     }
     args.unattended.apply(&mut job);
-    if let Some(jobs) = args.jobs {
-        job.lanes = jobs as usize;
-    }
+    job.lanes = args.jobs.map(|jobs| jobs as usize);
     job.queue_size = args.queue_size as usize;
     job.block_size = args.block_size.unwrap_or(BLOCK_SIZE);
-    let memory = (job.lanes as u64 * job.queue_size as u64 * job.block_size as u64)
+    let memory = (job.most_lanes() as u64 * job.queue_size as u64 * job.block_size as u64)
         .saturating_add(args.lag as u64);
     if memory > MOST_MEMORY {
         return Err(format!(
             "{} jobs with {} blocks of {} bytes, and what --lag adds, would take {} of memory; make one of them smaller",
-            job.lanes,
+            job.most_lanes(),
             job.queue_size,
             job.block_size,
             humansize::format_size(memory, humansize::BINARY)

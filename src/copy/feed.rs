@@ -8,6 +8,7 @@ use crossbeam_channel::Sender;
 
 use crate::lane::context::Context;
 use crate::lane::outcome::Message;
+use crate::lane::tasks::Feed;
 use crate::sys::Listing;
 use crate::tree::node::{Entry, OutputDir, Run, SourceDir};
 use crate::tree::walk::{Found, Walk};
@@ -18,7 +19,7 @@ pub fn walk_all(
     walk: &Walk<'_>,
     context: &Context<'_>,
     (source, output, file): (Arc<SourceDir>, Arc<OutputDir>, Option<Entry>),
-    to_lanes: Sender<Run>,
+    to_lanes: Feed,
     to_committer: Sender<Message>,
     seen: &AtomicU64,
 ) {
@@ -48,7 +49,7 @@ pub fn walk_all(
         };
         seen.fetch_add(entries as u64, Relaxed);
         let sent = match found {
-            Found::Files(run) => to_lanes.send(run).is_ok(),
+            Found::Files(run) => to_lanes.send(run),
             other => to_committer.send(Message::Walked(other)).is_ok(),
         };
         if sent { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

@@ -16,6 +16,7 @@ use crate::copy::count::count;
 use crate::copy::dry::Dry;
 use crate::copy::feed::walk_all;
 use crate::copy::group::{Group, most_dirs};
+use crate::copy::lanes::Lanes;
 use crate::copy::ledger::Ledger;
 use crate::copy::prepare::Prepared;
 use crate::copy::proving::{Provers, Proving, proving};
@@ -34,7 +35,8 @@ use crate::lane::prove::Damaged;
 use crate::lane::rate::Rate;
 use crate::lane::resume::{Journaling, Resume};
 use crate::lane::sharing::Place;
-use crate::lane::start::start;
+use crate::lane::start::{start, start_small};
+use crate::lane::tasks::tasks;
 use crate::lane::ways::{Cache, Reflink, Sparse, Ways};
 use crate::manifest::carry::Carry;
 use crate::manifest::write::ManifestFile;
@@ -55,16 +57,9 @@ pub const BLOCK_SIZE: usize = 256 << 10;
 /// Blocks of a lane, by default; see the table at [`BLOCK_SIZE`].
 pub const QUEUE_SIZE: usize = 16;
 
-/// With fewer blocks a lane would be slower; see there too.
-const LEAST_BLOCKS: usize = 4;
-
 /// The most of a large file that is read again after a run was killed, in bytes, by default: a disk
 /// that turns reads it in two seconds. Each half of it costs two flushes of the device; not yet measured.
 pub const CHECKPOINT: u64 = 256 << 20;
-
-/// The most lanes there are by default: with more, memory would grow past what a copy should take,
-/// and no device known today would gain.
-const MOST_LANES: usize = 8;
 
 /// What to copy, where to, and how. Make one with [`new`](Self::new) and change what should differ.
 #[derive(Clone, Debug)]
@@ -116,8 +111,8 @@ pub struct CopyJob {
     pub wait: bool,
     /// After a complete run, leave only so many finished manifests at the output, the newest ones.
     pub keep_manifests: Option<NonZero<usize>>,
-    /// Lanes; at least 1.
-    pub lanes: usize,
+    /// Lanes; at least 1. Without a number as many as suit both devices.
+    pub lanes: Option<usize>,
     /// Blocks of a lane; at least 1.
     pub queue_size: usize,
     /// Size of a block in bytes; at least 1. Memory is lanes × blocks × this.
@@ -127,7 +122,6 @@ pub struct CopyJob {
 impl CopyJob {
     /// A job with the defaults of the command line.
     pub fn new(source: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         Self {
             source: source.into(),
             output: output.into(),
@@ -150,7 +144,7 @@ impl CopyJob {
             limit_rate: None,
             wait: false,
             keep_manifests: None,
-            lanes: cores.min(MOST_LANES),
+            lanes: None,
             queue_size: QUEUE_SIZE,
             block_size: BLOCK_SIZE,
         }
@@ -257,7 +251,8 @@ impl CopyJob {
         }
         let root = Arc::clone(&prepared.output);
         let most_dirs = most_dirs(sys::open_file_limit() / among as u64, self.verify.is_some());
-        let number = self.provers(&root);
+        let lanes = Lanes::suiting(self, &prepared, sharing.is_some());
+        let number = self.provers(&root, lanes.whole);
         let (proving, provers) = match number {
             0 => (Proving::none(), None),
             _ => {
@@ -271,7 +266,7 @@ impl CopyJob {
         if let Some(place) = sharing {
             place.begin(&prepared.output, started, stop);
         }
-        self.run_threads(&context, &walk, prepared, &mut committer, provers, &seen);
+        self.run_threads(&context, &walk, (prepared, lanes), &mut committer, provers, &seen);
         let seen = seen.load(Relaxed);
         let settled = committer.ledger.counts.settled();
         if !stop.is_requested() && seen != settled {
@@ -296,7 +291,7 @@ impl CopyJob {
             methods,
             source_stayed: ways.residue.source.sum(),
             output_stayed: ways.residue.output.sum(),
-            lanes: self.lanes,
+            lanes: lanes.all(),
             provers: number,
             expected: expected.is_some(),
             resumed: carry.as_ref().is_some_and(|carry| carry.unfinished().next().is_some()),
@@ -358,22 +353,6 @@ impl CopyJob {
         Err(Error::finding("verify the copy at", &self.output, why))
     }
 
-    /// Blocks of a lane where so many outputs share their reading: together they have as many as one
-    /// alone, unless that were too few.
-    pub(super) fn blocks(&self, among: usize) -> usize {
-        (self.queue_size / among.max(1)).max(LEAST_BLOCKS.min(self.queue_size)).max(1)
-    }
-
-    /// How many threads read back what was copied: they wait for a device, and one that turns serves
-    /// one of them best.
-    fn provers(&self, output: &OutputDir) -> usize {
-        match (self.verify, &output.handle) {
-            (None, _) => 0,
-            (_, Some(root)) if sys::is_on_turning_disk(root) => 1,
-            _ => self.lanes.max(1),
-        }
-    }
-
     fn durability(&self, output: &OutputDir) -> Durability {
         let at_once = output.handle.as_ref().is_some_and(Dir::can_persist_all);
         if self.sync { Durability::Grouped { at_once } } else { Durability::Off }
@@ -394,20 +373,24 @@ impl CopyJob {
         &'a self,
         context: &'a Context<'a>,
         walk: &Walk<'_>,
-        prepared: Prepared,
+        (prepared, lanes): (Prepared, Lanes),
         committer: &mut Committer<'_>,
         provers: Option<Provers>,
         seen: &AtomicU64,
     ) {
-        let (to_lanes, tasks) = bounded(2 * self.lanes);
-        let (to_committer, inbox) = bounded(2 * self.lanes);
+        let (to_lanes, tasks) = tasks(lanes.whole, lanes.small, context.block_size);
+        let (to_committer, inbox) = bounded(lanes.whole + lanes.all());
         let counting = Stop::default();
         scope(|scope| {
             let mut threads: Vec<ScopedJoinHandle<'_, ()>> = Vec::new();
             let start_all = || {
-                for number in 0..self.lanes.max(1) {
+                for number in 0..lanes.whole {
                     let (tasks, outcomes) = (tasks.clone(), to_committer.clone());
                     threads.extend(start(scope, number, context, tasks, outcomes)?);
+                }
+                for number in lanes.whole..lanes.all() {
+                    let (tasks, outcomes) = (tasks.small(), to_committer.clone());
+                    threads.push(start_small(scope, number, context, tasks, outcomes)?);
                 }
                 if let (Some(provers), Some(damaged)) = (provers, self.verify) {
                     threads.extend(provers.start(scope, context, damaged)?);

@@ -16,6 +16,7 @@ mod finish;
 mod group;
 mod hard_link;
 mod health;
+mod lanes;
 mod ledger;
 mod links;
 mod prepare;

@@ -40,7 +40,7 @@ pub struct Seat<'a> {
 pub fn copy_to_all(seats: &[Seat<'_>], lag: u64, stop: &Stop) -> Result<Vec<Result<Report>>> {
     let Some(Seat { job, .. }) = seats.first() else { return Ok(Vec::new()) };
     let refused = apart(seats.iter().map(|seat| seat.job))?;
-    let in_flight = seats.len() * job.lanes.max(1) * job.blocks(seats.len());
+    let in_flight = seats.len() * job.most_lanes() * job.blocks(seats.len());
     let block_size = job.block_size.max(1);
     let progresses = seats.iter().map(|seat| seat.progress);
     let sharing = Sharing::new(progresses, lag, (block_size, in_flight), job.limit_rate);

@@ -5,7 +5,8 @@
 //! reorder; the digest reaches the writer in the message that closes the file, so that a file that
 //! was not completely read, hashed and written cannot have one. Small files take the inline gear:
 //! the reader thread alone reads, hashes and writes them, because handing 4 KiB from thread to
-//! thread costs 25 times as much as copying them.
+//! thread costs 25 times as much as copying them. A lane for small files alone is nothing but such a
+//! reader.
 
 pub mod block;
 mod checkpoint;
@@ -40,6 +41,7 @@ pub mod sharing;
 mod source;
 mod stretch;
 mod taking;
+pub mod tasks;
 mod together;
 pub mod window;
 mod writer;

@@ -5,7 +5,7 @@ use std::io::{Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::Sender;
 
 use crate::error::Error;
 use crate::hash::Algorithm;
@@ -22,6 +22,7 @@ use crate::lane::piece::Data;
 use crate::lane::read_back::ReadBack;
 use crate::lane::reading::Reading;
 use crate::lane::resume::{self, Begun};
+use crate::lane::tasks::Tasks;
 use crate::lane::together::Where;
 use crate::lane::ways::Sparse;
 use crate::sys;
@@ -41,7 +42,7 @@ pub struct Reader<'a> {
     /// For files that are there already.
     pub read_back: ReadBack,
     /// Where work comes from.
-    pub tasks: Receiver<Run>,
+    pub tasks: Tasks,
     /// The hasher.
     pub next: Sender<Read>,
     /// The committer.
@@ -51,7 +52,7 @@ pub struct Reader<'a> {
 impl Reader<'_> {
     /// Works until there is no more to do. It ends early only when a thread it needs is gone.
     pub fn work(mut self) {
-        while let Ok(run) = self.tasks.recv() {
+        while let Some(run) = self.tasks.next() {
             if self.take(run).is_err() {
                 return;
             }

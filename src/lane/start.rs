@@ -3,7 +3,7 @@
 use std::io;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Sender, bounded};
 
 use crate::lane::block::Pool;
 use crate::lane::checkpoint::{self, Checkpoints};
@@ -11,8 +11,8 @@ use crate::lane::context::Context;
 use crate::lane::outcome::Message;
 use crate::lane::read_back::ReadBack;
 use crate::lane::reader::Reader;
+use crate::lane::tasks::Tasks;
 use crate::lane::{hasher, writer};
-use crate::tree::node::Run;
 
 /// Starts lane number `number`: three threads, and one for checkpoints if there are any, that take work from `tasks` and report to
 /// `outcomes` until there is no more work. An error when the system has no threads to give; the
@@ -21,7 +21,7 @@ pub fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     number: usize,
     context: &'scope Context<'scope>,
-    tasks: Receiver<Run>,
+    tasks: Tasks,
     outcomes: Sender<Message>,
 ) -> io::Result<Vec<ScopedJoinHandle<'scope, ()>>> {
     let pool = Pool::new(context.blocks, context.block_size);
@@ -48,4 +48,19 @@ pub fn start<'scope>(
             .push(named("checkpoint").spawn_scoped(scope, move || checkpoint::work(&due, &kept))?);
     }
     Ok(threads)
+}
+
+/// Starts a lane for small files alone: one thread, with one block.
+pub fn start_small<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    number: usize,
+    context: &'scope Context<'scope>,
+    tasks: Tasks,
+    outcomes: Sender<Message>,
+) -> io::Result<ScopedJoinHandle<'scope, ()>> {
+    let pool = Pool::new(1, context.block_size);
+    // Nobody is there to hash or write for it, nor is anything sent.
+    let (next, _) = bounded(0);
+    let reader = Reader { context, pool, read_back: ReadBack::new(), tasks, next, outcomes };
+    Builder::new().name(format!("small-{number}")).spawn_scoped(scope, move || reader.work())
 }

@@ -15,7 +15,8 @@ use crate::hash::{Algorithm, Digest};
 use crate::lane::clock::Clocks;
 use crate::lane::context::{Context, Durability};
 use crate::lane::outcome::{Fate, Message, Outcome};
-use crate::lane::start::start;
+use crate::lane::start::{start, start_small};
+use crate::lane::tasks::tasks;
 use crate::lane::ways::Ways;
 use crate::path::RelPath;
 use crate::sys::Dir;
@@ -32,6 +33,8 @@ fn stat(path: &Path) -> Stat {
 struct Scene {
     dir: TempDir,
     nameless: bool,
+    /// Lanes for small files alone, beside the one.
+    small: usize,
 }
 
 impl Scene {
@@ -40,7 +43,7 @@ impl Scene {
         std::fs::create_dir(dir.path().join("source")).unwrap();
         std::fs::create_dir(dir.path().join("output")).unwrap();
         let nameless = Dir::open(dir.path()).unwrap().can_publish_nameless();
-        Self { dir, nameless }
+        Self { dir, nameless, small: 0 }
     }
 
     fn source(&self, name: &str) -> std::path::PathBuf {
@@ -100,17 +103,21 @@ impl Scene {
             stop,
             clocks: &clocks,
         };
-        let (give, tasks) = bounded(entries.len() + 1);
         let (small, large): (Vec<_>, Vec<_>) =
             entries.into_iter().partition(|entry| entry.stat.size <= block_size as u64);
-        for files in large.into_iter().map(|entry| vec![entry]).chain([small]) {
+        let runs: Vec<_> = large.into_iter().map(|entry| vec![entry]).chain([small]).collect();
+        let (give, tasks) = tasks(runs.len(), self.small, block_size);
+        for files in runs {
             let (source, output) = (Arc::clone(&source), Arc::clone(&output));
-            give.send(Run { source, output, files }).unwrap();
+            assert!(give.send(Run { source, output, files }));
         }
         drop(give);
         let (outcomes, inbox) = bounded(1);
         let mut all = Vec::new();
         std::thread::scope(|scope| {
+            for number in 0..self.small {
+                start_small(scope, number, &context, tasks.small(), outcomes.clone()).unwrap();
+            }
             start(scope, 0, &context, tasks, outcomes).unwrap();
             for message in inbox {
                 match message {
@@ -159,9 +166,9 @@ const GEARS: [Gear; 6] = [
 
 #[test]
 fn every_length_arrives_whole() {
-    for gear in GEARS {
+    for (gear, small) in GEARS.into_iter().flat_map(|gear| [(gear, 0), (gear, 3)]) {
         let lengths = [0, 1, 6, 7, 8, 511, 512, 513, 4095, 4096, 4097, 10_000];
-        let scene = Scene::new();
+        let scene = Scene { small, ..Scene::new() };
         for len in lengths {
             std::fs::write(scene.source(&len.to_string()), content(len)).unwrap();
         }

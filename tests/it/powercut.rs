@@ -215,7 +215,8 @@ fn copy(scene: &Scene, how: How) -> Run {
         How::Grouped => strace.run(command(&JOURNALS)),
         How::Replacing => strace.run(command(&[&UPDATE[..], &JOURNALS[..]].concat())),
         How::Each => strace.on_an_old_kernel().run(command(&JOURNALS)),
-        How::Unsynced => strace.run(command(&["--no-sync"])),
+        // With one lane it lasts until something of it is written out for another's sake.
+        How::Unsynced => strace.run(command(&["--no-sync", "--jobs", "1"])),
     }
 }
 
