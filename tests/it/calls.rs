@@ -23,8 +23,7 @@ fn calls_per_file(args: &[&str], again: bool) -> String {
         let strace = Strace::watch(&scene, "%file,%desc");
         strace.run(scene.command(args)).assert_code(0);
         let mut counts = BTreeMap::<String, usize>::new();
-        for line in strace.log().lines().filter(|line| !line.contains("resumed>")) {
-            let call = line.split_whitespace().nth(1).unwrap_or_default();
+        for call in strace.calls() {
             let name = call.split('(').next().unwrap_or_default();
             *counts.entry(name.to_owned()).or_default() += 1;
         }

@@ -109,11 +109,10 @@ fn the_calls_are_those_of_one_by_one() {
         let to = scene.path("mount/dst");
         let args = ["--jobs", "1", "--no-sync", "--no-space-check", "--simd", simd];
         strace.run(scene.command_to(src.root(), to, args)).assert_code(0);
-        let log = strace.log();
-        let names = log.lines().filter(|line| line.contains("/src/")).map(|line| {
-            let call = line.split_whitespace().nth(1).unwrap_or_default();
+        let calls = strace.calls();
+        let names = calls.iter().filter(|call| call.contains("/src/")).map(|call| {
             let name = call.split('(').next().unwrap_or_default().to_owned();
-            (name, line.contains("DONTCACHE"), line.contains("NOATIME"))
+            (name, call.contains("DONTCACHE"), call.contains("NOATIME"))
         });
         let mut names: Vec<_> = names.collect();
         names.sort();

@@ -1,7 +1,6 @@
 //! Several outputs from one read: each is complete by itself, the source is read once for all, and what
 //! goes wrong at one is nothing to the others.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use rustix::process::Signal;
 
 use crate::harness::{
     Act, Call, Cmd, Deed, Judge, Mirror, Mount, Run, Scene, Strace, Tree, content, ctimes,
-    names_below, need, shell,
+    names_below, need, shell, whole_calls,
 };
 
 const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
@@ -56,20 +55,8 @@ fn read_below<const N: usize>(
     let line = format!("exec strace -f -qq -y -e trace={reads} -o {} \"$@\"", trace.display());
     let run = command.in_shell(&line).run();
     let mut sums = [0; N];
-    // A call that another thread's cuts in two is told in two lines.
-    let mut begun: HashMap<String, String> = HashMap::new();
-    for line in String::from_utf8_lossy(&std::fs::read(&trace).unwrap()).lines() {
-        let Some((thread, call)) = line.split_once(' ') else { continue };
-        let call = call.trim_start();
-        if let Some(first) = call.strip_suffix("<unfinished ...>") {
-            begun.insert(thread.into(), first.into());
-            continue;
-        }
-        let whole = match call.strip_prefix("<... ").and_then(|rest| rest.split_once("resumed>")) {
-            Some((_, rest)) => begun.remove(thread).unwrap_or_default() + rest,
-            None => call.to_owned(),
-        };
-        let Some((call, result)) = whole.rsplit_once(" = ") else { continue };
+    for call in whole_calls(&String::from_utf8_lossy(&std::fs::read(&trace).unwrap())) {
+        let Some((call, result)) = call.rsplit_once(" = ") else { continue };
         let read: u64 = result.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or(0);
         for (root, sum) in roots.iter().zip(&mut sums) {
             if call

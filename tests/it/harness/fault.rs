@@ -5,6 +5,7 @@
 //! fault cannot be aimed at one of them; it can at everything else. A test of a fault that did not
 //! fire tests nothing: [`Strace::fired`] is to be asked.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -130,6 +131,11 @@ impl Strace {
             .unwrap_or_default()
     }
 
+    /// Every call, without its thread, on one line.
+    pub fn calls(&self) -> Vec<String> {
+        whole_calls(&self.log())
+    }
+
     /// The calls that the fault was done to.
     pub fn injected(&self) -> Vec<String> {
         let log = self.log();
@@ -143,4 +149,23 @@ impl Strace {
             run.fail(&format!("the fault never fired\nstrace:\n{}", self.log()));
         }
     }
+}
+
+/// The calls that `strace -f` noted, each without its thread and on one line: it tells one that another
+/// thread's cuts in two in two lines.
+pub fn whole_calls(log: &str) -> Vec<String> {
+    let mut begun: HashMap<&str, &str> = HashMap::new();
+    let call = |line| {
+        let (thread, call) = str::split_once(line, ' ')?;
+        let call = call.trim_start();
+        if let Some(first) = call.strip_suffix("<unfinished ...>") {
+            begun.insert(thread, first);
+            return None;
+        }
+        Some(match call.strip_prefix("<... ").and_then(|rest| rest.split_once("resumed>")) {
+            Some((_, rest)) => begun.remove(thread).unwrap_or_default().to_owned() + rest,
+            None => call.to_owned(),
+        })
+    };
+    log.lines().filter_map(call).collect()
 }

@@ -13,7 +13,7 @@ mod scene;
 mod tree;
 
 pub use disk::{Crash, Disk, tool};
-pub use fault::Strace;
+pub use fault::{Strace, whole_calls};
 pub use judge::{Judge, ctimes, inventory, is_temp_name, names_below};
 pub use mirror::{Act, Call, Deed, Mirror};
 pub use mount::Mount;
