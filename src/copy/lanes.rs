@@ -50,6 +50,14 @@ impl Lanes {
                 Self { whole: 1, small: 0 }
             }
             None if shares || open_file_limit() < AMPLE => Self { whole, small: 0 },
+            None if prepared
+                .output
+                .handle
+                .as_ref()
+                .is_some_and(|dir| !dir.takes_many_at_once()) =>
+            {
+                Self { whole, small: 0 }
+            }
             None => Self { whole, small: MOST - whole },
         }
     }

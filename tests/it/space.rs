@@ -36,6 +36,21 @@ fn as_much_as_fits_when_asked() {
     run.assert_code_in(&[1, 3]).assert_says("o space left");
 }
 
+/// xfs sets much more room aside for what waits to be written than that takes in the end, and does not
+/// write it out by itself when it has none left for a file without a name.
+#[test]
+fn room_that_is_only_set_aside_is_waited_for() {
+    need!(Loop);
+    let scene = Scene::new();
+    for i in 0..9_000 {
+        scene.src.file(format!("{}/{i}", i % 10), content(100));
+    }
+    let _mount = Mount::of_kind("xfs", &scene.path("image"), &scene.path("mnt"));
+    shell(&scene, "fallocate --length 300M mnt/full");
+    let run = scene.command_to(scene.src.root(), scene.path("mnt/o"), ["--no-sync", "-q"]).run();
+    run.assert_code(0);
+}
+
 #[test]
 fn files_are_counted_where_their_number_is_limited() {
     need!(Mount);

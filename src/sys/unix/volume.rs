@@ -77,6 +77,16 @@ pub fn close_file(file: File) -> io::Result<()> {
 }
 
 impl Dir {
+    /// Whether many small files can be made here side by side. On btrfs those who make them wait for each other:
+    /// 50,000 of 4 KiB took one thread 6.3 s, two 11.6 s and eight 16.4 s, on two cores (Linux 6.18, a loop device in memory).
+    pub fn takes_many_at_once(&self) -> bool {
+        // From linux/magic.h.
+        #[cfg(target_os = "linux")]
+        return !rustix::fs::fstatfs(&self.0).is_ok_and(|fs| fs.f_type as u32 == 0x9123_683e);
+        #[cfg(not(target_os = "linux"))]
+        true
+    }
+
     /// Whether [`persist_all`](Self::persist_all) can be relied on here: a local file system whose
     /// `syncfs` waits for data and metadata, and a kernel that reports write errors through it
     /// (Linux 5.8, syncfs(2)). Overlays, network file systems and FUSE swallow errors there.

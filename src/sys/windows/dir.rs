@@ -300,6 +300,11 @@ impl Dir {
         })
     }
 
+    /// Whether many small files can be made here side by side.
+    pub fn takes_many_at_once(&self) -> bool {
+        true
+    }
+
     /// Makes nothing durable at once: flushing a whole volume is for administrators only.
     pub fn can_persist_all(&self) -> bool {
         false
