@@ -404,8 +404,7 @@ fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
     job.lanes = args.jobs.map(|jobs| jobs as usize);
     job.queue_size = args.queue_size as usize;
     job.block_size = args.block_size.unwrap_or(BLOCK_SIZE);
-    let memory = (job.most_lanes() as u64 * job.queue_size as u64 * job.block_size as u64)
-        .saturating_add(args.lag as u64);
+    let memory = job.most_memory().saturating_add(args.lag as u64);
     if memory > MOST_MEMORY {
         return Err(format!(
             "{} jobs with {} blocks of {} bytes, and what --lag adds, would take {} of memory; make one of them smaller",

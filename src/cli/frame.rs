@@ -1,12 +1,15 @@
-//! What every program does around its run: hear signals, and tell how far it is.
+//! What every program does around its run: hear signals, and tell how far it is and how it ended.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_channel::{Sender, bounded};
 
 use crate::cli::console::Console;
+use crate::cli::exit::Exit;
 use crate::cli::progress::View;
+use crate::cli::record::records::{Ran, Records};
 use crate::cli::service::Service;
+use crate::error::Error;
 use crate::event::{Progress, Stop};
 use crate::sys;
 
@@ -50,5 +53,18 @@ impl Watched<'_> {
         let all = [Progress::default()];
         let [progress] = &all;
         self.run(&all, stop, || work(progress))
+    }
+
+    /// Tells why nothing was done; how that ends.
+    pub fn refused(&self, why: &Error, stop: &Stop) -> Exit {
+        self.console.refused(why);
+        stop.requested().map_or(Exit::Refused, Exit::of_stop)
+    }
+
+    /// Writes down how the run ended and tells who started it; `exit` is how it ended otherwise.
+    pub fn end(&self, records: &Records<'_>, ran: &Ran<'_>, exit: Exit) -> Exit {
+        let exit = records.close(ran, exit, self.console);
+        self.service.tell_end(exit);
+        exit
     }
 }

@@ -127,14 +127,9 @@ fn copy(Copy { args, jobs, .. }: &Copy, file: Option<&JobFile>, command: &[OsStr
             };
             (Ran::Copied(ran), exit)
         }
-        Err(refused) => {
-            console.refused(refused);
-            (Ran::Refused(refused), stop.requested().map_or(Exit::Refused, Exit::of_stop))
-        }
+        Err(refused) => (Ran::Refused(refused), watched.refused(refused, &stop)),
     };
-    let exit = records.close(&ran, exit, &console);
-    service.tell_end(exit);
-    exit
+    watched.end(&records, &ran, exit)
 }
 
 /// Runs the jobs, of which there is one for each that is told. For each its report, or why it was

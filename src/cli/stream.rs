@@ -50,14 +50,9 @@ pub fn stream(args: &Args, job: &StreamJob, file: Option<&JobFile>, command: &[O
             }
             (Ran::Streamed(report), Exit::of_stream(report.ending, console.said_all()))
         }
-        Err(refused) => {
-            console.refused(refused);
-            (Ran::Refused(refused), stop.requested().map_or(Exit::Refused, Exit::of_stop))
-        }
+        Err(refused) => (Ran::Refused(refused), watched.refused(refused, &stop)),
     };
-    let exit = records.close(&ran, exit, &console);
-    service.tell_end(exit);
-    exit
+    watched.end(&records, &ran, exit)
 }
 
 /// The closing summary, without the last line's end.

@@ -53,15 +53,10 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
     let watched = Watched { view: &view, service: &service, console: &console };
     let report = watched.run_one(&stop, |progress| args.job().run(&teller, progress, &stop));
     let (ran, exit) = match &report {
-        Err(refused) => {
-            console.refused(refused);
-            (Ran::Refused(refused), stop.requested().map_or(Exit::Refused, Exit::of_stop))
-        }
+        Err(refused) => (Ran::Refused(refused), watched.refused(refused, &stop)),
         Ok(report) => (Ran::Checked(report), teller.finish(report)),
     };
-    let exit = records.close(&ran, exit, &console);
-    service.tell_end(exit);
-    exit.into()
+    watched.end(&records, &ran, exit).into()
 }
 
 /// Tells the user.

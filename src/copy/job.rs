@@ -31,7 +31,7 @@ use crate::lane::clock::Clocks;
 use crate::lane::context::{Context, Durability};
 use crate::lane::expect::Expected;
 use crate::lane::lock::Patience;
-use crate::lane::prove::Damaged;
+use crate::lane::prove::{Damaged, unprovable};
 use crate::lane::rate::Rate;
 use crate::lane::resume::{Journaling, Resume};
 use crate::lane::sharing::Place;
@@ -87,11 +87,13 @@ pub struct CopyJob {
     pub check_space: bool,
     /// What becomes of the beginning of a large file that a killed run left.
     pub resume: Resume,
-    /// The most of a large file that is read again after a run was killed, and the size above which a file can
-    /// be gone on with; bytes. Blocks on their way count: much less than a hundred of them makes no sense.
+    /// The most of a large file that is read again after a run was killed, and the size above which a
+    /// file can be gone on with; bytes. Blocks on their way count, so much less than a hundred of them
+    /// makes no sense.
     pub checkpoint: u64,
-    /// Read back from the output's medium every file that is copied, before it gets its final name, and every
-    /// file that is kept; this happens to copies that are not as they were written. Needs `sync` and an algorithm.
+    /// Read back from the output's medium every file that is copied, before it gets its final name, and
+    /// every file that is kept; this happens to copies that are not there as they were written. Needs
+    /// `sync` and an algorithm.
     pub verify: Option<Damaged>,
     /// A manifest, of any program, of what the source should hold. Every listed file is read, also where
     /// it would be kept. One that has another digest although nothing says that it was edited has rotted:
@@ -326,31 +328,23 @@ impl CopyJob {
 
     /// Refuses what was asked for if it cannot be had together.
     pub(crate) fn makes_sense(&self) -> Result<()> {
-        let why = match self.verify {
-            Some(_) if !self.sync => {
-                "with --no-sync nothing need be on the disk that could be read back; \
-                 leave out --verify or --no-sync"
-            }
-            Some(_) if self.algorithm == Algorithm::None => {
-                "with --hash none there is no digest that what is read back could be compared with; \
-                 leave out --verify or --hash none"
-            }
+        Err(match self.verify.and_then(|_| unprovable(self.sync, self.algorithm)) {
+            Some(why) => Error::finding("verify the copy at", &self.output, why),
             _ if self.expect.is_some() && self.algorithm == Algorithm::None => {
                 let why = "with --hash none there is no digest that could be compared with those \
                            expected; leave out --expect or --hash none";
-                return Err(Error::finding("expect anything of", &self.source, why));
+                Error::finding("expect anything of", &self.source, why)
             }
             _ if self.expect.is_some() && self.dry_run => {
                 let why = "a dry run reads no file; leave out --expect or --dry-run";
-                return Err(Error::finding("expect anything of", &self.source, why));
+                Error::finding("expect anything of", &self.source, why)
             }
             _ if self.reflink == Reflink::Always && self.sparse != Sparse::Auto => {
                 let why = "a clone has the holes that its source has, no fewer and no more";
-                return Err(Error::finding("clone to", &self.output, why));
+                Error::finding("clone to", &self.output, why)
             }
             _ => return Ok(()),
-        };
-        Err(Error::finding("verify the copy at", &self.output, why))
+        })
     }
 
     fn durability(&self, output: &OutputDir) -> Durability {
@@ -390,7 +384,11 @@ impl CopyJob {
                 }
                 for number in lanes.whole..lanes.all() {
                     let (tasks, outcomes) = (tasks.small(), to_committer.clone());
-                    threads.push(start_small(scope, number, context, tasks, outcomes)?);
+                    // The others take small files too, so without them the run is only slower.
+                    let Ok(thread) = start_small(scope, number, context, tasks, outcomes) else {
+                        break;
+                    };
+                    threads.push(thread);
                 }
                 if let (Some(provers), Some(damaged)) = (provers, self.verify) {
                     threads.extend(provers.start(scope, context, damaged)?);

@@ -42,24 +42,15 @@ impl Lanes {
     /// So many as are asked for, or as suit the devices of source and output. Outputs that share their
     /// reading have no lanes for small files: they wait for each other as it is.
     pub fn suiting(job: &CopyJob, prepared: &Prepared, shares: bool) -> Self {
-        let whole = job.most_lanes();
-        let dirs = [Some(&prepared.source.handle), prepared.output.handle.as_ref()];
-        match job.lanes {
-            Some(_) => Self { whole, small: 0 },
-            None if dirs.into_iter().flatten().any(is_on_turning_disk) => {
-                Self { whole: 1, small: 0 }
-            }
-            None if shares || open_file_limit() < AMPLE => Self { whole, small: 0 },
-            None if prepared
-                .output
-                .handle
-                .as_ref()
-                .is_some_and(|dir| !dir.takes_many_at_once()) =>
-            {
-                Self { whole, small: 0 }
-            }
-            None => Self { whole, small: MOST - whole },
+        let (source, output) = (&prepared.source.handle, prepared.output.handle.as_ref());
+        let turns = || is_on_turning_disk(source) || output.is_some_and(is_on_turning_disk);
+        if job.lanes.is_none() && turns() {
+            return Self { whole: 1, small: 0 };
         }
+        let gains = !shares
+            && open_file_limit() >= AMPLE
+            && output.is_none_or(|output| output.takes_many_at_once());
+        Self { whole: job.most_lanes(), small: if gains { job.most_small_lanes() } else { 0 } }
     }
 
     /// All of them.
@@ -73,6 +64,17 @@ impl CopyJob {
     pub fn most_lanes(&self) -> usize {
         let cores = || available_parallelism().map_or(1, NonZero::get).min(MOST);
         self.lanes.unwrap_or_else(cores).max(1)
+    }
+
+    /// The most lanes for small files alone that there will be; none besides a number that was asked for.
+    fn most_small_lanes(&self) -> usize {
+        self.lanes.map_or_else(|| MOST - self.most_lanes(), |_| 0)
+    }
+
+    /// The most that blocks take, whatever the devices are; bytes.
+    pub fn most_memory(&self) -> u64 {
+        let blocks = self.most_lanes() * self.queue_size + self.most_small_lanes();
+        blocks as u64 * self.block_size as u64
     }
 
     /// Blocks of a lane where so many outputs share their reading: together they have as many as one

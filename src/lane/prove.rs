@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 
 use crate::error::{Cause, Error, Result};
+use crate::hash::Algorithm;
 use crate::lane::block::Pool;
 use crate::lane::context::Context;
 use crate::lane::inline::Copying;
@@ -25,6 +26,21 @@ pub enum Damaged {
     Remove,
     /// It stays beside where it was to go, as `NAME.dircopy-damaged`, for whoever looks into why.
     Keep,
+}
+
+/// Why nothing could be proven of what is copied so.
+pub fn unprovable(sync: bool, algorithm: Algorithm) -> Option<&'static str> {
+    match algorithm {
+        _ if !sync => Some(
+            "with --no-sync nothing need be on the disk that could be read back; \
+             leave out --verify or --no-sync",
+        ),
+        Algorithm::None => Some(
+            "with --hash none there is no digest that what is read back could be compared with; \
+             leave out --verify or --hash none",
+        ),
+        Algorithm::Sha256 => None,
+    }
 }
 
 /// What reading back came to.

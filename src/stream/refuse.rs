@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::hash::Algorithm;
+use crate::lane::prove::unprovable;
 use crate::stream::job::{Placed, StreamJob};
 use crate::stream::listing::Listing;
 use crate::stream::named::{Named, stat};
@@ -41,18 +41,10 @@ impl StreamJob {
 
     /// Refuses to prove what cannot be proven.
     pub(super) fn refuse_proof(&self) -> Result<()> {
-        let why = match self.verify {
-            Some(_) if !self.sync => {
-                "with --no-sync nothing need be on the disk that could be read back; \
-                 leave out --verify or --no-sync"
-            }
-            Some(_) if self.algorithm == Algorithm::None => {
-                "with --hash none there is no digest that what is read back could be compared with; \
-                 leave out --verify or --hash none"
-            }
-            _ => return Ok(()),
-        };
-        Err(Error::finding("prove", "the stream", why))
+        match self.verify.and_then(|_| unprovable(self.sync, self.algorithm)) {
+            Some(why) => Err(Error::finding("prove", "the stream", why)),
+            None => Ok(()),
+        }
     }
 
     /// Refuses to prove what goes nowhere but into what is open.

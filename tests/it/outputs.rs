@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use crate::harness::several::{command, is_complete, judge};
 use crate::harness::{
     Act, Call, Cmd, Deed, Judge, Mirror, Mount, Run, Scene, Strace, Tree, content, ctimes,
     names_below, need, shell, whole_calls,
@@ -25,23 +26,6 @@ fn scene() -> Scene {
     }
     scene.src.symlink("link", "big").hard_link("second name", "big");
     scene
-}
-
-/// `dircopy` to outputs of these names.
-fn command<'a>(scene: &'a Scene, outputs: &[&str], args: &[&str]) -> Cmd<'a> {
-    let more = outputs[1..].iter().flat_map(|name| ["-o".into(), scene.path(name)]);
-    let args: Vec<_> = args.iter().map(Into::into).chain(more).collect();
-    scene.command_to(scene.src.root(), scene.path(outputs[0]), args)
-}
-
-fn judge<'a>(scene: &'a Scene, name: &str, run: &'a Run) -> Judge<'a> {
-    Judge::new(&scene.src, Tree::of(scene.path(name)), run)
-}
-
-/// Everything is there and listed, whatever became of other outputs.
-#[track_caller]
-fn is_complete(scene: &Scene, name: &str, run: &Run) {
-    judge(scene, name, run).same_tree().lists_all().verifies().no_leftovers();
 }
 
 /// Runs it under `strace`, and counts the bytes that were read of files below each of these.

@@ -4,28 +4,13 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::harness::several::{command, is_complete, judge};
 use crate::harness::{
-    Act, Call, Cmd, Deed, Judge, Mirror, Mount, Need, Run, Scene, Tree, content, have, names_below,
-    need, shell,
+    Act, Call, Deed, Judge, Mirror, Mount, Need, Run, Scene, content, have, names_below, need,
+    shell,
 };
 
 const MIB: usize = 1 << 20;
-
-fn command<'a>(scene: &'a Scene, outputs: &[&str], args: &[&str]) -> Cmd<'a> {
-    let more = outputs[1..].iter().flat_map(|name| ["-o".into(), scene.path(name)]);
-    let args: Vec<_> = args.iter().map(Into::into).chain(more).collect();
-    scene.command_to(scene.src.root(), scene.path(outputs[0]), args)
-}
-
-fn judge<'a>(scene: &'a Scene, name: &str, run: &'a Run) -> Judge<'a> {
-    Judge::new(&scene.src, Tree::of(scene.path(name)), run)
-}
-
-/// Everything is there and listed, whatever became of other outputs.
-#[track_caller]
-fn is_complete(scene: &Scene, name: &str, run: &Run) {
-    judge(scene, name, run).same_tree().lists_all().verifies().no_leftovers();
-}
 
 /// What the report says of each output.
 fn reported(scene: &Scene) -> Vec<Value> {

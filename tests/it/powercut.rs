@@ -215,8 +215,7 @@ fn copy(scene: &Scene, how: How) -> Run {
         How::Grouped => strace.run(command(&JOURNALS)),
         How::Replacing => strace.run(command(&[&UPDATE[..], &JOURNALS[..]].concat())),
         How::Each => strace.on_an_old_kernel().run(command(&JOURNALS)),
-        // With one lane it lasts until something of it is written out for another's sake.
-        How::Unsynced => strace.run(command(&["--no-sync", "--jobs", "1"])),
+        How::Unsynced => strace.run(command(&["--no-sync"])),
     }
 }
 

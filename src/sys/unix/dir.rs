@@ -119,9 +119,8 @@ impl Dir {
         match deed() {
             #[cfg(target_os = "linux")]
             Err(Errno::NOSPC) => {
-                // Files without a name are for runs that need not be durable: nobody else asks this
-                // handle what could not be written.
-                let _ = rustix::fs::syncfs(&self.0);
+                // What could not be written is told once, so it must not be passed over here.
+                rustix::fs::syncfs(&self.0)?;
                 deed()
             }
             done => done,

@@ -10,6 +10,7 @@ mod need;
 mod random;
 mod run;
 mod scene;
+pub mod several;
 mod tree;
 
 pub use disk::{Crash, Disk, tool};
