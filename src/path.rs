@@ -170,6 +170,14 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
+/// The directory that a path is in.
+pub fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

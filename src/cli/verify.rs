@@ -28,7 +28,8 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
     let console = Console::new(name, detail, view.bar()).in_json(args.records.speaks_json());
     let stop = stop_by_signals(&console);
     sys::raise_open_file_limit();
-    let wanted = Wanted { detail: Some(detail), name, ..args.records.wanted() };
+    let list = args.list_failed.as_deref();
+    let wanted = Wanted { detail: Some(detail), list, name, ..args.records.wanted() };
     let records = match Records::open(&wanted, Task::Check(&args.dirs), command) {
         Ok(records) => records,
         Err(refused) => {

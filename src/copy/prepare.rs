@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::lane::lock::Patience;
-use crate::path::RelPath;
+use crate::path::{RelPath, directory_of};
 use crate::sys::stat::{Identity, Kind};
 use crate::sys::{Attributes, Cloned, Dir, Listing, Lock, Place};
 use crate::tree::node::{Entry, OutputDir, SourceDir};
@@ -152,7 +152,7 @@ pub(super) fn open_source(from: &Path) -> Result<(Dir, Option<Entry>)> {
     let Some(name) = from.file_name() else {
         return Err(fail(io::ErrorKind::NotADirectory.into()));
     };
-    let parent = Dir::open(&parent_of(from)).map_err(fail)?;
+    let parent = Dir::open(directory_of(from)).map_err(fail)?;
     // What the user names may be a link; what it points to is meant.
     let stat = parent.stat(name, true).map_err(fail)?;
     if stat.kind != Kind::File {
@@ -179,18 +179,18 @@ pub(super) fn open_output(to: &Path) -> Result<Opened> {
         Err(error) => return Err(Error::io("open the output", to, error)),
     }
     new_name(to)?;
-    let parent = parent_of(to);
-    match Dir::open(&parent) {
+    let parent = directory_of(to);
+    match Dir::open(parent) {
         Ok(dir) => Ok(Opened::Parent(dir)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::finding(
             "copy to",
             to,
             format!(
                 "the directory {} does not exist; make it first, or look for a typing error",
-                crate::path::Shown::path(&parent)
+                crate::path::Shown::path(parent)
             ),
         )),
-        Err(error) => Err(Error::io("open the directory", &parent, error)),
+        Err(error) => Err(Error::io("open the directory", parent, error)),
     }
 }
 
@@ -213,13 +213,6 @@ fn new_name(to: &Path) -> Result<OsString> {
     match to.components().next_back() {
         Some(Component::Normal(name)) => Ok(name.to_os_string()),
         _ => Err(Error::finding("copy to", to, "there is no such directory")),
-    }
-}
-
-fn parent_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
-        _ => PathBuf::from("."),
     }
 }
 

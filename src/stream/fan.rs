@@ -179,9 +179,7 @@ impl Gear for Fan<'_, '_> {
                 return Err(Cut::All);
             }
             if is_pipe {
-                let head = input.file().try_clone();
-                let head = head.map_err(|error| Cut::Input(input.error("open again", error)))?;
-                match self.round(Some(&head), ends)? {
+                match self.round(Some(input.file()), ends)? {
                     Spliced::Bytes(0) => break,
                     Spliced::Bytes(bytes) => {
                         input.moved(bytes);

@@ -7,7 +7,7 @@ use std::thread::{Scope, scope};
 use std::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::event::{Progress, Stop, Watch};
+use crate::event::{Event, Progress, Stop, Watch};
 use crate::hash::Algorithm;
 use crate::hash::vector::Backend;
 use crate::lane::clock::Clocks;
@@ -182,6 +182,7 @@ impl StreamJob {
                     read.failed += 1;
                 }
             }
+            warnings.iter().for_each(|warning| watch.event(&Event::Warning(warning)));
         }
         let fates = ends.into_fates().into_iter().map(|fate| fate.unwrap_or(Fate::Stopped));
         let outputs: Vec<_> = self.outputs.iter().cloned().zip(fates).collect();

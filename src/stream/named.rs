@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::path::directory_of;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{Dir, StreamEnd};
 
@@ -64,14 +65,6 @@ pub fn stat(path: &Path) -> io::Result<Stat> {
     match path.file_name().filter(|_| !names_directory(path)) {
         Some(name) => Dir::open(directory_of(path))?.stat(name, true),
         None => Dir::open(path)?.stat_self(),
-    }
-}
-
-/// The directory that a path is in.
-pub fn directory_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
     }
 }
 

@@ -8,7 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
 use crate::event::Stop;
-use crate::stream::named::{Named, directory_of, names_directory};
+use crate::path::directory_of;
+use crate::stream::named::{Named, names_directory};
 use crate::sys::stat::{Identity, Kind, Stat, Time};
 use crate::sys::{self, Dir, StreamEnd};
 use crate::tree::node::OutputDir;

@@ -99,8 +99,10 @@ impl<'a> WholeFile<'a> {
         let replaces = place.there.is_some();
         // Only of what has a digest there is something to compare.
         let verify = context.verify.filter(|_| digest.is_some());
+        // Where finishing gives it its name, this is the last moment before.
+        let names = context.nameless || context.durability == Durability::Off;
         let mut before = Some(before);
-        if let Some(before) = before.take_if(|_| verify.is_none())
+        if let Some(before) = before.take_if(|_| names)
             && let Err(error) = before()
         {
             return Err(part.discard(error));
@@ -135,8 +137,12 @@ impl<'a> WholeFile<'a> {
                     return Err(part::discard(&place.dir, &file.part, error));
                 }
             }
+            Fate::Published { .. } => {}
             Fate::Failed(error) => return Err(error),
-            _ => {}
+            other => {
+                let finding = format!("it is {other:?}; this is a defect of dircopy");
+                return Err(Error::finding("finish", place.path(), finding));
+            }
         }
         if context.durability != Durability::Off {
             let durable = place.dir.persist();

@@ -143,7 +143,7 @@ impl VerifyJob {
         }
         Ok(VerifyReport {
             counts: desk.counts,
-            covered: portion.map(Portion::covered),
+            covered: portion.and_then(Portion::covered),
             interrupted: stop.requested(),
             elapsed: started.elapsed(),
         })

@@ -136,10 +136,15 @@ impl Reader<'_> {
             Entries::new(Utf16Reader::new(Patient { file: manifest, stop: self.stop }));
         let (mut batch, mut was_utf16, mut anything) = (Vec::with_capacity(BATCH), false, false);
         let mut bytes = 0;
+        // Whether all lines are known.
+        let mut whole = false;
         loop {
             let entry = match entries.next_entry() {
                 Ok(Some(entry)) => entry,
-                Ok(None) => break,
+                Ok(None) => {
+                    whole = true;
+                    break;
+                }
                 Err(_) if self.stop.is_requested() => break,
                 Err(error) => {
                     let error = Error::io("read the manifest", &target.manifest, error);
@@ -192,6 +197,8 @@ impl Reader<'_> {
         }
         self.hand_out(&target, None, &mut batch, done);
         match (self.portion, again) {
+            // What was verified of lines that were not read would be forgotten.
+            (Some(_), _) if !whole => {}
             (Some(portion), Ok(Some(manifest))) => {
                 self.in_turn(portion, &target, manifest, done);
             }

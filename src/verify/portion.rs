@@ -242,14 +242,15 @@ impl Portion {
         Ok(())
     }
 
-    /// What the portion came to.
-    pub fn covered(&self) -> Covered {
+    /// What the portion came to; `None` if it is not known what there was to cover.
+    pub fn covered(&self) -> Option<Covered> {
         let state = self.state();
+        state.place.as_ref()?;
         let count = |time| state.lines.values().filter(|line| line.time == time).count() as u64;
         let (now, never) = (count(state.now), count(0));
         let oldest = state.lines.values().map(|line| u64::from(line.time)).min();
         let oldest = oldest.filter(|time| *time > 0);
-        Covered { listed: state.lines.len() as u64, now, never, oldest }
+        Some(Covered { listed: state.lines.len() as u64, now, never, oldest })
     }
 }
 

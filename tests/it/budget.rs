@@ -293,3 +293,31 @@ fn nobody_else_is_at_the_directory_meanwhile() {
     strace.fired(&check);
     check.assert_code(0);
 }
+
+/// What was verified is known line by line, so lines that could not be read are not to be forgotten.
+#[test]
+fn a_manifest_that_is_not_read_to_its_end_forgets_nothing() {
+    need!(Strace);
+    let scene = Scene::new();
+    for i in 0..1500 {
+        scene.src.file(format!("{}{i}", "n".repeat(200)), "");
+    }
+    scene.copy(&["-q"]).assert_code(0);
+    portion(&scene, &["--max-bytes", "1G"]).assert_code(0);
+    let before = scene.output().read("dircopy.verified");
+    let names = names_below(&scene.dst, "f");
+    let manifest = names.iter().find(|name| name.ends_with(b".sha256sum")).unwrap();
+    for (fault, code) in [("error=EIO:when=2", 5), ("signal=TERM:when=2", 143)] {
+        let strace = Strace::inject(&scene, Strace::READS, fault);
+        let strace = strace.on(scene.output().path(manifest));
+        let args = ["--max-bytes", "1G", "--report", "report"];
+        let run = strace.run(scene.bare(NIGHT.iter().chain(&args)));
+        run.assert_code(code);
+        assert!(scene.output().read("dircopy.verified") == before, "{fault}");
+        let report = std::fs::read(scene.path("report")).unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+        assert_eq!(report["portion"], serde_json::Value::Null, "{fault}");
+    }
+    let run = portion(&scene, &["--max-bytes", "1G"]);
+    run.assert_code(0).assert_prints(&["0 of 1500 files not verified yet"]);
+}

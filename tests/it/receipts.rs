@@ -187,3 +187,35 @@ fn a_kill_while_it_waits_leaves_the_receipt_before() {
         assert!(!scene.tree(".").has("other"));
     }
 }
+
+/// What is left to read replaces what is there, so it may be nothing that the run is about.
+#[test]
+fn nothing_that_a_run_is_about_is_written_over() {
+    let scene = Scene::new();
+    let here = scene.tree(".");
+    here.file("a", "a").file("b", "b").file("src/f", "f");
+    std::os::unix::fs::symlink("b", scene.path("link")).unwrap();
+    scene.copy(&["-q"]).assert_code(0);
+    let names = names_below(&scene.dst, "f");
+    let manifest = names.iter().find(|name| name.ends_with(b".sha256sum")).unwrap();
+    let manifest = format!("dst/{}", String::from_utf8_lossy(manifest));
+    let listed = here.read(&manifest);
+    let stream = ["-i", "a", "-i", "link", "-o", "out"];
+    for (args, taken) in [
+        (&stream[..], "out"),
+        (&stream, "./out"),
+        (&stream, "b"),
+        (&["verify", "dst"], &*manifest),
+        (&["verify", "dst", "--list-failed", "list"], "list"),
+    ] {
+        for what in ["--report", "--metrics", "--log"] {
+            let run = scene.bare(args.iter().chain(&[what, taken])).run();
+            run.assert_code(2).assert_says(taken);
+        }
+    }
+    assert!(here.read("a") == b"a" && here.read("b") == b"b" && here.read(&manifest) == listed);
+    assert!(!here.has("out") && !here.has("list"));
+    // Devices are for all.
+    let to = ["-o", "/dev/null", "--log", "/dev/null"];
+    scene.bare(stream[..4].iter().chain(&to)).run().assert_code(0);
+}

@@ -658,3 +658,20 @@ fn a_closed_input_and_a_manifest_that_is_no_file_are_refused() {
     run.assert_code(2).assert_says("./- is one of that name");
     assert!(!scene.path("x").exists() && !scene.path("-").exists());
 }
+
+/// What is to be replaced keeps its manifest until it is replaced.
+#[test]
+fn a_file_that_stays_keeps_its_manifest() {
+    need!(Strace);
+    let scene = Scene::new();
+    let here = scene.tree(".");
+    here.file("a", "new").file("out", "old");
+    shell(&scene, "sha256sum out >out.sha256sum");
+    let strace = Strace::inject(&scene, "fsync,fdatasync", "error=EIO");
+    let args = ["-i", "a", "-i", "a", "-o", "out", "--overwrite-policy", "always"];
+    let run = strace.run(scene.bare(args));
+    run.assert_code(3);
+    strace.fired(&run);
+    shell(&scene, "sha256sum -c --strict --quiet out.sha256sum");
+    assert_eq!(here.read("out"), b"old");
+}

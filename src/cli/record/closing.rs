@@ -31,16 +31,16 @@ impl Records<'_> {
         if self.log.as_ref().is_some_and(|log| !log.is_whole()) {
             exit = exit.unsaid();
         }
-        // A report that cannot be written changes the exit code that the figures give.
-        if let Err(error) = self.write_metrics(ran, exit) {
-            errors.push(error);
-            exit = exit.unsaid();
-        }
         let left_out = self
             .report
             .as_ref()
             .is_some_and(|(_, spool)| spool.lock().map_or(true, |mut spool| spool.left_out() > 0));
         if left_out {
+            exit = exit.unsaid();
+        }
+        // A report that cannot be written changes the exit code that the figures give.
+        if let Err(error) = self.write_metrics(ran, exit) {
+            errors.push(error);
             exit = exit.unsaid();
         }
         if let Err(error) = self.write_report(ran, exit) {

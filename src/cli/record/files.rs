@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use crate::error::{Error, Result};
+use crate::path::directory_of;
 use crate::sys::stat::Kind;
 use crate::sys::{self, Dir};
 
@@ -83,14 +84,6 @@ pub fn write_whole(
         let _ = dir.remove(&temporary);
     }
     written
-}
-
-/// The directory that a path is in.
-pub fn directory_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }
 
 /// Whether a file at `path` is, or would be, inside the directory `root`.

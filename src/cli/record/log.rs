@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use jiff::{Timestamp, Unit};
 use serde::Serialize;
 
-use crate::cli::record::files::directory_of;
 use crate::cli::record::json;
 use crate::error::{Error, Result};
+use crate::path::directory_of;
 
 /// The version of the lines; it counts up when one changes in a way that may break a reader. Fields and
 /// events may be added without.

@@ -3,6 +3,7 @@
 //!
 //! The formats are promised: `docs/report.schema.json` and `docs/scheduled.md` say what is in them.
 
+mod clash;
 mod closing;
 pub mod files;
 pub mod json;

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::cli::console::{Detail, Said, words};
 use crate::cli::exit::Exit;
-use crate::cli::record::files::{Place, directory_of, is_inside};
+use crate::cli::record::files::{Place, is_inside};
 use crate::cli::record::json::{self, Entry, Name};
 use crate::cli::record::log::{Log, stamp};
 use crate::cli::record::metrics::{Figure, Figures};
@@ -26,7 +26,7 @@ use crate::cli::record::spool::Spool;
 use crate::copy::report::{Ending, Report};
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::path::Shown;
+use crate::path::{Shown, directory_of};
 use crate::stream::{Named, StreamReport};
 use crate::verify::{Finding, Target, Verdict, VerifyReport};
 
@@ -43,6 +43,8 @@ pub struct Wanted<'a> {
     pub log: Option<(&'a Path, bool)>,
     /// How much the log tells.
     pub detail: Option<Detail>,
+    /// Where a check lists what failed.
+    pub list: Option<&'a Path>,
     /// What the program is called.
     pub name: &'static str,
     /// The job file that was used, and the arguments it stands for.
@@ -50,8 +52,8 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    fn paths(&self) -> impl Iterator<Item = &Path> {
-        let paths = [self.report, self.metrics, self.log.map(|(path, _)| path)];
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        let paths = [self.report, self.metrics, self.log.map(|(path, _)| path), self.list];
         paths.into_iter().flatten()
     }
 
@@ -71,25 +73,6 @@ impl Wanted<'_> {
         let log = self.log.map_or(Ok(()), |(path, _)| Log::look(path));
         let places = [report, metrics, log].into_iter().filter_map(Result::err);
         self.clash(task).into_iter().chain(places).collect()
-    }
-
-    /// What cannot be written because something else is to be.
-    fn clash(&self, task: &Task<'_>) -> Option<Error> {
-        let paths: Vec<&Path> = self.paths().collect();
-        paths.iter().enumerate().find_map(|(at, path)| {
-            if paths[..at].contains(path) {
-                let finding = "the report, the metrics and the log each need a file of their own";
-                return Some(Error::finding("write twice to", path, finding));
-            }
-            if let Task::Copy { source, .. } = task
-                && let (Ok(full), Ok(source)) = (path.canonicalize(), source.canonicalize())
-                && full == source
-                && !is_series(path)
-            {
-                return Some(Error::finding("write to", path, "it is what is to be copied"));
-            }
-            None
-        })
     }
 
     fn report_place(&self, task: &Task<'_>, started: Timestamp) -> Result<Option<ReportPlace>> {

@@ -1,0 +1,64 @@
+//! What a run leaves to read replaces what is there, so it may be nothing that the run is about.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::record::records::{Task, Wanted};
+use crate::cli::record::series::is_series;
+use crate::error::Error;
+use crate::manifest::ManifestName;
+use crate::path::directory_of;
+use crate::stream::Named;
+
+impl Wanted<'_> {
+    /// What cannot be written because something else is to be.
+    pub(super) fn clash(&self, task: &Task<'_>) -> Option<Error> {
+        let paths: Vec<(&Path, PathBuf)> = self.paths().map(|path| (path, full(path))).collect();
+        paths.iter().enumerate().find_map(|(at, (path, full))| {
+            if is_device(full) {
+                return None;
+            }
+            if paths[..at].iter().any(|(_, other)| other == full) {
+                let finding =
+                    "the report, the metrics, the log and the list each need a file of their own";
+                return Some(Error::finding("write twice to", path, finding));
+            }
+            if full.file_name().and_then(ManifestName::parse).is_some() {
+                return Some(Error::finding("write to", path, "it has the name of a manifest"));
+            }
+            let taken = task.files().into_iter().find(|(taken, _)| taken == full);
+            taken
+                .filter(|_| !is_series(path))
+                .map(|(_, what)| Error::finding("write to", path, what))
+        })
+    }
+}
+
+impl Task<'_> {
+    /// What it reads and writes that has a path, and what each is.
+    fn files(&self) -> Vec<(PathBuf, &'static str)> {
+        let (source, output) = ("it is what is to be copied", "it is an output");
+        match self {
+            Task::Copy { source: path, .. } => vec![(full(path), source)],
+            Task::Stream { inputs, outputs } => {
+                let ends = inputs.iter().map(|named| (named, source));
+                let ends = ends.chain(outputs.iter().map(|named| (named, output)));
+                let files = ends.filter(|(named, _)| **named != Named::Standard);
+                files.map(|(named, what)| (full(named.path()), what)).collect()
+            }
+            Task::Check(_) => Vec::new(),
+        }
+    }
+}
+
+/// A path by which two names of one file are the same, also of one that is not there yet.
+fn full(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| {
+        let dir = directory_of(path).canonicalize().unwrap_or_default();
+        dir.join(path.file_name().unwrap_or_default())
+    })
+}
+
+/// Whether several can write there without harm.
+fn is_device(path: &Path) -> bool {
+    path.metadata().is_ok_and(|it| !it.is_file() && !it.is_dir())
+}
