@@ -8,18 +8,18 @@ use crossbeam_channel::Sender;
 
 use crate::lane::context::Context;
 use crate::lane::outcome::Message;
-use crate::lane::tasks::Feed;
 use crate::sys::Listing;
 use crate::tree::node::{Entry, OutputDir, Run, SourceDir};
 use crate::tree::walk::{Found, Walk};
 
-/// Walks the source, or takes its only file: files go to the lanes, everything else to the committer.
+/// Walks the source, or takes its only file: files go to the lanes, by `to_lanes`, which says whether there are
+/// any, everything else to the committer.
 /// Adds to `seen` what is to be accounted for.
 pub fn walk_all(
     walk: &Walk<'_>,
     context: &Context<'_>,
     (source, output, file): (Arc<SourceDir>, Arc<OutputDir>, Option<Entry>),
-    to_lanes: Feed,
+    mut to_lanes: impl FnMut(Run) -> bool,
     to_committer: Sender<Message>,
     seen: &AtomicU64,
 ) {
@@ -35,7 +35,7 @@ pub fn walk_all(
         output.announce(1);
         seen.fetch_add(1, Relaxed);
         // Fails only if the lanes are gone, and then the entry is missed in the account.
-        let _ = to_lanes.send(Run { source, output, files: vec![entry] });
+        let _ = to_lanes(Run { source, output, files: vec![entry] });
         return;
     }
     let _ = walk.run(source, output, |found| {
@@ -49,7 +49,7 @@ pub fn walk_all(
         };
         seen.fetch_add(entries as u64, Relaxed);
         let sent = match found {
-            Found::Files(run) => to_lanes.send(run),
+            Found::Files(run) => to_lanes(run),
             other => to_committer.send(Message::Walked(other)).is_ok(),
         };
         if sent { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 
 use crate::copy::commit::Committer;
 use crate::copy::count::count;
+use crate::copy::crew::Crew;
 use crate::copy::dry::Dry;
 use crate::copy::feed::walk_all;
 use crate::copy::group::{Group, most_dirs};
@@ -35,8 +36,6 @@ use crate::lane::prove::{Damaged, unprovable};
 use crate::lane::rate::Rate;
 use crate::lane::resume::{Journaling, Resume};
 use crate::lane::sharing::Place;
-use crate::lane::start::{start, start_small};
-use crate::lane::tasks::tasks;
 use crate::lane::ways::{Cache, Reflink, Sparse, Ways};
 use crate::manifest::carry::Carry;
 use crate::manifest::write::ManifestFile;
@@ -372,32 +371,31 @@ impl CopyJob {
         provers: Option<Provers>,
         seen: &AtomicU64,
     ) {
-        let (to_lanes, tasks) = tasks(lanes.whole, lanes.small, context.block_size);
         let (to_committer, inbox) = bounded(lanes.whole + lanes.all());
         let counting = Stop::default();
         scope(|scope| {
             let mut threads: Vec<ScopedJoinHandle<'_, ()>> = Vec::new();
+            let mut walker = None;
             let start_all = || {
-                for number in 0..lanes.whole {
-                    let (tasks, outcomes) = (tasks.clone(), to_committer.clone());
-                    threads.extend(start(scope, number, context, tasks, outcomes)?);
-                }
-                for number in lanes.whole..lanes.all() {
-                    let (tasks, outcomes) = (tasks.small(), to_committer.clone());
-                    // The others take small files too, so without them the run is only slower.
-                    let Ok(thread) = start_small(scope, number, context, tasks, outcomes) else {
-                        break;
-                    };
-                    threads.push(thread);
-                }
                 if let (Some(provers), Some(damaged)) = (provers, self.verify) {
                     threads.extend(provers.start(scope, context, damaged)?);
                 }
                 let to_committer = to_committer.clone();
-                threads.push(Builder::new().name("walk".into()).spawn_scoped(scope, || {
-                    let Prepared { source, output, file, .. } = prepared;
-                    walk_all(walk, context, (source, output, file), to_lanes, to_committer, seen);
-                })?);
+                walker =
+                    Some(Builder::new().name("walk".into()).spawn_scoped(scope, move || {
+                        let Prepared { source, output, file, .. } = prepared;
+                        let mut crew = Crew::new(scope, context, lanes, to_committer.clone());
+                        let to_lanes = |run| crew.give(run);
+                        walk_all(
+                            walk,
+                            context,
+                            (source, output, file),
+                            to_lanes,
+                            to_committer,
+                            seen,
+                        );
+                        crew.end()
+                    })?);
                 // Several outputs have one total.
                 if context.progress.watched.load(Relaxed)
                     && !context.progress.counted.load(Relaxed)
@@ -410,22 +408,32 @@ impl CopyJob {
                 }
                 Ok(())
             };
+            let no_threads = |error| Error::io("start the threads for", &self.source, error);
             if let Err(error) = start_all() {
-                committer.ledger.give_up(Error::io("start the threads for", &self.source, error));
+                committer.ledger.give_up(no_threads(error));
             }
-            drop((tasks, to_committer));
+            drop(to_committer);
             committer.work(&inbox);
             drop(inbox);
             counting.request(Stop::GIVEN_UP);
+            let died = |name: &str| {
+                let finding = format!("its {name} thread died; this is a defect of dircopy");
+                Error::finding("finish the copy of", &self.source, finding)
+            };
+            match walker.map(ScopedJoinHandle::join) {
+                None => {}
+                Some(Ok((lanes, refused))) => {
+                    threads.extend(lanes);
+                    refused
+                        .into_iter()
+                        .for_each(|error| committer.ledger.give_up(no_threads(error)));
+                }
+                Some(Err(_)) => committer.ledger.give_up(died("walk")),
+            }
             for thread in threads {
                 let name = thread.thread().name().unwrap_or("nameless").to_owned();
                 if thread.join().is_err() {
-                    let finding = format!("its {name} thread died; this is a defect of dircopy");
-                    committer.ledger.give_up(Error::finding(
-                        "finish the copy of",
-                        &self.source,
-                        finding,
-                    ));
+                    committer.ledger.give_up(died(&name));
                 }
             }
         });

@@ -9,6 +9,7 @@ mod carry_over;
 mod check;
 mod commit;
 mod count;
+mod crew;
 mod dry;
 mod expected;
 mod feed;

@@ -3,14 +3,18 @@
 //! Memory is therefore lanes × blocks × block size, whatever the files are, and a reader that is
 //! ahead waits for a block to come home.
 
+use std::cell::Cell;
 use std::ops::Deref;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::lane::clock::{Clock, Timer};
 
-/// The blocks of a lane.
+/// The blocks of a lane, each made when it is first wanted: one that copies small files needs one of them.
 pub struct Pool {
+    size: usize,
+    /// So many more may be made.
+    unmade: Cell<usize>,
     at_home: Receiver<Vec<u8>>,
     home: Sender<Vec<u8>>,
 }
@@ -53,21 +57,24 @@ impl Store {
 }
 
 impl Pool {
-    /// `count` blocks of `size` bytes. The system gives memory as blocks are first filled.
+    /// `count` blocks of `size` bytes.
     pub fn new(count: usize, size: usize) -> Self {
         let (home, at_home) = bounded(count);
-        for _ in 0..count {
-            let _ = home.try_send(vec![0; size]);
-        }
-        Self { at_home, home }
+        Self { size, unmade: Cell::new(count), at_home, home }
     }
 
     /// An empty block, as soon as there is one; the time until then is the clock's `waited`.
     pub fn take(&self, clock: &Clock) -> Block {
-        let bytes = self.at_home.try_recv().unwrap_or_else(|_| {
-            let _waiting = Timer::start(&clock.waited);
-            // The pool holds a sender itself, so the channel cannot be disconnected.
-            self.at_home.recv().unwrap_or_default()
+        let bytes = self.at_home.try_recv().unwrap_or_else(|_| match self.unmade.get() {
+            0 => {
+                let _waiting = Timer::start(&clock.waited);
+                // The pool holds a sender itself, so the channel cannot be disconnected.
+                self.at_home.recv().unwrap_or_default()
+            }
+            unmade => {
+                self.unmade.set(unmade - 1);
+                vec![0; self.size]
+            }
         });
         Block { bytes, filled: 0, home: Some(self.home.clone()) }
     }
@@ -116,7 +123,7 @@ mod tests {
         let (pool, clock) = (Pool::new(2, 8), Clock::default());
         for round in 0..10 {
             let (mut one, two) = (pool.take(&clock), pool.take(&clock));
-            assert!(pool.at_home.try_recv().is_err(), "two blocks are all there are");
+            assert!(pool.at_home.is_empty() && pool.unmade.get() == 0, "two blocks are all");
             assert!(one.is_empty() && two.is_empty(), "round {round}: a block comes empty");
             one.room()[..3].copy_from_slice(b"abc");
             one.fill(3);

@@ -75,9 +75,9 @@ impl Beside<'_> {
 }
 
 impl ReadBack {
-    /// Room of 1 MiB. The system gives the memory when it is first used.
+    /// Room of 1 MiB, made when it is first used.
     pub fn new() -> Self {
-        Self { buffer: vec![0; ROOM + ALIGNMENT], backend: Backend::best() }
+        Self { buffer: Vec::new(), backend: Backend::best() }
     }
 
     /// With another way to hash several files at once.
@@ -160,6 +160,9 @@ impl ReadBack {
     }
 
     fn room(&mut self) -> &mut [u8] {
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; ROOM + ALIGNMENT];
+        }
         let start = self.buffer.as_ptr().align_offset(ALIGNMENT);
         &mut self.buffer[start..start + ROOM]
     }

@@ -30,10 +30,14 @@ pub fn tasks(lanes: usize, small: usize, block_size: usize) -> (Feed, Tasks) {
 impl Feed {
     /// Waits until there is room for it; false if the lanes are gone.
     pub fn send(&self, run: Run) -> bool {
-        // The walk makes a large file a run of its own.
-        let is_large = run.files.last().is_some_and(|file| file.stat.size > self.block_size);
+        let is_large = self.is_large(&run);
         let way = self.large.as_ref().filter(|_| is_large).unwrap_or(&self.all);
         way.send(run).is_ok()
+    }
+
+    /// Whether it is for lanes that take everything: the walk makes a large file a run of its own.
+    pub fn is_large(&self, run: &Run) -> bool {
+        run.files.last().is_some_and(|file| file.stat.size > self.block_size)
     }
 }
 

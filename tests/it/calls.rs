@@ -76,3 +76,20 @@ fn a_small_file_costs_no_call_that_nobody_decided_on() {
         assert!(as_expected, "{args:?}, again: {again}\ncalls:    {calls}\nexpected: {expected}");
     }
 }
+
+/// Who copies nothing waits for no lanes to be started, and who copies a file for those of one lane: its three
+/// threads and the one for checkpoints.
+#[test]
+fn a_lane_is_started_when_there_is_work_for_it() {
+    need!(Strace);
+    for (files, threads) in [(0, 1), (1, 1 + 4)] {
+        let scene = Scene::new();
+        for i in 0..files {
+            scene.src.file(format!("{i}"), content(1000));
+        }
+        let strace = Strace::watch(&scene, "%process");
+        strace.run(scene.command(["-q"])).assert_code(0);
+        let started = strace.calls().iter().filter(|call| call.starts_with("clone")).count();
+        assert_eq!(started, threads, "{files} files\n{}", strace.calls().join("\n"));
+    }
+}
