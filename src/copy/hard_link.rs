@@ -4,7 +4,7 @@
 //! files with several names whose names were not all seen yet.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct Link {
 #[derive(Clone, Debug)]
 pub struct First {
     pub dir: RelPath,
-    pub name: OsString,
+    pub name: Arc<OsStr>,
     /// What the file was when it was listed under its first name.
     pub stat: Stat,
     pub digest: Option<Digest>,

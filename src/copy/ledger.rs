@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -24,8 +24,10 @@ use crate::tree::node::OutputDir;
 #[derive(Default)]
 pub struct Published {
     pub lines: Vec<u8>,
-    /// Only kept where there is a sync that may fail.
-    pub entries: Vec<(PathBuf, Done)>,
+    /// Only kept where there is a sync that may fail: where in `paths` each ends, and why it stands.
+    entries: Vec<(usize, Done)>,
+    /// One behind the other, so that they are no piece of memory each.
+    paths: Vec<u8>,
     since: Option<Instant>,
 }
 
@@ -113,7 +115,9 @@ impl<'a> Ledger<'a> {
             self.list(output, name, &digest);
         }
         if self.context.durability != Durability::Off {
-            self.published.entries.push((output.path_of(name), done));
+            let Published { entries, paths, .. } = &mut self.published;
+            output.rel.join_into(name, paths);
+            entries.push((paths.len(), done));
         }
         let (watch, path) = (self.watch, self.path(&output.rel, name));
         watch.event(&Event::Stands(path, done));
@@ -174,8 +178,12 @@ impl<'a> Ledger<'a> {
     /// What was published since the last sync may not be durable, because of `error`: it counts as
     /// failed and is not recorded.
     pub fn published_in_vain(&mut self, error: &io::Error) {
-        let Published { entries, .. } = std::mem::take(&mut self.published);
-        for (path, done) in entries {
+        let Published { entries, paths, .. } = std::mem::take(&mut self.published);
+        let mut start = 0;
+        for (end, done) in entries {
+            let path = RelPath::parse(paths.get(start..end).unwrap_or_default());
+            let path = self.root.path_below(&path.unwrap_or_default());
+            start = end;
             *self.count_of(done) -= 1;
             self.failed(&Error::io("make durable the name of", path, copy_of(error)));
         }

@@ -159,7 +159,7 @@ pub(super) fn open_source(from: &Path) -> Result<(Dir, Option<Entry>)> {
         let finding = format!("it is {}, neither a directory nor a file", stat.kind.name());
         return Err(Error::finding("copy", from, finding));
     }
-    Ok((parent, Some(Entry { name: name.to_os_string(), stat })))
+    Ok((parent, Some(Entry { name: name.into(), stat })))
 }
 
 pub(super) enum Opened {

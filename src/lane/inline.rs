@@ -314,7 +314,7 @@ impl Copying<'_> {
         let Self { context, entry, .. } = *self;
         let copy = taking.copy(source, entry, context.stop)?;
         let (dir, digest) = (copy.dir(), copy.digest);
-        let path = || dir.join(&entry.name);
+        let path = || dir.join(&*entry.name);
         let file = Reading::of(copy.file, copy.stat, &path);
         scratch.clear();
         while !file.is_all(scratch.len() as u64) {

@@ -8,7 +8,7 @@
 //! part file of a large file has a journal beside it, so that a run that is killed leaves something to
 //! go on with; both go together, the journal last when the file has its final name and first otherwise.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ use crate::tree::stale;
 pub struct Part {
     output: Arc<OutputDir>,
     /// The name the copy is to have, for messages.
-    name: OsString,
+    name: Arc<OsStr>,
     /// The name it has meanwhile; `None` if it has none, or it is not ours to remove any more.
     part: Option<PartName>,
     /// The journal, until the writer takes it.
@@ -81,7 +81,7 @@ impl Part {
         };
         let (file, part, born) = create()
             .map_err(|error: io::Error| Error::io("create", output.path_of(name), error))?;
-        let (output, name) = (Arc::clone(output), name.to_os_string());
+        let (output, name) = (Arc::clone(output), Arc::clone(name));
         let mut part = Self::new(context, output, name, file, part);
         part.born = born;
         Ok(part)
@@ -90,7 +90,7 @@ impl Part {
     fn new(
         context: &Context<'_>,
         output: Arc<OutputDir>,
-        name: OsString,
+        name: Arc<OsStr>,
         file: File,
         part: Option<PartName>,
     ) -> Self {
@@ -118,7 +118,7 @@ impl Part {
         file: File,
         journal: Journal,
     ) -> Self {
-        let (output, name) = (Arc::clone(output), subject.name.clone());
+        let (output, name) = (Arc::clone(output), subject.name.as_os_str().into());
         let part = PartName { name: subject.part.clone(), journal: None };
         let mut part = Self::new(context, output, name, file, Some(part));
         part.keep_journal(journal);

@@ -103,7 +103,7 @@ pub fn begin(
     }
     let mut part = create()?;
     if let Some(name) = part.name() {
-        let (name, part_name) = (entry.name.clone(), name.to_os_string());
+        let (name, part_name) = (entry.name.to_os_string(), name.to_os_string());
         let (source, algorithm) = (Version::of(&entry.stat), context.algorithm);
         let subject = Subject { name, part: part_name, source, algorithm };
         // Without a journal the file is copied just as well.
@@ -169,7 +169,7 @@ fn take_up(
     let Found { journal, subject, checkpoint } = found;
     let unfit = |subject, why: Option<String>| Taken::Unfit { subject, why };
     let is_of_this = subject.source == Version::of(&entry.stat);
-    let fits = is_of_this && subject.name == entry.name && subject.algorithm == context.algorithm;
+    let fits = is_of_this && *subject.name == *entry.name && subject.algorithm == context.algorithm;
     let Some(checkpoint) = checkpoint.filter(|at| fits && at.offset <= entry.stat.size) else {
         return unfit(subject, None);
     };

@@ -434,7 +434,7 @@ mod tests {
         let handle = Dir::open(dir.path()).unwrap();
         let stat = handle.stat("film".as_ref(), false).unwrap();
         let source = SourceDir { handle, root: dir.path().into(), rel: RelPath::root() };
-        let entry = Entry { name: "film".into(), stat };
+        let entry = Entry { name: OsStr::new("film").into(), stat };
         let (progress, stop) = ([Progress::default(), Progress::default()], Stop::default());
         let sharing = Sharing::new(&progress, 1 << 20, (1 << 16, 4), None);
         let [behind, slow] = [0, 1].map(|number| sharing.place(number).come(&source, &entry));

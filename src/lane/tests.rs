@@ -57,7 +57,7 @@ impl Scene {
     /// What was listed of a file before anything happened to it.
     fn entry(&self, name: &str) -> Entry {
         let dir = Dir::open(&self.dir.path().join("source")).unwrap();
-        Entry { name: name.into(), stat: dir.stat(OsStr::new(name), false).unwrap() }
+        Entry { name: OsStr::new(name).into(), stat: dir.stat(OsStr::new(name), false).unwrap() }
     }
 
     /// Runs one lane over these files, in runs as the walker would have them.
@@ -250,7 +250,7 @@ fn a_source_that_is_gone_or_a_link_by_now_fails_alone() {
         let outcomes = scene.copy(entries, gear);
         let failed = |name: &str| {
             outcomes.iter().any(|outcome| {
-                outcome.entry.name == name && matches!(outcome.fate, Fate::Failed(_))
+                *outcome.entry.name == *name && matches!(outcome.fate, Fate::Failed(_))
             })
         };
         assert!(failed("gone") && failed("link") && !failed("good"), "{outcomes:?}");

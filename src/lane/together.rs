@@ -66,7 +66,7 @@ impl Reader<'_> {
         let (context, LargeFile { source, entry, .. }) = (self.context, large);
         let Some(copy) = taking.copy(source, entry, context.stop) else { return Ok(false) };
         let (dir, digest, start) = (copy.dir(), copy.digest, *total);
-        let path = || dir.join(&entry.name);
+        let path = || dir.join(&*entry.name);
         let mut file = Reading::of(copy.file, copy.stat, &path);
         if context.ways.cache == Cache::Drop {
             file.spare_cache(Sparing::of(file.file()), &context.ways.residue.source);

@@ -51,7 +51,7 @@ impl<'a> WholeFile<'a> {
             && dir.is_some_and(|dir| dir.can_publish_nameless());
         // Its owner's alone until it is complete.
         let stat = Stat { mode: PRIVATE, ..place.coming };
-        let entry = Entry { name: place.name.clone(), stat };
+        let entry = Entry { name: place.name.as_os_str().into(), stat };
         let mut part = Part::create(&context, &place.dir, &entry, replaces)?;
         if let (Cache::Drop, Some(dir)) = (context.ways.cache, dir) {
             part.spare(Sparing::of(dir));
@@ -111,7 +111,7 @@ impl<'a> WholeFile<'a> {
             Ok(now) => attributes(now, place.there.as_ref()),
             Err(error) => return Err(part.discard(error)),
         };
-        let entry = Entry { name: place.name.clone(), stat };
+        let entry = Entry { name: place.name.as_os_str().into(), stat };
         let none = Attributes::default();
         let mut proof = None;
         match part.finish(&context, &entry, &none, digest, replaces, warnings) {

@@ -1,14 +1,15 @@
 //! An entry as its directory lists it, before anybody has looked at the file itself.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
+use std::sync::Arc;
 
 use crate::sys::stat::Kind;
 
 /// An entry as the directory lists it.
 #[derive(Debug)]
 pub struct Listed {
-    /// Its name, one component.
-    pub name: OsString,
+    /// Its name, one component. Whoever has to do with the entry shares this piece of memory.
+    pub name: Arc<OsStr>,
     /// What the directory says it is; `None` where the file system keeps no such note,
     /// or says only that it is special.
     pub kind: Option<Kind>,

@@ -2,10 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::path::Path;
 
-use crate::sys::part_name::{PREFIX, RANDOM, SUFFIX};
+use crate::sys::part_name::part_name;
 #[cfg(unix)]
 use crate::sys::unix::{Dir, LinkTarget};
 #[cfg(windows)]
@@ -46,19 +46,20 @@ fn other_case(letter: char) -> char {
     }
 }
 
-/// Makes something under a random name that is not taken. `tempfile` makes up the names and tries
-/// again when one is taken; the directory "/" only keeps it from asking for the current one, and only
-/// the last component is used.
+/// Makes something under a random name that is not taken. What the name is made of cannot be foretold: it comes
+/// from the keys that the standard library gives its maps, of which no two are alike.
 pub(super) fn under_part_name<T>(
     make: impl Fn(&OsStr) -> io::Result<T>,
 ) -> io::Result<(T, OsString)> {
-    let name_of = |path: &Path| path.file_name().unwrap_or_default().to_os_string();
-    let made = tempfile::Builder::new()
-        .prefix(PREFIX)
-        .suffix(SUFFIX)
-        .rand_bytes(RANDOM)
-        .disable_cleanup(true)
-        .make_in("/", |path| make(&name_of(path)))?;
-    let (made, path) = made.into_parts();
-    Ok((made, name_of(&path)))
+    // One that is taken shows that somebody made it with intent, or thousands of them.
+    const TRIES: u32 = 1 << 16;
+    let mut taken = io::ErrorKind::AlreadyExists.into();
+    for _ in 0..TRIES {
+        let name = part_name(RandomState::new().build_hasher().finish());
+        match make(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => taken = error,
+            made => return made.map(|made| (made, name)),
+        }
+    }
+    Err(taken)
 }

@@ -4,16 +4,29 @@
 use std::ffi::{OsStr, OsString};
 
 /// How a part file's name starts: hidden, so that other programs pass it by.
-pub(super) const PREFIX: &str = ".";
+const PREFIX: &str = ".";
 
 /// How many random letters and digits follow.
 pub(super) const RANDOM: usize = 10;
 
 /// How it ends.
-pub(super) const SUFFIX: &str = ".dircopy-part";
+const SUFFIX: &str = ".dircopy-part";
 
 /// How the name of a part file's journal ends.
 const JOURNAL_SUFFIX: &str = ".dircopy-journal";
+
+/// The name of a part file, told from others by `random`, of which it has the last digits to the base of 62.
+pub(super) fn part_name(mut random: u64) -> OsString {
+    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut name = String::with_capacity(PREFIX.len() + RANDOM + SUFFIX.len());
+    name.push_str(PREFIX);
+    for _ in 0..RANDOM {
+        name.push(char::from(DIGITS[(random % 62) as usize]));
+        random /= 62;
+    }
+    name.push_str(SUFFIX);
+    name.into()
+}
 
 /// Whether a name is one that a part file gets. A file of the source may have such a name too.
 pub fn is_part_name(name: &OsStr) -> bool {
@@ -60,6 +73,10 @@ mod tests {
         ] {
             assert!(!is_part_name(OsStr::new(other)), "{other}");
         }
+        for random in [0, 1, 61, 62, u64::MAX] {
+            assert!(is_part_name(&part_name(random)), "{random}");
+        }
+        assert_eq!(part_name(62 + 10), ".A100000000.dircopy-part");
         let journal = journal_name([0, 1, 25, 26, 31, 32, 99, 200, 254, 255]);
         assert_eq!(journal, ".abz27adi67.dircopy-journal");
         assert!(is_journal_name(&journal) && !is_part_name(&journal));

@@ -34,7 +34,7 @@ fn list(dir: &Dir) -> Vec<(OsString, Option<Kind>)> {
         if batch.is_empty() {
             break;
         }
-        all.extend(batch.into_iter().map(|listed| (listed.name, listed.kind)));
+        all.extend(batch.into_iter().map(|listed| (listed.name.to_os_string(), listed.kind)));
     }
     all.sort_by(|a, b| a.0.cmp(&b.0));
     all

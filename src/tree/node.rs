@@ -1,6 +1,6 @@
 //! Directories of both trees, held open while anything in them is on its way.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
@@ -56,7 +56,7 @@ pub struct OutputDir {
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Its name in its directory.
-    pub name: OsString,
+    pub name: Arc<OsStr>,
     /// What the system said of it then (of the target, for a followed link).
     pub stat: Stat,
 }
@@ -76,7 +76,7 @@ pub struct Run {
 
 impl SourceDir {
     /// The full path of an entry here, for messages.
-    pub fn path_of(&self, name: &std::ffi::OsStr) -> PathBuf {
+    pub fn path_of(&self, name: &OsStr) -> PathBuf {
         path_of(&self.root, &self.rel).join(name)
     }
 
@@ -106,13 +106,18 @@ impl OutputDir {
     }
 
     /// The full path of an entry here, for messages.
-    pub fn path_of(&self, name: &std::ffi::OsStr) -> PathBuf {
+    pub fn path_of(&self, name: &OsStr) -> PathBuf {
         path_of(&self.root, &self.rel).join(name)
     }
 
     /// The full path of this directory, for messages.
     pub fn path(&self) -> PathBuf {
         path_of(&self.root, &self.rel)
+    }
+
+    /// The full path of what is at `rel` below the output's root, for messages.
+    pub fn path_below(&self, rel: &RelPath) -> PathBuf {
+        path_of(&self.root, rel)
     }
 
     /// The permissions that files without a name can have from the start here; found out by a trial.

@@ -64,7 +64,7 @@ pub fn sweep(
             };
             let absent = source.handle.stat(&listed.name, false).err();
             if absent.is_some_and(|error| error.kind() == io::ErrorKind::NotFound) {
-                names.push(listed.name);
+                names.push(listed.name.to_os_string());
             }
         }
     }

@@ -186,7 +186,7 @@ impl Walk<'_> {
         // (ext4): fewer seeks for the files' inodes and contents.
         batch.sort_unstable_by_key(|listed| listed.ino);
         let mut subdirs = Vec::new();
-        let mut run = Vec::new();
+        let mut run = Vec::with_capacity(batch.len().min(RUN_FILES));
         let mut run_bytes = 0;
         for listed in batch {
             let path = match self.filter.is_empty() {
@@ -242,7 +242,7 @@ impl Walk<'_> {
                     if self.hard_links && is_further_name(names, &stat) {
                         emit(Found::HardLink(Arc::clone(source), Arc::clone(output), entry))?;
                     } else if stat.size > self.block_size {
-                        at.kept.retain(|beginning| beginning.name != entry.name);
+                        at.kept.retain(|beginning| *beginning.name != *entry.name);
                         emit(Found::Files(run_of(at, vec![entry])))?;
                     } else {
                         run.push(entry);
@@ -291,7 +291,7 @@ impl Walk<'_> {
         emit: &mut impl Emit,
     ) -> Result<Frame, Error> {
         let Some(parent) = stack.last() else {
-            return Err(Error::finding("enter", &listed.name, "the walk is at its end"));
+            return Err(Error::finding("enter", &*listed.name, "the walk is at its end"));
         };
         let name = &listed.name;
         let from = || parent.source.path_of(name);

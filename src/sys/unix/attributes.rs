@@ -23,14 +23,13 @@ impl Attributes {
     pub fn read(from: impl AsFd) -> io::Result<Self> {
         let from = from.as_fd();
         // Nearly every file has none or a few: one call without memory of its own.
-        let mut names = [0u8; 1024];
-        let names = match rustix::fs::flistxattr(from, &mut names[..]) {
-            Ok(len) => names[..len].to_vec(),
+        let (mut few, mut many) = ([0u8; 1024], Vec::new());
+        let names = match rustix::fs::flistxattr(from, &mut few[..]) {
+            Ok(len) => &few[..len],
             Err(Errno::RANGE) => {
-                let mut names = vec![0; rustix::fs::flistxattr_query(from)?];
-                let len = rustix::fs::flistxattr(from, &mut names[..])?;
-                names.truncate(len);
-                names
+                many.resize(rustix::fs::flistxattr_query(from)?, 0);
+                let len = rustix::fs::flistxattr(from, &mut many[..])?;
+                &many[..len]
             }
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Self::default()),
             Err(other) => return Err(other.into()),

@@ -35,7 +35,7 @@ impl Listing {
             let name = entry.file_name().to_bytes();
             if name != b"." && name != b".." {
                 batch.push(Listed {
-                    name: OsStr::from_bytes(name).to_os_string(),
+                    name: OsStr::from_bytes(name).into(),
                     kind: match entry.file_type() {
                         FileType::RegularFile => Some(Kind::File),
                         FileType::Directory => Some(Kind::Dir),

@@ -72,8 +72,8 @@ fn entry(bytes: &[u8]) -> Option<(Option<Listed>, usize)> {
         kind: (attributes & FILE_ATTRIBUTE_REPARSE_POINT == 0 || tag != 0)
             .then(|| kind_of(attributes, || tag)),
         ino: u64::from(number(ID)?) | u64::from(number(ID + 4)?) << 32,
-        name,
+        name: name.into(),
     };
-    let is_dots = [".", ".."].into_iter().any(|dots| listed.name == OsStr::new(dots));
+    let is_dots = [".", ".."].into_iter().any(|dots| *listed.name == *OsStr::new(dots));
     Some(((!is_dots).then_some(listed), number(NEXT)? as usize))
 }
