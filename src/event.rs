@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use crate::error::Error;
-use crate::path::RelPath;
 use crate::sys::stat::Kind;
 
 /// What became of an entry, told as it happens. The path is that of the entry below its root.
@@ -98,13 +97,14 @@ impl Progress {
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Notes what is being worked on. Skipped when nobody looks or somebody else is just noting.
-    pub fn set_current(&self, dir: &RelPath, name: &std::ffi::OsStr) {
+    /// Notes what is being worked on, which `path` appends. Skipped when nobody looks or somebody else is just
+    /// noting.
+    pub fn set_current(&self, path: impl FnOnce(&mut Vec<u8>)) {
         if self.watched.load(Relaxed)
             && let Ok(mut current) = self.current.try_lock()
         {
             current.clear();
-            dir.join_into(name, &mut current);
+            path(&mut current);
         }
     }
 

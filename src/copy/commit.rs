@@ -405,7 +405,7 @@ impl<'a> Committer<'a> {
             place.settled(output, entry, true);
         }
         if let Some(links) = self.links.as_mut().filter(|_| entry.stat.links > 1) {
-            let (dir, name) = (output.rel.clone(), entry.name.clone());
+            let (dir, name) = (output.rel.path(), entry.name.clone());
             let first = First { dir, name, stat: entry.stat, digest, there };
             for (link, first) in links.settle(entry, first) {
                 self.link(&link, &first);

@@ -17,7 +17,7 @@ use crate::hash::Digest;
 use crate::lane::context::{Context, Durability};
 use crate::lane::ways::{Method, Tally};
 use crate::manifest::line;
-use crate::path::RelPath;
+use crate::path::{DirPath, RelPath};
 use crate::tree::node::OutputDir;
 
 /// Entries that stand at the output, and the lines that wait for their names to be durable.
@@ -111,16 +111,17 @@ impl<'a> Ledger<'a> {
             self.health.good();
         }
         self.published.since.get_or_insert_with(Instant::now);
+        // Once: on a way of many levels it costs more than everything else here.
+        self.path(&output.rel, name);
         if let Some(digest) = digest {
-            self.list(output, name, &digest);
+            line::write_path(&mut self.published.lines, &digest, &self.path);
         }
         if self.context.durability != Durability::Off {
             let Published { entries, paths, .. } = &mut self.published;
-            output.rel.join_into(name, paths);
+            paths.extend_from_slice(&self.path);
             entries.push((paths.len(), done));
         }
-        let (watch, path) = (self.watch, self.path(&output.rel, name));
-        watch.event(&Event::Stands(path, done));
+        self.watch.event(&Event::Stands(&self.path, done));
     }
 
     /// The content of a file of so many bytes came by `method`.
@@ -139,7 +140,8 @@ impl<'a> Ledger<'a> {
     /// What stands under a name has this digest; the line waits for the next sync.
     pub fn list(&mut self, output: &OutputDir, name: &OsStr, digest: &Digest) {
         self.published.since.get_or_insert_with(Instant::now);
-        line::write(&mut self.published.lines, digest, &output.rel, name);
+        self.path(&output.rel, name);
+        line::write_path(&mut self.published.lines, digest, &self.path);
     }
 
     /// A file of the source has rotted, and was not copied.
@@ -203,7 +205,7 @@ impl<'a> Ledger<'a> {
     }
 
     /// Something else happened to the entry `name` in the directory `dir`.
-    pub fn tell(&mut self, dir: &RelPath, name: &OsStr, event: impl Fn(&[u8]) -> Event<'_>) {
+    pub fn tell(&mut self, dir: &DirPath, name: &OsStr, event: impl Fn(&[u8]) -> Event<'_>) {
         let (watch, path) = (self.watch, self.path(dir, name));
         watch.event(&event(path));
     }
@@ -221,7 +223,7 @@ impl<'a> Ledger<'a> {
         error.iter().for_each(|error| self.warn(error));
     }
 
-    fn path(&mut self, dir: &RelPath, name: &OsStr) -> &[u8] {
+    fn path(&mut self, dir: &DirPath, name: &OsStr) -> &[u8] {
         self.path.clear();
         dir.join_into(name, &mut self.path);
         &self.path

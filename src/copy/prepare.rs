@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::lane::lock::Patience;
-use crate::path::{RelPath, directory_of};
+use crate::path::{DirPath, directory_of};
 use crate::sys::stat::{Identity, Kind};
 use crate::sys::{Attributes, Cloned, Dir, Listing, Lock, Place};
 use crate::tree::node::{Entry, OutputDir, SourceDir};
@@ -124,7 +124,7 @@ pub fn prepare(
         (Some(_), Some(parent)) => parent.into(),
     };
     Ok(Prepared {
-        source: Arc::new(SourceDir { handle: source, root, rel: RelPath::root() }),
+        source: Arc::new(SourceDir { handle: source, root, rel: DirPath::root() }),
         source_id: source_stat.id,
         file,
         output: Arc::new(output),

@@ -30,13 +30,14 @@ impl Copy {
         source: &SourceDir,
         entry: &Entry,
     ) -> Option<Self> {
-        let dir = root.handle.as_ref()?.open_below(&source.rel).ok()?;
+        let below = source.rel.path();
+        let dir = root.handle.as_ref()?.open_below(&below).ok()?;
         let file = dir.open_file(&entry.name, false).ok()?;
         let stat = Dir::stat_file(&file).ok()?;
         let fits = stat.kind == Kind::File
             && stat.size == entry.stat.size
             && entry.stat.mtime.is_stored_as(stat.mtime);
-        let (root, dir) = (Arc::clone(root), source.rel.clone());
+        let (root, dir) = (Arc::clone(root), below);
         fits.then_some(Self { file, stat, digest, root, dir })
     }
 

@@ -35,7 +35,7 @@ pub fn copy_run(
     read_back: &mut ReadBack,
 ) -> Vec<Outcome> {
     if let Some(first) = run.files.first() {
-        context.progress.set_current(&run.source.rel, &first.name);
+        context.progress.set_current(|path| run.source.rel.join_into(&first.name, path));
     }
     let Run { source, output, files } = run;
     let clocks = Clocks::default();

@@ -74,7 +74,7 @@ impl Reader<'_> {
 
     fn take_large(&mut self, run: &Run, entry: Entry) -> Result<(), Gone> {
         let context = self.context;
-        context.progress.set_current(&run.source.rel, &entry.name);
+        context.progress.set_current(|path| run.source.rel.join_into(&entry.name, path));
         let next = if context.stop.is_requested() {
             Next::Settled(Fate::Abandoned)
         } else {

@@ -28,7 +28,7 @@ use crate::lane::rate::Rate;
 use crate::lane::reading::Reading;
 use crate::lane::source::{self, Source};
 use crate::lane::window::{Copied, Key, MOST_OUTPUTS, Next, Set, Window};
-use crate::path::RelPath;
+use crate::path::DirPath;
 use crate::sys::Sparing;
 use crate::sys::stat::Stat;
 use crate::tree::node::{Entry, OutputDir, SourceDir};
@@ -202,10 +202,10 @@ impl<'a> Place<'a> {
         self.sharing.changed.notify_all();
     }
 
-    fn key(self, dir: &RelPath, name: &OsStr, stat: &Stat) -> Key {
-        let name = name.as_encoded_bytes();
+    fn key(self, dir: &DirPath, name: &OsStr, stat: &Stat) -> Key {
+        let path = dir.join(name);
         let version =
-            self.sharing.hasher.hash_one((dir.as_bytes(), name, stat.size, stat.mtime, stat.ctime));
+            self.sharing.hasher.hash_one((path.as_bytes(), stat.size, stat.mtime, stat.ctime));
         Key { id: stat.id, version }
     }
 
@@ -235,7 +235,7 @@ impl<'a> Place<'a> {
         self.settled_in(&dir.rel, entry, true);
     }
 
-    fn settled_in(self, dir: &RelPath, entry: &Entry, came: bool) {
+    fn settled_in(self, dir: &DirPath, entry: &Entry, came: bool) {
         let key = self.key(dir, &entry.name, &entry.stat);
         let mut window = self.sharing.lock();
         match came {
@@ -433,7 +433,7 @@ mod tests {
         std::fs::write(dir.path().join("film"), b"frames").unwrap();
         let handle = Dir::open(dir.path()).unwrap();
         let stat = handle.stat("film".as_ref(), false).unwrap();
-        let source = SourceDir { handle, root: dir.path().into(), rel: RelPath::root() };
+        let source = SourceDir { handle, root: dir.path().into(), rel: DirPath::root() };
         let entry = Entry { name: OsStr::new("film").into(), stat };
         let (progress, stop) = ([Progress::default(), Progress::default()], Stop::default());
         let sharing = Sharing::new(&progress, 1 << 20, (1 << 16, 4), None);

@@ -18,7 +18,7 @@ use crate::lane::outcome::{Fate, Message, Outcome};
 use crate::lane::start::{start, start_small};
 use crate::lane::tasks::tasks;
 use crate::lane::ways::Ways;
-use crate::path::RelPath;
+use crate::path::DirPath;
 use crate::sys::Dir;
 use crate::sys::stat::Stat;
 use crate::tree::node::{Entry, OutputDir, Run, SourceDir};
@@ -75,7 +75,7 @@ impl Scene {
         let source = Arc::new(SourceDir {
             handle: Dir::open(&root("source")).unwrap(),
             root: root("source"),
-            rel: RelPath::root(),
+            rel: DirPath::root(),
         });
         let output = Arc::new(OutputDir {
             handle: Some(Dir::open(&root("output")).unwrap()),

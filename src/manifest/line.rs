@@ -5,10 +5,7 @@
 //! invocation".) Lines go to the end of a buffer that the caller uses again: a million files cost
 //! no allocation each.
 
-use std::ffi::OsStr;
-
 use crate::hash::Digest;
-use crate::path::RelPath;
 
 use super::escape;
 
@@ -19,25 +16,6 @@ const GAP: &[u8] = b"  ";
 /// written as `./-`.
 const STDIN: &str = "-";
 const HERE: &[u8] = b"./";
-
-/// Appends the line of the file `name` in the directory `dir`.
-pub fn write(out: &mut Vec<u8>, digest: &Digest, dir: &RelPath, name: &OsStr) {
-    let escaped = escape::is_needed(dir.as_bytes()) || escape::is_needed(name.as_encoded_bytes());
-    start(out, digest, escaped);
-    if escaped {
-        if !dir.is_root() {
-            escape::escape(dir.as_bytes(), out);
-            out.push(b'/');
-        }
-        escape::escape(name.as_encoded_bytes(), out);
-    } else {
-        if dir.is_root() && name == STDIN {
-            out.extend_from_slice(HERE);
-        }
-        dir.join_into(name, out);
-    }
-    out.push(b'\n');
-}
 
 /// Appends the line of a file given by its whole path, components joined by `/`.
 ///
@@ -102,24 +80,6 @@ mod tests {
             let expected =
                 [flag.as_bytes(), HEX.as_bytes(), b"  ".as_slice(), written, b"\n"].concat();
             assert_eq!(line, expected, "{}", name.escape_ascii());
-        }
-    }
-
-    #[test]
-    fn directory_and_name_make_the_line_of_their_path() {
-        for dir in ["", "a", "a/b c", "a\nb", "back\\slash/x"] {
-            for name in ["f", " f", "f\r", "\\", "-"] {
-                let dir = if dir.is_empty() {
-                    RelPath::root()
-                } else {
-                    RelPath::parse(dir.as_bytes()).unwrap()
-                };
-                let (mut joined, mut whole) = (b"before\n".to_vec(), b"before\n".to_vec());
-                let digest = Digest([7; 32]);
-                write(&mut joined, &digest, &dir, OsStr::new(name));
-                write_path(&mut whole, &digest, dir.join(OsStr::new(name)).as_bytes());
-                assert_eq!(joined, whole);
-            }
         }
     }
 }

@@ -4,7 +4,6 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::lane::context::{Context, Durability};
 use crate::manifest::line;
-use crate::path::RelPath;
 use crate::stream::named::Named;
 use crate::stream::place::{FilePlace, Place};
 use crate::stream::whole::WholeFile;
@@ -82,7 +81,7 @@ impl Listing {
 /// The line of a file in a manifest beside it.
 pub fn line_beside(digest: &Digest, place: &FilePlace) -> Vec<u8> {
     let mut line = Vec::new();
-    line::write(&mut line, digest, &RelPath::root(), &place.name);
+    line::write_path(&mut line, digest, place.name.as_encoded_bytes());
     line
 }
 

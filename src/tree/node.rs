@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::path::RelPath;
+use crate::path::{DirPath, RelPath};
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, Dir};
 
@@ -18,7 +18,7 @@ pub struct SourceDir {
     /// Where the source's root is, for messages.
     pub root: Arc<Path>,
     /// Where below the root this directory is.
-    pub rel: RelPath,
+    pub rel: DirPath,
 }
 
 /// A directory of the output.
@@ -29,7 +29,7 @@ pub struct OutputDir {
     /// Where the output's root is, for messages.
     pub root: Arc<Path>,
     /// Where below the root this directory is.
-    pub rel: RelPath,
+    pub rel: DirPath,
     /// Whether this run made it, so that nothing can be in it yet.
     pub fresh: bool,
     /// The directory's group: new entries may take it.
@@ -77,12 +77,12 @@ pub struct Run {
 impl SourceDir {
     /// The full path of an entry here, for messages.
     pub fn path_of(&self, name: &OsStr) -> PathBuf {
-        path_of(&self.root, &self.rel).join(name)
+        path_of(&self.root, &self.rel.path()).join(name)
     }
 
     /// The full path of this directory, for messages.
     pub fn path(&self) -> PathBuf {
-        path_of(&self.root, &self.rel)
+        path_of(&self.root, &self.rel.path())
     }
 }
 
@@ -92,7 +92,7 @@ impl OutputDir {
         Self {
             handle: None,
             root,
-            rel: RelPath::root(),
+            rel: DirPath::root(),
             fresh: true,
             gid: 0,
             dev: 0,
@@ -107,12 +107,12 @@ impl OutputDir {
 
     /// The full path of an entry here, for messages.
     pub fn path_of(&self, name: &OsStr) -> PathBuf {
-        path_of(&self.root, &self.rel).join(name)
+        path_of(&self.root, &self.rel.path()).join(name)
     }
 
     /// The full path of this directory, for messages.
     pub fn path(&self) -> PathBuf {
-        path_of(&self.root, &self.rel)
+        path_of(&self.root, &self.rel.path())
     }
 
     /// The full path of what is at `rel` below the output's root, for messages.

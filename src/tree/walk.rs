@@ -315,7 +315,7 @@ impl Walk<'_> {
         let mut output = OutputDir {
             handle: None,
             root: Arc::clone(&parent.output.root),
-            rel: parent.output.rel.join(name),
+            rel: parent.source.rel.below(name),
             fresh: true,
             gid: stat.gid,
             dev: parent.output.dev,
@@ -351,7 +351,7 @@ impl Walk<'_> {
             source: Arc::new(SourceDir {
                 handle,
                 root: Arc::clone(&parent.source.root),
-                rel: parent.source.rel.join(name),
+                rel: output.rel.clone(),
             }),
             output: Arc::new(output),
             id: stat.id,
@@ -441,7 +441,9 @@ fn is_further_name(names: &mut Names, stat: &Stat) -> bool {
 /// The path of an entry below the root, for the filter.
 fn relative(source: &SourceDir, name: &OsStr) -> PathBuf {
     let mut path = PathBuf::new();
-    path.extend(source.rel.components().filter_map(|part| crate::sys::name_from_bytes(part).ok()));
+    path.extend(
+        source.rel.path().components().filter_map(|part| crate::sys::name_from_bytes(part).ok()),
+    );
     path.push(name);
     path
 }

@@ -213,7 +213,7 @@ impl Worker<'_> {
                 portion.leave();
                 continue;
             }
-            self.progress.set_current(&line.path, "".as_ref());
+            self.progress.set_current(|path| path.extend_from_slice(line.path.as_bytes()));
             let mut found = self.checker.find(target, &line.path, line.looked_at);
             if let (Some(portion), Ok(found)) = (self.portion, &found)
                 && !portion.takes(found.size())

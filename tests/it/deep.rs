@@ -69,3 +69,16 @@ fn more_levels_than_descriptors() {
     let run = scene.command(NONE).after("ulimit -n 1024").run();
     copied_or_named(&scene, &run, "d", 1500);
 }
+
+/// As whole paths, those of the way to the bottom would take 450 MB.
+#[test]
+fn memory_does_not_grow_with_the_square_of_the_depth() {
+    let scene = Scene::new();
+    scene.src.file("good", "good");
+    let name = "n".repeat(200);
+    dig(scene.src.root(), &name, 1500);
+    for _ in 0..2 {
+        let run = scene.command(NONE).after("ulimit -d 250000").run();
+        copied_or_named(&scene, &run, &name, 1500);
+    }
+}
