@@ -21,7 +21,7 @@ for workload in $(jq -r '[.rows[].row | split("/")[1]] | unique[]' "$JSON"); do
             | .contenders |= map(select(.median)) | select(.contenders | length > 0)] as $rows
         | (reduce $rows[] as $row ({y: 52, out: []};
             ([$row.contenders[] | .median, (.max // 0)] | max) as $most
-            | .out += [text(10; .y; "class=\"row\""; ($row.row | split("/") | "\(.[0]), \(.[2]), \(.[3])"))]
+            | .out += [text(10; .y; "class=\"row\""; ($row.row | split("/") | "\(.[0]), \(.[2]), \(.[3]): \($row.files) files, \($row.bytes / 1048576 | round) MiB"))]
             | .y += 8
             | reduce $row.contenders[] as $c (.;
                 ($c.median / $most * $width) as $length
@@ -40,7 +40,7 @@ for workload in $(jq -r '[.rows[].row | split("/")[1]] | unique[]' "$JSON"); do
           ".name{text-anchor:end}.value,.small{fill:#555}.small{font-size:10px}",
           ".ours{fill:#2b6cb0}.other{fill:#b8c2cc}line{stroke:#222;stroke-width:1}</style>",
           "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>",
-          text(10; 20; "class=\"title\""; $workload + ": " + ($rows[0] | "\(.files) files, \(.bytes / 1048576 | round) MiB")),
+          text(10; 20; "class=\"title\""; $workload),
           text(10; 34; "class=\"small\""; "\($m.date[:10]), \($m.cores) × \($m.cpu), \($m.memory), \($m.kernel); medians of \($m.rounds) rounds; × is relative to " + ($m.beside // "cp") + (if $m.quick then "; QUICK: these figures mean nothing" else "" end)),
           $drawn.out[], "</svg>"' "$JSON" >"$DIR/$workload.svg"
     echo "written: $DIR/$workload.svg"

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # What the number of lanes gains: 1 to 8 of them, and as many as dircopy chooses itself, on several devices.
 #
-#   benches/scaling.sh [--rows REGEX] [--rounds N] [--lanes "N …"] [--quick]
-#                      [--program FILE] [--scratch DIR] [--out DIR]
+#   benches/scaling.sh [--rows REGEX] [--rounds N] [--lanes "N …"] [--more] [--quick]
+#                      [--program FILE] [--scratch DIR] [--memory DIR] [--out DIR]
 #
 #   --rows REGEX   only the rows whose name matches (grep -E); --list prints the names
 #   --rounds N     runs of each number of lanes in each row (5)
-#   --lanes "N …"  which numbers ("1 2 3 4 6 8")
+#   --lanes "N …"  which numbers ("1 2 4 8")
+#   --more         add to what --out has already: a long series can be taken in portions
 #   --quick        tiny data, one round, debug build: shows that the script works
 #   --program FILE measure this dircopy instead of one built here
 #   --scratch DIR  where to work on the real disk ($TMPDIR or /tmp); all of it is removed at the end
+#   --memory DIR   where memory is to be had (/dev/shm)
 #   --out DIR      where scaling.json and scaling.md go (target/scaling); draw it with
 #                  benches/plots.sh target/scaling/scaling.json docs/plots/scaling
 #
@@ -20,22 +22,25 @@
 # `ssd` and `hdd` nothing is in memory at first, and the output is removed behind the device's back. dircopy
 # believes no loop device to turn, so /sys says it of another in a mount namespace of the script's own.
 #
-# Numbers of lanes take turns; each round starts with another one. What is told is the median. Below each row
-# stands how the default compares with the best fixed number.
+# Numbers of lanes take turns; each round starts with another one. The table tells the median and the least of each,
+# and how what dircopy chooses itself compares with the best fixed number by either: the most that is asked for is 1.05.
+# The best is the best of several series, which counts against the choice.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$(id -u)" = 0 ] && [ ! "${DIRCOPY_SCALING:-}" ]; then
     DIRCOPY_SCALING=private exec unshare -m --propagation slave "$0" "$@"
 fi
-ROWS=. ROUNDS=5 LANES="1 2 3 4 6 8" QUICK="" LIST="" DIRCOPY="" SCRATCH=${TMPDIR:-/tmp} OUT=$PWD/target/scaling
+ROWS=. ROUNDS=5 LANES="1 2 4 8" MORE="" QUICK="" LIST="" DIRCOPY="" SCRATCH=${TMPDIR:-/tmp} MEMORY=/dev/shm OUT=$PWD/target/scaling
 while [ $# -gt 0 ]; do
     case $1 in
     --rows) ROWS=$2 && shift ;;
     --rounds) ROUNDS=$2 && shift ;;
     --lanes) LANES=$2 && shift ;;
+    --more) MORE=yes ;;
     --quick) QUICK=yes ;;
     --program) DIRCOPY=$(realpath "$2") && shift ;;
     --scratch) SCRATCH=$(realpath "$2") && shift ;;
+    --memory) MEMORY=$(realpath "$2") && shift ;;
     --out) mkdir -p "$2" && OUT=$(realpath "$2") && shift ;;
     --list) LIST=yes ;;
     *) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2 && exit 2 ;;
@@ -53,20 +58,17 @@ rows() {
             esac
         done
     done
-    for workload in files-1k files-10k files-100k unchanged-1k unchanged-10k unchanged-100k unchanged-1m; do
-        echo "tmpfs/$workload/warm/plain"
-    done
 }
 [ -z "$LIST" ] || { rows && exit; }
 note() { echo "scaling: $*" >&2; }
-SCALE=16 PROFILE=release
-[ -z "$QUICK" ] || { SCALE=1 ROUNDS=1 LANES="1 2" PROFILE=dev; }
+PROFILE=release
+[ -z "$QUICK" ] || { ROUNDS=1 LANES="1 2" PROFILE=dev; }
 if [ -z "$DIRCOPY" ]; then
     cargo build --quiet --locked --profile $PROFILE --bins
     DIRCOPY=${CARGO_TARGET_DIR:-$PWD/target}/${PROFILE/dev/debug}/dircopy
 fi
 
-DISK=$(mktemp -d "$SCRATCH/dircopy-scaling.XXXXXX") MEMORY=$(mktemp -d /dev/shm/dircopy-scaling.XXXXXX)
+DISK=$(mktemp -d "$SCRATCH/dircopy-scaling.XXXXXX") MEMORY=$(mktemp -d "$MEMORY/dircopy-scaling.XXXXXX")
 LOOP=""
 detach() {
     ! mountpoint -q "$DISK/mnt" || umount "$DISK/mnt"
@@ -87,11 +89,19 @@ files() { # dir count size each
     for ((n = 0; left > 0; n++, left -= $4)); do
         dir=$1/$n
         mkdir -p "$dir"
-        head -c $(((left < $4 ? left : $4) * $3)) /dev/urandom | split -b "$3" -a 4 -d - "$dir/"
+        head -c $(((left < $4 ? left : $4) * $3)) /dev/urandom | split -b "$3" -a 5 -d - "$dir/"
     done
 }
-make_source() { # workload dir
-    local n deep=$2
+make_source() { # workload dir device
+    local n deep=$2 SCALE=16
+    # So that a run takes a second or so, and no disk that turns minutes with too many lanes.
+    case $3/$1 in
+    tmpfs/small | disk/small) SCALE=1000 ;;
+    tmpfs/* | disk/large) SCALE=128 ;;
+    ssd/small) SCALE=96 ;;
+    ssd/large) SCALE=32 ;;
+    esac
+    [ -z "$QUICK" ] || SCALE=1
     mkdir -p "$2"
     case $1 in
     large) for n in 1 2 3 4 5 6 7 8; do head -c $((SCALE << 20)) /dev/urandom >"$2/$n"; done ;;
@@ -103,10 +113,6 @@ make_source() { # workload dir
             head -c 40960 /dev/urandom | split -b 4096 -a 2 -d - "$deep/"
         done
         ;;
-    *-1k) files "$2" 1000 4096 1000 ;;
-    *-10k) files "$2" 10000 4096 1000 ;;
-    *-100k) files "$2" 100000 4096 1000 ;;
-    *-1m) files "$2" 1000000 7 10000 ;;
     esac
 }
 
@@ -128,13 +134,13 @@ turning() { # device: to this script and what it starts, a disk that turns
     mountpoint -q /sys/dev/block || mount -t tmpfs none /sys/dev/block
     mkdir -p "/sys/dev/block/$number/queue" && echo 1 >"/sys/dev/block/$number/queue/rotational"
 }
-make_device() { # workload
+make_device() { # workload device
     detach
     rm -rf "$MEMORY/content" "$MEMORY/src"
     # Filled, so that no memory is sought for while it is measured.
-    head -c 1G /dev/zero >"$MEMORY/content"
+    LC_ALL=C head -c 1G /dev/zero >"$MEMORY/content"
     mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0,nodiscard "$MEMORY/content"
-    attach && make_source "$1" "$DISK/mnt/src" && detach
+    attach && make_source "$1" "$DISK/mnt/src" "$2" && detach
 }
 
 run() { # row lanes
@@ -149,14 +155,13 @@ run() { # row lanes
         SRC=$DISK/mnt/src DST=$DISK/mnt/out
         ;;
     disk) DST=$DISK/out/$((++RUN)) && mkdir -p "$DISK/out" ;;
-    tmpfs) DST=$MEMORY/out && [[ $workload = unchanged-* ]] || rm -rf "$DST" ;;
+    tmpfs) DST=$MEMORY/out && rm -rf "$DST" ;;
     esac
-    if [[ $workload = unchanged-* ]] && [ ! -d "$DST" ]; then "$DIRCOPY" -q -i "$SRC" -o "$DST"; fi
     [ "$device" != disk ] || sync
     start=$EPOCHREALTIME
     "$DIRCOPY" -q "${jobs[@]}" -i "$SRC" -o "$DST"
     jq -nc --arg row "$1" --arg name "$2" --argjson from "$start" --argjson to "$EPOCHREALTIME" \
-        '{row: $row, name: $name, seconds: ($to - $from)}' >>"$DISK/runs.jsonl"
+        '{row: $row, name: $name, seconds: ($to - $from)}' >>"$OUT/runs.jsonl"
 }
 
 run_row() { # row
@@ -166,10 +171,10 @@ run_row() { # row
     ssd | hdd)
         [ "$(id -u)" = 0 ] && [ -e /dev/fuse ] && gcc -O2 -o "$DISK/simulate" benches/device.c ||
             { note "skipping $1: needs root, FUSE and gcc" && return; }
-        make_device "$workload"
+        make_device "$workload" "$device"
         ;;
-    disk) SRC=$DISK/src && rm -rf "$SRC" && make_source "$workload" "$SRC" ;;
-    tmpfs) detach && SRC=$MEMORY/src && rm -rf "$SRC" "$MEMORY"/{out,content} && make_source "$workload" "$SRC" ;;
+    disk) SRC=$DISK/src && rm -rf "$SRC" && make_source "$workload" "$SRC" "$device" ;;
+    tmpfs) detach && SRC=$MEMORY/src && rm -rf "$SRC" "$MEMORY"/{out,content} && make_source "$workload" "$SRC" "$device" ;;
     esac
     read -ra numbers <<<"$LANES default"
     for ((round = 0; round < ROUNDS; round++)); do
@@ -177,30 +182,39 @@ run_row() { # row
             run "$1" "${numbers[(i + round) % ${#numbers[@]}]}"
         done
     done
-    jq -n --arg row "$1" --argjson files "$(find "$SRC" -type f | wc -l)" \
-        --argjson bytes "$(du -sb --apparent-size "$SRC" | cut -f1)" '{$row, $files, $bytes}' >>"$DISK/rows.jsonl"
-    jq -rs --arg row "$1" '
-        def median: sort | (.[(length - 1) / 2 | floor] + .[length / 2 | floor]) / 2;
-        def told: (. * 1000 | round / 1000 | tostring);
-        [.[] | select(.row == $row)] | group_by(.name) | map({name: .[0].name, median: map(.seconds) | median})
-        | (map(select(.name == "default"))[0].median) as $own | map(select(.name != "default"))
-        | min_by(.median) as $best
-        | $row + ": " + (map(.name + ": " + (.median | told)) | join(", ")) + "; default " + ($own | told)
-          + ", " + ($own / $best.median | told) + " of the best (" + $best.name + ")"' "$DISK/runs.jsonl" | tee -a "$OUT/scaling.md"
+    jq -nc --arg row "$1" --argjson files "$(find "$SRC" -type f | wc -l)" \
+        --argjson bytes "$(du -sb --apparent-size "$SRC" | cut -f1)" '{$row, $files, $bytes}' >>"$OUT/rows.jsonl"
 }
 RUN=0
-: >"$DISK/runs.jsonl" && : >"$DISK/rows.jsonl" && : >"$OUT/scaling.md"
+[ -n "$MORE" ] || rm -f "$OUT"/{runs,rows}.jsonl
+touch "$OUT"/{runs,rows}.jsonl
 for row in $(rows | grep -E -- "$ROWS"); do run_row "$row"; done
 
-jq -n --slurpfile rows "$DISK/rows.jsonl" --slurpfile runs "$DISK/runs.jsonl" --arg date "$(date -u +%FT%TZ)" \
+jq -n --slurpfile rows "$OUT/rows.jsonl" --slurpfile runs "$OUT/runs.jsonl" --arg date "$(date -u +%FT%TZ)" \
     --arg cpu "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" --argjson cores "$(nproc)" \
     --arg memory "$(awk '/MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /proc/meminfo)" \
-    --arg kernel "$(uname -sr)" --argjson rounds "$ROUNDS" --arg quick "$QUICK" '
+    --arg kernel "$(uname -sr)" --arg quick "$QUICK" '
     def median: sort | (.[(length - 1) / 2 | floor] + .[length / 2 | floor]) / 2;
-    {machine: {$date, $cpu, $cores, $memory, $kernel, $rounds, quick: ($quick != ""), beside: "one lane"},
-     rows: [$rows[] | . as $row | . + {contenders: ([$runs[] | select(.row == $row.row)] | group_by(.name)
+    {machine: {$date, $cpu, $cores, $memory, $kernel, rounds: ([$runs[] | [.row, .name]] | group_by(.) | map(length) | "\(min) to \(max)"),
+            quick: ($quick != ""), beside: "one lane"},
+     rows: [$rows | group_by(.row)[] | last | . as $row | . + {contenders: ([$runs[] | select(.row == $row.row)] | group_by(.name)
         | (map(select(.[0].name == "1"))[0] // .[0] | map(.seconds) | median) as $base
-        | map({name: (if .[0].name == "default" then "dircopy itself" else .[0].name + " lanes" end),
+        | map({name: (if .[0].name == "default" then "dircopy itself" elif .[0].name == "1" then "1 lane" else .[0].name + " lanes" end),
             runs: map(.seconds), median: (map(.seconds) | median), min: (map(.seconds) | min),
             max: (map(.seconds) | max), ratio: ((map(.seconds) | median) / $base)}))}]}' >"$OUT/scaling.json"
+jq -r '
+    def told: . * 1000 | round / 1000 | tostring;
+    def short: . * 100 | round / 100 | tostring;
+    def cell: if . then "\(.median | told) (\(.min | told), \(.runs | length))" else "" end;
+    ([.rows[].contenders[].name | select(test("lanes?$"))] | unique | sort_by(split(" ")[0] | tonumber)) as $names
+    | "| work: median (least, of so many) | " + ($names | join(" | ")) + " | as chosen | beside the best: medians, least | within 1.05 |",
+      "|---|" + ($names | map("--:|") | add) + "--:|--:|---|",
+      (.rows[] | . as $row | def of($name): [$row.contenders[] | select(.name == $name)][0];
+        of("dircopy itself") as $own
+        | [.contenders[] | select(.name != "dircopy itself")] as $fixed
+        | ($own.median / ([$fixed[].median] | min)) as $medians | ($own.min / ([$fixed[].min] | min)) as $least
+        | "| \(.row), \(.files) files, \(.bytes / 1048576 | round) MiB | " + ($names | map(of(.) | cell) | join(" | ")) + " | \($own | cell) | "
+          + "\($medians | short), \($least | short) | "
+          + (if $medians <= 1.05 and $least <= 1.05 then "yes" elif $medians > 1.05 and $least > 1.05 then "**no**" else "not shown" end) + " |")' \
+    "$OUT/scaling.json" | tee "$OUT/scaling.md"
 note "written: $OUT/scaling.json, $OUT/scaling.md"
