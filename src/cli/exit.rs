@@ -61,8 +61,8 @@ impl Exit {
     }
 
     /// How one of several outputs ended.
-    pub fn of_one(ran: &Result<Report>) -> Self {
-        ran.as_ref().map_or(Exit::Refused, |report| Exit::of(&report.ending, true))
+    pub fn of_one(ran: &Result<Report>, said_all: bool) -> Self {
+        ran.as_ref().map_or(Exit::Refused, |report| Exit::of(&report.ending, said_all))
     }
 
     /// How bad it is that one of several outputs ended so.

@@ -1,5 +1,6 @@
 //! What every program does around its run: hear signals, and tell how far it is and how it ended.
 
+use std::ffi::OsString;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_channel::{Sender, bounded};
@@ -7,7 +8,7 @@ use crossbeam_channel::{Sender, bounded};
 use crate::cli::console::Console;
 use crate::cli::exit::Exit;
 use crate::cli::progress::View;
-use crate::cli::record::records::{Ran, Records};
+use crate::cli::record::records::{Ran, Records, Task, Wanted};
 use crate::cli::service::Service;
 use crate::error::Error;
 use crate::event::{Progress, Stop};
@@ -59,6 +60,28 @@ impl Watched<'_> {
     pub fn refused(&self, why: &Error, stop: &Stop) -> Exit {
         self.console.refused(why);
         stop.requested().map_or(Exit::Refused, Exit::of_stop)
+    }
+
+    /// Opens what the run is to leave. If something of it cannot be, the run is refused: that ends it, and
+    /// what could be opened says so.
+    pub fn open<'r>(
+        &self,
+        wanted: &Wanted<'_>,
+        task: Task<'r>,
+        command: &[OsString],
+        stop: &Stop,
+    ) -> Result<Records<'r>, Exit> {
+        let (records, opened) = Records::open(wanted, task, command);
+        match opened {
+            Ok(()) => Ok(records),
+            Err(refused) => Err(self.end_refused(&records, &refused, stop)),
+        }
+    }
+
+    /// Ends a run that was refused.
+    pub fn end_refused(&self, records: &Records<'_>, why: &Error, stop: &Stop) -> Exit {
+        let exit = self.refused(why, stop);
+        self.end(records, &Ran::Refused(why), exit)
     }
 
     /// Writes down how the run ended and tells who started it; `exit` is how it ended otherwise.

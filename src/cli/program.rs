@@ -14,7 +14,7 @@ use crate::cli::frame::{Watched, stop_by_signals};
 use crate::cli::job_check;
 use crate::cli::job_file::JobFile;
 use crate::cli::progress::View;
-use crate::cli::record::records::{Ran, Records, Task, Wanted};
+use crate::cli::record::records::{Ran, Task, Wanted};
 use crate::cli::schedule::Deadline;
 use crate::cli::service::Service;
 use crate::cli::stream::stream;
@@ -91,12 +91,11 @@ fn copy(Copy { args, jobs, .. }: &Copy, file: Option<&JobFile>, command: &[OsStr
     let source = jobs.first().map_or("".as_ref(), |job| &*job.source);
     let outputs = &*args.output;
     let task = Task::Copy { source, outputs, dry_run: args.dry_run };
-    let records = match Records::open(&wanted, task, command) {
+    let service = Service::find();
+    let watched = Watched { view: &view, service: &service, console: &console };
+    let records = match watched.open(&wanted, task, command, &stop) {
         Ok(records) => records,
-        Err(refused) => {
-            console.refused(&refused);
-            return Exit::Refused;
-        }
+        Err(exit) => return exit,
     };
     let several = outputs.len() > 1;
     let told: Vec<Told<'_>> = outputs
@@ -112,8 +111,6 @@ fn copy(Copy { args, jobs, .. }: &Copy, file: Option<&JobFile>, command: &[OsStr
         console.event(&warning, None);
         records.event(&warning, None);
     }
-    let service = Service::find();
-    let watched = Watched { view: &view, service: &service, console: &console };
     let ran = run(args, jobs, &watched, &told, &stop);
     let (ran, exit) = match &ran {
         Ok(ran) => {

@@ -7,7 +7,7 @@ use crate::cli::console::{Console, Detail};
 use crate::cli::exit::Exit;
 use crate::cli::frame::{Watched, stop_by_signals};
 use crate::cli::job_file::JobFile;
-use crate::cli::record::records::{Ran, Records, Task, Wanted};
+use crate::cli::record::records::{Ran, Task, Wanted};
 use crate::cli::rows::{Rows, size};
 use crate::cli::service::Service;
 use crate::cli::told::Told;
@@ -30,17 +30,14 @@ pub fn stream(args: &Args, job: &StreamJob, file: Option<&JobFile>, command: &[O
     let wanted =
         Wanted { detail: Some(detail), name: "dircopy", file, ..args.unattended.records.wanted() };
     let task = Task::Stream { inputs: &job.inputs, outputs: &job.outputs };
-    let records = match Records::open(&wanted, task, command) {
+    let service = Service::find();
+    let watched = Watched { view: &view, service: &service, console: &console };
+    let records = match watched.open(&wanted, task, command, &stop) {
         Ok(records) => records,
-        Err(refused) => {
-            console.refused(&refused);
-            return Exit::Refused;
-        }
+        Err(exit) => return exit,
     };
     let told = Told { console: &console, records: &records, at: None };
     args.unattended.give_way().iter().for_each(|warning| told.event(&Event::Warning(warning)));
-    let service = Service::find();
-    let watched = Watched { view: &view, service: &service, console: &console };
     let ran = watched.run_one(&stop, |progress| job.run(&told, progress, &stop));
     let (ran, exit) = match &ran {
         Ok(report) => {

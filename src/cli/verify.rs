@@ -30,12 +30,11 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
     sys::raise_open_file_limit();
     let list = args.list_failed.as_deref();
     let wanted = Wanted { detail: Some(detail), list, name, ..args.records.wanted() };
-    let records = match Records::open(&wanted, Task::Check(&args.dirs), command) {
+    let service = Service::find();
+    let watched = Watched { view: &view, service: &service, console: &console };
+    let records = match watched.open(&wanted, Task::Check(&args.dirs), command, &stop) {
         Ok(records) => records,
-        Err(refused) => {
-            console.refused(&refused);
-            return Exit::Refused.into();
-        }
+        Err(exit) => return exit.into(),
     };
     let failed = match args.list_failed.as_deref().map(|path| List::create(path, args.null)) {
         None => None,
@@ -43,15 +42,11 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
         Some(Err(error)) => {
             let path = args.list_failed.as_deref().unwrap_or(Path::new(""));
             let refused = Error::io("make", path, error);
-            console.refused(&refused);
-            records.close(&Ran::Refused(&refused), Exit::Refused, &console);
-            return Exit::Refused.into();
+            return watched.end_refused(&records, &refused, &stop).into();
         }
     };
     let words = Words { name, detail, convert: args.convert_paths };
     let teller = Teller { words, console: &console, failed, records: &records };
-    let service = Service::find();
-    let watched = Watched { view: &view, service: &service, console: &console };
     let report = watched.run_one(&stop, |progress| args.job().run(&teller, progress, &stop));
     let (ran, exit) = match &report {
         Err(refused) => (Ran::Refused(refused), watched.refused(refused, &stop)),

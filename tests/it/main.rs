@@ -58,6 +58,7 @@ mod stream;
 mod stream_proof;
 mod sweep;
 mod tidy;
+mod told;
 mod verify;
 mod verify_many;
 mod verify_medium;

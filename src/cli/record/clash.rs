@@ -4,32 +4,30 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::record::records::{Task, Wanted};
 use crate::cli::record::series::is_series;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::manifest::ManifestName;
 use crate::path::directory_of;
 use crate::stream::Named;
 
 impl Wanted<'_> {
-    /// What cannot be written because something else is to be.
-    pub(super) fn clash(&self, task: &Task<'_>) -> Option<Error> {
-        let paths: Vec<(&Path, PathBuf)> = self.paths().map(|path| (path, full(path))).collect();
-        paths.iter().enumerate().find_map(|(at, (path, full))| {
-            if is_device(full) {
-                return None;
-            }
-            if paths[..at].iter().any(|(_, other)| other == full) {
-                let finding =
-                    "the report, the metrics, the log and the list each need a file of their own";
-                return Some(Error::finding("write twice to", path, finding));
-            }
-            if full.file_name().and_then(ManifestName::parse).is_some() {
-                return Some(Error::finding("write to", path, "it has the name of a manifest"));
-            }
-            let taken = task.files().into_iter().find(|(taken, _)| taken == full);
-            taken
-                .filter(|_| !is_series(path))
-                .map(|(_, what)| Error::finding("write to", path, what))
-        })
+    /// Refuses to write to `path`, one of these, what something else is to be.
+    pub(super) fn refuse_clash(&self, path: &Path, task: &Task<'_>) -> Result<()> {
+        let own = full(path);
+        if is_device(&own) {
+            return Ok(());
+        }
+        if self.paths().filter(|other| full(other) == own).count() > 1 {
+            let finding =
+                "the report, the metrics, the log and the list each need a file of their own";
+            return Err(Error::finding("write twice to", path, finding));
+        }
+        if own.file_name().and_then(ManifestName::parse).is_some() {
+            return Err(Error::finding("write to", path, "it has the name of a manifest"));
+        }
+        match task.files().into_iter().find(|(taken, _)| *taken == own && !is_series(path)) {
+            Some((_, what)) => Err(Error::finding("write to", path, what)),
+            None => Ok(()),
+        }
     }
 }
 

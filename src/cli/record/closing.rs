@@ -5,7 +5,8 @@ use serde::Serialize;
 use crate::cli::console::Console;
 use crate::cli::exit::Exit;
 use crate::cli::record::json::{Entry, Name};
-use crate::cli::record::records::{Ran, Records, error};
+use crate::cli::record::log::Log;
+use crate::cli::record::records::{End, Ran, Records, error};
 use crate::error::Error;
 use crate::path::Shown;
 
@@ -26,36 +27,50 @@ struct Retired {
 impl Records<'_> {
     /// Writes what is to be written at the end, `exit` being how the run ended otherwise, and tells what
     /// could not be written. Returns how it ended in all.
-    pub fn close(&self, ran: &Ran<'_>, mut exit: Exit, console: &Console) -> Exit {
+    pub fn close(&self, ran: &Ran<'_>, exit: Exit, console: &Console) -> Exit {
         let mut errors = Vec::new();
-        if self.log.as_ref().is_some_and(|log| !log.is_whole()) {
-            exit = exit.unsaid();
-        }
         let left_out = self
             .report
             .as_ref()
             .is_some_and(|(_, spool)| spool.lock().map_or(true, |mut spool| spool.left_out() > 0));
-        if left_out {
-            exit = exit.unsaid();
-        }
-        // A report that cannot be written changes the exit code that the figures give.
-        if let Err(error) = self.write_metrics(ran, exit) {
+        let said_all = !left_out && console.said_all() && self.lost_line().is_none();
+        let mut end = End { ran, otherwise: exit, said_all };
+        if let Err(error) = self.write_metrics(&end) {
             errors.push(error);
-            exit = exit.unsaid();
+            end.said_all = false;
         }
-        if let Err(error) = self.write_report(ran, exit) {
+        if let Err(error) = self.write_report(&end) {
             errors.push(error);
-            exit = exit.unsaid();
-            // What can be said of that was said; what stands there must not say that all is well.
-            let _ = self.write_report(ran, exit);
-            let _ = self.write_metrics(ran, exit);
+            self.take_back(&mut end);
         }
-        self.rotate(exit, console);
-        self.log_end(ran, exit, &errors);
-        for error in &errors {
+        self.rotate(end.exit(), console);
+        self.look_again(&mut end, console);
+        self.log_end(&end, &errors);
+        // The very last line, too.
+        self.look_again(&mut end, console);
+        for error in errors.iter().chain(self.lost_line()) {
             console.error("failed", "", error);
         }
-        exit
+        end.exit()
+    }
+
+    fn lost_line(&self) -> Option<&Error> {
+        self.log.as_ref().and_then(Log::lost)
+    }
+
+    /// Looks whether all could be said since the report was written.
+    fn look_again(&self, end: &mut End<'_>, console: &Console) {
+        if end.said_all && !(console.said_all() && self.lost_line().is_none()) {
+            self.take_back(end);
+        }
+    }
+
+    /// Not all could be said: what stands there must not say that all is well. If that fails as well, there
+    /// is nothing more to say.
+    fn take_back(&self, end: &mut End<'_>) {
+        end.said_all = false;
+        let _ = self.write_report(end);
+        let _ = self.write_metrics(end);
     }
 
     /// Removes old reports. What cannot be removed is in nobody's way, and the report that would tell of
@@ -79,8 +94,9 @@ impl Records<'_> {
         }
     }
 
-    fn log_end(&self, ran: &Ran<'_>, exit: Exit, errors: &[Error]) {
+    fn log_end(&self, end: &End<'_>, errors: &[Error]) {
         let (Some(log), name) = (&self.log, self.name) else { return };
+        let (ran, exit) = (end.ran, end.exit());
         if let Some(entry) = ran.error() {
             log.say(&format!("{name}: {}", entry.sentence()), &entry);
         }

@@ -2,9 +2,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use jiff::{Timestamp, Unit};
 use serde::Serialize;
@@ -54,8 +53,10 @@ pub fn stamp(time: Timestamp) -> String {
 /// A log in a file.
 pub struct Log {
     file: Mutex<File>,
+    path: PathBuf,
     json: bool,
-    whole: AtomicBool,
+    /// Why a line was lost, the first that was.
+    lost: OnceLock<Error>,
 }
 
 impl Log {
@@ -63,7 +64,8 @@ impl Log {
     pub fn open(path: &Path, json: bool) -> Result<Self> {
         let file = OpenOptions::new().append(true).create(true).open(path);
         let file = file.map_err(|error| Error::io("open the log", path, error))?;
-        Ok(Self { file: Mutex::new(file), json, whole: AtomicBool::new(true) })
+        let (file, path) = (Mutex::new(file), path.to_path_buf());
+        Ok(Self { file, path, json, lost: OnceLock::new() })
     }
 
     /// Looks whether it could be opened, and makes nothing.
@@ -84,15 +86,15 @@ impl Log {
         };
         // In one call, so that the lines of two programs that share a log do not mix.
         let line = format!("{line}\n");
-        let written =
-            self.file.lock().is_ok_and(|mut file| file.write_all(line.as_bytes()).is_ok());
-        if !written {
-            self.whole.store(false, Relaxed);
+        // A line is in it or not, whoever panicked meanwhile.
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = file.write_all(line.as_bytes()) {
+            self.lost.get_or_init(|| Error::io("write to the log", &self.path, error));
         }
     }
 
-    /// Whether every line was written.
-    pub fn is_whole(&self) -> bool {
-        self.whole.load(Relaxed)
+    /// Why not every line was written, if that is so.
+    pub fn lost(&self) -> Option<&Error> {
+        self.lost.get()
     }
 }

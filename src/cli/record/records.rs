@@ -71,8 +71,8 @@ impl Wanted<'_> {
         let report = self.report_place(task, Timestamp::now()).map(drop);
         let metrics = self.metrics_place().map(drop);
         let log = self.log.map_or(Ok(()), |(path, _)| Log::look(path));
-        let places = [report, metrics, log].into_iter().filter_map(Result::err);
-        self.clash(task).into_iter().chain(places).collect()
+        let clash = self.paths().try_for_each(|path| self.refuse_clash(path, task));
+        [clash, report, metrics, log].into_iter().filter_map(Result::err).collect()
     }
 
     fn report_place(&self, task: &Task<'_>, started: Timestamp) -> Result<Option<ReportPlace>> {
@@ -122,6 +122,22 @@ pub enum Ran<'a> {
     Checked(&'a VerifyReport),
 }
 
+/// How a run ended in all.
+pub(super) struct End<'r> {
+    pub(super) ran: &'r Ran<'r>,
+    /// How it ended otherwise.
+    pub(super) otherwise: Exit,
+    /// Whether everything that was to be said and written was.
+    pub(super) said_all: bool,
+}
+
+impl End<'_> {
+    /// What the program exits with.
+    pub(super) fn exit(&self) -> Exit {
+        if self.said_all { self.otherwise } else { self.otherwise.unsaid() }
+    }
+}
+
 impl Ran<'_> {
     /// Why it was refused, or stopped early.
     pub(super) fn error(&self) -> Option<Entry<'static>> {
@@ -164,27 +180,28 @@ struct Started<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Opens what is wanted, so that what cannot be written is known before anything is done.
-    pub fn open(wanted: &Wanted<'_>, task: Task<'a>, command: &[OsString]) -> Result<Self> {
-        if let Some(clash) = wanted.clash(&task) {
-            return Err(clash);
-        }
+    /// Opens what is wanted, so that what cannot be written is known before anything is done: then the
+    /// run is to be refused for the error, and what could be opened can say so.
+    pub fn open(wanted: &Wanted<'_>, task: Task<'a>, command: &[OsString]) -> (Self, Result<()>) {
         let started = (Timestamp::now(), Instant::now());
-        let place = wanted.report_place(&task, started.0)?;
-        let report = wanted.report.zip(place).map(|(path, place)| {
+        let apart = |path| wanted.refuse_clash(path, &task);
+        let report = wanted.report.map_or(Ok(None), |path| {
+            apart(path)?;
+            let place = wanted.report_place(&task, started.0)?;
             let dir = if is_series(path) { path } else { directory_of(path) };
             let spool = Spool::new(dir).map_err(|error| Error::io(WRITE, path, error))?;
-            Ok((place, Mutex::new(spool)))
+            Ok(place.map(|place| (place, Mutex::new(spool))))
         });
-        let metrics = wanted.metrics_place();
-        let log = wanted.log.map(|(path, json)| Log::open(path, json));
+        let metrics = wanted.metrics.map_or(Ok(()), apart).and_then(|()| wanted.metrics_place());
+        let log = wanted.log.map(|(path, json)| apart(path).and_then(|()| Log::open(path, json)));
+        let mut opened = wanted.list.map_or(Ok(()), apart);
         let records = Self {
+            report: or_wrong(report, &mut opened),
+            metrics: or_wrong(metrics, &mut opened),
+            log: or_wrong(log.transpose(), &mut opened),
             task,
             command: command.to_vec(),
             started,
-            report: report.transpose()?,
-            metrics: metrics?,
-            log: log.transpose()?,
             detail: wanted.detail.unwrap_or(Detail::Normal),
             name: wanted.name,
             file: wanted
@@ -199,7 +216,7 @@ impl<'a> Records<'a> {
             let program_version = env!("CARGO_PKG_VERSION");
             log.say(&text, &Started { event: "started", program_version, command: &command });
         }
-        Ok(records)
+        (records, opened)
     }
 
     /// Notes an entry for the report.
@@ -225,8 +242,9 @@ impl<'a> Records<'a> {
         }
     }
 
-    pub(super) fn write_report(&self, ran: &Ran<'_>, exit: Exit) -> Result<()> {
+    pub(super) fn write_report(&self, end: &End<'_>) -> Result<()> {
         let Some((place, spool)) = &self.report else { return Ok(()) };
+        let (ran, exit) = (end.ran, end.exit());
         let bytes = self.command.iter().map(|word| word.as_encoded_bytes());
         let is_text = bytes.clone().all(|word| std::str::from_utf8(word).is_ok());
         let head = Head {
@@ -240,7 +258,7 @@ impl<'a> Records<'a> {
             exit_code: exit.code(),
             ending: exit.name(),
             error: ran.error(),
-            copy: self.copied(ran),
+            copy: self.copied(end),
             stream: self.streamed(ran),
             checked: match ran {
                 Ran::Checked(report) => Some(&report.counts),
@@ -278,13 +296,14 @@ impl<'a> Records<'a> {
         matches!(&self.task, Task::Copy { outputs, .. } if outputs.len() > 1)
     }
 
-    fn copied<'r>(&self, ran: &Ran<'r>) -> Option<Copied<'r>> {
+    fn copied<'r>(&self, end: &End<'r>) -> Option<Copied<'r>> {
+        let ran = end.ran;
         let &Task::Copy { source, dry_run, .. } = &self.task else { return None };
         let several = self.are_several();
         let report = |ran: Option<&'r Result<Report>>| ran.and_then(|ran| ran.as_ref().ok());
         let output = |(path, ran): (&Path, Option<&'r Result<Report>>)| {
             let (report, own) = (report(ran), ran.filter(|_| several));
-            let exit = own.map(Exit::of_one);
+            let exit = own.map(|ran| Exit::of_one(ran, end.said_all));
             Output {
                 name: Name::path(path),
                 exit_code: exit.map(Exit::code),
@@ -327,8 +346,9 @@ impl<'a> Records<'a> {
         })
     }
 
-    pub(super) fn write_metrics(&self, ran: &Ran<'_>, exit: Exit) -> Result<()> {
+    pub(super) fn write_metrics(&self, end: &End<'_>) -> Result<()> {
         let Some(place) = &self.metrics else { return Ok(()) };
+        let (ran, exit) = (end.ran, end.exit());
         let full = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         let shown = |path: &Path| Shown::path(&full(path)).to_string();
         let figure = |label, exit: Exit, (files, bytes), expected| Figure {
@@ -346,7 +366,7 @@ impl<'a> Records<'a> {
             Task::Copy { .. } => {
                 let output = |(path, ran): (&Path, Option<&Result<Report>>)| {
                     let own = ran.filter(|_| self.are_several());
-                    let exit = own.map_or(exit, Exit::of_one);
+                    let exit = own.map_or(exit, |ran| Exit::of_one(ran, end.said_all));
                     let expected = ran.map(expected).unwrap_or_default();
                     figure(shown(path), exit, ran.map(copied).unwrap_or_default(), expected)
                 };
@@ -384,6 +404,16 @@ impl<'a> Records<'a> {
         let text = figures.text();
         place.write(|file| file.write_all(text.as_bytes()))
     }
+}
+
+/// What was opened; if it could not be, that is what is wrong, unless something else is already.
+fn or_wrong<T>(opened: Result<Option<T>>, wrong: &mut Result<()>) -> Option<T> {
+    opened.unwrap_or_else(|error| {
+        if wrong.is_ok() {
+            *wrong = Err(error);
+        }
+        None
+    })
 }
 
 /// Arguments for the eye; what is not UTF-8 is escaped.
