@@ -63,7 +63,7 @@ fn summary(report: &StreamReport) -> String {
             Fate::Stands { .. } => "is complete, in place of another",
             Fate::Passed => "has everything",
             Fate::Closed => "was no longer read",
-            Fate::Stopped => "is given up",
+            Fate::Stopped(_) => "is given up",
             Fate::Left(_) => "is left as it was",
             Fate::Failed(_) => "failed",
             Fate::Unproven(_) => "failed: the disk does not hold it as it was written",

@@ -324,13 +324,12 @@ impl Judge<'_> {
 }
 
 /// Removes the part file of a file that comes to `fate` instead.
-pub fn discard(part: Part, fate: Fate) -> Fate {
+pub fn discard(part: Part, fate: Fate, warnings: &mut Vec<Error>) -> Fate {
     match fate {
         Fate::Rotten { error, stands } => Fate::Rotten { error: part.discard(error), stands },
         Fate::Failed(error) => Fate::Failed(part.discard(error)),
         other => {
-            let path = part.path();
-            part.discard(Error::finding("copy", path, "interrupted"));
+            part.abandon(warnings);
             other
         }
     }

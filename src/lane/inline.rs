@@ -213,11 +213,11 @@ impl Copying<'_> {
                     None => {
                         Ok(part.finish(context, entry, &attributes, digest, replaces, warnings))
                     }
-                    Some(fate) => Ok(expect::discard(part, fate)),
+                    Some(fate) => Ok(expect::discard(part, fate, warnings)),
                 }
             }
             Ok(Filled::Stopped) => {
-                part.discard(Error::finding("copy", path(), "interrupted"));
+                part.abandon(warnings);
                 Ok(Fate::Abandoned)
             }
             Err(error) => {

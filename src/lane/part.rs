@@ -19,7 +19,7 @@ use crate::hash::Digest;
 use crate::lane::checkpoint::Checkpoints;
 use crate::lane::context::{Context, Durability};
 use crate::lane::outcome::Fate;
-pub use crate::lane::part_name::{PartName, discard, forget_journal, publish};
+pub use crate::lane::part_name::{PartName, abandon, discard, forget_journal, publish};
 use crate::lane::part_name::{cannot_publish, remove};
 use crate::lane::reading::Reading;
 use crate::lane::stretch::{Stretch, stretches};
@@ -311,18 +311,28 @@ impl Part {
         }
     }
 
-    /// Removes the part file because of `error`, which is returned, with a word about the part file
-    /// if even that fails.
+    /// Removes the part file because of `error`, which is returned, with a word if even that fails.
     pub fn discard(mut self, error: Error) -> Error {
+        match self.let_go() {
+            Some(part) => discard(&self.output, &part, error),
+            None => error,
+        }
+    }
+
+    /// Removes the part file because the run is to stop; what stays behind is told in `warnings`.
+    pub fn abandon(mut self, warnings: &mut Vec<Error>) {
+        if let Some(part) = self.let_go() {
+            abandon(&self.output, &part, warnings);
+        }
+    }
+
+    fn let_go(&mut self) -> Option<PartName> {
         if let (Some(file), Some(PartName { journal: Some(_), .. })) = (&self.file, &self.part) {
             // Much of it may be on its way to the device, and whoever waits for that waits less.
             let _ = file.set_len(0);
         }
         self.file = None;
-        match self.part.take() {
-            Some(part) => discard(&self.output, &part, error),
-            None => error,
-        }
+        self.part.take()
     }
 
     fn complete(
@@ -432,7 +442,7 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         // Only reached with the file unfinished when a thread is unwinding: the ordinary ways out
-        // are `finish` and `discard`, which report.
+        // are `finish`, `discard` and `abandon`, which report.
         if let (Some(part), Some(dir)) = (self.part.take(), &self.output.handle) {
             part.journal.iter().chain([&part.name]).for_each(|name| drop(dir.remove(name)));
         }

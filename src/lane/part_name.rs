@@ -52,18 +52,30 @@ pub fn discard(output: &OutputDir, part: &PartName, error: Error) -> Error {
     names.fold(error, |error, name| remove(output, name, error))
 }
 
+/// Removes the part file, and its journal, of a run that is to stop; what stays behind is told in
+/// `warnings`.
+pub fn abandon(output: &OutputDir, part: &PartName, warnings: &mut Vec<Error>) {
+    for name in part.journal.iter().chain([&part.name]) {
+        if let Err(error) = try_remove(output, name) {
+            warnings.push(Error::io("remove the part file", output.path_of(name), error));
+        }
+    }
+}
+
 /// Removes a file because of `error`, which is returned.
 pub fn remove(output: &OutputDir, part: &OsStr, error: Error) -> Error {
-    let removed = match &output.handle {
-        Some(dir) => dir.remove(part),
-        None => Ok(()),
-    };
-    match removed {
+    match try_remove(output, part) {
         Ok(()) => error,
-        Err(stays) if stays.kind() == io::ErrorKind::NotFound => error,
         Err(stays) => error.with_note(format!(
             "; and its part file {} stays behind: {stays}",
             crate::path::Shown::path(&output.path_of(part))
         )),
+    }
+}
+
+fn try_remove(output: &OutputDir, name: &OsStr) -> io::Result<()> {
+    match output.handle.as_ref().map_or(Ok(()), |dir| dir.remove(name)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
 }

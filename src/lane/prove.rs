@@ -87,7 +87,7 @@ impl<'a> Prover<'a> {
     /// Reads a copy back; if it is bad, makes another and reads that back.
     pub fn prove(&mut self, mut file: Waiting) -> Proven {
         let mut warnings = Vec::new();
-        let mut verdict = self.judge(&file);
+        let mut verdict = self.judge(&file, &mut warnings);
         if file.source.is_some()
             && let Verdict::Bad(error) = verdict
         {
@@ -107,10 +107,13 @@ impl<'a> Prover<'a> {
     }
 
     /// Reads a copy back. Unless it is good, it is gone then.
-    fn judge(&mut self, file: &Waiting) -> Verdict {
+    fn judge(&mut self, file: &Waiting, warnings: &mut Vec<Error>) -> Verdict {
         match self.read_back(file) {
             Ok(Some(proof)) => Verdict::Good(proof),
-            Ok(None) => abandon(file),
+            Ok(None) => {
+                part::abandon(&file.output, &file.part, warnings);
+                Verdict::Abandoned
+            }
             Err(error) if matches!(error.cause(), Cause::Io(io) if sys::is_for_want_of_means(io)) => {
                 Verdict::Failed(part::discard(&file.output, &file.part, error))
             }
@@ -161,7 +164,7 @@ impl<'a> Prover<'a> {
             let error = Error::io("make durable", path, error);
             return Err(part::discard(&file.output, &file.part, error));
         }
-        Ok(self.judge(file))
+        Ok(self.judge(file, warnings))
     }
 
     /// Removes a damaged copy, or keeps it aside.
@@ -183,13 +186,6 @@ impl<'a> Prover<'a> {
         };
         part::discard(&file.output, &file.part, error)
     }
-}
-
-/// The run is to stop: a copy that is not proven goes.
-fn abandon(file: &Waiting) -> Verdict {
-    let path = file.output.path_of(&file.entry.name);
-    part::discard(&file.output, &file.part, Error::finding("prove", path, "interrupted"));
-    Verdict::Abandoned
 }
 
 fn open(file: &Waiting) -> io::Result<(std::fs::File, sys::stat::Stat)> {

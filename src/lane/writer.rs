@@ -110,7 +110,7 @@ fn close(
                 warnings = read.warnings;
                 let LargeFile { source, output, entry, replaces, .. } = &*large;
                 match expect::objection(context, (source, output), entry, digest, None) {
-                    Some(fate) => expect::discard(part, fate),
+                    Some(fate) => expect::discard(part, fate, &mut warnings),
                     None => {
                         let attributes = &read.attributes;
                         part.finish(context, entry, attributes, digest, *replaces, &mut warnings)
@@ -124,8 +124,7 @@ fn close(
         },
         (Ok(part), Some(Err(Cut::Failed(error)))) => Fate::Failed(part.discard(error)),
         (Ok(part), Some(Err(Cut::Abandoned))) => {
-            let path = large.output.path_of(&large.entry.name);
-            part.discard(Error::finding("copy", path, "interrupted"));
+            part.abandon(&mut warnings);
             Fate::Abandoned
         }
         (Ok(part), None) => {

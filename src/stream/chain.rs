@@ -16,7 +16,7 @@ use crate::hash::{Algorithm, Digest};
 use crate::lane::block::{Block, Pool};
 use crate::lane::clock::Timer;
 use crate::lane::context::Context;
-use crate::stream::ends::{Ends, Fate};
+use crate::stream::ends::{DIED, Ends, Fate};
 use crate::stream::gear::{Cut, Gear};
 use crate::stream::input::{Came, Input};
 use crate::stream::output::{Lost, Output};
@@ -141,7 +141,15 @@ impl Gear for Chain<'_, '_> {
             let _ = self.send(Read::End);
         }
         self.to_hasher = None;
-        let digest = self.hasher.take().and_then(|hasher| hasher.join().ok()).flatten();
+        let digest = match self.hasher.take().map(ScopedJoinHandle::join) {
+            Some(Ok(digest)) => digest,
+            None => None,
+            Some(Err(_)) => {
+                // The outputs know no more than that nothing comes any more.
+                ends.tell(&Error::finding("hash", "the stream", DIED));
+                None
+            }
+        };
         let writers = std::mem::take(&mut self.writers);
         let died = |(number, writer): (usize, ScopedJoinHandle<'_, ()>)| {
             writer.join().is_err().then_some(number)
@@ -149,9 +157,7 @@ impl Gear for Chain<'_, '_> {
         let died: Vec<usize> = writers.into_iter().filter_map(died).collect();
         self.hear(ends);
         for number in died {
-            let finding = "its thread died; this is a defect of dircopy";
-            let error = Error::finding("finish", "an output of the stream", finding);
-            ends.settle(number, Fate::Failed(error));
+            ends.died(number);
         }
         digest
     }
@@ -210,10 +216,39 @@ fn write(mut output: Output<'_>, from: &Receiver<Hashed>) -> Fate {
             }
             Ok(Hashed::Spoiled) => {}
             Ok(Hashed::End(None)) if output.context.algorithm != Algorithm::None => {
-                return output.discard(Lost::Stopped);
+                let finding = "it came to no digest; this is a defect of dircopy";
+                let error = Error::finding("complete", output.named.path(), finding);
+                return output.discard(Lost::Failed(error));
             }
             Ok(Hashed::End(digest)) => return output.finish(digest),
             Err(_) => return output.discard(Lost::Stopped),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::tests::told;
+
+    #[test]
+    fn the_death_of_the_hasher_is_told() {
+        let failures = told(|context, ends| {
+            std::thread::scope(|scope| {
+                let hasher = scope.spawn(|| -> Option<Digest> { panic!("as a test wants it") });
+                let chain = Chain {
+                    context: *context,
+                    pool: Pool::new(1, 1),
+                    block: None,
+                    to_hasher: None,
+                    told: bounded(1).1,
+                    hasher: Some(hasher),
+                    writers: Vec::new(),
+                };
+                assert!(Box::new(chain).finish(true, ends).is_none());
+            });
+        });
+        let told = "cannot hash the stream: its thread died; this is a defect of dircopy";
+        assert_eq!(failures, [told]);
     }
 }

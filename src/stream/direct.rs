@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::hash::Digest;
 use crate::lane::block::{Block, Pool};
-use crate::stream::ends::{Ends, Fate};
+use crate::stream::ends::Ends;
 use crate::stream::gear::{Cut, Gear};
 use crate::stream::input::{Came, Input};
 use crate::stream::output::{Lost, Output};
@@ -153,8 +153,7 @@ impl Gear for Direct<'_> {
         if let Some(output) = self.output.take() {
             let fate = match whole {
                 true => output.finish(None),
-                false if output.is_file() => output.discard(Lost::Stopped),
-                false => Fate::Stopped,
+                false => output.discard(Lost::Stopped),
             };
             ends.settle(self.number, fate);
         }

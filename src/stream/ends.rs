@@ -5,6 +5,9 @@ use crate::event::{Done, Event, Progress, Watch};
 use crate::lane::read_back::Proof;
 use crate::stream::named::Named;
 
+/// What is said where a thread ended as it never should.
+pub const DIED: &str = "its thread died; this is a defect of dircopy";
+
 /// What became of an output.
 #[derive(Debug)]
 pub enum Fate {
@@ -21,8 +24,8 @@ pub enum Fate {
     Passed,
     /// Who read from it went away before the end.
     Closed,
-    /// The run was to stop.
-    Stopped,
+    /// The run was to stop; what of it could not be removed.
+    Stopped(Vec<Error>),
     /// What was there stays, for this reason.
     Left(&'static str),
     /// It failed.
@@ -64,10 +67,20 @@ impl<'a> Ends<'a> {
             }
             Fate::Left(why) => self.watch.event(&Event::Left(path, why)),
             Fate::Failed(error) | Fate::Unproven(error) => self.tell(error),
-            Fate::Passed | Fate::Closed | Fate::Stopped => {}
+            Fate::Stopped(stays) => {
+                stays.iter().for_each(|error| self.watch.event(&Event::Warning(error)));
+            }
+            Fate::Passed | Fate::Closed => {}
         }
         if let Some(place) = self.fates.get_mut(number) {
             *place = Some(fate);
+        }
+    }
+
+    /// Notes and tells that the thread of one died.
+    pub fn died(&mut self, number: usize) {
+        if let Some(named) = self.names.get(number) {
+            self.settle(number, Fate::Failed(Error::finding("finish", named.path(), DIED)));
         }
     }
 

@@ -128,8 +128,11 @@ impl Fan<'_, '_> {
                     ends.settle(number, fate);
                     self.branches.retain(|branch| branch.number != number);
                 }
-                // It is said in the end.
-                Err(_) => self.branches.retain(|branch| !branch.thread.is_finished()),
+                Err(_) => {
+                    for over in self.branches.extract_if(.., |it| it.thread.is_finished()) {
+                        end(over, ends);
+                    }
+                }
             }
         }
     }
@@ -213,20 +216,23 @@ impl Gear for Fan<'_, '_> {
     fn finish(mut self: Box<Self>, whole: bool, ends: &mut Ends<'_>) -> Option<Digest> {
         self.branches.iter().for_each(|branch| drop(branch.tell.send(Turn::End { whole })));
         let branches = std::mem::take(&mut self.branches);
-        for Branch { number, tell, thread, pipe } in branches {
-            drop((tell, pipe));
-            if thread.join().is_err() {
-                let finding = "its thread died; this is a defect of dircopy";
-                let error = Error::finding("finish", "an output of the stream", finding);
-                ends.settle(number, Fate::Failed(error));
-            }
-        }
+        branches.into_iter().for_each(|branch| end(branch, ends));
         for (number, said) in self.said.try_iter() {
             if let Said::Over(fate) = said {
                 ends.settle(number, fate);
             }
         }
         None
+    }
+}
+
+/// Waits for the end of an output's thread, which is told nothing more. What became of the output it has
+/// said, unless it died.
+fn end(branch: Branch<'_>, ends: &mut Ends<'_>) {
+    let Branch { number, tell, thread, pipe } = branch;
+    drop((tell, pipe));
+    if thread.join().is_err() {
+        ends.died(number);
     }
 }
 
@@ -325,4 +331,30 @@ fn drain(
         left = left.saturating_sub(read as u64);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::tests::told;
+
+    #[test]
+    fn the_death_of_an_output_is_told() {
+        let failures = told(|context, ends| {
+            std::thread::scope(|scope| {
+                let thread = scope.spawn(|| panic!("as a test wants it"));
+                let (tell, _told) = bounded(1);
+                let branch = Branch { number: 0, pipe: sys::pipe().unwrap().1, tell, thread };
+                let mut fan = Fan {
+                    context: *context,
+                    branches: vec![branch],
+                    said: bounded(1).1,
+                    head: sys::pipe().unwrap(),
+                    scratch: Pool::new(1, 1).take(&context.clocks.read),
+                };
+                fan.tell_all(|| Turn::Spoiled, ends);
+            });
+        });
+        assert_eq!(failures, ["cannot finish out: its thread died; this is a defect of dircopy"]);
+    }
 }

@@ -23,7 +23,7 @@ use crate::stream::gear::{Cut, Gear};
 use crate::stream::input::{self, Input};
 use crate::stream::listing::{Listing, SUFFIX, add_line};
 use crate::stream::named::Named;
-use crate::stream::output::{Output, Sink};
+use crate::stream::output::{Lost, Output, Sink};
 use crate::stream::place::Place;
 use crate::stream::refuse::{is_output, look_at};
 use crate::stream::report::{StreamEnding, StreamReport};
@@ -184,7 +184,8 @@ impl StreamJob {
             }
             warnings.iter().for_each(|warning| watch.event(&Event::Warning(warning)));
         }
-        let fates = ends.into_fates().into_iter().map(|fate| fate.unwrap_or(Fate::Stopped));
+        let fates =
+            ends.into_fates().into_iter().map(|fate| fate.unwrap_or_else(|| Lost::Stopped.fate()));
         let outputs: Vec<_> = self.outputs.iter().cloned().zip(fates).collect();
         let fates = outputs.iter().map(|(_, fate)| fate);
         Ok(StreamReport {

@@ -23,6 +23,8 @@ mod listing;
 mod output;
 mod place;
 mod refuse;
+#[cfg(test)]
+mod tests;
 mod whole;
 
 pub use job::StreamJob;

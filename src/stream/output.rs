@@ -47,7 +47,7 @@ impl Lost {
     pub fn fate(self) -> Fate {
         match self {
             Lost::Closed => Fate::Closed,
-            Lost::Stopped => Fate::Stopped,
+            Lost::Stopped => Fate::Stopped(Vec::new()),
             Lost::Failed(error) => Fate::Failed(error),
         }
     }
@@ -125,16 +125,14 @@ impl Output<'_> {
             Sink::File(file) => file,
         };
         if context.stop.is_urgent() {
-            let path = file.place().path();
-            file.discard(Error::finding("complete", path, "interrupted"));
-            return Fate::Stopped;
+            return Fate::Stopped(file.abandon());
         }
         let (mut warnings, place) = (Vec::new(), file.place().clone());
         let retire = || listing.as_mut().map_or(Ok(()), |listing| listing.retire(&context));
         let proof = match file.finish(digest, retire, &mut warnings) {
             Ok(End::Stands(proof)) => proof,
             Ok(End::Unproven(error)) => return Fate::Unproven(error),
-            Ok(End::Stopped) => return Fate::Stopped,
+            Ok(End::Stopped) => return Fate::Stopped(warnings),
             Err(error) => return Fate::Failed(error),
         };
         if let (Some(listing), Some(digest)) = (listing, &digest)
@@ -149,11 +147,7 @@ impl Output<'_> {
     pub fn discard(self, lost: Lost) -> Fate {
         match (self.sink, lost) {
             (Sink::File(file), Lost::Failed(error)) => Fate::Failed(file.discard(error)),
-            (Sink::File(file), lost) => {
-                let path = file.place().path();
-                file.discard(Error::finding("complete", path, "it is given up"));
-                lost.fate()
-            }
+            (Sink::File(file), Lost::Stopped | Lost::Closed) => Fate::Stopped(file.abandon()),
             (Sink::Open(_), lost) => lost.fate(),
         }
     }

@@ -68,7 +68,7 @@ impl StreamEnding {
                 Fate::Failed(_) => &mut failed,
                 Fate::Unproven(_) => &mut unproven,
                 Fate::Left(_) => &mut left,
-                Fate::Stopped => &mut stopped,
+                Fate::Stopped(_) => &mut stopped,
             } += 1;
         }
         match asked {

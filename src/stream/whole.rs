@@ -122,6 +122,7 @@ impl<'a> WholeFile<'a> {
                 let mut file = Waiting { source, output, entry, part, digest, replaces, method };
                 if let Some(damaged) = verify {
                     let proven = Prover::new(&context, damaged).prove(file);
+                    warnings.extend(proven.warnings);
                     match proven.verdict {
                         Verdict::Good(good) => proof = Some(good),
                         Verdict::Bad(error) => return Ok(End::Unproven(error)),
@@ -154,6 +155,13 @@ impl<'a> WholeFile<'a> {
     /// Removes it because of `error`, which is returned.
     pub fn discard(self, error: Error) -> Error {
         self.part.discard(error)
+    }
+
+    /// Removes it because the run is to stop; returns what stays behind.
+    pub fn abandon(self) -> Vec<Error> {
+        let mut stays = Vec::new();
+        self.part.abandon(&mut stays);
+        stays
     }
 }
 

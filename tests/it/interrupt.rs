@@ -1,11 +1,14 @@
 //! Ctrl-C, `kill`, and `kill -9`: what was finished stays and is recorded, nothing half-done stays,
 //! and the next run goes on.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::harness::{NONE, Running, SOON, Scene, Strace, content, names_below, need};
+use crate::harness::{
+    Act, Deed, Mirror, NONE, Running, SOON, Scene, Strace, content, names_below, need, shell,
+};
 
 const GIB: u64 = 1 << 30;
 
@@ -135,5 +138,55 @@ fn a_long_manifest_does_not_hold_up_an_interruption() {
         assert!(more < 80, "{which}: {more} reads after the signal");
         run.assert_code(130);
         assert!(manifest.exists());
+    }
+}
+
+/// What stays because it cannot be removed is named: nobody would know of it otherwise.
+#[test]
+fn what_an_interrupted_run_cannot_remove_is_named() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("large", content(3_000_000));
+    let truth = scene.tree("truth");
+    let is_part = |name: &[u8]| name.ends_with(b".dircopy-part");
+    // Files that are made for a trial are not written to.
+    let mut written = BTreeSet::new();
+    let _mirror = Mirror::mount(truth.root(), &scene.path("disk"), move |call| {
+        match call.deed {
+            Deed::Write if is_part(call.path.as_os_str().as_encoded_bytes()) => {
+                written.insert(call.path.to_path_buf());
+            }
+            Deed::Remove if written.contains(call.path) => {
+                return Act::Fail(rustix::io::Errno::IO.raw_os_error());
+            }
+            _ => {}
+        }
+        Act::Pass
+    });
+    let stream = ["-i", "src/large", "-i", "src/large", "-o", "disk/out"];
+    for args in [
+        &["-i", "src", "-o", "disk/dst"][..],
+        &["-i", "src", "-o", "disk/dst", "--hash", "none"],
+        &stream,
+        &[&stream[..], &["--hash", "none"]].concat(),
+        &[&stream[..], &["--hash", "none", "-o", "disk/other"]].concat(),
+    ] {
+        let mut running = scene.bare(args.iter().chain(&["--limit-rate", "100K"])).spawn();
+        let parts = || {
+            let mut names = names_below(truth.root(), "f");
+            names.retain(|name| is_part(name));
+            names
+        };
+        let has_content = |name: &Vec<u8>| truth.path(name).metadata().is_ok_and(|it| it.len() > 0);
+        running.until("a part file", || parts().iter().any(has_content));
+        running.signal(Signal::INT);
+        let run = running.wait();
+        run.assert_code(130);
+        assert!(!parts().is_empty(), "{args:?}: {}", run.err());
+        for name in parts() {
+            let path = format!("disk/{}", String::from_utf8(name).unwrap());
+            run.assert_says(&format!("warning: cannot remove the part file {path}: "));
+        }
+        shell(&scene, "rm -rf truth/*; find truth -type f -delete");
     }
 }

@@ -207,7 +207,7 @@ pub fn fate_name(fate: &Fate) -> &'static str {
         Fate::Stands { .. } => "replaced",
         Fate::Passed => "passed",
         Fate::Closed => "closed",
-        Fate::Stopped => "given-up",
+        Fate::Stopped(_) => "given-up",
         Fate::Left(_) => "left",
         Fate::Failed(_) => "failed",
         Fate::Unproven(_) => "unproven",
