@@ -104,7 +104,7 @@ impl StreamJob {
         self.refuse_ends()?;
         let find = |named: &Named| Place::find(named, self.policy, stop).map(Some);
         let placed = self.place(&find)?;
-        self.keep_apart(&placed)?;
+        let taken = self.keep_apart(&placed)?;
         self.refuse_nothing_to_prove(&placed)?;
         if self.strict {
             self.inputs.iter().try_for_each(look_at)?;
@@ -138,8 +138,6 @@ impl StreamJob {
         };
         let mut ends = Ends::new(&self.outputs, watch, progress);
         let Placed { outputs, mut manifest } = placed;
-        let taken: HashSet<Identity> =
-            outputs.iter().filter_map(|(place, _)| place.identity()).collect();
         let outputs = begin(&context, &self.outputs, outputs, &mut ends);
         let replaces = outputs.iter().any(|(_, output)| match &output.sink {
             Sink::File(file) => file.place().there.is_some(),

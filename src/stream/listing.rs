@@ -61,15 +61,9 @@ impl Listing {
                 }
             }
             Listing::Open(end) => {
-                let mut rest = lines;
-                while !rest.is_empty() {
-                    if context.stop.is_urgent() {
-                        return Err(Error::finding("write", "the manifest", "interrupted"));
-                    }
-                    let written = end
-                        .write(rest)
-                        .map_err(|error| Error::io("write", "the manifest", error))?;
-                    rest = rest.get(written.unwrap_or(0)..).unwrap_or_default();
+                let written = end.write_all(lines, || context.stop.is_urgent());
+                if !written.map_err(|error| Error::io("write", "the manifest", error))? {
+                    return Err(Error::finding("write", "the manifest", "interrupted"));
                 }
                 sys::close_file(end.into_file())
                     .map_err(|error| Error::io("close", "the manifest", error))

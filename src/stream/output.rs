@@ -80,21 +80,11 @@ impl Output<'_> {
             Sink::File(file) => return file.write(bytes).map_err(Lost::Failed),
             Sink::Open(end) => end,
         };
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            if self.context.stop.is_urgent() {
-                return Err(Lost::Stopped);
-            }
-            match end.write(rest) {
-                Ok(None) => {}
-                Ok(Some(0)) => {
-                    return Err(lost(&self.named, "write", io::ErrorKind::WriteZero.into()));
-                }
-                Ok(Some(written)) => rest = rest.get(written..).unwrap_or_default(),
-                Err(error) => return Err(lost(&self.named, "write", error)),
-            }
+        match end.write_all(bytes, || self.context.stop.is_urgent()) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Lost::Stopped),
+            Err(error) => Err(lost(&self.named, "write", error)),
         }
-        Ok(())
     }
 
     /// Lets `moving` move at most `most` bytes there.

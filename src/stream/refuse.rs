@@ -57,8 +57,8 @@ impl StreamJob {
         Ok(())
     }
 
-    /// Refuses outputs that are one another or an input.
-    pub(super) fn keep_apart(&self, placed: &Placed) -> Result<()> {
+    /// Refuses outputs that are one another or an input. Returns the files that no input may be.
+    pub(super) fn keep_apart(&self, placed: &Placed) -> Result<HashSet<Identity>> {
         let mut files: Vec<(&FilePlace, PathBuf)> = Vec::new();
         let listing = match &placed.manifest {
             Some(Listing::File(place)) => Some(place),
@@ -94,7 +94,7 @@ impl StreamJob {
                 return Err(is_output(named));
             }
         }
-        Ok(())
+        Ok(taken)
     }
 }
 

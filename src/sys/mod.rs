@@ -23,6 +23,7 @@ mod spliced;
 pub mod stat;
 mod stream_end;
 mod way;
+mod whole;
 
 pub use extent::{Extent, Room, Used};
 pub use holder::Holder;

@@ -8,7 +8,7 @@
 //! that is not good loses its time: it is among the first of the next portion until it is repaired.
 
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::hash::BuildHasherDefault;
@@ -22,7 +22,7 @@ use crate::hash::{Algorithm, Digest};
 use crate::manifest::Scanner;
 use crate::manifest::scan::Text;
 use crate::path::RelPath;
-use crate::sys::{self, Dir};
+use crate::sys::Dir;
 use crate::verify::finding::{Finding, Verdict};
 use crate::verify::seen::AsItIs;
 use crate::verify::target::Target;
@@ -220,26 +220,11 @@ impl Portion {
         let State { lines, place: Some((dir, name)), saved, .. } = &mut *state else {
             return Ok(());
         };
-        // In a container the processes of all runs may have one number.
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let now = since.unwrap_or_default().as_nanos();
         // Also if it fails: that is told once in a while, not for each file.
         *saved = Some(Instant::now());
-        // Not the name of a part file: those are removed when a run comes upon them.
-        let temporary = OsString::from(format!(".dircopy-{}-{now}.tmp", std::process::id()));
-        let written = dir.create_new(&temporary, false).and_then(|file| {
-            let file = write(file, lines)?;
-            sys::persist_file(&file)?;
-            sys::close_file(file)?;
-            dir.publish(&temporary, name, true)?;
-            dir.persist()
-        });
-        if let Err(error) = written {
-            // What matters is the first error.
-            let _ = dir.remove(&temporary);
-            return Err(Error::io("write what was verified to", target.root.join(name), error));
-        }
-        Ok(())
+        let publish = |temporary: &OsStr| dir.publish(temporary, name, true);
+        dir.write_whole(|file| write(file, lines), publish)
+            .map_err(|error| Error::io("write what was verified to", target.root.join(name), error))
     }
 
     /// What the portion came to; `None` if it is not known what there was to cover.
@@ -300,7 +285,7 @@ fn recall(file: File, lines: &mut Lines) -> io::Result<u32> {
     Err(wrong())
 }
 
-fn write(file: File, lines: &Lines) -> io::Result<File> {
+fn write(file: &mut File, lines: &Lines) -> io::Result<()> {
     let mut out = BufWriter::new(file);
     let (mut text, mut number) = (String::new(), 0);
     writeln!(out, "{HEAD}")?;
@@ -312,7 +297,7 @@ fn write(file: File, lines: &Lines) -> io::Result<File> {
         number += 1;
     }
     writeln!(out, "end {number}")?;
-    out.into_inner().map_err(io::IntoInnerError::into_error)
+    out.flush()
 }
 
 #[cfg(test)]

@@ -1,16 +1,14 @@
-//! Files that appear whole or not at all, beside what was there before.
+//! Where a file goes that is written when the run ends.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
-
 use crate::error::{Error, Result};
 use crate::path::directory_of;
+use crate::sys::Dir;
 use crate::sys::stat::Kind;
-use crate::sys::{self, Dir};
 
 /// Where a file goes that is written when the run ends.
 #[derive(Debug)]
@@ -55,35 +53,9 @@ impl Place {
     /// is whole and on the disk. Nobody sees a half of it, and after an error the one before is there.
     pub fn write(&self, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
         let publish = |temporary: &OsStr| self.dir.publish(temporary, &self.name, true);
-        write_whole(&self.dir, fill, publish)
-            .map_err(|error| Error::io(self.what, &self.path, error))
+        let written = self.dir.write_whole(fill, publish);
+        written.map_err(|error| Error::io(self.what, &self.path, error))
     }
-}
-
-/// Makes a file in `dir` with what `fill` writes, and has `publish` give it its name when it is whole and
-/// on the disk. After an error nothing of it is there.
-pub fn write_whole(
-    dir: &Dir,
-    fill: impl FnOnce(&mut File) -> io::Result<()>,
-    publish: impl FnOnce(&OsStr) -> io::Result<()>,
-) -> io::Result<()> {
-    // Not the name of a part file: those are removed when a run comes upon them.
-    let (process, now) = (std::process::id(), Timestamp::now().as_nanosecond());
-    let temporary = OsString::from(format!(".dircopy-{process}-{now}.tmp"));
-    let write = || {
-        let mut file = dir.create_new(&temporary, false)?;
-        fill(&mut file)?;
-        sys::persist_file(&file)?;
-        sys::close_file(file)?;
-        publish(&temporary)?;
-        dir.persist()
-    };
-    let written = write();
-    if written.is_err() {
-        // What matters is the first error.
-        let _ = dir.remove(&temporary);
-    }
-    written
 }
 
 /// Whether a file at `path` is, or would be, inside the directory `root`.

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 
-use crate::cli::record::files::{Place, write_whole};
+use crate::cli::record::files::Place;
 use crate::error::{Error, Result};
 use crate::manifest::Stamp;
 use crate::sys::stat::Kind;
@@ -126,7 +126,8 @@ impl Series {
                 published => return published.map(|()| own.written = true),
             }
         };
-        write_whole(&self.dir, fill, publish).map_err(|error| Error::io(WRITE, &self.path, error))
+        let written = self.dir.write_whole(fill, publish);
+        written.map_err(|error| Error::io(WRITE, &self.path, error))
     }
 
     fn rotate(&self, complete: bool) -> (Vec<PathBuf>, Option<Error>) {

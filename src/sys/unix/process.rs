@@ -78,12 +78,21 @@ pub fn raise_open_file_limit() {
 /// Waits until reading from `file` would not wait, for a short while at most; false when it still
 /// would. So a reader of a pipe can look up from time to time.
 pub fn wait_readable(file: &File) -> bool {
+    wait(file, libc::POLLIN)
+}
+
+/// The same for writing.
+pub(super) fn wait_writable(file: &File) -> bool {
+    wait(file, libc::POLLOUT)
+}
+
+fn wait(file: &File, events: libc::c_short) -> bool {
     const TENTH_OF_A_SECOND: libc::c_int = 100;
-    let mut asked = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut asked = libc::pollfd { fd: file.as_raw_fd(), events, revents: 0 };
     // SAFETY: one structure, as the count says, that lives through the call.
     match unsafe { libc::poll(&mut asked, 1, TENTH_OF_A_SECOND) } {
         0 => false,
-        // A signal: look up. Any other error the read will meet too.
+        // A signal: look up. Any other error who reads or writes will meet too.
         -1 => io::Error::last_os_error().kind() != io::ErrorKind::Interrupted,
         _ => true,
     }

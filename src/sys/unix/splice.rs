@@ -12,8 +12,7 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 
 use crate::sys::spliced::Spliced;
-use crate::sys::unix::process::wait_readable;
-use crate::sys::unix::stream::wait_writable;
+use crate::sys::unix::process::{wait_readable, wait_writable};
 
 /// Makes a pipe, to be read from the first and written to the second, as large as it may be.
 pub fn pipe() -> io::Result<(File, File)> {

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::unix::dir::Dir;
-use crate::sys::unix::process::{standard_input, wait_readable};
+use crate::sys::unix::process::{standard_input, wait_readable, wait_writable};
 
 /// What every end is opened with: without waiting, and without becoming a terminal's program.
 const FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
@@ -147,15 +147,6 @@ pub fn new_file_mode() -> u32 {
         rustix::process::umask(mask);
         0o666 & !(mask.as_raw_mode() as u32)
     })
-}
-
-/// Waits until writing to `file` would not wait, for a tenth of a second at most; false when it still
-/// would.
-pub(super) fn wait_writable(file: &File) -> bool {
-    const TENTH_OF_A_SECOND: libc::c_int = 100;
-    let mut asked = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-    // SAFETY: one structure, as the count says, that lives through the call.
-    unsafe { libc::poll(&mut asked, 1, TENTH_OF_A_SECOND) > 0 }
 }
 
 fn is_fifo(path: &Path) -> bool {
