@@ -16,7 +16,7 @@ use crate::sys;
 use crate::sys::stat::Identity;
 use crate::verify::copies::Again;
 use crate::verify::finding::Finding;
-use crate::verify::portion::Portion;
+use crate::verify::portion::{Known, Portion};
 use crate::verify::seen::{Key, Seen};
 use crate::verify::target::{Opened, Plan, Target};
 
@@ -236,21 +236,23 @@ impl Reader<'_> {
         Some(Finding::Twice { line: number, first, path, same })
     }
 
-    /// Hands out the lines by when they were verified, the oldest time first: the manifest is read once for
-    /// each time. No file is begun before all that were not verified for longer.
+    /// Hands out the lines by when they were verified, those that were bad and then the oldest time first:
+    /// the manifest is read once for each time. No file is begun before all that were not verified for longer,
+    /// but for those that were bad: what has no room in their half of the portion is left.
     fn in_turn(&self, portion: &Portion, target: &Arc<Target>, manifest: File, done: &mut Reads) {
         match portion.recall(target) {
             Ok(None) => {}
             Ok(Some(error)) => self.tell(target, Finding::Forgotten(error)),
             Err(error) => return self.tell(target, Finding::Broken(error)),
         }
-        for time in portion.times() {
+        for known in portion.turns() {
+            portion.begin(known);
             let (turn, begun) = bounded(0);
-            match self.verified_at(portion, (time, turn), target, &manifest, done) {
-                Ok(true) => {
+            match self.hand_out_known(portion, (known, turn), target, &manifest, done) {
+                Ok(all) if all || (known == Known::Bad && !self.stop.is_requested()) => {
                     let _ = begun.recv();
                 }
-                Ok(false) => return,
+                Ok(_) => return,
                 Err(error) => {
                     let error = Error::io("read once more the manifest", &target.manifest, error);
                     return self.tell(target, Finding::Broken(error));
@@ -259,11 +261,11 @@ impl Reader<'_> {
         }
     }
 
-    /// Hands out the lines that were verified at one time; false when no more are wanted.
-    fn verified_at(
+    /// Hands out the lines of which this is known; false when no more are wanted.
+    fn hand_out_known(
         &self,
         portion: &Portion,
-        (time, turn): (u32, Turn),
+        (known, turn): (Known, Turn),
         target: &Arc<Target>,
         mut manifest: &File,
         done: &mut Reads,
@@ -277,7 +279,7 @@ impl Reader<'_> {
                 continue;
             }
             let Ok(path) = RelPath::parse(record.name) else { continue };
-            if portion.give(&path, &record.digest, time) {
+            if portion.give(&path, &record.digest, known) {
                 bytes += path.as_bytes().len();
                 let (number, digest) = (entry.number, record.digest);
                 batch.push(Line { number, path, digest, looked_at: false });

@@ -5,7 +5,9 @@
 //! and digest, not by their place, so a manifest that was replaced or grew takes nothing away: a file that
 //! is still listed with its digest is still verified. All files of one run get one time, that of its start,
 //! so the order costs no more than to read the manifest once for each of the runs that lie behind. A file
-//! that is not good loses its time: it is among the first of the next portion until it is repaired.
+//! that is not good loses its time: it is among the first of the next portion until it is repaired. All of
+//! these together get half of a portion at most, or one that is larger than a portion, or takes longer,
+//! would keep the others from ever having their turn.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -13,7 +15,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::hash::BuildHasherDefault;
 use std::io::{self, BufWriter, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -59,12 +61,23 @@ pub struct Covered {
 /// A portion on its way.
 #[derive(Debug)]
 pub struct Portion {
-    ends: Option<Instant>,
-    most: u64,
-    read: AtomicU64,
-    over: AtomicBool,
+    budget: Budget,
+    started: Instant,
+    account: Mutex<Account>,
     left: AtomicU64,
     state: Mutex<State>,
+}
+
+/// What may be begun.
+#[derive(Debug)]
+struct Account {
+    ends: Option<Instant>,
+    /// Bytes that may be read.
+    most: u64,
+    read: u64,
+    over: bool,
+    /// Whether this is for files that were bad before.
+    of_bad: bool,
 }
 
 #[derive(Debug, Default)]
@@ -83,23 +96,66 @@ type Lines = HashMap<u64, Line, BuildHasherDefault<AsItIs>>;
 /// What is known of a line.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
-    /// When it was verified, in seconds since 1970; 0 for never.
+    /// When it was verified, in seconds since 1970; 0 for never, and for one that is bad.
     time: u32,
+    /// Whether it was not good when it was looked at last.
+    bad: bool,
     /// Whether this run has given it out.
     given: bool,
+}
+
+/// What earlier portions say of a line, in the order in which files are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Known {
+    /// It was not good when it was looked at last.
+    Bad,
+    /// It was never looked at.
+    Nothing,
+    /// It was good at that time, in seconds since 1970.
+    Good(u32),
+}
+
+impl Line {
+    fn known(self) -> Known {
+        match self {
+            Line { bad: true, .. } => Known::Bad,
+            Line { time: 0, .. } => Known::Nothing,
+            Line { time, .. } => Known::Good(time),
+        }
+    }
 }
 
 impl Portion {
     /// A portion that begins now.
     pub fn new(budget: Budget) -> Self {
-        Self {
-            ends: budget.time.and_then(|time| Instant::now().checked_add(time)),
-            most: budget.bytes.unwrap_or(u64::MAX),
-            read: AtomicU64::new(0),
-            over: AtomicBool::new(false),
-            left: AtomicU64::new(0),
-            state: Mutex::default(),
+        let started = Instant::now();
+        let ends = budget.time.and_then(|time| started.checked_add(time));
+        let most = budget.bytes.unwrap_or(u64::MAX);
+        let account = Mutex::new(Account { ends, most, read: 0, over: false, of_bad: false });
+        Self { budget, started, account, left: AtomicU64::new(0), state: Mutex::default() }
+    }
+
+    /// From now on lines are given out of which this is known; all those before are begun, or left. What is
+    /// known to be bad gets half of the portion at most, and the rest half of it at least.
+    pub fn begin(&self, known: Known) {
+        let mut account = self.account();
+        let after = |from: Instant, time| from.checked_add(time);
+        let half = self.budget.time.map(|time| time / 2);
+        let most = self.budget.bytes.unwrap_or(u64::MAX);
+        if known == Known::Bad {
+            let ends = half.and_then(|half| after(self.started, half));
+            *account = Account { ends, most: most / 2, read: 0, over: false, of_bad: true };
+        } else if account.of_bad {
+            let ends = self.budget.time.and_then(|time| after(self.started, time));
+            let ends = ends.max(half.and_then(|half| after(Instant::now(), half)));
+            let most = most - account.read.min(most / 2);
+            *account = Account { ends, most, read: 0, over: false, of_bad: false };
         }
+    }
+
+    fn account(&self) -> MutexGuard<'_, Account> {
+        // Nothing in there can panic half-way.
+        self.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -109,23 +165,22 @@ impl Portion {
 
     /// Whether no more files are to be begun.
     pub fn is_over(&self) -> bool {
-        if self.ends.is_some_and(|ends| Instant::now() >= ends) {
-            self.over.store(true, Relaxed);
-        }
-        self.over.load(Relaxed)
+        let mut account = self.account();
+        account.over |= account.ends.is_some_and(|ends| Instant::now() >= ends);
+        account.over
     }
 
     /// Whether a file of so many bytes may be begun. If not, none may from now on: the next is not a
     /// smaller one, but the next in its turn.
     pub fn takes(&self, size: u64) -> bool {
-        let taken = self.read.fetch_update(Relaxed, Relaxed, |read| {
-            let fits = read == 0 || read.saturating_add(size) <= self.most;
-            fits.then(|| read.saturating_add(size))
-        });
-        if taken.is_err() {
-            self.over.store(true, Relaxed);
+        let mut account = self.account();
+        let read = account.read.saturating_add(size);
+        let fits = account.read == 0 || read <= account.most;
+        match fits {
+            true => account.read = read,
+            false => account.over = true,
         }
-        taken.is_ok()
+        fits
     }
 
     /// A line that was given out is left for another portion.
@@ -157,7 +212,7 @@ impl Portion {
                 opened => opened.and_then(|file| recall(file, &mut state.lines)),
             };
             let newest = read.unwrap_or_else(|error| {
-                state.lines.values_mut().for_each(|line| line.time = 0);
+                state.lines.values_mut().for_each(|line| *line = Line::default());
                 let error = Error::io("read what was verified from", &path, error);
                 wrong = Some(error.with_note("; all of it counts as never verified"));
                 0
@@ -176,15 +231,15 @@ impl Portion {
         self.state().lines.entry(key(path, digest)).or_default();
     }
 
-    /// The times at which lines were verified, the oldest first.
-    pub fn times(&self) -> BTreeSet<u32> {
-        self.state().lines.values().map(|line| line.time).collect()
+    /// What is known of lines, in the order in which they have their turn.
+    pub fn turns(&self) -> BTreeSet<Known> {
+        self.state().lines.values().map(|line| line.known()).collect()
     }
 
-    /// Whether this line was verified at that time and is to be given out now.
-    pub fn give(&self, path: &RelPath, digest: &Digest, time: u32) -> bool {
+    /// Whether this is known of the line, and it is to be given out now.
+    pub fn give(&self, path: &RelPath, digest: &Digest, known: Known) -> bool {
         match self.state().lines.get_mut(&key(path, digest)) {
-            Some(line) if line.time == time && !line.given => {
+            Some(line) if line.known() == known && !line.given => {
                 line.given = true;
                 true
             }
@@ -196,9 +251,10 @@ impl Portion {
     pub fn hear(&self, finding: &Finding) {
         if let Finding::File { path, listed, verdict, .. } = finding {
             let mut state = self.state();
-            let time = if matches!(verdict, Verdict::Good(_)) { state.now } else { 0 };
+            let bad = !matches!(verdict, Verdict::Good(_));
+            let time = if bad { 0 } else { state.now };
             if let Some(line) = state.lines.get_mut(&key(path, listed)) {
-                line.time = time;
+                (line.time, line.bad) = (time, bad);
             }
         }
     }
@@ -275,7 +331,7 @@ fn recall(file: File, lines: &mut Lines) -> io::Result<u32> {
                 let key = u64::from_str_radix(key, 16).map_err(|_| wrong())?;
                 let time = time.parse().map_err(|_| wrong())?;
                 if let Some(line) = lines.get_mut(&key) {
-                    line.time = time;
+                    (line.time, line.bad) = (time, time == 0);
                 }
                 (number, newest) = (number + 1, newest.max(time));
             }
@@ -289,7 +345,7 @@ fn write(file: &mut File, lines: &Lines) -> io::Result<()> {
     let mut out = BufWriter::new(file);
     let (mut text, mut number) = (String::new(), 0);
     writeln!(out, "{HEAD}")?;
-    for (key, line) in lines.iter().filter(|(_, line)| line.time > 0) {
+    for (key, line) in lines.iter().filter(|(_, line)| line.known() != Known::Nothing) {
         text.clear();
         // Writing to a string does not fail.
         let _ = writeln!(text, "{key:016x} {}", line.time);
@@ -338,5 +394,30 @@ mod tests {
         verify(c, Verdict::Differs(Proof::Device));
         assert_eq!(written(), [5, 5, 0]);
         assert_eq!(dir.path().read_dir().unwrap().count(), 1);
+    }
+
+    /// What is bad, however large it is and however long it takes, leaves half to the others.
+    #[test]
+    fn bad_files_get_half_of_a_portion() {
+        let hour = Duration::from_secs(3600);
+        let mut portion = Portion::new(Budget { time: Some(hour), bytes: Some(100) });
+        let started = portion.started;
+        portion.begin(Known::Bad);
+        assert!(portion.account().ends == Some(started + hour / 2));
+        assert!(portion.takes(30) && portion.takes(20) && !portion.takes(1) && portion.is_over());
+        portion.begin(Known::Nothing);
+        assert!(portion.account().ends == Some(started + hour) && !portion.is_over());
+        portion.begin(Known::Good(1));
+        assert!(portion.takes(30) && portion.takes(20) && !portion.takes(1));
+        // One that is too large, and took longer than a portion may.
+        portion.begin(Known::Bad);
+        assert!(portion.takes(1000) && !portion.takes(1));
+        if let Some(earlier) = started.checked_sub(2 * hour) {
+            portion.started = earlier;
+            assert!(portion.account().ends < Some(Instant::now() + hour));
+        }
+        portion.begin(Known::Nothing);
+        assert!(portion.account().ends.is_some_and(|ends| ends > Instant::now()));
+        assert!(portion.takes(50) && !portion.takes(1));
     }
 }

@@ -90,9 +90,31 @@ fn a_bad_file_is_told_until_it_is_repaired() {
     }
     shell(&scene, "cp -p src/3/0003 dst/3; cp -p src/4/0004 dst/4");
     // These two come first.
-    let run = portion(&scene, &["--max-bytes", "2KB"]);
+    let run = portion(&scene, &["--max-bytes", "5KB"]);
     run.assert_code(0).assert_prints(&["0 of 30 files not verified yet, the oldest"]);
-    assert_eq!(good(&run).into_iter().collect::<Vec<_>>().len(), 2);
+    assert!(["3/0003", "4/0004"].iter().all(|name| good(&run).contains(&name.to_string())));
+}
+
+/// What is bad is told each night, and the others are verified in their turn all the same.
+#[test]
+fn what_is_bad_does_not_take_the_turn_of_the_others() {
+    for (size, damage) in [(100_000, "large"), (1000, "1/*")] {
+        let scene = scene(40);
+        scene.src.file("large", content(size));
+        scene.copy(&["-q"]).assert_code(0);
+        shell(&scene, &format!("for f in dst/{damage}; do truncate -s +1 $f; done"));
+        let bad = shell(&scene, &format!("ls -d dst/{damage}"));
+        portion(&scene, &["--max-bytes", "1M"]).assert_code(4);
+        // All have been looked at.
+        let mut all = BTreeSet::new();
+        for _ in 0..14 {
+            let run = portion(&scene, &["--max-bytes", "8KB"]);
+            run.assert_code(4).assert_says("differs: dst/");
+            assert!((3..8).contains(&good(&run).len()), "{}", run.out());
+            all.extend(good(&run));
+        }
+        assert_eq!(all.len(), 41 - bad.lines().count(), "{all:?}");
+    }
 }
 
 /// Killed at each step of recording, and of what is recorded by then nothing is done again.
