@@ -66,9 +66,10 @@ pub fn summary(report: &Report, dry: bool, verbose: bool) -> String {
         ("kept on", counts.carried, "lines of files that are no longer in the source"),
     ]);
     if report.expected {
-        let Counts { as_expected, edited, gone, .. } = counts;
+        let Counts { as_expected, edited, gone, unusable_lines, .. } = counts;
         let text = format!("{as_expected} files as they were, {edited} edited since, {gone} gone");
         rows.row("expected", text);
+        rows.counted(&[("unusable", *unusable_lines, "lines of what is expected")]);
     }
     if counts.from_device + counts.from_cache > 0 {
         let of = |files, bytes| format!("{files} files, {}", size(bytes));
@@ -141,6 +142,10 @@ fn ending(report: &Report, dry: bool) -> String {
             format!("nothing was done: this was a dry run; {missing} {entries} would be missing")
         }
         Ending::Complete => "done: everything is at the output".into(),
+        Ending::Incomplete if missing == 0 => {
+            "NOT COMPLETE: everything is at the output, but lines of what is expected were of no use"
+                .into()
+        }
         Ending::Incomplete => {
             format!("NOT COMPLETE: {missing} {entries} not at the output as in the source")
         }

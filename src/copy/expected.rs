@@ -30,17 +30,24 @@ impl Committer<'_> {
 
     /// Counts what was found as expected or edited, and tells which files are expected and are not in the
     /// source, of those that the walk did not come upon; in no source that is one file. That matters to
-    /// nobody who removes files, so it is no failure.
+    /// nobody who removes files, so it is no failure. A line that is of no use is one: it may be that of a
+    /// file that has rotted.
     pub fn settle_expected(&mut self, source: Option<&SourceDir>) {
         let Some(expected) = self.context.expected else { return };
         let (follow, stop, ledger) = (self.context.follow, self.context.stop, &mut self.ledger);
         ledger.counts.as_expected = expected.as_expected();
         ledger.counts.edited = expected.edited();
-        let Some(source) = source.filter(|_| !stop.is_requested()) else { return };
-        let is_to_stop = || stop.is_requested();
-        let found = expected.gone(&source.handle, follow, &is_to_stop, |path| ledger.gone(path));
-        if let Err(error) = found {
-            self.ledger.warn(&error);
+        ledger.counts.unusable_lines = expected.malformed();
+        if let Some(source) = source.filter(|_| !stop.is_requested()) {
+            let is_to_stop = || stop.is_requested();
+            let gone = |path: &_| ledger.gone(path);
+            match expected.gone(&source.handle, follow, &is_to_stop, gone) {
+                Ok(refused) => ledger.counts.unusable_lines += refused,
+                Err(error) => ledger.warn(&error),
+            }
+        }
+        if let Some(warning) = expected.warning(ledger.counts.unusable_lines) {
+            ledger.warn(&warning);
         }
     }
 }

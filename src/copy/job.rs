@@ -236,7 +236,6 @@ impl CopyJob {
             clocks: &clocks,
         };
         let mut ledger = Ledger::new(&context, watch, Arc::clone(&prepared.output));
-        warnings.extend(expected.as_ref().and_then(Expected::warning));
         let (source, is_tree) = (Arc::clone(&prepared.source), prepared.file.is_none());
         ledger.rotation =
             self.keep_manifests.map(|keep| Rotation { keep, source: Arc::clone(&source) });

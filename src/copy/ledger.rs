@@ -213,7 +213,7 @@ impl<'a> Ledger<'a> {
     /// Removes old manifests after a run in which nothing was amiss; `newest` is that of the run.
     pub fn rotate(&mut self, newest: &Path) {
         let Some(rotation) = &self.rotation else { return };
-        if self.counts.failed > 0 || self.counts.left > 0 || self.is_broken() {
+        if !self.counts.is_whole() || self.is_broken() {
             return;
         }
         let (removed, error) = rotation.run(&self.root, newest);

@@ -81,6 +81,8 @@ pub struct Counts {
     pub edited: u64,
     /// Files that are expected and are not in the source.
     pub gone: u64,
+    /// Lines of what is expected that were of no use: malformed, or of names that no tree can hold.
+    pub unusable_lines: u64,
 }
 
 impl Counts {
@@ -88,6 +90,11 @@ impl Counts {
     pub fn settled(&self) -> u64 {
         let Counts { copied, replaced, linked, symlinks, kept, left, failed, .. } = self;
         copied + replaced + linked + symlinks + kept + left + failed
+    }
+
+    /// Whether nothing is amiss: all is at the output, and all that is expected was of use.
+    pub(super) fn is_whole(&self) -> bool {
+        self.failed + self.left + self.unusable_lines == 0
     }
 
     /// Takes over what is told of an output among several.
@@ -181,7 +188,7 @@ impl Ending {
             (None, Some(code)) => Ending::Interrupted(code),
             (None, None) if counts.unproven > 0 => Ending::Unproven,
             (None, None) if counts.rotten > 0 => Ending::Rotten,
-            (None, None) if counts.failed > 0 || counts.left > 0 => Ending::Incomplete,
+            (None, None) if !counts.is_whole() => Ending::Incomplete,
             (None, None) => Ending::Complete,
         }
     }

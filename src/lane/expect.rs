@@ -79,11 +79,19 @@ impl Expected {
         File::open(path).map_err(fail)
     }
 
-    /// What is to be told of the manifest.
-    pub fn warning(&self) -> Option<Error> {
-        let finding = |lines| format!("{lines} of its lines say nothing that can be expected");
-        let lines = Some(self.index.skipped()).filter(|lines| *lines > 0)?;
-        Some(Error::finding("read all of the expected manifest", &self.path, finding(lines)))
+    /// Lines that say nothing that could be expected: malformed, torn or too long ones.
+    pub fn malformed(&self) -> u64 {
+        self.index.skipped()
+    }
+
+    /// What is to be told if so many lines were of no use.
+    pub fn warning(&self, unusable: u64) -> Option<Error> {
+        let finding = format!(
+            "{unusable} of its lines say nothing that can be expected of a file in the source, so what \
+             they were to list is held against nothing"
+        );
+        let is_any = unusable > 0;
+        is_any.then(|| Error::finding("use all of the expected manifest", &self.path, finding))
     }
 
     /// Files that were read and found to have the listed digest.
@@ -126,6 +134,8 @@ impl Expected {
     /// The listed files that this run did not come upon and that are not in `source` as regular files:
     /// a link counts if it is to `follow` them. Nothing more is looked for once `is_to_stop` says so.
     ///
+    /// Returns how many lines have names that no tree can hold.
+    ///
     /// # Errors
     /// The manifest could not be read.
     pub fn gone(
@@ -134,9 +144,10 @@ impl Expected {
         follow: bool,
         is_to_stop: &dyn Fn() -> bool,
         mut tell: impl FnMut(&RelPath),
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let mut open: Option<(RelPath, Option<Dir>)> = None;
-        for listed in self.index.unvisited(is_to_stop) {
+        let mut unvisited = self.index.unvisited(is_to_stop);
+        for listed in unvisited.by_ref() {
             let (path, _) = listed.map_err(|error| self.unreadable(error))?;
             let Some((above, name)) = path.split() else { continue };
             let Ok(name) = sys::name_from_bytes(name) else { continue };
@@ -162,7 +173,7 @@ impl Expected {
                 tell(&path);
             }
         }
-        Ok(())
+        Ok(unvisited.refused())
     }
 }
 

@@ -137,7 +137,7 @@ impl Index {
         let visited: usize = self.visited.iter().map(marked).sum();
         // Where everything was asked for, there is nothing to read.
         let len = if visited == self.slots.len() { 0 } else { self.len };
-        Unvisited { index: self, lines: Lines::new(&self.window, len, is_to_stop) }
+        Unvisited { index: self, lines: Lines::new(&self.window, len, is_to_stop), refused: 0 }
     }
 
     /// What the lines of the name `path` say together. Every line that may be one is read; `each` is
@@ -234,12 +234,18 @@ impl Found {
 pub struct Unvisited<'a> {
     index: &'a Index,
     lines: Lines<'a>,
+    refused: u64,
 }
 
 impl Unvisited<'_> {
+    /// How many records so far have names that a tree cannot hold.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
     fn step(&mut self) -> io::Result<Option<(RelPath, Digest)>> {
-        let index = self.index;
-        let give = |offset: u64, record: Record| -> io::Result<Option<(RelPath, Digest)>> {
+        let (index, refused) = (self.index, &mut self.refused);
+        let mut give = |offset: u64, record: Record| -> io::Result<Option<(RelPath, Digest)>> {
             Ok(match RelPath::parse(record.name) {
                 Ok(path)
                     if path.as_bytes() == record.name
@@ -247,10 +253,14 @@ impl Unvisited<'_> {
                 {
                     Some((path, record.digest))
                 }
-                _ => None,
+                Ok(_) => None,
+                Err(_) => {
+                    *refused += 1;
+                    None
+                }
             })
         };
-        while let Some(given) = self.lines.next_record(give)? {
+        while let Some(given) = self.lines.next_record(&mut give)? {
             if let Some(found) = given? {
                 return Ok(Some(found));
             }

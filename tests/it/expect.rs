@@ -249,11 +249,33 @@ fn a_manifest_that_expects_nothing_is_refused() {
     for args in [&["--hash", "none"][..], &["--dry-run"]] {
         expect(&scene, args).assert_code(2);
     }
-    // Lines that say nothing do not hide the others.
-    shell(&scene, "echo nonsense >> list; printf '%064d  ../up\\n' 0 >> list");
-    let run = expect(&scene, &[]);
-    run.assert_code(0).assert_says("1 of its lines say nothing");
-    run.assert_prints(&["expected", "3 files as they were", "0 gone"]);
+}
+
+/// A file that such a line was to list may have rotted, and nobody would know.
+#[test]
+fn a_line_that_cannot_be_used_is_no_success() {
+    for (lines, count) in [
+        ("echo nonsense >> list", 1),
+        ("printf '%064d  ../up\\n' 0 >> list; printf '%064d  /etc/passwd\\n' 0 >> list", 2),
+        ("printf '%063d  other\\n' 0 >> list; printf '%064d  ../up\\n' 0 >> list", 2),
+        ("printf '%064d  torn' 0 >> list", 1),
+    ] {
+        let scene = scene();
+        shell(&scene, lines);
+        let run = expect(&scene, &["--report", "r.json", "--metrics", "m.prom", "--log", "log"]);
+        run.assert_code(1).assert_says(&format!("{count} of its lines say nothing"));
+        // They do not hide the others.
+        run.assert_prints(&["expected", "3 files as they were", "0 gone"]);
+        run.assert_prints(&["unusable", &format!("{count} lines of what is expected")]);
+        run.assert_prints(&["NOT COMPLETE: everything is at the output, but lines"]);
+        scene.judge(&run).same_tree().lists_all().verifies().no_leftovers();
+        let read = |name: &str| String::from_utf8(scene.tree(".").read(name)).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&read("r.json")).unwrap();
+        assert_eq!(report["outputs"][0]["counts"]["unusable_lines"], count, "{report:#}");
+        assert!(read("log").contains(&format!("{count} of its lines")), "{}", read("log"));
+        let figure = format!("fate=\"unusable_lines\"}} {count}");
+        assert!(read("m.prom").lines().any(|line| line.ends_with(&figure)), "{}", read("m.prom"));
+    }
 }
 
 /// The usual way: the source keeps a list of itself.

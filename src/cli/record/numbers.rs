@@ -46,6 +46,7 @@ pub fn expected(ran: &Result<Report>) -> Vec<(&'static str, u64)> {
             ("edited", counts.edited),
             ("rotten", counts.rotten),
             ("gone", counts.gone),
+            ("unusable_lines", counts.unusable_lines),
         ],
         _ => Vec::new(),
     }
