@@ -453,6 +453,16 @@ fn streams_come_from_a_pipe_and_go_into_several_files() {
     feed(&["-i", "-", "-o", "nul"], b"other").1.code(2).says(&["nul", "reserved"]);
 }
 
+/// A device has neither a size nor a time, and the system's own words about that explain nothing.
+#[test]
+fn a_device_is_no_input() {
+    let scene = Scene::new();
+    for name in ["NUL", "nul:"] {
+        let run = scene.run(env!("CARGO_BIN_EXE_dircopy"), ["-i", name, "-o", "x"]);
+        run.code(2).says(&[name, "reserved for a device", "\"-i -\""]);
+    }
+}
+
 /// Who asked for the beginning only has no complaint.
 #[test]
 fn a_reader_that_goes_away_ends_a_stream() {

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::lane::lock::Patience;
 use crate::path::{DirPath, directory_of};
 use crate::sys::stat::{Identity, Kind};
-use crate::sys::{Attributes, Cloned, Dir, Listing, Lock, Place};
+use crate::sys::{self, Attributes, Cloned, Dir, Listing, Lock, Place};
 use crate::tree::node::{Entry, OutputDir, SourceDir};
 
 /// Both sides, opened and found to be apart.
@@ -142,7 +142,10 @@ pub(super) fn open_source(from: &Path) -> Result<(Dir, Option<Entry>)> {
         io::ErrorKind::NotFound => {
             Error::finding("copy", from, "there is no such file or directory")
         }
-        _ => Error::io("open the source", from, error),
+        _ => match sys::names_device(from) {
+            Some(why) => Error::finding("copy", from, why),
+            None => Error::io("open the source", from, error),
+        },
     };
     match Dir::open(from) {
         Ok(dir) => return Ok((dir, None)),

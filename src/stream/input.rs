@@ -44,7 +44,10 @@ pub fn open(named: &Named, mut is_to_stop: impl FnMut() -> bool) -> Result<Optio
         Named::Standard => StreamEnd::standard_input(),
         Named::Path(path) => StreamEnd::open_input(path),
     };
-    let end = opened.map_err(|error| Error::io("open", named.path(), error))?;
+    let end = opened.map_err(|error| match sys::names_device(named.path()) {
+        Some(why) => Error::finding("open", named.path(), why),
+        None => Error::io("open", named.path(), error),
+    })?;
     if end.stat().kind == Kind::Dir {
         return Err(Error::finding("read", named.path(), "it is a directory"));
     }

@@ -291,6 +291,11 @@ pub fn unusable(_: &OsStr) -> Option<&'static str> {
     None
 }
 
+/// Why what this path names could not be read: here a device has no name of its own.
+pub fn names_device(_: &Path) -> Option<&'static str> {
+    None
+}
+
 /// Whether an argument shows that a quotation mark was swallowed by the command line: shells here take
 /// a backslash before it as what it looks like.
 pub fn swallowed_quote(_: &OsStr) -> bool {

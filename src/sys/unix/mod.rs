@@ -25,7 +25,7 @@ mod volume;
 pub use attributes::Attributes;
 #[cfg(target_os = "linux")]
 pub use cache::{OutputPages, SourcePages};
-pub use dir::{Dir, LinkTarget, name_from_bytes, swallowed_quote, unusable};
+pub use dir::{Dir, LinkTarget, name_from_bytes, names_device, swallowed_quote, unusable};
 pub use disk::{is_on_turning_disk, place_on_disk};
 pub use holder::{host_name, lock_holder};
 pub use leftover::persist_content;

@@ -32,7 +32,7 @@ pub use link::LinkTarget;
 pub use list::Listing;
 pub use manager::Manager;
 pub use medium::{ALIGNMENT, Medium};
-pub use name::{name_from_bytes, swallowed_quote, unusable};
+pub use name::{name_from_bytes, names_device, swallowed_quote, unusable};
 pub use place::Place;
 pub use priority::set_nice;
 pub use process::{

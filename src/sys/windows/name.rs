@@ -8,6 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::windows::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, Prefix};
 
 /// A file name from the bytes that a manifest or a [`RelPath`](crate::path::RelPath) holds.
 ///
@@ -102,6 +103,23 @@ pub fn unusable(name: &OsStr) -> Option<&'static str> {
         return Some(TRAILING);
     }
     is_reserved(bytes).then_some(RESERVED)
+}
+
+/// Why what this path names could not be read: it names a device. There are files with such names, too, on
+/// some versions of Windows, so this is asked when one cannot be.
+pub fn names_device(path: &Path) -> Option<&'static str> {
+    let is_device = match (path.file_name(), path.components().next()) {
+        (Some(name), _) => {
+            let name = name.as_encoded_bytes();
+            is_reserved(name.strip_suffix(b":").unwrap_or(name))
+        }
+        (None, Some(Component::Prefix(prefix))) => matches!(prefix.kind(), Prefix::DeviceNS(_)),
+        (None, _) => false,
+    };
+    is_device.then_some(
+        "the name is reserved for a device on Windows, and that device cannot be read; standard input is \
+         \"-i -\", and nothing at all an empty file",
+    )
 }
 
 /// Whether what is before the first dot is the name of a device, in either case, spaces behind it
