@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::harness::several::{command, is_complete, judge};
 use crate::harness::{
     Act, Call, Deed, Judge, Mirror, Mount, Need, Run, Scene, content, have, names_below, need,
-    shell,
+    noon_in, shell,
 };
 
 const MIB: usize = 1 << 20;
@@ -93,18 +93,22 @@ fn the_time_is_up_for_all() {
     for i in 0..30 {
         scene.src.file(format!("{i:02}"), content(300_000));
     }
-    let args = ["--limit-rate", "200K", "--max-duration", "1s", "--report", "report"];
-    let run = command(&scene, &["a", "b"], &args).run();
-    run.assert_code(6).assert_says("time is up");
-    for (number, output) in ["a", "b"].into_iter().enumerate() {
-        assert_eq!(reported(&scene)[number]["exit_code"], 6);
-        let judge = judge(&scene, output, &run);
-        judge.no_temp_files().sound();
-        assert!(judge.manifests().is_empty());
-        let list = judge.newest().unwrap();
-        let there = names_below(&scene.path(output), "f").len() - 1;
-        assert_eq!(judge.lines(&list).len(), there, "{output}");
-        assert!((1..30).contains(&there), "{there} files at {output}");
+    for (when, time) in [("--max-duration", "1s"), ("--stop-at", "12:00")] {
+        shell(&scene, "rm -rf a b");
+        let args = ["--limit-rate", "200K", when, time, "--report", "report"];
+        let zone = noon_in(&scene, 8);
+        let run = command(&scene, &["a", "b"], &args).under(["env", &zone]).run();
+        run.assert_code(6).assert_says("time is up");
+        for (number, output) in ["a", "b"].into_iter().enumerate() {
+            assert_eq!(reported(&scene)[number]["exit_code"], 6);
+            let judge = judge(&scene, output, &run);
+            judge.no_temp_files().sound();
+            assert!(judge.manifests().is_empty());
+            let list = judge.newest().unwrap();
+            let there = names_below(&scene.path(output), "f").len() - 1;
+            assert_eq!(judge.lines(&list).len(), there, "{output}");
+            assert!((1..30).contains(&there), "{there} files at {output}");
+        }
     }
     let run = command(&scene, &["a", "b"], &[]).run();
     for output in ["a", "b"] {

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::harness::{Mount, Running, SOON, Scene, Strace, content, names_below, need, shell};
+use crate::harness::{
+    Mount, Running, SOON, Scene, Strace, content, names_below, need, noon_in, shell,
+};
 
 fn seconds(scene: &Scene, report: &str) -> f64 {
     let report = std::fs::read(scene.path(report)).unwrap();
@@ -90,10 +92,7 @@ fn a_run_ends_when_the_clock_says_so() {
     for i in 0..30 {
         scene.src.file(format!("{i:02}"), content(200_000));
     }
-    // A time zone in which it is eight seconds to noon.
-    let now = shell(&scene, "date -u +%s").trim().parse::<i64>().unwrap() % 86_400;
-    let east = (12 * 3600 - 8 - now).rem_euclid(86_400);
-    let zone = format!("TZ=HERE-{}:{:02}:{:02}", east / 3600, east / 60 % 60, east % 60);
+    let zone = noon_in(&scene, 8);
     let args = ["--limit-rate", "200K", "--jobs", "1", "--stop-at"];
     let run = scene.command(args.into_iter().chain(["12:00"])).under(["env", &zone]).run();
     run.assert_code(6);

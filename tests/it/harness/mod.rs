@@ -21,6 +21,6 @@ pub use mount::Mount;
 pub(crate) use need::need;
 pub use need::{Need, have, long};
 pub use random::Random;
-pub use run::{Cmd, NONE, Run, Running, SOON, shell, while_pages_stay};
+pub use run::{Cmd, NONE, Run, Running, SOON, noon_in, shell, while_pages_stay};
 pub use scene::Scene;
 pub use tree::{Tree, content};

@@ -369,3 +369,10 @@ pub fn shell(scene: &Scene, line: &str) -> String {
     );
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
+
+/// The environment of a time zone in which it is noon in so many seconds.
+pub fn noon_in(scene: &Scene, seconds: i64) -> String {
+    let now = shell(scene, "date -u +%s").trim().parse::<i64>().unwrap() % 86_400;
+    let east = (12 * 3600 - seconds - now).rem_euclid(86_400);
+    format!("TZ=HERE-{}:{:02}:{:02}", east / 3600, east / 60 % 60, east % 60)
+}
