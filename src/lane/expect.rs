@@ -45,7 +45,7 @@ struct There {
 }
 
 impl Expected {
-    /// Reads the manifest at `path`, twice; it takes 12 bytes and 1 bit of memory a line. Nothing more
+    /// Reads the manifest at `path`, twice; it takes 13 to 14 bytes and 1 bit of memory a line. Nothing more
     /// is read once `is_to_stop` says so.
     ///
     /// # Errors

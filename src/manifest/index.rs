@@ -1,8 +1,8 @@
 //! What an earlier manifest says about a path: how a re-run keeps the digests it need not compute.
 //!
 //! A manifest of a hundred million lines does not fit into memory, but a little of each line does:
-//! **12 bytes and 1 bit** (48 bits of a keyed hash of the name, 48 bits of the line's offset,
-//! whether it was looked up), beside about half a MiB once, or 4 MiB where every line is as long as a
+//! **13 to 14 bytes and 1 bit** (48 bits of a keyed hash of the name, 48 bits of the line's offset,
+//! where to look for it, whether it was looked up), beside about half a MiB once, or 4 MiB where every line is as long as a
 //! line may be. While an index is built there are another 256 KiB and nothing else: the lines are
 //! counted before they are stored.
 //!
@@ -22,7 +22,7 @@ use crate::path::RelPath;
 
 use super::own::{self, Lines};
 use super::record::Record;
-use super::slot::{Hashing, Slot};
+use super::slot::{Hashing, Parts, Slot};
 use super::window::Window;
 
 /// How many lines of one hash are read to answer for a name. A manifest of ours has one line a name,
@@ -39,6 +39,7 @@ pub struct Index {
     hashing: Hashing,
     /// Sorted: so lines of one name stand together, in the order of the file.
     slots: Vec<Slot>,
+    parts: Parts,
     /// One bit a slot.
     visited: Vec<AtomicU64>,
 }
@@ -64,10 +65,10 @@ impl Index {
         }
         let mut slots = Vec::with_capacity(own::count_lines(&window, len, is_to_stop)?);
         let mut lines = Lines::new(&window, len, is_to_stop);
-        let slot = |offset, record: Record| Slot::new(hashing.hash(record.name), offset);
+        let slot_of = |offset, record: Record| Slot::new(hashing.hash(record.name), offset);
         // No more than were counted, should somebody change the file meanwhile.
         while slots.len() < slots.capacity()
-            && let Some(slot) = lines.next_record(slot)?
+            && let Some(slot) = lines.next_record(slot_of)?
         {
             slots.push(slot);
         }
@@ -75,7 +76,8 @@ impl Index {
         slots.sort_unstable();
         let skipped = lines.skipped();
         let visited = (0..slots.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Ok(Self { window, len, skipped, hashing, slots, visited })
+        let parts = Parts::of(&slots);
+        Ok(Self { window, len, skipped, hashing, slots, parts, visited })
     }
 
     /// How many lines are indexed.
@@ -144,8 +146,10 @@ impl Index {
     /// told the ranks of those that are.
     fn find(&self, path: &[u8], mut each: impl FnMut(usize)) -> io::Result<Found> {
         let hash = self.hashing.hash(path);
-        let first = self.slots.partition_point(|slot| slot.hash() < hash);
-        if self.slots.get(first + ALIKE).is_some_and(|slot| slot.hash() == hash) {
+        let first = self.parts.rank(&self.slots, hash);
+        // Far slots are looked at only where the next is one more: they are in no cache.
+        let is_alike = |rank| self.slots.get(rank).is_some_and(|slot: &Slot| slot.hash() == hash);
+        if is_alike(first + 1) && is_alike(first + ALIKE) {
             return Ok(Found::Unclear);
         }
         let mut found = Found::Nothing;
