@@ -186,7 +186,7 @@ impl<'a> Committer<'a> {
             }
             Found::Failed(error) => self.ledger.failed(&error),
             Found::Warning(warning) => self.ledger.warn(&warning),
-            Found::Done(output) => self.arrived(&output),
+            Found::Looked(output) | Found::Done(output) => self.arrived(&output),
         }
     }
 

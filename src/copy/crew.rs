@@ -3,6 +3,7 @@
 //! that an empty copy took.
 
 use std::io;
+use std::sync::{Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 
 use crossbeam_channel::Sender;
@@ -15,18 +16,23 @@ use crate::lane::start::{start, start_small};
 use crate::lane::tasks::{Feed, Tasks, tasks};
 use crate::tree::node::Run;
 
-/// What of the lanes is started, and how to start more.
+/// The lanes, and how to start more.
 pub struct Crew<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     context: &'scope Context<'scope>,
     lanes: Lanes,
     feed: Feed,
+    outcomes: Sender<Message>,
+    hired: Mutex<Hired<'scope>>,
+}
+
+/// What of the lanes is started.
+struct Hired<'scope> {
     /// Where further lanes take work. Only as long as there are to be any: when all lanes are gone, nobody must
     /// seem to be there for what is sent.
     whole: Option<Tasks>,
     small: Option<Tasks>,
-    outcomes: Sender<Message>,
-    started: Vec<ScopedJoinHandle<'scope, ()>>,
+    threads: Vec<ScopedJoinHandle<'scope, ()>>,
     /// So many of each kind.
     number: Lanes,
     refused: Option<io::Error>,
@@ -43,40 +49,44 @@ impl<'scope, 'env> Crew<'scope, 'env> {
         let (feed, whole) = tasks(lanes.whole, lanes.small, context.block_size);
         let small = (lanes.small > 0).then(|| whole.small());
         let number = Lanes { whole: 0, small: 0 };
-        let (whole, started, refused) = (Some(whole), Vec::new(), None);
-        Self { scope, context, lanes, feed, whole, small, outcomes, started, number, refused }
+        let (whole, threads, refused) = (Some(whole), Vec::new(), None);
+        let hired = Mutex::new(Hired { whole, small, threads, number, refused });
+        Self { scope, context, lanes, feed, outcomes, hired }
     }
 
     /// Has somebody copy these files; false if there is nobody to do it.
-    pub fn give(&mut self, run: Run) -> bool {
-        if let Err(error) = self.grow(self.feed.is_large(&run)) {
+    pub fn give(&self, run: Run) -> bool {
+        let mut hired = self.hired.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = self.grow(&mut hired, self.feed.is_large(&run)) {
             self.context.stop.request(Stop::GIVEN_UP);
-            self.refused = Some(error);
+            hired.refused = Some(error);
             return false;
         }
+        drop(hired);
         self.feed.send(run)
     }
 
     /// Nothing more comes: the threads, which end when they are done, and why there are no more of them if
     /// the system had none to give.
     pub fn end(self) -> (Vec<ScopedJoinHandle<'scope, ()>>, Option<io::Error>) {
-        (self.started, self.refused)
+        let hired = self.hired.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (hired.threads, hired.refused)
     }
 
     /// Starts a further lane, if there is to be one.
-    fn grow(&mut self, is_large: bool) -> io::Result<()> {
+    fn grow(&self, hired: &mut Hired<'scope>, is_large: bool) -> io::Result<()> {
         let Self { scope, context, lanes, .. } = *self;
-        let (number, outcomes) = (self.number.all(), || self.outcomes.clone());
-        if let Some(tasks) = self.whole.take() {
-            self.started.extend(start(scope, number, context, tasks.clone(), outcomes())?);
-            self.number.whole += 1;
-            self.whole = Some(tasks).filter(|_| self.number.whole < lanes.whole);
-        } else if !is_large && let Some(tasks) = self.small.take() {
+        let (number, outcomes) = (hired.number.all(), || self.outcomes.clone());
+        if let Some(tasks) = hired.whole.take() {
+            hired.threads.extend(start(scope, number, context, tasks.clone(), outcomes())?);
+            hired.number.whole += 1;
+            hired.whole = Some(tasks).filter(|_| hired.number.whole < lanes.whole);
+        } else if !is_large && let Some(tasks) = hired.small.take() {
             // The others take small files too, so without these lanes the run is only slower.
             if let Ok(one) = start_small(scope, number, context, tasks.clone(), outcomes()) {
-                self.started.push(one);
-                self.number.small += 1;
-                self.small = Some(tasks).filter(|_| self.number.small < lanes.small);
+                hired.threads.push(one);
+                hired.number.small += 1;
+                hired.small = Some(tasks).filter(|_| hired.number.small < lanes.small);
             }
         }
         Ok(())

@@ -77,7 +77,7 @@ impl Dry<'_> {
                 counts.warnings += 1;
                 self.watch.event(&Event::Warning(&warning));
             }
-            Found::Done(_) | Found::Swept(..) => {}
+            Found::Looked(_) | Found::Done(_) | Found::Swept(..) => {}
         }
     }
 

@@ -15,7 +15,7 @@ use crate::copy::commit::Committer;
 use crate::copy::count::count;
 use crate::copy::crew::Crew;
 use crate::copy::dry::Dry;
-use crate::copy::feed::walk_all;
+use crate::copy::feed::{Outlet, walk_all};
 use crate::copy::group::{Group, most_dirs};
 use crate::copy::lanes::Lanes;
 use crate::copy::ledger::Ledger;
@@ -184,9 +184,8 @@ impl CopyJob {
             let dry = prepare(true)?;
             // Clones take next to no room.
             if !(self.reflink != Reflink::Never && self.sparse == Sparse::Auto && dry.may_share) {
-                let walk = self.walk(&dry, true);
-                let beside = (rooms, progress);
-                space::check(dry, || prepare(true), &walk, self.policy, beside, stop)?;
+                let walk = (&self.walk(&dry, true), Lanes::suiting(self, &dry, false).lookers());
+                space::check(dry, walk, self.policy, (rooms, progress), stop)?;
             }
         }
         let mut prepared = prepare(self.dry_run)?;
@@ -380,19 +379,16 @@ impl CopyJob {
                     threads.extend(provers.start(scope, context, damaged)?);
                 }
                 let to_committer = to_committer.clone();
+                // Outputs that share their reading need the same order.
+                let lookers = if context.sharing.is_none() { lanes.lookers() } else { 0 };
                 walker =
                     Some(Builder::new().name("walk".into()).spawn_scoped(scope, move || {
                         let Prepared { source, output, file, .. } = prepared;
-                        let mut crew = Crew::new(scope, context, lanes, to_committer.clone());
-                        let to_lanes = |run| crew.give(run);
-                        walk_all(
-                            walk,
-                            context,
-                            (source, output, file),
-                            to_lanes,
-                            to_committer,
-                            seen,
-                        );
+                        let crew = Crew::new(scope, context, lanes, to_committer.clone());
+                        let to_lanes = &|run| crew.give(run);
+                        let outlet = Outlet { to_lanes, to_committer, seen, stop: context.stop };
+                        walk_all(walk, &outlet, (source, output, file), lookers);
+                        drop(outlet);
                         crew.end()
                     })?);
                 // Several outputs have one total.

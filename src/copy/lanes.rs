@@ -57,6 +57,11 @@ impl Lanes {
     pub fn all(self) -> usize {
         self.whole + self.small
     }
+
+    /// How many threads look at files beside the walk: as many as there are lanes, and none beside one.
+    pub fn lookers(self) -> usize {
+        if self.all() == 1 { 0 } else { self.all() }
+    }
 }
 
 impl CopyJob {

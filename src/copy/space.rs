@@ -1,8 +1,7 @@
 //! Looking at the room before anything is touched: what the run needs against what the output has.
 //!
 //! The walk this takes costs about as much as finding the files does, so where the room is ample it is
-//! saved: the output has more of it than the source's whole file system uses. What is at the output is
-//! looked at only if not everything would fit beside it. What is needed is reckoned low (holes and what
+//! saved: the output has more of it than the source's whole file system uses. What is needed is reckoned low (holes and what
 //! the file system packs do not count, nor directories and the manifest), so that no run is refused
 //! that would have fitted. Where the reckoning was too low (an output that is not packed as the source
 //! is, names of one file that become files of their own), or somebody else takes the room, a disk that
@@ -10,8 +9,8 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::copy::prepare::Prepared;
 use crate::copy::rooms::{Claim, Known, Rooms};
@@ -35,16 +34,15 @@ struct Need {
     parts: u64,
 }
 
-/// Refuses a run for which the output has no room. `prepare` prepares a dry run, `prepared` is what it
-/// said, and `walk` is dry; `rooms` has what other outputs claim.
+/// Refuses a run for which the output has no room. `prepared` is what a dry run was prepared to, `walk` is dry
+/// and has so many `lookers` beside it; `rooms` has what other outputs claim.
 /// Where everything is walked, the totals of `progress` are final afterwards.
 ///
 /// # Errors
 /// There is not enough room.
 pub fn check(
     prepared: Prepared,
-    prepare: impl Fn() -> Result<Prepared>,
-    walk: &Walk<'_>,
+    (walk, lookers): (&Walk<'_>, usize),
     policy: Policy,
     (rooms, progress): (&Rooms, &Progress),
     stop: &Stop,
@@ -57,14 +55,15 @@ pub fn check(
     }
     // Without an answer there is nothing to go by; the copy itself will tell.
     let (Ok(room), Ok(id)) = (sys::room(at), at.identity()) else { return Ok(()) };
-    let claim = |need: Need, known| {
+    let root = Arc::clone(&output.root);
+    let claim = |need: Need| {
         let claim = Claim { bytes: need.taken(), files: need.files };
-        rooms.claim(id.dev, room, (claim, known), |left| need.fits(left, &output.root))
+        rooms.claim(id.dev, room, (claim, Known::Exactly), |left| need.fits(left, &root))
     };
     let is_ample = |Used { bytes, files }: Used| {
         let twice =
             Need { bytes: bytes.saturating_mul(2), files: files.saturating_mul(2), parts: 0 };
-        let fits = |left: &Room| twice.fits(left, &output.root);
+        let fits = |left: &Room| twice.fits(left, &root);
         rooms.claim(id.dev, room, (Claim { bytes, files }, Known::AtMost), fits).is_ok()
     };
     if file.is_none() && !walk.follow && sys::most_below(&source.handle).is_some_and(is_ample) {
@@ -73,13 +72,10 @@ pub fn check(
     if let Some(entry) = &file {
         let mut need = Need::default();
         need.add(policy, &output, entry, &room);
-        return claim(need, Known::Exactly);
+        return claim(need);
     }
-    // As if nothing were there: that mostly fits, and looking at every file of the output as well takes
-    // twice as long.
-    let nothing = Arc::new(OutputDir::absent(Arc::clone(&output.root)));
-    let sum = Sum { walk, policy, room: &room, stop };
-    let (most, whole) = sum.up(source, nothing, |found| {
+    let sum = Sum { walk, lookers, policy, room: &room, stop };
+    let (need, whole) = sum.up(source, output, |found| {
         let (entries, bytes) = match found {
             Found::Files(run) => (run.files.len(), run.files.iter().map(|f| f.stat.size).sum()),
             Found::HardLink(..) | Found::Symlink(..) => (1, 0),
@@ -89,20 +85,13 @@ pub fn check(
         progress.total_bytes.fetch_add(bytes, Relaxed);
     });
     progress.counted.store(whole, Relaxed);
-    if output.handle.is_none() {
-        return claim(most, Known::Exactly);
-    }
-    if claim(most, Known::AtMost).is_ok() {
-        return Ok(());
-    }
-    // A directory is listed once through a handle.
-    let Prepared { source, output, .. } = prepare()?;
-    claim(sum.up(source, output, |_| ()).0, Known::Exactly)
+    claim(need)
 }
 
 /// How need is summed up.
 struct Sum<'a> {
     walk: &'a Walk<'a>,
+    lookers: usize,
     policy: Policy,
     room: &'a Room,
     stop: &'a Stop,
@@ -114,29 +103,39 @@ impl Sum<'_> {
         &self,
         source: Arc<SourceDir>,
         output: Arc<OutputDir>,
-        mut told: impl FnMut(&Found),
+        told: impl Fn(&Found) + Sync,
     ) -> (Need, bool) {
-        let (mut need, mut listing) = (Need::default(), Listing::default());
-        let whole = self.walk.run(source, output, |found| {
+        let sum = Mutex::new(Need::default());
+        let whole = self.walk.run_beside(source, output, self.lookers, &|found| {
             told(&found);
+            let mut need = Need::default();
             match &found {
                 Found::Files(run) => run
                     .files
                     .iter()
                     .for_each(|file| need.add(self.policy, &run.output, file, self.room)),
-                Found::Done(output) => need.add_parts(output, &mut listing),
+                Found::Done(output) => need.add_parts(output, &mut Listing::default()),
                 _ => {}
             }
+            sum.lock().unwrap_or_else(PoisonError::into_inner).join(need);
             match self.stop.is_requested() {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }
         });
-        (need, whole.is_continue())
+        (sum.into_inner().unwrap_or_else(PoisonError::into_inner), whole.is_continue())
     }
 }
 
 impl Need {
+    /// Adds what others need.
+    fn join(&mut self, other: Need) {
+        let Need { bytes, files, parts } = other;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.files += files;
+        self.parts = self.parts.saturating_add(parts);
+    }
+
     /// Adds what one file takes.
     fn add(&mut self, policy: Policy, output: &OutputDir, entry: &Entry, room: &Room) {
         // Another file system that is mounted below the output has room of its own.

@@ -5,8 +5,6 @@
 //! no obstacle. Memory does not grow with the number of files: what was found is handed on at once,
 //! and the receiver makes the walk wait.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::ops::ControlFlow;
@@ -15,20 +13,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 use crate::error::Error;
-use crate::path::Shown;
 use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{Attributes, Dir, Listed, Listing};
+use crate::tree::batch::{Batch, Memory, Names};
 use crate::tree::filter::{Filter, Verdict};
 use crate::tree::node::{Entry, OutputDir, Run, SourceDir};
 use crate::tree::stale::{self, Beginning, Swept};
-
-/// A run of small files ends at this many files. With many, lanes are mostly in different
-/// directories and do not wait for each other's changes to one: 50,000 files of 4 KiB, two lanes,
-/// tmpfs, relative to 64: 256: 0.97, 1024: 0.96.
-const RUN_FILES: usize = 1024;
-
-/// … or at this many bytes, so that lanes stay evenly loaded: about 10 ms of work.
-const RUN_BYTES: u64 = 4 << 20;
 
 /// Something the walk came upon.
 #[derive(Debug)]
@@ -47,7 +37,9 @@ pub enum Found {
     Swept(Arc<OutputDir>, OsString),
     /// A directory's label cannot be read in full, or the like.
     Warning(Error),
-    /// Nothing more comes from this directory.
+    /// Nothing more comes of what was looked at in this directory beside the walk.
+    Looked(Arc<OutputDir>),
+    /// The walk has nothing more from this directory.
     Done(Arc<OutputDir>),
 }
 
@@ -88,18 +80,15 @@ struct Frame {
     verdict: Verdict,
     subdirs: std::vec::IntoIter<(Listed, Verdict)>,
     listed: bool,
-    /// What killed runs left of files in it, as long as nobody takes it up.
-    kept: Vec<Beginning>,
-    /// The names so far in lower case, where the output takes these for the same.
-    folded: HashMap<String, OsString>,
+    memory: Memory,
 }
 
 /// Where what was found goes; `Break` ends the walk.
 pub trait Emit: FnMut(Found) -> ControlFlow<()> {}
 impl<F: FnMut(Found) -> ControlFlow<()>> Emit for F {}
 
-/// How many names of a file with several are still to come, while any are.
-type Names = HashMap<Identity, u64>;
+/// Where batches go that somebody else may look at.
+pub(super) type Defer<'a> = &'a mut dyn FnMut(Batch) -> ControlFlow<()>;
 
 impl Walk<'_> {
     /// Walks everything below `source`, handing on what it finds until all is found or `emit` ends
@@ -110,9 +99,21 @@ impl Walk<'_> {
         output: Arc<OutputDir>,
         mut emit: impl Emit,
     ) -> ControlFlow<()> {
+        self.walk(source, output, &mut emit, None)
+    }
+
+    /// The same, where somebody else may look at files: `defer` sees to it that
+    /// [`look_at`](Self::look_at) is done to each batch it is given, at any time and in any thread.
+    pub(super) fn walk(
+        &self,
+        source: Arc<SourceDir>,
+        output: Arc<OutputDir>,
+        emit: &mut impl Emit,
+        mut defer: Option<Defer<'_>>,
+    ) -> ControlFlow<()> {
         let mut listing = Listing::default();
         let mut names = Names::new();
-        let kept = self.sweep(&source, &output, &mut listing, &mut emit)?;
+        let kept = self.sweep(&source, &output, &mut listing, emit)?;
         let mut stack = vec![Frame {
             source,
             output,
@@ -120,15 +121,14 @@ impl Walk<'_> {
             verdict: self.filter.root(),
             subdirs: Vec::new().into_iter(),
             listed: false,
-            kept,
-            folded: HashMap::new(),
+            memory: Memory::of(kept),
         }];
         while let Some(top) = stack.last_mut() {
             if let Some((listed, verdict)) = top.subdirs.next() {
-                match self.enter(&stack, &listed, verdict, &mut emit) {
+                match self.enter(&stack, &listed, verdict, emit) {
                     Ok(mut frame) => {
                         let Frame { source, output, .. } = &frame;
-                        frame.kept = self.sweep(source, output, &mut listing, &mut emit)?;
+                        frame.memory.kept = self.sweep(source, output, &mut listing, emit)?;
                         stack.push(frame);
                     }
                     Err(error) => emit(Found::Failed(error))?,
@@ -140,11 +140,21 @@ impl Walk<'_> {
                 match listing.next_batch(&top.source.handle) {
                     Ok(batch) if batch.is_empty() => {
                         top.listed = true;
-                        let unused = stale::remove_kept(&top.output, std::mem::take(&mut top.kept));
-                        tell(&top.output, unused, &mut emit)?;
+                        let kept = std::mem::take(&mut top.memory.kept);
+                        tell(&top.output, stale::remove_kept(&top.output, kept), emit)?;
                     }
-                    Ok(batch) => {
-                        top.subdirs = self.hand_on(top, batch, &mut names, &mut emit)?;
+                    Ok(listed) => {
+                        let batch = Batch::new(&top.source, &top.output, listed, top.verdict);
+                        let (batch, later) = match defer {
+                            Some(_) => self.part(batch, &top.memory),
+                            None => (batch, None),
+                        };
+                        let subdirs = self.hand_on(batch, &mut top.memory, &mut names, emit)?;
+                        top.subdirs = subdirs.into_iter();
+                        if let (Some(later), Some(defer)) = (later, &mut defer) {
+                            top.output.announce(1);
+                            defer(later)?;
+                        }
                     }
                     Err(error) => {
                         top.listed = true;
@@ -172,114 +182,6 @@ impl Walk<'_> {
         let kept = std::mem::take(&mut swept.kept);
         tell(output, swept, emit)?;
         ControlFlow::Continue(kept)
-    }
-
-    /// Hands on all of a batch but the directories, which it returns.
-    fn hand_on(
-        &self,
-        at: &mut Frame,
-        mut batch: Vec<Listed>,
-        names: &mut Names,
-        emit: &mut impl Emit,
-    ) -> ControlFlow<(), std::vec::IntoIter<(Listed, Verdict)>> {
-        // Inode order is close to the order on the disk where listing order is that of a hash
-        // (ext4): fewer seeks for the files' inodes and contents.
-        batch.sort_unstable_by_key(|listed| listed.ino);
-        let mut subdirs = Vec::new();
-        let mut run = Vec::with_capacity(batch.len().min(RUN_FILES));
-        let mut run_bytes = 0;
-        for listed in batch {
-            let path = match self.filter.is_empty() {
-                true => PathBuf::new(),
-                false => relative(&at.source, &listed.name),
-            };
-            let judge = |is_dir| self.filter.judge(&path, is_dir, at.verdict);
-            let mut kind = listed.kind;
-            let mut stat = None;
-            if matches!(kind, None | Some(Kind::File)) || kind == Some(Kind::Symlink) {
-                if kind.is_some() && !self.follow && judge(false) == Verdict::Out {
-                    continue;
-                }
-                match at.source.handle.stat(&listed.name, self.follow) {
-                    Ok(found) => {
-                        kind = Some(found.kind);
-                        stat = Some(found);
-                    }
-                    // What is left out need not be readable.
-                    Err(_) if judge(false) == Verdict::Out => continue,
-                    Err(error) => {
-                        let path = at.source.path_of(&listed.name);
-                        emit(Found::Failed(Error::io("look at", path, error)))?;
-                        continue;
-                    }
-                }
-            }
-            let kind = kind.unwrap_or(Kind::Device);
-            let verdict = judge(kind == Kind::Dir);
-            if verdict == Verdict::Out {
-                continue;
-            }
-            if let Some(why) = crate::sys::unusable(&listed.name) {
-                let path = at.source.path_of(&listed.name);
-                emit(Found::Failed(Error::finding("copy", path, why)))?;
-                continue;
-            }
-            if let Some(first) = self.same_at_output(at, &listed.name) {
-                let finding = format!(
-                    "the output takes this name for the same as {}",
-                    Shown::bytes(first.as_encoded_bytes())
-                );
-                let path = at.source.path_of(&listed.name);
-                emit(Found::Failed(Error::finding("copy", path, finding)))?;
-                continue;
-            }
-            let (source, output) = (&at.source, &at.output);
-            match (kind, stat) {
-                (Kind::Dir, _) => subdirs.push((listed, verdict)),
-                (Kind::File, Some(stat)) => {
-                    output.announce(1);
-                    let entry = Entry { name: listed.name, stat };
-                    if self.hard_links && is_further_name(names, &stat) {
-                        emit(Found::HardLink(Arc::clone(source), Arc::clone(output), entry))?;
-                    } else if stat.size > self.block_size {
-                        at.kept.retain(|beginning| *beginning.name != *entry.name);
-                        emit(Found::Files(run_of(at, vec![entry])))?;
-                    } else {
-                        run.push(entry);
-                        run_bytes += stat.size;
-                        if run.len() == RUN_FILES || run_bytes >= RUN_BYTES {
-                            emit(Found::Files(run_of(at, std::mem::take(&mut run))))?;
-                            run_bytes = 0;
-                        }
-                    }
-                }
-                (Kind::Symlink, Some(stat)) => {
-                    output.announce(1);
-                    let entry = Entry { name: listed.name, stat };
-                    emit(Found::Symlink(Arc::clone(source), Arc::clone(output), entry))?;
-                }
-                _ => emit(Found::Special(Arc::clone(source), listed, kind))?,
-            }
-        }
-        if !run.is_empty() {
-            emit(Found::Files(run_of(at, run)))?;
-        }
-        ControlFlow::Continue(subdirs.into_iter())
-    }
-
-    /// Another name in the same directory that the output takes for the same as this one.
-    fn same_at_output(&self, at: &mut Frame, name: &OsStr) -> Option<OsString> {
-        if !self.folds {
-            return None;
-        }
-        let folded = name.to_string_lossy().to_lowercase();
-        match at.folded.entry(folded) {
-            Occupied(first) => Some(first.get().clone()),
-            Vacant(free) => {
-                free.insert(name.to_os_string());
-                None
-            }
-        }
     }
 
     /// Opens a directory of the source and its counterpart at the output, which is made if missing.
@@ -358,8 +260,7 @@ impl Walk<'_> {
             verdict,
             subdirs: Vec::new().into_iter(),
             listed: false,
-            kept: Vec::new(),
-            folded: HashMap::new(),
+            memory: Memory::default(),
         })
     }
 
@@ -416,34 +317,4 @@ fn tell(output: &Arc<OutputDir>, swept: Swept, emit: &mut impl Emit) -> ControlF
         emit(Found::Swept(Arc::clone(output), name))?;
     }
     swept.error.map_or(ControlFlow::Continue(()), |error| emit(Found::Warning(error)))
-}
-
-fn run_of(at: &Frame, files: Vec<Entry>) -> Run {
-    Run { source: Arc::clone(&at.source), output: Arc::clone(&at.output), files }
-}
-
-/// Whether this name of a file was preceded by another; forgets the file after its last name.
-fn is_further_name(names: &mut Names, stat: &Stat) -> bool {
-    if stat.links < 2 {
-        return false;
-    }
-    if let Some(to_come) = names.get_mut(&stat.id) {
-        *to_come -= 1;
-        if *to_come == 0 {
-            names.remove(&stat.id);
-        }
-        return true;
-    }
-    names.insert(stat.id, stat.links - 1);
-    false
-}
-
-/// The path of an entry below the root, for the filter.
-fn relative(source: &SourceDir, name: &OsStr) -> PathBuf {
-    let mut path = PathBuf::new();
-    path.extend(
-        source.rel.path().components().filter_map(|part| crate::sys::name_from_bytes(part).ok()),
-    );
-    path.push(name);
-    path
 }

@@ -93,3 +93,28 @@ fn a_lane_is_started_when_there_is_work_for_it() {
         assert_eq!(started, threads, "{files} files\n{}", strace.calls().join("\n"));
     }
 }
+
+/// Where more than one lane is at work, threads beside the walk look at what it lists.
+#[test]
+fn files_are_looked_at_beside_the_walk() {
+    need!(Strace);
+    let looked_by_lister = |jobs: &str| {
+        let scene = Scene::new();
+        for i in 0..FILES {
+            scene.src.file(format!("dir/{i:04}"), content(10));
+        }
+        let strace = Strace::watch(&scene, "getdents64,newfstatat,statx");
+        let args = ["--no-space-check", "--jobs", jobs];
+        let run = strace.run(scene.command(args));
+        scene.judge(&run).complete();
+        let log = strace.log();
+        let thread_of = |call: &str| {
+            let does = |line: &&str| line.contains(call) && line.contains("/src/dir>");
+            let line = log.lines().find(does).unwrap_or_else(|| panic!("no {call}: {log}"));
+            line.split(' ').next().map(str::to_owned)
+        };
+        thread_of("getdents64(") == thread_of("newfstatat(")
+    };
+    assert!(looked_by_lister("1"));
+    assert!(!looked_by_lister("2"));
+}
