@@ -48,7 +48,8 @@ impl<'scope, 'env> Crew<'scope, 'env> {
     ) -> Self {
         let (feed, whole) = tasks(lanes.whole, lanes.small, context.block_size);
         let small = (lanes.small > 0).then(|| whole.small());
-        let number = Lanes { whole: 0, small: 0 };
+        let whole = if lanes.apart { whole.large() } else { whole };
+        let number = Lanes { whole: 0, small: 0, ..lanes };
         let (whole, threads, refused) = (Some(whole), Vec::new(), None);
         let hired = Mutex::new(Hired { whole, small, threads, number, refused });
         Self { scope, context, lanes, feed, outcomes, hired }
@@ -77,16 +78,22 @@ impl<'scope, 'env> Crew<'scope, 'env> {
     fn grow(&self, hired: &mut Hired<'scope>, is_large: bool) -> io::Result<()> {
         let Self { scope, context, lanes, .. } = *self;
         let (number, outcomes) = (hired.number.all(), || self.outcomes.clone());
-        if let Some(tasks) = hired.whole.take() {
+        if (is_large || !lanes.apart)
+            && let Some(tasks) = hired.whole.take()
+        {
             hired.threads.extend(start(scope, number, context, tasks.clone(), outcomes())?);
             hired.number.whole += 1;
             hired.whole = Some(tasks).filter(|_| hired.number.whole < lanes.whole);
         } else if !is_large && let Some(tasks) = hired.small.take() {
-            // The others take small files too, so without these lanes the run is only slower.
-            if let Ok(one) = start_small(scope, number, context, tasks.clone(), outcomes()) {
-                hired.threads.push(one);
-                hired.number.small += 1;
-                hired.small = Some(tasks).filter(|_| hired.number.small < lanes.small);
+            match start_small(scope, number, context, tasks.clone(), outcomes()) {
+                Ok(one) => {
+                    hired.threads.push(one);
+                    hired.number.small += 1;
+                    hired.small = Some(tasks).filter(|_| hired.number.small < lanes.small);
+                }
+                // Others take small files too, so without this lane the run is only slower.
+                Err(_) if !lanes.apart || hired.number.small > 0 => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(())

@@ -3,7 +3,8 @@
 //! Bytes of large files cost processor time, so there is a lane for each core. Small files cost waiting
 //! for the device, one after the other, so where the device can do several things at a time there are further
 //! lanes for them alone, of one thread each. A disk that turns has one head, and two lanes on it
-//! make it go to and fro.
+//! make it go to and fro. Where those who make files wait for each other, two lanes make all the small ones,
+//! however many cores there are.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;
@@ -29,6 +30,10 @@ const LEAST_BLOCKS: usize = 4;
 /// its way takes a dozen.
 const AMPLE: u64 = 1024;
 
+/// Lanes for small files where those who make them wait for each other: while one makes some, the other reads
+/// and hashes. What one, two and eight lanes take stands at [`Dir::takes_many_at_once`](crate::sys::Dir::takes_many_at_once).
+const TAKING_TURNS: usize = 2;
+
 /// How many lanes there are.
 #[derive(Clone, Copy, Debug)]
 pub struct Lanes {
@@ -36,6 +41,8 @@ pub struct Lanes {
     pub whole: usize,
     /// For small files alone.
     pub small: usize,
+    /// Whether these leave no small files to the others.
+    pub apart: bool,
 }
 
 impl Lanes {
@@ -45,12 +52,15 @@ impl Lanes {
         let (source, output) = (&prepared.source.handle, prepared.output.handle.as_ref());
         let turns = || is_on_turning_disk(source) || output.is_some_and(is_on_turning_disk);
         if job.lanes.is_none() && turns() {
-            return Self { whole: 1, small: 0 };
+            return Self { whole: 1, small: 0, apart: false };
         }
-        let gains = !shares
-            && open_file_limit() >= AMPLE
-            && output.is_none_or(|output| output.takes_many_at_once());
-        Self { whole: job.most_lanes(), small: if gains { job.most_small_lanes() } else { 0 } }
+        let whole = job.most_lanes();
+        if job.lanes.is_some() || shares || open_file_limit() < AMPLE {
+            return Self { whole, small: 0, apart: false };
+        }
+        let apart = output.is_some_and(|output| !output.takes_many_at_once());
+        let small = if apart { TAKING_TURNS } else { MOST - whole };
+        Self { whole, small, apart }
     }
 
     /// All of them.
@@ -73,7 +83,7 @@ impl CopyJob {
 
     /// The most lanes for small files alone that there will be; none besides a number that was asked for.
     fn most_small_lanes(&self) -> usize {
-        self.lanes.map_or_else(|| MOST - self.most_lanes(), |_| 0)
+        self.lanes.map_or_else(|| (MOST - self.most_lanes()).max(TAKING_TURNS), |_| 0)
     }
 
     /// The most that blocks take, whatever the devices are; bytes.

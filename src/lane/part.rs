@@ -343,12 +343,12 @@ impl Part {
         warnings: &mut Vec<Error>,
     ) -> Result<()> {
         self.end_hole()?;
-        context.ways.residue.output.add(self.with_pages(OutputPages::finish)?);
-        let path = || self.path();
+        let (gid, born, hurries) = (self.output.gid, self.born, self.output.hurries());
+        let stayed = self.with_pages(|pages, file| pages.finish(file, hurries))?;
+        context.ways.residue.output.add(stayed);
         if let Some(file) = &self.file {
-            let (gid, born) = (self.output.gid, self.born);
             attributes.apply_to_new(file, &entry.stat, gid, born, |deed, error| {
-                warnings.push(Error::io(deed, path(), error));
+                warnings.push(Error::io(deed, self.path(), error));
             });
         }
         if let Durability::Grouped { at_once } = context.durability

@@ -1,4 +1,5 @@
-//! Work for the lanes: every lane takes small files, and large ones only those that have three threads.
+//! Work for the lanes: those that have three threads take large files and, unless these are left to lanes for
+//! small files alone, small ones too.
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 
@@ -16,7 +17,7 @@ pub struct Feed {
 #[derive(Clone)]
 pub struct Tasks {
     large: Option<Receiver<Run>>,
-    all: Receiver<Run>,
+    all: Option<Receiver<Run>>,
 }
 
 /// Both ends, for `lanes` that take everything and `small` that take files of at most `block_size` bytes.
@@ -24,7 +25,7 @@ pub fn tasks(lanes: usize, small: usize, block_size: usize) -> (Feed, Tasks) {
     let (all, from_all) = bounded(2 * lanes + small);
     let (large, from_large) = (small > 0).then(|| bounded(2 * lanes)).unzip();
     let block_size = block_size as u64;
-    (Feed { large, all, block_size }, Tasks { large: from_large, all: from_all })
+    (Feed { large, all, block_size }, Tasks { large: from_large, all: Some(from_all) })
 }
 
 impl Feed {
@@ -35,7 +36,7 @@ impl Feed {
         way.send(run).is_ok()
     }
 
-    /// Whether it is for lanes that take everything: the walk makes a large file a run of its own.
+    /// Whether it is for lanes that take large files: the walk makes a large file a run of its own.
     pub fn is_large(&self, run: &Run) -> bool {
         run.files.last().is_some_and(|file| file.stat.size > self.block_size)
     }
@@ -47,13 +48,21 @@ impl Tasks {
         Self { large: None, all: self.all.clone() }
     }
 
+    /// For a lane that leaves small files to those that take them alone, of which there is one at least.
+    pub fn large(&self) -> Self {
+        Self { large: self.large.clone(), all: None }
+    }
+
     /// What to do next, as soon as there is something; `None` at the end.
     pub fn next(&self) -> Option<Run> {
-        let Some(large) = &self.large else { return self.all.recv().ok() };
-        // When one has come to its end, there may still be something in the other.
-        select! {
-            recv(large) -> run => run.or_else(|_| self.all.recv()).ok(),
-            recv(self.all) -> run => run.or_else(|_| large.recv()).ok(),
+        match (&self.large, &self.all) {
+            // When one has come to its end, there may still be something in the other.
+            (Some(large), Some(all)) => select! {
+                recv(large) -> run => run.or_else(|_| all.recv()).ok(),
+                recv(all) -> run => run.or_else(|_| large.recv()).ok(),
+            },
+            (Some(only), None) | (None, Some(only)) => only.recv().ok(),
+            (None, None) => None,
         }
     }
 }

@@ -78,7 +78,7 @@ impl OutputPages {
     pub fn skipped(&mut self, _: u64) {}
 
     /// Does nothing here.
-    pub fn finish(&mut self, _: &File) -> io::Result<Resident> {
+    pub fn finish(&mut self, _: &File, _: bool) -> io::Result<Resident> {
         Ok(Resident::default())
     }
 }

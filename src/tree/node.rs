@@ -41,6 +41,8 @@ pub struct OutputDir {
     /// The permissions that files without a name can be born with here; shared with the directory it
     /// was made in, if this run made it.
     pub born: Arc<OnceLock<u32>>,
+    /// Whether small files here are written out as soon as they are complete, once that was asked.
+    pub hurries: OnceLock<bool>,
     /// What to give the directory when everything in it is done; `None` to leave it as it is.
     pub finish: Option<(Stat, Attributes)>,
     /// The directory it was made in, if this run made it: until its name there is durable, nothing
@@ -98,6 +100,7 @@ impl OutputDir {
             dev: 0,
             with_root: true,
             born: Arc::default(),
+            hurries: OnceLock::new(),
             finish: None,
             made_in: Mutex::new(None),
             left_open: AtomicBool::new(false),
@@ -124,6 +127,12 @@ impl OutputDir {
     pub fn modes_at_birth(&self) -> u32 {
         let trial = || self.handle.as_ref().map_or(0, Dir::modes_at_birth);
         *self.born.get_or_init(trial)
+    }
+
+    /// Whether small files here had better be written out as soon as they are complete.
+    pub fn hurries(&self) -> bool {
+        let is_short = || self.handle.as_ref().is_some_and(Dir::is_short_of_room_for_unwritten);
+        *self.hurries.get_or_init(is_short)
     }
 
     /// Waits until the entries of this directory are on the device, and its own name with those of

@@ -10,7 +10,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::error::Error;
 use crate::sys::stat::{Identity, Kind, Stat};
@@ -223,6 +223,7 @@ impl Walk<'_> {
             dev: parent.output.dev,
             with_root: parent.output.with_root,
             born: Arc::clone(&parent.output.born),
+            hurries: OnceLock::new(),
             finish: Some((stat, attributes)),
             made_in: Mutex::new(None),
             left_open: AtomicBool::new(false),

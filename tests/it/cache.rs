@@ -195,3 +195,32 @@ fn small_files_and_file_systems_in_memory_do_not_pay() {
         assert!(paid.is_empty(), "{len}, {hash}: {paid:?}");
     }
 }
+
+/// On btrfs everything that is not written out yet has much more room set aside than it needs, so where little
+/// is free, small files are written out at once. Elsewhere the kernel is better at it.
+#[test]
+fn small_files_are_written_out_at_once_where_room_for_them_runs_short() {
+    need!(Kinds, Strace);
+    const FILES: usize = 20;
+    for (kind, size, at_once) in [("btrfs", "512M", FILES), ("btrfs", "8G", 0), ("xfs", "512M", 0)]
+    {
+        for options in [&[][..], &["--no-sync", "--cache", "keep"], &["--hash", "none"]] {
+            let scene = Scene::on_disk();
+            shell(&scene, &format!("truncate --size={size} image; mkfs.{kind} -q image"));
+            let _mount = Mount::device(&scene.path("image"), &scene.path("mount"), "loop").unwrap();
+            for i in 0..FILES {
+                scene.src.file(format!("{i}"), content(5000));
+            }
+            scene.src.file("empty", "");
+            let strace = Strace::watch(&scene, "sync_file_range");
+            let all = [&["-i", "src", "-o", "mount/dst"], options].concat();
+            let run = strace.run(scene.bare(all));
+            Judge::new(&scene.src, Tree::of(scene.path("mount/dst")), &run)
+                .same_tree()
+                .no_leftovers();
+            let calls = strace.calls();
+            let begun = calls.iter().filter(|call| call.ends_with("SYNC_FILE_RANGE_WRITE) = 0"));
+            assert_eq!(begun.count(), at_once, "{kind}, {size}, {options:?}: {calls:?}");
+        }
+    }
+}

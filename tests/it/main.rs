@@ -34,6 +34,7 @@ mod handful;
 mod interrupt;
 mod jobs;
 mod kill;
+mod lanes;
 mod limits;
 mod metadata;
 mod mirror;

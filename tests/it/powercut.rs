@@ -289,6 +289,8 @@ cuts! {
 fn a_copy_without_syncs_is_found_out() {
     need!(Fuse, Kinds, Strace);
     for fs in [EXT4, XFS, BTRFS] {
-        assert!(!cut(&fs, How::Unsynced, 15).wrong.is_empty(), "nothing wrong on {}", fs.name);
+        // On a small btrfs most of a copy is soon on the disk, and one run in five is lucky.
+        let is_found_out = || !cut(&fs, How::Unsynced, 15).wrong.is_empty();
+        assert!((0..8).any(|_| is_found_out()), "nothing wrong on {}", fs.name);
     }
 }

@@ -240,13 +240,16 @@ impl OutputPages {
         self.at += bytes;
     }
 
-    /// The file is complete. What has been waited for is out of memory; of files that are
-    /// spared by windows, all of it. Tells what of a large one stays there besides what is on its way
-    /// to the device.
+    /// The file is complete; if it `hurries` and is not large, its writing out is begun. What has been
+    /// waited for is out of memory; of files that are spared by windows, all of it. Tells what of a large
+    /// one stays there besides what is on its way to the device.
     ///
     /// # Errors
     /// What was written before may turn out to be lost.
-    pub fn finish(&mut self, file: &File) -> io::Result<Resident> {
+    pub fn finish(&mut self, file: &File, hurries: bool) -> io::Result<Resident> {
+        if hurries && (1..LARGE).contains(&self.at) {
+            self.sync(file, 0, self.at, libc::SYNC_FILE_RANGE_WRITE)?;
+        }
         if self.way == Sparing::None || self.at < LARGE {
             return Ok(Resident::default());
         }

@@ -305,6 +305,11 @@ impl Dir {
         true
     }
 
+    /// Whether room runs short here for files that are not written out yet: nothing is known of that.
+    pub fn is_short_of_room_for_unwritten(&self) -> bool {
+        false
+    }
+
     /// Makes nothing durable at once: flushing a whole volume is for administrators only.
     pub fn can_persist_all(&self) -> bool {
         false
