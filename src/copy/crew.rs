@@ -67,11 +67,11 @@ impl<'scope, 'env> Crew<'scope, 'env> {
         self.feed.send(run)
     }
 
-    /// Nothing more comes: the threads, which end when they are done, and why there are no more of them if
-    /// the system had none to give.
-    pub fn end(self) -> (Vec<ScopedJoinHandle<'scope, ()>>, Option<io::Error>) {
+    /// Nothing more comes: the threads, which end when they are done, how many lanes they are, and why there are
+    /// none if the system had no threads to give.
+    pub fn end(self) -> (Vec<ScopedJoinHandle<'scope, ()>>, usize, Option<io::Error>) {
         let hired = self.hired.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (hired.threads, hired.refused)
+        (hired.threads, hired.number.all(), hired.refused)
     }
 
     /// Starts a further lane, if there is to be one.
@@ -81,9 +81,16 @@ impl<'scope, 'env> Crew<'scope, 'env> {
         if (is_large || !lanes.apart)
             && let Some(tasks) = hired.whole.take()
         {
-            hired.threads.extend(start(scope, number, context, tasks.clone(), outcomes())?);
-            hired.number.whole += 1;
-            hired.whole = Some(tasks).filter(|_| hired.number.whole < lanes.whole);
+            match start(scope, number, context, tasks.clone(), outcomes()) {
+                Ok(threads) => {
+                    hired.threads.extend(threads);
+                    hired.number.whole += 1;
+                    hired.whole = Some(tasks).filter(|_| hired.number.whole < lanes.whole);
+                }
+                // Without a further lane the run is only slower.
+                Err(_) if hired.number.whole > 0 => {}
+                Err(error) => return Err(error),
+            }
         } else if !is_large && let Some(tasks) = hired.small.take() {
             match start_small(scope, number, context, tasks.clone(), outcomes()) {
                 Ok(one) => {

@@ -38,13 +38,19 @@ impl Committer<'_> {
         ledger.counts.as_expected = expected.as_expected();
         ledger.counts.edited = expected.edited();
         ledger.counts.unusable_lines = expected.malformed();
+        let mut settled = Ok(());
         if let Some(source) = source.filter(|_| !stop.is_requested()) {
             let is_to_stop = || stop.is_requested();
             let gone = |path: &_| ledger.gone(path);
-            match expected.gone(&source.handle, follow, &is_to_stop, gone) {
-                Ok(refused) => ledger.counts.unusable_lines += refused,
-                Err(error) => ledger.warn(&error),
-            }
+            settled = expected
+                .gone(&source.handle, follow, &is_to_stop, gone)
+                .map(|refused| ledger.counts.unusable_lines += refused);
+        }
+        if let Err(error) = settled.and_then(|()| expected.is_as_read()) {
+            // Nobody knows how many.
+            ledger.counts.unusable_lines = ledger.counts.unusable_lines.max(1);
+            ledger.warn(&error);
+            return;
         }
         if let Some(warning) = expected.warning(ledger.counts.unusable_lines) {
             ledger.warn(&warning);

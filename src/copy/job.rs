@@ -265,7 +265,8 @@ impl CopyJob {
         if let Some(place) = sharing {
             place.begin(&prepared.output, started, stop);
         }
-        self.run_threads(&context, &walk, (prepared, lanes), &mut committer, provers, &seen);
+        let lanes = (prepared, lanes);
+        let worked = self.run_threads(&context, &walk, lanes, &mut committer, provers, &seen);
         let seen = seen.load(Relaxed);
         let settled = committer.ledger.counts.settled();
         if !stop.is_requested() && seen != settled {
@@ -290,7 +291,7 @@ impl CopyJob {
             methods,
             source_stayed: ways.residue.source.sum(),
             output_stayed: ways.residue.output.sum(),
-            lanes: lanes.all(),
+            lanes: worked,
             provers: number,
             expected: expected.is_some(),
             resumed: carry.as_ref().is_some_and(|carry| carry.unfinished().next().is_some()),
@@ -359,7 +360,7 @@ impl CopyJob {
         ManifestFile::create(root, path, Timestamp::now(), is_in_source).map(Some)
     }
 
-    /// Starts the threads, commits what they bring, and waits for them.
+    /// Starts the threads, commits what they bring, and waits for them. Returns how many lanes there were.
     fn run_threads<'a>(
         &'a self,
         context: &'a Context<'a>,
@@ -368,7 +369,8 @@ impl CopyJob {
         committer: &mut Committer<'_>,
         provers: Option<Provers>,
         seen: &AtomicU64,
-    ) {
+    ) -> usize {
+        let mut worked = 0;
         let (to_committer, inbox) = bounded(lanes.whole + lanes.all());
         let counting = Stop::default();
         scope(|scope| {
@@ -417,7 +419,8 @@ impl CopyJob {
             };
             match walker.map(ScopedJoinHandle::join) {
                 None => {}
-                Some(Ok((lanes, refused))) => {
+                Some(Ok((lanes, number, refused))) => {
+                    worked = number;
                     threads.extend(lanes);
                     refused
                         .into_iter()
@@ -432,5 +435,6 @@ impl CopyJob {
                 }
             }
         });
+        worked
     }
 }

@@ -9,7 +9,7 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::copy::prepare::Prepared;
@@ -98,14 +98,14 @@ struct Sum<'a> {
 }
 
 impl Sum<'_> {
-    /// What everything takes that the walk finds, and whether it came to its end.
+    /// What everything takes that the walk finds, and whether that is all there is.
     fn up(
         &self,
         source: Arc<SourceDir>,
         output: Arc<OutputDir>,
         told: impl Fn(&Found) + Sync,
     ) -> (Need, bool) {
-        let sum = Mutex::new(Need::default());
+        let (sum, missed) = (Mutex::new(Need::default()), AtomicBool::new(false));
         let whole = self.walk.run_beside(source, output, self.lookers, &|found| {
             told(&found);
             let mut need = Need::default();
@@ -115,6 +115,7 @@ impl Sum<'_> {
                     .iter()
                     .for_each(|file| need.add(self.policy, &run.output, file, self.room)),
                 Found::Done(output) => need.add_parts(output, &mut Listing::default()),
+                Found::Failed(_) => missed.store(true, Relaxed),
                 _ => {}
             }
             sum.lock().unwrap_or_else(PoisonError::into_inner).join(need);
@@ -123,7 +124,8 @@ impl Sum<'_> {
                 false => ControlFlow::Continue(()),
             }
         });
-        (sum.into_inner().unwrap_or_else(PoisonError::into_inner), whole.is_continue())
+        let whole = whole.is_continue() && !missed.into_inner();
+        (sum.into_inner().unwrap_or_else(PoisonError::into_inner), whole)
     }
 }
 

@@ -32,6 +32,9 @@ use crate::tree::node::{Entry, OutputDir, SourceDir};
 pub struct Expected {
     index: Index,
     path: PathBuf,
+    /// The manifest itself, and its length and time when it was read.
+    file: File,
+    read: (u64, Time),
     written: Time,
     as_expected: AtomicU64,
     edited: AtomicU64,
@@ -54,7 +57,8 @@ impl Expected {
         let fail = |error| Error::io("read the expected manifest", path, error);
         let file = Self::look(path)?;
         let stat = Dir::stat_file(&file).map_err(fail)?;
-        let index = Index::build(file, is_to_stop).map_err(fail)?;
+        let read = (stat.size, stat.mtime);
+        let index = Index::build(file.try_clone().map_err(fail)?, is_to_stop).map_err(fail)?;
         if index.is_empty() && !is_to_stop() {
             let finding = "it has no line with a SHA-256 digest and a name";
             return Err(Error::finding("expect what is listed in", path, finding));
@@ -62,7 +66,7 @@ impl Expected {
         // A time that was set by hand does not make it later than it is.
         let written = stat.mtime.min(stat.ctime);
         let (as_expected, edited) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Self { index, path: path.to_path_buf(), written, as_expected, edited })
+        Ok(Self { index, path: path.to_path_buf(), file, read, written, as_expected, edited })
     }
 
     /// Opens what may be a manifest.
@@ -82,6 +86,21 @@ impl Expected {
     /// Lines that say nothing that could be expected: malformed, torn or too long ones.
     pub fn malformed(&self) -> u64 {
         self.index.skipped()
+    }
+
+    /// That the manifest is what was read. An index knows of most lines only where they stand, so of one that
+    /// is written to meanwhile nobody knows what it did not say any more.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn is_as_read(&self) -> Result<()> {
+        let stat = Dir::stat_file(&self.file).map_err(|error| self.unreadable(error))?;
+        if (stat.size, stat.mtime) == self.read {
+            return Ok(());
+        }
+        let finding =
+            "it was changed while the source was held against it; run again with one that stays";
+        Err(Error::finding("rely on the expected manifest", &self.path, finding))
     }
 
     /// What is to be told if so many lines were of no use.

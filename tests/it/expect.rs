@@ -278,6 +278,19 @@ fn a_line_that_cannot_be_used_is_no_success() {
     }
 }
 
+/// What it said of the files that were still to come, nobody knows.
+#[test]
+fn a_list_that_changes_meanwhile_is_no_list() {
+    need!(Strace);
+    let scene = scene();
+    let large = scene.src.path("dir/large");
+    let stop = Strace::inject(&scene, Strace::OPENS, "signal=SIGSTOP:when=1").on(large);
+    let command = scene.command(["--expect", "list", "--jobs", "1", "--simd", "off"]);
+    let run = stop.run_stopped(command, || _ = shell(&scene, ": >list"));
+    run.assert_code(1).assert_says("list: it was changed while the source was held against it");
+    run.assert_prints(&["unusable", "1 lines of what is expected"]);
+}
+
 /// The usual way: the source keeps a list of itself.
 #[test]
 fn the_list_may_be_in_the_source() {

@@ -32,6 +32,22 @@ fn few_descriptors_are_enough_or_an_error() {
     }
 }
 
+/// The walk's thread starts those of a first lane, and then has to do with what it could get.
+#[test]
+fn who_gets_few_threads_is_only_slower() {
+    need!(Strace);
+    for jobs in ["2", "8"] {
+        let scene = Scene::new();
+        for i in 0..1000 {
+            scene.src.file(format!("{}/{i}", i % 40), content(i));
+        }
+        let strace = Strace::inject(&scene, "clone,clone3", "error=EAGAIN:when=6+");
+        let run = strace.run(scene.command(["--jobs", jobs]));
+        strace.fired(&run);
+        scene.judge(&run).complete();
+    }
+}
+
 #[test]
 fn a_flat_directory_of_twenty_thousand() {
     let scene = Scene::new();
