@@ -12,7 +12,7 @@ use std::sync::{LazyLock, Mutex};
 use super::judge::ctimes;
 
 /// The tests that run with one output whatever is asked for, by how their names begin, and why.
-const ALONE: [(&str, &str); 42] = [
+const ALONE: [(&str, &str); 43] = [
     ("outputs", "has outputs of its own"),
     ("basics::a_dry_run_says", "looks at all that is beside the output"),
     ("cache::", "counts the pages that one output brings in"),
@@ -24,6 +24,7 @@ const ALONE: [(&str, &str); 42] = [
     ("defects::defect_9", "counts threads"),
     ("documents::", "no copy"),
     ("expect::a_file_is_read_once", "counts reads, also those of what each output has"),
+    ("expect::a_list_that_changes", "is stopped at the first open"),
     ("expect::programs_are_told", "the report of several outputs is another"),
     ("expect::what_is_listed_with_two_digests", "the report of several outputs is another"),
     ("faults::a_directory_that", "counts what is said, which each output says"),
