@@ -46,14 +46,13 @@ impl Committer<'_> {
                 .gone(&source.handle, follow, &is_to_stop, gone)
                 .map(|refused| ledger.counts.unusable_lines += refused);
         }
+        if let Some(warning) = expected.warning(ledger.counts.unusable_lines) {
+            ledger.warn(&warning);
+        }
         if let Err(error) = settled.and_then(|()| expected.is_as_read()) {
             // Nobody knows how many.
             ledger.counts.unusable_lines = ledger.counts.unusable_lines.max(1);
             ledger.warn(&error);
-            return;
-        }
-        if let Some(warning) = expected.warning(ledger.counts.unusable_lines) {
-            ledger.warn(&warning);
         }
     }
 }

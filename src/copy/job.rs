@@ -184,7 +184,8 @@ impl CopyJob {
             let dry = prepare(true)?;
             // Clones take next to no room.
             if !(self.reflink != Reflink::Never && self.sparse == Sparse::Auto && dry.may_share) {
-                let walk = (&self.walk(&dry, true), Lanes::suiting(self, &dry, false).lookers());
+                let lookers = |dry: &Prepared| Lanes::suiting(self, dry, false).lookers();
+                let walk = (&self.walk(&dry, true), lookers);
                 space::check(dry, walk, self.policy, (rooms, progress), stop)?;
             }
         }

@@ -35,19 +35,19 @@ struct Need {
 }
 
 /// Refuses a run for which the output has no room. `prepared` is what a dry run was prepared to, `walk` is dry
-/// and has so many `lookers` beside it; `rooms` has what other outputs claim.
+/// and has beside it as many threads as `lookers` says; `rooms` has what other outputs claim.
 /// Where everything is walked, the totals of `progress` are final afterwards.
 ///
 /// # Errors
 /// There is not enough room.
 pub fn check(
     prepared: Prepared,
-    (walk, lookers): (&Walk<'_>, usize),
+    (walk, lookers): (&Walk<'_>, impl FnOnce(&Prepared) -> usize),
     policy: Policy,
     (rooms, progress): (&Rooms, &Progress),
     stop: &Stop,
 ) -> Result<()> {
-    let Prepared { source, output, file, parent, .. } = prepared;
+    let Prepared { source, output, file, parent, .. } = &prepared;
     let Some(at) = output.handle.as_ref().or(parent.as_ref()) else { return Ok(()) };
     // What is packed takes less room than it has bytes.
     if Place::of(at).is_ok_and(|place| place.is_some_and(|place| place.packs())) {
@@ -69,12 +69,13 @@ pub fn check(
     if file.is_none() && !walk.follow && sys::most_below(&source.handle).is_some_and(is_ample) {
         return Ok(());
     }
-    if let Some(entry) = &file {
+    if let Some(entry) = file {
         let mut need = Need::default();
-        need.add(policy, &output, entry, &room);
+        need.add(policy, output, entry, &room);
         return claim(need);
     }
-    let sum = Sum { walk, lookers, policy, room: &room, stop };
+    let sum = Sum { walk, lookers: lookers(&prepared), policy, room: &room, stop };
+    let Prepared { source, output, .. } = prepared;
     let (need, whole) = sum.up(source, output, |found| {
         let (entries, bytes) = match found {
             Found::Files(run) => (run.files.len(), run.files.iter().map(|f| f.stat.size).sum()),

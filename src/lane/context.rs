@@ -77,3 +77,33 @@ impl Context<'_> {
         }
     }
 }
+
+#[cfg(test)]
+impl<'a> Context<'a> {
+    /// A plain copy with a digest, through blocks of one byte, that a test makes what it needs of.
+    pub fn plain(
+        (ways, clocks): (&'a Ways, &'a Clocks),
+        (progress, stop): (&'a Progress, &'a Stop),
+    ) -> Self {
+        Self {
+            algorithm: Algorithm::Sha256,
+            backend: Backend::One,
+            block_size: 1,
+            blocks: 1,
+            follow: false,
+            policy: Policy::Default,
+            durability: Durability::Off,
+            verify: None,
+            nameless: false,
+            journaling: None,
+            carry: None,
+            expected: None,
+            ways,
+            rate: None,
+            sharing: None,
+            progress,
+            stop,
+            clocks,
+        }
+    }
+}

@@ -13,7 +13,7 @@ use crate::event::{Progress, Stop};
 use crate::hash::vector::Backend;
 use crate::hash::{Algorithm, Digest};
 use crate::lane::clock::Clocks;
-use crate::lane::context::{Context, Durability};
+use crate::lane::context::Context;
 use crate::lane::outcome::{Fate, Message, Outcome};
 use crate::lane::start::{start, start_small};
 use crate::lane::tasks::tasks;
@@ -22,7 +22,6 @@ use crate::path::DirPath;
 use crate::sys::Dir;
 use crate::sys::stat::Stat;
 use crate::tree::node::{Entry, OutputDir, Run, SourceDir};
-use crate::tree::plan::Policy;
 
 /// What the system says of a file.
 fn stat(path: &Path) -> Stat {
@@ -82,26 +81,13 @@ impl Scene {
             fresh: false,
             ..OutputDir::absent(root("output"))
         });
-        let (progress, clocks) = (Progress::default(), Clocks::default());
+        let (progress, clocks, ways) = (Progress::default(), Clocks::default(), Ways::default());
         let context = Context {
-            algorithm: Algorithm::Sha256,
             backend: if several { Backend::widest() } else { Backend::One },
             block_size,
             blocks,
-            follow: false,
-            policy: Policy::Default,
-            durability: Durability::Off,
-            verify: None,
             nameless: self.nameless,
-            journaling: None,
-            carry: None,
-            expected: None,
-            ways: &Ways::default(),
-            rate: None,
-            sharing: None,
-            progress: &progress,
-            stop,
-            clocks: &clocks,
+            ..Context::plain((&ways, &clocks), (&progress, stop))
         };
         let (small, large): (Vec<_>, Vec<_>) =
             entries.into_iter().partition(|entry| entry.stat.size <= block_size as u64);

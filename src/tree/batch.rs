@@ -92,7 +92,8 @@ impl Walk<'_> {
             batch.listed = dirs.into_iter().chain(others).collect();
             return (batch, None);
         }
-        let later = Batch::new(&batch.source, &batch.output, others, batch.verdict);
+        let (source, output) = (Arc::clone(&batch.source), Arc::clone(&batch.output));
+        let later = Batch { source, output, listed: others, verdict: batch.verdict };
         batch.listed = dirs;
         (batch, Some(later))
     }
