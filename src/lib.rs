@@ -9,14 +9,14 @@
 //!                    └──────── empty blocks ──────────┘
 //! ```
 //!
-//! A [walker](tree::walk) streams the source; [lanes](lane) copy files side by side, each one a
+//! A [walker](tree::walk) streams the source; lanes copy files side by side, each one a
 //! reader, a hasher and a writer thread; the committer makes what is finished durable in groups,
 //! has it read back if that is asked for, gives it its final names and records it. Memory is bounded whatever the tree is.
 //!
 //! # Floors
 //!
 //! A room names only rooms below it:
-//! `error path sys hash < event manifest tree < lane < copy stream verify < cli < bin`.
+//! `error path sys hash < event manifest < tree < io part fanout transfer < pipeline < copy stream verify < cli < bin`.
 //! `docs/architecture.md` has the decisions and the evidence.
 //!
 //! # Copying a tree from another program
@@ -97,25 +97,29 @@ pub mod cli;
 pub mod copy;
 pub mod error;
 pub mod event;
+mod fanout;
 pub mod hash;
-pub mod lane;
+mod io;
 pub mod manifest;
+mod part;
 pub mod path;
+mod pipeline;
 pub mod stream;
 pub mod sys;
+mod transfer;
 pub mod tree;
 pub mod verify;
 
 pub use copy::job::CopyJob;
 pub use copy::report::{Counts, Ending, Report};
-pub use copy::several::{Seat, copy_to_all};
+pub use copy::run::outputs::{Seat, copy_to_all};
 pub use error::{Error, Result};
 pub use event::{Done, Event, Progress, Stop, Watch};
 pub use hash::{Algorithm, Digest};
-pub use lane::prove::Damaged;
-pub use lane::resume::Resume;
-pub use lane::ways::{Cache, Method, Reflink, Sparse, Tally};
+pub use part::resume::Resume;
 pub use stream::StreamJob;
+pub use transfer::method::{Cache, Method, Reflink, Sparse, Tally};
+pub use transfer::verifier::Damaged;
 pub use tree::filter::{Filter, Pattern};
-pub use tree::plan::Policy;
+pub use tree::overwrite::Policy;
 pub use verify::{VerifyJob, VerifyReport};

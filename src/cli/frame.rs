@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_channel::{Sender, bounded};
 
-use crate::cli::console::Console;
 use crate::cli::exit::Exit;
-use crate::cli::progress::View;
 use crate::cli::record::records::{Ran, Records, Task, Wanted};
 use crate::cli::service::Service;
+use crate::cli::show::console::Console;
+use crate::cli::show::progress::View;
 use crate::error::Error;
 use crate::event::{Progress, Stop};
 use crate::sys;

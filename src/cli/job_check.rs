@@ -7,14 +7,14 @@ use std::path::Path;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches};
 
-use crate::cli::args::command;
-use crate::cli::asked::Copy;
-use crate::cli::console::Console;
+use crate::cli::args::copy::command;
+use crate::cli::args::job_file::{JobFile, is_key};
 use crate::cli::exit::Exit;
-use crate::cli::job_file::{JobFile, is_key};
+use crate::cli::invocation::Copy;
 use crate::cli::record::json;
 use crate::cli::record::records::Task;
-use crate::copy::several::check_all;
+use crate::cli::show::console::Console;
+use crate::copy::run::outputs::check_all;
 use crate::error::Error;
 use crate::path::Shown;
 

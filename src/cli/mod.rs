@@ -2,30 +2,18 @@
 //! code.
 
 mod args;
-mod asked;
-mod console;
 mod exit;
 mod frame;
+mod invocation;
 mod job_check;
-mod job_file;
 mod program;
-mod progress;
 mod record;
-mod rows;
-mod say_args;
 mod schedule;
 mod service;
-mod size;
+mod show;
 mod stream;
-mod stream_args;
-mod summary;
-mod told;
-mod unattended;
 mod verify;
-mod verify_args;
-mod verify_summary;
-mod verify_words;
 
-pub use args::command;
+pub use args::copy::command;
+pub use args::verify::command as verify_command;
 pub use program::{dircopy, dirverify};
-pub use verify_args::command as verify_command;

@@ -6,24 +6,24 @@ use std::thread::Builder;
 
 use crossbeam_channel::bounded;
 
-use crate::cli::args::Args;
-use crate::cli::asked::{self, Asked, Copy, Wrong};
-use crate::cli::console::{Console, Detail};
+use crate::cli::args::copy::Args;
+use crate::cli::args::job_file::JobFile;
+use crate::cli::args::verify;
 use crate::cli::exit::Exit;
 use crate::cli::frame::{Watched, stop_by_signals};
+use crate::cli::invocation::{self, Asked, Copy, Wrong};
 use crate::cli::job_check;
-use crate::cli::job_file::JobFile;
-use crate::cli::progress::View;
 use crate::cli::record::records::{Ran, Task, Wanted};
 use crate::cli::schedule::Deadline;
 use crate::cli::service::Service;
+use crate::cli::show::console::{Console, Detail};
+use crate::cli::show::observer::Told;
+use crate::cli::show::progress::View;
 use crate::cli::stream::stream;
-use crate::cli::told::Told;
 use crate::cli::verify::verify;
-use crate::cli::verify_args;
 use crate::copy::job::CopyJob;
 use crate::copy::report::Report;
-use crate::copy::several::{Seat, copy_to_all};
+use crate::copy::run::outputs::{Seat, copy_to_all};
 use crate::error::{Error, Result};
 use crate::event::{Event, Progress, Stop};
 use crate::path::Shown;
@@ -32,7 +32,7 @@ use crate::sys;
 /// Runs `dircopy` with these arguments, the program's name first.
 pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let command: Vec<OsString> = args.into_iter().collect();
-    match asked::parse(command.iter().cloned()) {
+    match invocation::parse(command.iter().cloned()) {
         Ok(Asked::Copy(asked, file)) => match &asked.stream {
             Some(job) => stream(&asked.args, job, file.as_ref(), &command).into(),
             None => copy(&asked, file.as_ref(), &command).into(),
@@ -59,7 +59,7 @@ pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Runs `dirverify` with these arguments, the program's name first.
 pub fn dirverify(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let command: Vec<OsString> = args.into_iter().collect();
-    match verify_args::parse(command.iter().cloned()) {
+    match verify::parse(command.iter().cloned()) {
         Ok(args) => verify("dirverify", &args, &command),
         Err(error) => explain(&error),
     }

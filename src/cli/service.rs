@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use crate::cli::exit::Exit;
-use crate::cli::progress::how_far;
+use crate::cli::show::progress::how_far;
 use crate::event::{Progress, Stop};
 use crate::sys::Manager;
 

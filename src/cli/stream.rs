@@ -2,17 +2,17 @@
 
 use std::ffi::OsString;
 
-use crate::cli::args::Args;
-use crate::cli::console::{Console, Detail};
+use crate::cli::args::copy::Args;
+use crate::cli::args::job_file::JobFile;
 use crate::cli::exit::Exit;
 use crate::cli::frame::{Watched, stop_by_signals};
-use crate::cli::job_file::JobFile;
 use crate::cli::record::records::{Ran, Task, Wanted};
-use crate::cli::rows::{Rows, size};
 use crate::cli::service::Service;
-use crate::cli::told::Told;
+use crate::cli::show::console::{Console, Detail};
+use crate::cli::show::observer::Told;
+use crate::cli::show::rows::{Rows, size};
 use crate::event::{Event, Watch};
-use crate::lane::read_back::Proof;
+use crate::io::read_back::Proof;
 use crate::path::Shown;
 use crate::stream::ends::Fate;
 use crate::stream::report::{StreamEnding, StreamReport};

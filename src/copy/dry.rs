@@ -3,14 +3,14 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::copy::prepare::Prepared;
+use crate::copy::before::prepare::Prepared;
 use crate::copy::report::Counts;
-use crate::copy::symlink::{self, Linked, Plan};
+use crate::copy::special::symlink::{self, Linked, Plan};
 use crate::error::Error;
 use crate::event::{Done, Event, Progress, Stop, Watch};
-use crate::lane::arrange::look;
-use crate::tree::node::{Entry, OutputDir, Run, SourceDir};
-use crate::tree::plan::{Decision, Destination, Policy, Source, decide};
+use crate::transfer::prepare::look;
+use crate::tree::dirs::{Entry, OutputDir, Run, SourceDir};
+use crate::tree::overwrite::{Decision, Destination, Policy, Source, decide};
 use crate::tree::walk::{Found, Walk};
 
 /// What a dry run works with.

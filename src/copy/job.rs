@@ -11,38 +11,38 @@ use std::time::Instant;
 use crossbeam_channel::bounded;
 use jiff::Timestamp;
 
-use crate::copy::commit::Committer;
+use crate::copy::before::prepare::Prepared;
+use crate::copy::before::reservation::Rooms;
+use crate::copy::before::space;
+use crate::copy::commit::accounting::Ledger;
+use crate::copy::commit::committer::Committer;
+use crate::copy::commit::group::{Group, most_dirs};
+use crate::copy::commit::rotation::Rotation;
+use crate::copy::commit::verifying::{Provers, Proving, proving};
 use crate::copy::count::count;
-use crate::copy::crew::Crew;
 use crate::copy::dry::Dry;
-use crate::copy::feed::{Outlet, walk_all};
-use crate::copy::group::{Group, most_dirs};
-use crate::copy::lanes::Lanes;
-use crate::copy::ledger::Ledger;
-use crate::copy::prepare::Prepared;
-use crate::copy::proving::{Provers, Proving, proving};
 use crate::copy::report::{Counts, Ending, Report, Stages};
-use crate::copy::rooms::Rooms;
-use crate::copy::rotate::Rotation;
-use crate::copy::space;
+use crate::copy::run::feed::{Outlet, walk_all};
+use crate::copy::run::pool::Crew;
+use crate::copy::run::workers::Lanes;
 use crate::error::{Error, Result};
 use crate::event::{Event, Progress, Stop, Watch};
+use crate::fanout::hub::Place;
 use crate::hash::{Algorithm, vector::Backend};
-use crate::lane::clock::Clocks;
-use crate::lane::context::{Context, Durability};
-use crate::lane::expect::Expected;
-use crate::lane::lock::Patience;
-use crate::lane::prove::{Damaged, unprovable};
-use crate::lane::rate::Rate;
-use crate::lane::resume::{Journaling, Resume};
-use crate::lane::sharing::Place;
-use crate::lane::ways::{Cache, Reflink, Sparse, Ways};
+use crate::io::rate_limit::Rate;
+use crate::io::timing::Clocks;
 use crate::manifest::carry::Carry;
 use crate::manifest::write::ManifestFile;
+use crate::part::resume::{Journaling, Resume};
 use crate::sys::{self, Dir};
+use crate::transfer::baseline::Expected;
+use crate::transfer::context::{Context, Durability};
+use crate::transfer::method::{Cache, Reflink, Sparse, Ways};
+use crate::transfer::verifier::{Damaged, unprovable};
+use crate::tree::dirs::OutputDir;
 use crate::tree::filter::Filter;
-use crate::tree::node::OutputDir;
-use crate::tree::plan::Policy;
+use crate::tree::lock::Patience;
+use crate::tree::overwrite::Policy;
 use crate::tree::walk::Walk;
 
 /// Size of a block in bytes, by default.
@@ -163,7 +163,7 @@ impl CopyJob {
 
     /// The same for one of several outputs that share their reading of the source, in which this one has
     /// the place `sharing`, and the room of file systems.
-    pub(super) fn run_beside(
+    pub(crate) fn run_beside(
         &self,
         (sharing, rooms): (Option<Place<'_>>, &Rooms),
         watch: &dyn Watch,

@@ -8,11 +8,11 @@ use serde::{Serialize, Serializer};
 
 use crate::error::Error;
 use crate::event::Stop;
-use crate::lane::clock::{Clock, Clocks};
-use crate::lane::read_back::Proof;
-use crate::lane::sharing::Place;
-use crate::lane::ways::{Method, Tally};
+use crate::fanout::hub::Place;
+use crate::io::read_back::Proof;
+use crate::io::timing::{Clock, Clocks};
 use crate::sys::Resident;
+use crate::transfer::method::{Method, Tally};
 
 /// What became of the entries. For a run that was not stopped,
 /// `seen = copied + replaced + linked + symlinks + kept + left + failed`.
@@ -93,12 +93,12 @@ impl Counts {
     }
 
     /// Whether nothing is amiss: all is at the output, and all that is expected was of use.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.failed + self.left + self.unusable_lines == 0
     }
 
     /// Takes over what is told of an output among several.
-    pub(super) fn shared(&mut self, place: Place<'_>) {
+    pub(crate) fn shared(&mut self, place: Place<'_>) {
         let (tally, forgotten) = place.tally();
         self.caught_up = tally.files.load(Relaxed);
         self.caught_up_bytes = tally.bytes.load(Relaxed);
@@ -148,7 +148,7 @@ pub struct Stages {
 
 impl Stages {
     /// What the clocks of a run show.
-    pub(super) fn of(clocks: &Clocks) -> Self {
+    pub(crate) fn of(clocks: &Clocks) -> Self {
         let time = |clock: &Clock| StageTime { busy: clock.busy(), waited: clock.waited() };
         Self {
             read: time(&clocks.read),
@@ -182,7 +182,7 @@ pub enum Ending {
 
 impl Ending {
     /// Of a run that was given up because of `broken`, if it was.
-    pub(super) fn of(counts: &Counts, stop: &Stop, broken: Option<Error>) -> Self {
+    pub(crate) fn of(counts: &Counts, stop: &Stop, broken: Option<Error>) -> Self {
         match (broken, stop.requested()) {
             (Some(error), _) => Ending::Stopped(error),
             (None, Some(code)) => Ending::Interrupted(code),
@@ -226,7 +226,7 @@ pub struct Report {
 
 impl Report {
     /// Of a run that only told what would happen.
-    pub(super) fn dry(counts: Counts, stop: &Stop, elapsed: Duration) -> Self {
+    pub(crate) fn dry(counts: Counts, stop: &Stop, elapsed: Duration) -> Self {
         Self {
             ending: Ending::of(&counts, stop, None),
             counts,

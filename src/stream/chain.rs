@@ -13,13 +13,13 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest};
-use crate::lane::block::{Block, Pool};
-use crate::lane::clock::Timer;
-use crate::lane::context::Context;
+use crate::io::block::{Block, Pool};
+use crate::io::timing::Timer;
 use crate::stream::ends::{DIED, Ends, Fate};
 use crate::stream::gear::{Cut, Gear};
 use crate::stream::input::{Came, Input};
 use crate::stream::output::{Lost, Output};
+use crate::transfer::context::Context;
 
 /// What goes from the reader to the hasher.
 enum Read {

@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::hash::Digest;
-use crate::lane::block::{Block, Pool};
+use crate::io::block::{Block, Pool};
 use crate::stream::ends::Ends;
 use crate::stream::gear::{Cut, Gear};
 use crate::stream::input::{Came, Input};

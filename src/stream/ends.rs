@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::event::{Done, Event, Progress, Watch};
-use crate::lane::read_back::Proof;
+use crate::io::read_back::Proof;
 use crate::stream::named::Named;
 
 /// What is said where a thread ended as it never should.

@@ -16,8 +16,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
-use crate::lane::block::{Block, Pool};
-use crate::lane::context::Context;
+use crate::io::block::{Block, Pool};
 use crate::stream::direct::MOST;
 use crate::stream::ends::{Ends, Fate};
 use crate::stream::gear::{Cut, Gear};
@@ -25,6 +24,7 @@ use crate::stream::input::{Came, Input};
 use crate::stream::output::{Lost, Output};
 use crate::sys::stat::Kind;
 use crate::sys::{self, Spliced};
+use crate::transfer::context::Context;
 
 /// How often it is looked whether a thread that does not answer has died.
 const LOOK_UP: Duration = Duration::from_secs(1);

@@ -5,12 +5,12 @@ use std::io::Seek;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::lane::context::Context;
-use crate::lane::reading::Reading;
-use crate::lane::ways::Cache;
+use crate::io::watched_file::Reading;
 use crate::stream::named::Named;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Sparing, StreamEnd};
+use crate::transfer::context::Context;
+use crate::transfer::method::Cache;
 
 /// An open input.
 pub struct Input<'a> {

@@ -10,11 +10,8 @@ use crate::error::{Error, Result};
 use crate::event::{Event, Progress, Stop, Watch};
 use crate::hash::Algorithm;
 use crate::hash::vector::Backend;
-use crate::lane::clock::Clocks;
-use crate::lane::context::{Context, Durability};
-use crate::lane::prove::Damaged;
-use crate::lane::rate::Rate;
-use crate::lane::ways::{Cache, Reflink, Sparse, Ways};
+use crate::io::rate_limit::Rate;
+use crate::io::timing::Clocks;
 use crate::stream::chain::Chain;
 use crate::stream::direct::Direct;
 use crate::stream::ends::{Ends, Fate};
@@ -29,7 +26,10 @@ use crate::stream::refuse::{is_output, look_at};
 use crate::stream::report::{StreamEnding, StreamReport};
 use crate::stream::whole::WholeFile;
 use crate::sys::stat::{Identity, Kind};
-use crate::tree::plan::Policy;
+use crate::transfer::context::{Context, Durability};
+use crate::transfer::method::{Cache, Reflink, Sparse, Ways};
+use crate::transfer::verifier::Damaged;
+use crate::tree::overwrite::Policy;
 
 /// What to pass on, where to, and how. Make one with [`new`](Self::new) and change what should differ.
 #[derive(Clone, Debug)]

@@ -2,12 +2,12 @@
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
-use crate::lane::context::{Context, Durability};
 use crate::manifest::line;
 use crate::stream::named::Named;
 use crate::stream::place::{FilePlace, Place};
 use crate::stream::whole::WholeFile;
 use crate::sys::{self, StreamEnd};
+use crate::transfer::context::{Context, Durability};
 
 /// What stands after a file's name in that of its manifest.
 pub const SUFFIX: &str = ".sha256sum";

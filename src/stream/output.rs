@@ -5,12 +5,12 @@ use std::io;
 
 use crate::error::Error;
 use crate::hash::Digest;
-use crate::lane::context::Context;
 use crate::stream::ends::Fate;
 use crate::stream::listing::{Listing, line_beside};
 use crate::stream::named::Named;
 use crate::stream::whole::{End, WholeFile};
 use crate::sys::{self, Spliced, StreamEnd};
+use crate::transfer::context::Context;
 
 /// An output.
 pub struct Output<'a> {

@@ -12,8 +12,8 @@ use crate::path::directory_of;
 use crate::stream::named::{Named, names_directory};
 use crate::sys::stat::{Identity, Kind, Stat, Time};
 use crate::sys::{self, Dir, StreamEnd};
-use crate::tree::node::OutputDir;
-use crate::tree::plan::{Decision, Destination, Policy, Source, decide};
+use crate::tree::dirs::OutputDir;
+use crate::tree::overwrite::{Decision, Destination, Policy, Source, decide};
 
 /// Where something goes.
 pub enum Place {

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::lane::prove::unprovable;
 use crate::stream::job::{Placed, StreamJob};
 use crate::stream::listing::Listing;
 use crate::stream::named::{Named, stat};
 use crate::stream::place::{FilePlace, Place};
 use crate::sys;
 use crate::sys::stat::{Identity, Kind};
+use crate::transfer::verifier::unprovable;
 
 impl StreamJob {
     /// Looks whether the job would be refused, or an input would be missing, and opens and makes nothing.

@@ -3,11 +3,11 @@
 use std::sync::Mutex;
 
 use crate::event::{Event, Progress, Stop, Watch};
-use crate::lane::clock::Clocks;
-use crate::lane::context::Context;
-use crate::lane::ways::Ways;
+use crate::io::timing::Clocks;
 use crate::stream::ends::Ends;
 use crate::stream::named::Named;
+use crate::transfer::context::Context;
+use crate::transfer::method::Ways;
 
 #[derive(Default)]
 struct Heard(Mutex<Vec<String>>);

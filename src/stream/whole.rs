@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
-use crate::lane::context::{Context, Durability};
-use crate::lane::outcome::{Fate, Waiting};
-use crate::lane::part::{self, Part};
-use crate::lane::prove::{Prover, Verdict};
-use crate::lane::read_back::Proof;
-use crate::lane::ways::Cache;
+use crate::io::read_back::Proof;
+use crate::part::part_file::{self, Part};
 use crate::stream::place::FilePlace;
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, Sparing, Spliced};
-use crate::tree::node::Entry;
+use crate::transfer::context::{Context, Durability};
+use crate::transfer::method::Cache;
+use crate::transfer::outcome::{Fate, Waiting};
+use crate::transfer::verifier::{Prover, Verdict};
+use crate::tree::dirs::Entry;
 
 /// Readable and writable by the owner only.
 const PRIVATE: u32 = 0o600;
@@ -132,10 +132,11 @@ impl<'a> WholeFile<'a> {
                     file = proven.file;
                 }
                 let done = before.map_or(Ok(()), |before| before());
-                let done = done
-                    .and_then(|()| part::publish(&place.dir, &file.part, &place.name, replaces));
+                let done = done.and_then(|()| {
+                    part_file::publish(&place.dir, &file.part, &place.name, replaces)
+                });
                 if let Err(error) = done {
-                    return Err(part::discard(&place.dir, &file.part, error));
+                    return Err(part_file::discard(&place.dir, &file.part, error));
                 }
             }
             Fate::Published { .. } => {}

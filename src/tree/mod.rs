@@ -1,10 +1,11 @@
 //! The two trees: walking the source, and deciding what becomes of an entry at the output.
 
-pub mod batch;
-pub mod beside;
+pub mod classify;
+pub mod cleanup;
+pub mod dirs;
 pub mod filter;
 pub mod journal;
-pub mod node;
-pub mod plan;
-pub mod stale;
+pub mod lock;
+pub mod overwrite;
+pub mod parallel_stat;
 pub mod walk;

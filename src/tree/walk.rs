@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::error::Error;
 use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{Attributes, Dir, Listed, Listing};
-use crate::tree::batch::{Batch, Memory, Names};
+use crate::tree::classify::{Batch, Memory, Names};
+use crate::tree::cleanup::{self, Beginning, Swept};
+use crate::tree::dirs::{Entry, OutputDir, Run, SourceDir};
 use crate::tree::filter::{Filter, Verdict};
-use crate::tree::node::{Entry, OutputDir, Run, SourceDir};
-use crate::tree::stale::{self, Beginning, Swept};
 
 /// Something the walk came upon.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ pub trait Emit: FnMut(Found) -> ControlFlow<()> {}
 impl<F: FnMut(Found) -> ControlFlow<()>> Emit for F {}
 
 /// Where batches go that somebody else may look at.
-pub(super) type Defer<'a> = &'a mut dyn FnMut(Batch) -> ControlFlow<()>;
+pub(crate) type Defer<'a> = &'a mut dyn FnMut(Batch) -> ControlFlow<()>;
 
 impl Walk<'_> {
     /// Walks everything below `source`, handing on what it finds until all is found or `emit` ends
@@ -104,7 +104,7 @@ impl Walk<'_> {
 
     /// The same, where somebody else may look at files: `defer` sees to it that
     /// [`look_at`](Self::look_at) is done to each batch it is given, at any time and in any thread.
-    pub(super) fn walk(
+    pub(crate) fn walk(
         &self,
         source: Arc<SourceDir>,
         output: Arc<OutputDir>,
@@ -141,7 +141,7 @@ impl Walk<'_> {
                     Ok(batch) if batch.is_empty() => {
                         top.listed = true;
                         let kept = std::mem::take(&mut top.memory.kept);
-                        tell(&top.output, stale::remove_kept(&top.output, kept), emit)?;
+                        tell(&top.output, cleanup::remove_kept(&top.output, kept), emit)?;
                     }
                     Ok(listed) => {
                         let batch = Batch::new(&top.source, &top.output, listed, top.verdict);
@@ -178,7 +178,7 @@ impl Walk<'_> {
         if !self.sweeps {
             return ControlFlow::Continue(Vec::new());
         }
-        let mut swept = stale::sweep(source, output, listing, self.resumable, self.follow);
+        let mut swept = cleanup::sweep(source, output, listing, self.resumable, self.follow);
         let kept = std::mem::take(&mut swept.kept);
         tell(output, swept, emit)?;
         ControlFlow::Continue(kept)

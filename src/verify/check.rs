@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::event::{Progress, Stop};
 use crate::hash::vector::Backend;
 use crate::hash::{Algorithm, Digest};
-use crate::lane::read_back::{Hashed, ReadBack};
+use crate::io::read_back::{Hashed, ReadBack};
 use crate::path::{PathFault, RelPath};
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Dir, Medium};

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::hash::Digest;
-use crate::lane::read_back::Proof;
+use crate::io::read_back::Proof;
 use crate::manifest::{Fault, ManifestName};
 use crate::path::RelPath;
 use crate::sys::stat::Kind;

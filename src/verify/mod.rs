@@ -19,7 +19,7 @@ pub mod target;
 mod unlisted;
 mod work;
 
-pub use crate::lane::read_back::Proof;
+pub use crate::io::read_back::Proof;
 pub use ahead::Order;
 pub use copies::Comparison;
 pub use finding::{Finding, Listener, Verdict};

@@ -359,7 +359,7 @@ fn write(file: &mut File, lines: &Lines) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lane::read_back::Proof;
+    use crate::io::read_back::Proof;
 
     #[test]
     fn what_was_verified_is_written_once_in_a_while() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::lane::read_back::Proof;
+use crate::io::read_back::Proof;
 use crate::verify::finding::{Finding, Verdict};
 use crate::verify::portion::Covered;
 

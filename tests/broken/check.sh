@@ -56,23 +56,23 @@ mutant() { # what, file, expression, tests that must fail...
     grep -E '^[0-9]+ violations' <<<"$said" || true
 }
 
-mutant "no sync before the rename" src/copy/commit.rs \
+mutant "no sync before the rename" src/copy/commit/committer.rs \
     's/&& let Err(error) = root.persist_all()$/\&\& let Err(error) = io::Result::Ok(())/' \
     powercut::{ext4,xfs,btrfs}_grouped
-mutant "no sync of a file before its rename" src/lane/part.rs \
+mutant "no sync of a file before its rename" src/part/part_file.rs \
     's/self.with_file("make durable", sys::persist_file)?/self.with_file("make durable", |_| Ok(()))?/' \
     powercut::{ext4,xfs,btrfs}_each
-mutant "a line before its name is durable" src/copy/commit.rs \
+mutant "a line before its name is durable" src/copy/commit/committer.rs \
     's/if self.context.durability == (Durability::Grouped { at_once: false }) {/if true {/' \
     powercut::btrfs_grouped
-mutant "a failed write ignored" src/lane/part.rs \
+mutant "a failed write ignored" src/part/part_file.rs \
     's/|mut file| file.write_all(bytes))/|mut file| file.write_all(bytes).or(Ok(())))/' \
     sweep::write mirror::every_call_on_a_part_file_may_fail \
     mirror::an_output_that_is_full_after_so_many_bytes
-mutant "a failed sync ignored" src/copy/commit.rs \
+mutant "a failed sync ignored" src/copy/commit/committer.rs \
     's/&& let Err(error) = root.persist_all()$/\&\& let Err(error) = root.persist_all().or(io::Result::Ok(()))/' \
     sweep::sync
-mutant "a failed rename ignored" src/lane/part.rs \
+mutant "a failed rename ignored" src/part/part_file.rs \
     's/Some(dir) => dir.publish(part, name, replaces),/Some(dir) => dir.publish(part, name, replaces).or(Ok(())),/' \
     sweep::rename
 mutant "a failed close ignored" src/sys/unix/volume.rs \

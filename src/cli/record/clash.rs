@@ -11,7 +11,7 @@ use crate::stream::Named;
 
 impl Wanted<'_> {
     /// Refuses to write to `path`, one of these, what something else is to be.
-    pub(super) fn refuse_clash(&self, path: &Path, task: &Task<'_>) -> Result<()> {
+    pub(crate) fn refuse_clash(&self, path: &Path, task: &Task<'_>) -> Result<()> {
         let own = full(path);
         if is_device(&own) {
             return Ok(());

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::cli::console::Console;
 use crate::cli::exit::Exit;
 use crate::cli::record::json::{Entry, Name};
 use crate::cli::record::log::Log;
 use crate::cli::record::records::{End, Ran, Records, error};
+use crate::cli::show::console::Console;
 use crate::error::Error;
 use crate::path::Shown;
 

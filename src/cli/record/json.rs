@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::cli::verify_words::compared;
+use crate::cli::show::verify_messages::compared;
 use crate::error::Error;
 use crate::event::{Done, Event};
 use crate::path::{Shown, is_deceptive};

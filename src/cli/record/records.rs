@@ -10,7 +10,6 @@ use std::time::Instant;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::cli::console::{Detail, Said, words};
 use crate::cli::exit::Exit;
 use crate::cli::record::files::{Place, is_inside};
 use crate::cli::record::json::{self, Entry, Name};
@@ -23,6 +22,7 @@ use crate::cli::record::report::{
 };
 use crate::cli::record::series::{ReportPlace, WRITE, is_series};
 use crate::cli::record::spool::Spool;
+use crate::cli::show::console::{Detail, Said, words};
 use crate::copy::report::{Ending, Report};
 use crate::error::{Error, Result};
 use crate::event::Event;
@@ -52,7 +52,7 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         let paths = [self.report, self.metrics, self.log.map(|(path, _)| path), self.list];
         paths.into_iter().flatten()
     }
@@ -123,24 +123,24 @@ pub enum Ran<'a> {
 }
 
 /// How a run ended in all.
-pub(super) struct End<'r> {
-    pub(super) ran: &'r Ran<'r>,
+pub(crate) struct End<'r> {
+    pub(crate) ran: &'r Ran<'r>,
     /// How it ended otherwise.
-    pub(super) otherwise: Exit,
+    pub(crate) otherwise: Exit,
     /// Whether everything that was to be said and written was.
-    pub(super) said_all: bool,
+    pub(crate) said_all: bool,
 }
 
 impl End<'_> {
     /// What the program exits with.
-    pub(super) fn exit(&self) -> Exit {
+    pub(crate) fn exit(&self) -> Exit {
         if self.said_all { self.otherwise } else { self.otherwise.unsaid() }
     }
 }
 
 impl Ran<'_> {
     /// Why it was refused, or stopped early.
-    pub(super) fn error(&self) -> Option<Entry<'static>> {
+    pub(crate) fn error(&self) -> Option<Entry<'static>> {
         match self {
             Ran::Refused(error) => Some(Entry::error("refused", error)),
             // Of several each has its own.
@@ -151,7 +151,7 @@ impl Ran<'_> {
 }
 
 /// Why an output was refused, or given up early.
-pub(super) fn error(ran: &Result<Report>) -> Option<Entry<'static>> {
+pub(crate) fn error(ran: &Result<Report>) -> Option<Entry<'static>> {
     match ran {
         Err(error) => Some(Entry::error("refused", error)),
         Ok(Report { ending: Ending::Stopped(error), .. }) => Some(Entry::error("stopped", error)),
@@ -164,11 +164,11 @@ pub struct Records<'a> {
     task: Task<'a>,
     command: Vec<OsString>,
     started: (Timestamp, Instant),
-    pub(super) report: Option<(ReportPlace, Mutex<Spool>)>,
+    pub(crate) report: Option<(ReportPlace, Mutex<Spool>)>,
     metrics: Option<Place>,
-    pub(super) log: Option<Log>,
+    pub(crate) log: Option<Log>,
     detail: Detail,
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     file: Option<Job>,
 }
 
@@ -242,7 +242,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    pub(super) fn write_report(&self, end: &End<'_>) -> Result<()> {
+    pub(crate) fn write_report(&self, end: &End<'_>) -> Result<()> {
         let Some((place, spool)) = &self.report else { return Ok(()) };
         let (ran, exit) = (end.ran, end.exit());
         let bytes = self.command.iter().map(|word| word.as_encoded_bytes());
@@ -277,7 +277,7 @@ impl<'a> Records<'a> {
     }
 
     /// The outputs, and what came of them, if it came to that.
-    pub(super) fn outputs<'r>(
+    pub(crate) fn outputs<'r>(
         &self,
         ran: &Ran<'r>,
     ) -> impl Iterator<Item = (&'a Path, Option<&'r Result<Report>>)> + use<'a, 'r> {
@@ -292,7 +292,7 @@ impl<'a> Records<'a> {
         outputs.iter().enumerate().map(move |(at, output)| (output.as_path(), ran.get(at)))
     }
 
-    pub(super) fn are_several(&self) -> bool {
+    pub(crate) fn are_several(&self) -> bool {
         matches!(&self.task, Task::Copy { outputs, .. } if outputs.len() > 1)
     }
 
@@ -346,7 +346,7 @@ impl<'a> Records<'a> {
         })
     }
 
-    pub(super) fn write_metrics(&self, end: &End<'_>) -> Result<()> {
+    pub(crate) fn write_metrics(&self, end: &End<'_>) -> Result<()> {
         let Some(place) = &self.metrics else { return Ok(()) };
         let (ran, exit) = (end.ran, end.exit());
         let full = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());

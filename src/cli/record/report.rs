@@ -13,10 +13,10 @@ use crate::cli::record::log::stamp;
 use crate::cli::record::spool::Spool;
 use crate::copy::report::{Counts, Report, Stages};
 use crate::hash::Algorithm;
-use crate::lane::read_back::Proof;
-use crate::lane::ways::{Method, Tally};
+use crate::io::read_back::Proof;
 use crate::stream::ends::Fate;
 use crate::sys;
+use crate::transfer::method::{Method, Tally};
 use crate::verify::{Checked, Covered};
 
 /// The version of the format; it counts up when a report changes in a way that may break a reader.

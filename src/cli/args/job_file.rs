@@ -1,0 +1,328 @@
+//! Job files: the options of a copy under a name, so that what runs every night is one word.
+//!
+//! A job file is no language of its own. Each key is a long option, and what stands there becomes
+//! arguments, which the definition of the command line reads and checks like those that were typed.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf, is_separator};
+
+use clap::builder::ValueParser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::{Error, Result};
+use crate::path::Shown;
+use crate::sys;
+
+/// Long options that are no keys: those that end the program, that name the job itself, or that would
+/// make a job of which nothing comes.
+const NO_KEYS: [&str; 4] = ["help", "version", "job", "dry-run"];
+
+/// Options that add to what the file says where others take its place.
+const ADDING: [&str; 2] = ["include", "exclude"];
+
+/// What a trial run leaves alone, unless it is told where to.
+const RECORDS: [&str; 5] = ["report", "keep-reports", "metrics", "log", "log-format"];
+
+/// More is no job file; bytes.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// A job file that was read.
+#[derive(Debug)]
+pub struct JobFile {
+    /// Where it was found.
+    pub path: PathBuf,
+    settings: Vec<Setting>,
+}
+
+/// What a file says about one option.
+#[derive(Debug)]
+struct Setting {
+    option: String,
+    words: Vec<OsString>,
+}
+
+/// Whether an option of the copy command is a key.
+pub fn is_key(option: &Arg) -> bool {
+    option.get_long().is_some_and(|long| !NO_KEYS.contains(&long)) && !option.is_hide_set()
+}
+
+impl JobFile {
+    /// Reads the job `name`: a path, if there is a separator in it or it ends in `.toml`, otherwise the
+    /// first file of that name in the directories for jobs. `command` is the definition of the options.
+    ///
+    /// # Errors
+    /// All that is wrong with the file.
+    pub fn open(name: &OsStr, command: &Command) -> std::result::Result<Self, Vec<Error>> {
+        let (path, file) = find(name).map_err(|error| vec![error])?;
+        let text = read(&path, file).map_err(|error| vec![error])?;
+        let finding = |line: usize, text: String| {
+            Error::finding("use the job", &path, format!("line {line}: {text}"))
+        };
+        let line_of = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
+        let table = DeTable::parse(&text).map_err(|error| {
+            let line = line_of(error.span().map_or(0, |span| span.start));
+            vec![finding(line, error.message().replace('\n', ", "))]
+        })?;
+        let mut keys: Vec<_> = table.get_ref().iter().collect();
+        // The order of the file, which counts for filters.
+        keys.sort_by_key(|(key, _)| key.span().start);
+        let (mut settings, mut faults) = (Vec::new(), Vec::new());
+        for (key, value) in keys {
+            match setting(command, key.get_ref(), value) {
+                Ok(setting) => settings.push(setting),
+                Err(fault) => {
+                    let at = fault.at.unwrap_or_else(|| key.span().start);
+                    faults.push(finding(line_of(at), fault.text));
+                }
+            }
+        }
+        if faults.is_empty() { Ok(Self { path, settings }) } else { Err(faults) }
+    }
+
+    /// What the file says, as arguments.
+    pub fn words(&self) -> Vec<OsString> {
+        self.settings.iter().flat_map(|setting| setting.words.iter().cloned()).collect()
+    }
+
+    /// Forgets what the command line says otherwise, `given` being what that is.
+    pub fn yield_to(&mut self, given: &ArgMatches, command: &Command) {
+        let typed =
+            |arg: &Arg| given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+        let typed: Vec<&Arg> = command.get_arguments().filter(|arg| typed(arg)).collect();
+        let conflict = |one: &Arg, other: &Arg| {
+            let against = |one, other: &Arg| {
+                command.get_arg_conflicts_with(one).iter().any(|arg| arg.get_id() == other.get_id())
+            };
+            against(one, other) || against(other, one)
+        };
+        self.settings.retain(|setting| {
+            let Some(own) = option_called(command, &setting.option) else { return true };
+            !typed.iter().any(|arg| match arg.get_long() {
+                Some("dry-run") => RECORDS.contains(&&*setting.option),
+                Some(long) if long == setting.option => !ADDING.contains(&long),
+                _ => conflict(own, arg),
+            })
+        });
+    }
+}
+
+/// The directories in which jobs are looked for by name, in this order.
+pub fn directories() -> Vec<PathBuf> {
+    sys::settings_directories().into_iter().map(|dir| dir.join("dircopy").join("jobs")).collect()
+}
+
+fn find(name: &OsStr) -> Result<(PathBuf, File)> {
+    let path = Path::new(name);
+    let is_path = name.to_string_lossy().contains(is_separator)
+        || path.extension().is_some_and(|extension| extension == "toml");
+    let fail = |path: &Path, error| Error::io("read the job", path, error);
+    if is_path {
+        let file = File::open(path).map_err(|error| fail(path, error))?;
+        return Ok((path.to_path_buf(), file));
+    }
+    let mut file_name = name.to_os_string();
+    file_name.push(".toml");
+    for dir in directories() {
+        let path = dir.join(&file_name);
+        match File::open(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(fail(&path, error)),
+        }
+    }
+    let looked: Vec<String> =
+        directories().iter().map(|dir| Shown::path(dir).to_string()).collect();
+    let finding = format!(
+        "there is no {} in {}; a path has a separator in it or ends in .toml",
+        Shown::path(Path::new(&file_name)),
+        looked.join(" or ")
+    );
+    Err(Error::finding("find the job", name, finding))
+}
+
+fn read(path: &Path, file: File) -> Result<String> {
+    let mut text = String::new();
+    let fail = |error| Error::io("read the job", path, error);
+    file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(fail)?;
+    match text.len() as u64 > MOST_BYTES {
+        true => Err(Error::finding("read the job", path, "it is larger than 1 MiB")),
+        false => Ok(text),
+    }
+}
+
+/// What is wrong with a key or its value.
+struct Fault {
+    /// Where, in bytes from the start of the file; otherwise at the key.
+    at: Option<usize>,
+    text: String,
+}
+
+impl From<String> for Fault {
+    fn from(text: String) -> Self {
+        Self { at: None, text }
+    }
+}
+
+fn setting(
+    command: &Command,
+    key: &str,
+    value: &Spanned<DeValue<'_>>,
+) -> std::result::Result<Setting, Fault> {
+    let Some(option) = option_called(command, key) else {
+        return Err(unknown(command, key).into());
+    };
+    let mut words = Vec::new();
+    let mut add = |value: &Spanned<DeValue<'_>>| {
+        let fail = |text: String| Fault {
+            at: Some(value.span().start),
+            text: format!("{}: {text}", shown(key)),
+        };
+        if let Some(word) = word(option, key, value.get_ref()).map_err(fail)? {
+            check(command, &word).map_err(fail)?;
+            words.push(word);
+        }
+        Ok::<(), Fault>(())
+    };
+    match (option.get_action(), value.get_ref()) {
+        (ArgAction::Append, DeValue::Array(values)) => values.iter().try_for_each(&mut add)?,
+        _ => add(value)?,
+    }
+    Ok(Setting { option: key.to_owned(), words })
+}
+
+fn option_called<'a>(command: &'a Command, key: &str) -> Option<&'a Arg> {
+    command.get_arguments().find(|arg| is_key(arg) && arg.get_long() == Some(key))
+}
+
+/// The argument that a value makes; none for a switch that is off.
+fn word(
+    option: &Arg,
+    key: &str,
+    value: &DeValue<'_>,
+) -> std::result::Result<Option<OsString>, String> {
+    let is_switch = matches!(option.get_action(), ArgAction::SetTrue);
+    let text = match value {
+        DeValue::Boolean(on) if is_switch => return Ok(on.then(|| format!("--{key}").into())),
+        DeValue::String(text) if !is_switch => text.to_string(),
+        DeValue::Integer(number) if is_number(option) => {
+            let number = i64::from_str_radix(number.as_str(), number.radix());
+            number.map_err(|_| "the number is too large".to_owned())?.to_string()
+        }
+        other => {
+            let expected = match option.get_action() {
+                ArgAction::SetTrue => "true or false",
+                ArgAction::Append => "a string in quotes, or several in brackets",
+                _ if is_number(option) => "a number, or a string in quotes",
+                _ => "a string in quotes",
+            };
+            return Err(format!("expected {expected}, and this is of type {}", other.type_str()));
+        }
+    };
+    Ok(Some(format!("--{key}={text}").into()))
+}
+
+/// Whether the values of an option are numbers, so that they can stand without quotes.
+fn is_number(option: &Arg) -> bool {
+    fn of<T: Clone + Send + Sync + 'static>() -> ValueParser {
+        ValueParser::new(|_: &str| Err::<T, String>(String::new()))
+    }
+    let id = option.get_value_parser().type_id();
+    [of::<u64>(), of::<i32>(), of::<usize>(), of::<std::num::NonZero<usize>>()]
+        .iter()
+        .any(|number| number.type_id() == id)
+}
+
+/// What the command line has against an argument, looked at alone.
+fn check(command: &Command, word: &OsStr) -> std::result::Result<(), String> {
+    let Err(error) = command.clone().try_get_matches_from([OsStr::new("dircopy"), word]) else {
+        return Ok(());
+    };
+    let valid = match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(valid)) if !valid.is_empty() => Some(valid.join(", ")),
+        _ => None,
+    };
+    match error.kind() {
+        // What else is needed may stand on another line.
+        ErrorKind::MissingRequiredArgument => Ok(()),
+        _ if valid.is_some() => Err(format!("expected one of {}", valid.unwrap_or_default())),
+        ErrorKind::ValueValidation => {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            Err(cause.unwrap_or_else(|| "this value cannot be".into()))
+        }
+        ErrorKind::InvalidValue => Err("a value is needed".into()),
+        _ => {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            Err(line.trim_start_matches("error: ").to_owned())
+        }
+    }
+}
+
+/// What to say of a key that is none: which was meant is what the command line would ask.
+fn unknown(command: &Command, key: &str) -> String {
+    if NO_KEYS.contains(&key) {
+        return format!("{key} can only be given on the command line");
+    }
+    let option = format!("--{}", key.replace('_', "-"));
+    let error = command.clone().try_get_matches_from(["dircopy", &option]).err();
+    let near = error.as_ref().map(|error| match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(near)) => near.trim_start_matches('-').to_owned(),
+        // It is an option if it is spelt like one.
+        _ => key.replace('_', "-"),
+    });
+    let near = near.filter(|near| option_called(command, near).is_some());
+    let remedy = near.map_or_else(
+        || "keys are called as the long options of dircopy --help".to_owned(),
+        |near| format!("did you mean {near}?"),
+    );
+    format!("there is no key {}; {remedy}", shown(key))
+}
+
+fn shown(key: &str) -> Shown<'_> {
+    Shown::bytes(key.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::copy::command;
+
+    /// A file with a value of every key is read, and no option is forgotten.
+    #[test]
+    fn every_long_option_is_a_key_or_cannot_be_one() {
+        let command = command();
+        let mut text = String::new();
+        for option in command.get_arguments() {
+            let long = option.get_long().unwrap();
+            let value = match option.get_action() {
+                ArgAction::SetTrue => "true",
+                _ if is_number(option) => "9",
+                _ => match (option.get_possible_values().first(), long) {
+                    (Some(value), _) => &format!("\"{}\"", value.get_name()),
+                    (_, "max-duration") => "\"8h\"",
+                    (_, "stop-at") => "\"06:00\"",
+                    (_, "ionice") => "\"idle\"",
+                    _ => "\"x\"",
+                },
+            };
+            match is_key(option) {
+                true => text += &format!("{long} = {value}\n"),
+                false => assert!(NO_KEYS.contains(&long) || option.is_hide_set(), "{long}"),
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("all.toml");
+        std::fs::write(&path, &text).unwrap();
+        let file = JobFile::open(path.as_os_str(), &command).unwrap_or_else(|e| panic!("{e:?}"));
+        assert_eq!(file.words().len(), text.lines().count());
+        for option in NO_KEYS.iter().filter(|option| !["help", "version"].contains(option)) {
+            assert!(command.get_arguments().any(|arg| arg.get_long() == Some(option)), "{option}");
+        }
+    }
+}

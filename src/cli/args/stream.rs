@@ -1,0 +1,95 @@
+//! The options of streams, and how they become a job.
+
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+
+use crate::cli::args::copy::Args;
+use crate::copy::job::CopyJob;
+use crate::stream::{Named, StreamJob};
+
+/// What only streams have.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Streams")]
+pub struct StreamArgs {
+    /// Write the lines of all outputs to FILE, under the names given here (standard output is
+    /// named "-" there), instead of each beside its output as NAME.sha256sum
+    #[arg(long, value_name = "FILE")]
+    pub manifest: Option<PathBuf>,
+
+    /// Look at all inputs before the first byte is written, and refuse if one is missing or may not be
+    /// read; without this it is named and the rest goes on
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// Options that say nothing about a stream.
+const OF_TREES: [&str; 18] = [
+    "include",
+    "exclude",
+    "follow_links",
+    "hard_links",
+    "dry_run",
+    "reflink",
+    "sparse",
+    "resume",
+    "checkpoint",
+    "no_space_check",
+    "jobs",
+    "simd",
+    "max_duration",
+    "stop_at",
+    "wait",
+    "keep_manifests",
+    "expect",
+    "lag",
+];
+
+/// Options that say nothing about the copy of a tree.
+const OF_STREAMS: [&str; 2] = ["manifest", "strict"];
+
+/// Other names of standard output.
+const STANDARD_OUTPUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+
+/// Refuses options that are for the other kind of copy.
+pub fn refuse_others(matches: &ArgMatches, stream: bool) -> Result<(), String> {
+    let (others, why) = match stream {
+        true => (&OF_TREES[..], "is for copies of directories, and this is a stream"),
+        false => (&OF_STREAMS[..], "is for streams, and this copies into a directory"),
+    };
+    let given = |id: &&&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    match others.iter().find(given) {
+        Some(id) => Err(format!("--{} {why}", id.replace('_', "-"))),
+        None => Ok(()),
+    }
+}
+
+/// What inputs are.
+pub fn inputs(paths: &[PathBuf]) -> Vec<Named> {
+    paths.iter().map(|path| Named::from(&**path)).collect()
+}
+
+/// What outputs are. Standard output is the same by its other names: what else is said does not go there.
+pub fn outputs(paths: &[PathBuf]) -> Vec<Named> {
+    let named = |path: &PathBuf| match STANDARD_OUTPUT.iter().any(|name| path == Path::new(name)) {
+        true => Named::Standard,
+        false => Named::from(&**path),
+    };
+    paths.iter().map(named).collect()
+}
+
+/// The job of a stream; `copy` has what it shares with the copy of a tree.
+pub fn job(args: &Args, copy: &CopyJob) -> StreamJob {
+    let (inputs, outputs) = (inputs(&args.input), outputs(&args.output));
+    let mut job = StreamJob::new(inputs, outputs, copy.queue_size, copy.block_size);
+    job.manifest.clone_from(&args.stream.manifest);
+    job.strict = args.stream.strict;
+    job.algorithm = copy.algorithm;
+    job.policy = copy.policy;
+    job.sync = copy.sync;
+    job.verify = copy.verify;
+    job.cache = copy.cache;
+    job.limit_rate = copy.limit_rate;
+    job
+}

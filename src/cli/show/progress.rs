@@ -1,0 +1,249 @@
+//! Progress: a bar on a terminal, a plain line now and then elsewhere.
+//!
+//! Drawn by a thread of its own from the counters of the run, which never waits for it.
+
+use std::io::IsTerminal;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{Builder, Scope};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use humansize::{BINARY, format_size};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::cli::args::copy::When;
+use crate::cli::show::console::Console;
+use crate::event::Progress;
+use crate::path::Shown;
+
+/// How often the bar is drawn: smooth to the eye, and no load.
+const DRAW: Duration = Duration::from_millis(100);
+
+/// How often a plain line is written.
+const LINE: Duration = Duration::from_secs(5);
+
+/// How long something tells in the speed: as long as a cache takes to fill, so that it is no flicker.
+const RECENT: Duration = Duration::from_secs(10);
+
+/// How progress is shown.
+pub enum View {
+    /// Not at all.
+    None,
+    /// As a bar.
+    Bar(ProgressBar),
+    /// As lines.
+    Lines,
+}
+
+impl View {
+    /// What is asked for and possible.
+    pub fn new(when: When, quiet: bool) -> Self {
+        match (when, std::io::stderr().is_terminal()) {
+            (When::Never, _) | (When::Auto, false) => View::None,
+            (When::Auto, true) if quiet => View::None,
+            (_, true) => {
+                let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+                View::Bar(bar.with_style(style(COUNTING)))
+            }
+            (When::Always, false) => View::Lines,
+        }
+    }
+
+    /// The bar, if there is one.
+    pub fn bar(&self) -> Option<ProgressBar> {
+        match self {
+            View::Bar(bar) => Some(bar.clone()),
+            _ => None,
+        }
+    }
+
+    /// Shows progress in a thread of its own until the other end of `done` is dropped. Where there is
+    /// no thread to be had, the run is not worse for it.
+    pub fn show_beside<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        progress: &'scope [Progress],
+        console: &'scope Console,
+        done: Receiver<()>,
+    ) {
+        if matches!(self, View::None) {
+            return;
+        }
+        let show = move || self.show(progress, console, &done);
+        if let Err(error) = Builder::new().name("progress".into()).spawn_scoped(scope, show) {
+            console.warn(&format!("cannot show progress: {error}"));
+        }
+    }
+
+    fn show(&self, progress: &[Progress], console: &Console, done: &Receiver<()>) {
+        let started = Instant::now();
+        let wait = |every| done.recv_timeout(every) == Err(RecvTimeoutError::Timeout);
+        match self {
+            View::None => {}
+            View::Lines => {
+                while let (true, Some(seen)) = (wait(LINE), Seen::of(progress)) {
+                    console.err(&format!("dircopy: {}", line(&seen, started.elapsed())));
+                }
+            }
+            View::Bar(bar) => {
+                let (mut sized, mut rate) = (false, Rate::default());
+                while let (true, Some(seen)) = (wait(DRAW), Seen::of(progress)) {
+                    draw(bar, &seen, &mut sized, &mut rate);
+                }
+                bar.finish_and_clear();
+            }
+        }
+    }
+}
+
+/// The bar while the total is not known …
+const COUNTING: &str = "{spinner} {bytes} ({prefix}) {elapsed}  {wide_msg}";
+
+/// … and when it is.
+const COUNTED: &str = "{bar:20} {percent:>3}% {bytes}/{total_bytes} ({prefix})  {wide_msg}";
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// What is seen of the progress of one output or several: that of the slowest.
+struct Seen<'a> {
+    progress: &'a Progress,
+    /// Who has the total: every output has the same, and it is counted once.
+    total: &'a Progress,
+    /// What is said of the others.
+    others: String,
+}
+
+impl<'a> Seen<'a> {
+    fn of(all: &'a [Progress]) -> Option<Self> {
+        let bytes = |progress: &&Progress| progress.bytes.load(Relaxed);
+        let running = || all.iter().filter(|progress| !progress.over.load(Relaxed));
+        let slowest = running().min_by_key(bytes).or(all.first())?;
+        let total = all.iter().find(|progress| progress.counted.load(Relaxed)).unwrap_or(slowest);
+        let fastest = all.iter().map(|progress| bytes(&progress)).max().unwrap_or(0);
+        let others = match all.len() {
+            0 | 1 => String::new(),
+            number => {
+                let (fastest, done) = (format_size(fastest, BINARY), number - running().count());
+                format!(", slowest of {number} outputs ({done} done, the fastest at {fastest})")
+            }
+        };
+        Some(Self { progress: slowest, total, others })
+    }
+}
+
+fn draw(bar: &ProgressBar, seen: &Seen<'_>, sized: &mut bool, rate: &mut Rate) {
+    let Seen { progress, total, .. } = seen;
+    if !*sized && total.counted.load(Relaxed) {
+        *sized = true;
+        bar.set_length(total.total_bytes.load(Relaxed));
+        bar.set_style(style(COUNTED));
+    }
+    let mut message = entries(seen, *sized);
+    let current = progress.current();
+    if !current.is_empty() {
+        message = format!("{message}  {}", Shown::bytes(&current));
+    }
+    bar.set_message(message);
+    let bytes = progress.bytes.load(Relaxed);
+    rate.note(bytes.saturating_sub(progress.skipped.load(Relaxed)), bar.elapsed());
+    let left = total.total_bytes.load(Relaxed).saturating_sub(bytes) as f64 / rate.per_second();
+    let mut speed = format!("{}/s", format_size(rate.per_second() as u64, BINARY));
+    if *sized && left.is_finite() {
+        let left = HumanDuration(Duration::from_secs_f64(left.min(1e9)));
+        speed = format!("{speed}, {left:#} left");
+    }
+    bar.set_prefix(speed);
+    bar.set_position(bytes);
+}
+
+/// The speed of the last seconds: of what is read and written, while a beginning of a terabyte that
+/// was there already says nothing about how long the rest takes.
+#[derive(Default)]
+struct Rate {
+    bytes: u64,
+    at: Duration,
+    /// What counts, less of it the longer ago, in bytes and in seconds.
+    sum: (f64, f64),
+}
+
+impl Rate {
+    /// So many bytes were done by then.
+    fn note(&mut self, bytes: u64, at: Duration) {
+        let more = bytes.saturating_sub(self.bytes) as f64;
+        let seconds = at.saturating_sub(self.at).as_secs_f64();
+        let keep = (-seconds / RECENT.as_secs_f64()).exp();
+        self.sum = (self.sum.0 * keep + more, self.sum.1 * keep + seconds);
+        (self.bytes, self.at) = (bytes, at);
+    }
+
+    fn per_second(&self) -> f64 {
+        if self.sum.1 > 0.0 { self.sum.0 / self.sum.1 } else { 0.0 }
+    }
+}
+
+/// Files done, of how many, and how many failed.
+fn entries(seen: &Seen<'_>, counted: bool) -> String {
+    let Seen { progress, total, others } = seen;
+    let done = progress.entries.load(Relaxed);
+    let mut text = match counted {
+        true => format!("{done} of {} files", total.total_entries.load(Relaxed)),
+        false => format!("{done} files"),
+    };
+    let failed = progress.failed.load(Relaxed);
+    if failed > 0 {
+        text = format!("{text}, {failed} failed");
+    }
+    text + others
+}
+
+/// How far a run is, in a line; nothing of a run to nowhere.
+pub fn how_far(progress: &[Progress], elapsed: Duration) -> Option<String> {
+    Seen::of(progress).map(|seen| line(&seen, elapsed))
+}
+
+fn line(seen: &Seen<'_>, elapsed: Duration) -> String {
+    let Seen { progress, total, .. } = seen;
+    let counted = total.counted.load(Relaxed);
+    let bytes = progress.bytes.load(Relaxed);
+    let mut size = format_size(bytes, BINARY);
+    if counted {
+        let total = total.total_bytes.load(Relaxed);
+        let skipped = progress.skipped.load(Relaxed);
+        let rest = rest(bytes.saturating_sub(skipped), total.saturating_sub(skipped), elapsed);
+        size = format!("{size} of {}{rest}", format_size(total, BINARY));
+    }
+    format!("{}, {size}", entries(seen, counted))
+}
+
+/// How long the rest will take at the average rate so far, in words.
+fn rest(bytes: u64, total: u64, elapsed: Duration) -> String {
+    if bytes == 0 || total <= bytes {
+        return String::new();
+    }
+    let rest = elapsed.as_secs_f64() * (total - bytes) as f64 / bytes as f64;
+    format!(", {} left", HumanDuration(Duration::from_secs_f64(rest.min(1e9))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_that_of_the_last_seconds() {
+        let mut rate = Rate::default();
+        assert_eq!(rate.per_second(), 0.0);
+        for second in 1..100 {
+            rate.note(second * 1000, Duration::from_secs(second));
+        }
+        assert!((999.0..1001.0).contains(&rate.per_second()));
+        for second in 100..200 {
+            rate.note(99_000, Duration::from_secs(second));
+        }
+        assert!(rate.per_second() < 1.0);
+        // A file that is read again takes back what it had counted.
+        rate.note(0, Duration::from_secs(200));
+        assert!(rate.per_second() >= 0.0);
+    }
+}

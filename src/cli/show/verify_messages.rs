@@ -1,0 +1,162 @@
+//! What there is to say of what a check finds, line by line.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::show::console::{Detail, Said};
+use crate::path::{RelPath, Shown};
+use crate::sys;
+use crate::verify::{Comparison, Finding, Proof, Target, Verdict};
+
+/// How lines are written.
+pub struct Words {
+    /// What the program is called, which each line starts with.
+    pub name: &'static str,
+    /// How much is told.
+    pub detail: Detail,
+    /// Whether `\` may be taken for `/`.
+    pub convert: bool,
+}
+
+impl Words {
+    /// The line about a finding, if there is something to say.
+    pub fn of(&self, target: &Target, finding: &Finding) -> Option<Said> {
+        let manifest = Shown::path(&target.manifest);
+        let shown = |path| cut(Shown::path(&target.path_of(path)));
+        match finding {
+            Finding::File { line, path, verdict, .. } => {
+                let at = format!("line {line} of {manifest}");
+                self.file(path, &target.path_of(path), verdict, &at)
+            }
+            Finding::Converted { line, from, to } => {
+                let (from, to) = (Shown::bytes(from.as_bytes()), Shown::bytes(to.as_bytes()));
+                let (from, to) = (cut(from), cut(to));
+                self.notice(&format!("line {line} of {manifest}: {from} is taken for {to}"))
+            }
+            Finding::Refused { line, name, why } => {
+                let (name, at) = (cut(Shown::bytes(name)), format!("line {line} of {manifest}"));
+                self.err(&format!("refused: {name} ({at}): {why}; not opened"))
+            }
+            Finding::Twice { line, first, path, same } => {
+                let text = format!("{} (lines {first} and {line} of {manifest})", shown(path));
+                match same {
+                    true => self.notice(&format!("listed twice: {text}, with the same digest")),
+                    false => self.err(&format!("listed twice: {text}, with different digests")),
+                }
+            }
+            Finding::Malformed { line, fault } => {
+                self.err(&format!("malformed: line {line} of {manifest}: {fault}"))
+            }
+            Finding::Torn { line, unfinished } => {
+                let text = format!("line {line} of {manifest} is cut off and says nothing");
+                match unfinished {
+                    true => self.notice(&text),
+                    false => self.err(&format!("malformed: {text}")),
+                }
+            }
+            Finding::Utf16 => {
+                self.notice(&format!("{manifest} is UTF-16 text and is read as such"))
+            }
+            Finding::Nothing => self.err(&format!("nothing to verify: {manifest} lists no file")),
+            Finding::Waiting(text) => self.err(&format!("waiting: {text}")),
+            Finding::Forgotten(error) => self.notice(&error.to_string()),
+            Finding::Unfinished(name) => {
+                let root = Shown::path(&target.root);
+                self.notice(&format!("a later run on {root} was cut short and left {name}"))
+            }
+            Finding::Unlisted(path) => self.err(&format!("not listed: {}", shown(path))),
+            Finding::Compared(comparison) => {
+                let name = cut(Shown::bytes(comparison.path.as_bytes()));
+                self.err(&format!("{name}: {}", compared(comparison)))
+            }
+            Finding::NotCompared(number) => self.err(&format!(
+                "there are too many bad files to compare: of {number} it is not said where they are good"
+            )),
+            Finding::Unsearched(error) | Finding::Unusable(error) | Finding::Broken(error) => {
+                self.err(&error.to_string())
+            }
+        }
+    }
+
+    /// … about the listed file `name`, whose path is `path`; `at` says which line of which manifest.
+    fn file(&self, name: &RelPath, path: &Path, verdict: &Verdict, at: &str) -> Option<Said> {
+        let shown = cut(Shown::path(path));
+        match verdict {
+            Verdict::Good(_) if self.detail != Detail::Verbose => None,
+            Verdict::Good(Proof::Device) => Some(Said::Out(format!("OK {shown}"))),
+            Verdict::Good(Proof::Cache) => Some(Said::Out(format!("OK {shown} (through a cache)"))),
+            Verdict::Differs(_) => self.err(&format!("differs: {shown} ({at})")),
+            Verdict::Missing => {
+                let hint = match name.as_bytes().contains(&b'\\') && !self.convert {
+                    true => "; its name has a \"\\\", which --convert-paths takes for \"/\"".into(),
+                    false => cannot_be(name).map_or(String::new(), |why| format!("; {why}")),
+                };
+                self.err(&format!("missing: {shown} ({at}){hint}"))
+            }
+            Verdict::NotThrough(kind) => {
+                let what = kind.name();
+                self.err(&format!("missing: {shown} ({at}): {what} is on the way, not followed"))
+            }
+            Verdict::NotAFile(kind) => {
+                let what = kind.name();
+                self.err(&format!("not a regular file: {shown} ({at}): it is {what}, not opened"))
+            }
+            Verdict::Unreadable(error) => self.err(&format!("{error} ({at})")),
+            Verdict::Refused(why) => {
+                self.err(&format!("refused: {shown} ({at}): {why}; not opened"))
+            }
+        }
+    }
+
+    fn err(&self, text: &str) -> Option<Said> {
+        Some(Said::Err(format!("{}: {text}", self.name)))
+    }
+
+    /// Something that is said unless nothing but trouble is wanted.
+    fn notice(&self, text: &str) -> Option<Said> {
+        (self.detail != Detail::Quiet).then_some(())?;
+        self.err(&format!("notice: {text}"))
+    }
+}
+
+/// Where a file is bad and where it is good: "differs at A and B, missing at C, good at D".
+pub fn compared(comparison: &Comparison) -> String {
+    let Comparison { bad, good, other, .. } = comparison;
+    let mut parts: Vec<(&str, Vec<&Path>)> = Vec::new();
+    for (how, root) in bad {
+        match parts.iter_mut().find(|(word, _)| word == how) {
+            Some((_, roots)) => roots.push(root),
+            None => parts.push((how, vec![root])),
+        }
+    }
+    parts.push(("good", good.iter().map(PathBuf::as_path).collect()));
+    if !other.is_empty() {
+        parts.push(("listed with another digest", other.iter().map(PathBuf::as_path).collect()));
+    }
+    let part = |(word, roots): &(&str, Vec<&Path>)| {
+        let names: Vec<String> = roots.iter().map(|root| cut(Shown::path(root))).collect();
+        match names.split_last() {
+            None => format!("{word} nowhere"),
+            Some((last, [])) => format!("{word} at {last}"),
+            Some((last, rest)) => format!("{word} at {} and {last}", rest.join(", ")),
+        }
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join(", ")
+}
+
+/// Why this system cannot have a file of this name, if it cannot.
+fn cannot_be(name: &RelPath) -> Option<&'static str> {
+    let part = |part| sys::name_from_bytes(part).ok().and_then(sys::unusable);
+    name.components().find_map(part)
+}
+
+/// A name for a message: a hostile one may be as long as a line.
+fn cut(name: Shown<'_>) -> String {
+    const MOST: usize = 1000;
+    let mut text = name.to_string();
+    if text.len() > MOST {
+        let end = (0..=MOST).rev().find(|&at| text.is_char_boundary(at));
+        text.truncate(end.unwrap_or(0));
+        text.push('…');
+    }
+    text
+}

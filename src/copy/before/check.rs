@@ -1,0 +1,31 @@
+//! Looking at a job before it is run.
+
+use crate::copy::before::prepare::{Prepared, prepare};
+use crate::copy::job::CopyJob;
+use crate::error::Result;
+use crate::event::Stop;
+use crate::transfer::baseline::Expected;
+use crate::transfer::method::Reflink;
+use crate::tree::lock::Patience;
+
+impl CopyJob {
+    /// Looks whether the job would be refused for what it asks, its source or its output, and makes
+    /// nothing. Whether there is room is not looked at: that takes a walk.
+    ///
+    /// # Errors
+    /// Why the job would be refused.
+    pub fn check(&self) -> Result<()> {
+        self.makes_sense()?;
+        let stop = Stop::default();
+        let patience = Patience { wait: false, deed: "copy to", tell: &|_| (), stop: &stop };
+        let expected = self.expect.as_deref().map(|path| Expected::open(path, &|| false));
+        expected.transpose()?;
+        self.prepare(true, patience).map(drop)
+    }
+
+    /// Opens both sides; makes nothing if it is `dry`.
+    pub(crate) fn prepare(&self, dry: bool, patience: Patience<'_>) -> Result<Prepared> {
+        let must_clone = self.reflink == Reflink::Always;
+        prepare(&self.source, &self.output, must_clone, dry, patience)
+    }
+}

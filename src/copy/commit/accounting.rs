@@ -1,0 +1,249 @@
+//! The ledger of a run: every entry's fate is counted, told, and, if it stands at the output, noted
+//! for the manifest. Whether the run can go on is decided here too, because it hangs on the errors.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use crate::copy::commit::output_health::Health;
+use crate::copy::commit::rotation::Rotation;
+use crate::copy::report::Counts;
+use crate::error::{Cause, Error};
+use crate::event::{Done, Event, Stop, Watch};
+use crate::hash::Digest;
+use crate::manifest::line;
+use crate::path::{DirPath, RelPath};
+use crate::transfer::context::{Context, Durability};
+use crate::transfer::method::{Method, Tally};
+use crate::tree::dirs::OutputDir;
+
+/// Entries that stand at the output, and the lines that wait for their names to be durable.
+#[derive(Default)]
+pub struct Published {
+    pub lines: Vec<u8>,
+    /// Only kept where there is a sync that may fail: where in `paths` each ends, and why it stands.
+    entries: Vec<(usize, Done)>,
+    /// One behind the other, so that they are no piece of memory each.
+    paths: Vec<u8>,
+    since: Option<Instant>,
+}
+
+/// So many bytes of lines, or so many entries, are enough to be made durable and recorded.
+const LINE_BYTES: usize = 1 << 20;
+const ENTRIES: usize = 8192;
+
+/// Lines wait no longer than this.
+const AGE: Duration = Duration::from_secs(5);
+
+impl Published {
+    /// Whether so much waits that it should be recorded.
+    pub fn is_much(&self) -> bool {
+        self.lines.len() >= LINE_BYTES || self.entries.len() >= ENTRIES
+    }
+
+    /// When it should be recorded; `None` while nothing waits.
+    pub fn due(&self) -> Option<Instant> {
+        self.since.map(|since| since + AGE)
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.since.is_none()
+    }
+}
+
+/// The ledger.
+pub struct Ledger<'a> {
+    context: &'a Context<'a>,
+    watch: &'a dyn Watch,
+    root: Arc<OutputDir>,
+    pub counts: Counts,
+    methods: [Tally; Method::ALL.len()],
+    pub published: Published,
+    /// How many manifests stay, if not all.
+    pub rotation: Option<Rotation>,
+    health: Health,
+    broken: Option<Error>,
+    /// For paths in events, so that there is no allocation each.
+    path: Vec<u8>,
+}
+
+impl<'a> Ledger<'a> {
+    /// An empty ledger for the output whose root is `root`.
+    pub fn new(context: &'a Context<'a>, watch: &'a dyn Watch, root: Arc<OutputDir>) -> Self {
+        Self {
+            context,
+            watch,
+            root,
+            counts: Counts::default(),
+            methods: Default::default(),
+            published: Published::default(),
+            rotation: None,
+            health: Health::default(),
+            broken: None,
+            path: Vec::new(),
+        }
+    }
+
+    /// Gives the run up because of `error`; the first reason counts.
+    pub fn give_up(&mut self, error: Error) {
+        self.context.stop.request(Stop::GIVEN_UP);
+        self.broken.get_or_insert(error);
+    }
+
+    /// Whether the run was given up.
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// Why the run was given up, if it was.
+    pub fn into_broken(self) -> Option<Error> {
+        self.broken
+    }
+
+    /// An entry stands complete under its final name; its line waits for the next sync.
+    pub fn stands(&mut self, output: &OutputDir, name: &OsStr, digest: Option<Digest>, done: Done) {
+        *self.count_of(done) += 1;
+        if matches!(done, Done::Copied | Done::Replaced) {
+            self.health.good();
+        }
+        self.published.since.get_or_insert_with(Instant::now);
+        // Once: on a way of many levels it costs more than everything else here.
+        self.path(&output.rel, name);
+        if let Some(digest) = digest {
+            line::write_path(&mut self.published.lines, &digest, &self.path);
+        }
+        if self.context.durability != Durability::Off {
+            let Published { entries, paths, .. } = &mut self.published;
+            paths.extend_from_slice(&self.path);
+            entries.push((paths.len(), done));
+        }
+        self.watch.event(&Event::Stands(&self.path, done));
+    }
+
+    /// The content of a file of so many bytes came by `method`.
+    pub fn count_bytes(&mut self, method: Method, bytes: u64) {
+        let sums = [&mut self.counts.bytes, &mut self.methods[method as usize].bytes];
+        sums.into_iter().for_each(|sum| *sum = sum.saturating_add(bytes));
+        self.methods[method as usize].files += 1;
+    }
+
+    /// What came by each method, without those that nothing came by.
+    pub fn methods(&self) -> Vec<(Method, Tally)> {
+        let tallies = Method::ALL.into_iter().zip(self.methods);
+        tallies.filter(|(_, tally)| tally.files > 0).collect()
+    }
+
+    /// What stands under a name has this digest; the line waits for the next sync.
+    pub fn list(&mut self, output: &OutputDir, name: &OsStr, digest: &Digest) {
+        self.published.since.get_or_insert_with(Instant::now);
+        self.path(&output.rel, name);
+        line::write_path(&mut self.published.lines, digest, &self.path);
+    }
+
+    /// A file of the source has rotted, and was not copied.
+    pub fn rotten(&mut self, error: &Error) {
+        (self.counts.failed, self.counts.rotten) = (self.counts.failed + 1, self.counts.rotten + 1);
+        self.context.progress.failed.fetch_add(1, Relaxed);
+        self.watch.event(&Event::Rotten(error));
+    }
+
+    /// A file that is expected in the source is not there.
+    pub fn gone(&mut self, path: &RelPath) {
+        self.counts.gone += 1;
+        self.watch.event(&Event::Gone(path.as_bytes()));
+    }
+
+    /// An entry differs at the output and stays as it is.
+    pub fn left(&mut self, output: &OutputDir, name: &OsStr, why: &'static str) {
+        self.counts.left += 1;
+        let (watch, path) = (self.watch, self.path(&output.rel, name));
+        watch.event(&Event::Left(path, why));
+    }
+
+    /// An entry is not at the output.
+    pub fn failed(&mut self, error: &Error) {
+        self.counts.failed += 1;
+        self.context.progress.failed.fetch_add(1, Relaxed);
+        self.watch.event(&Event::Failed(error));
+        if let (Cause::Io(cause), Some(root)) = (error.cause(), &self.root.handle)
+            && error.path().starts_with(&self.root.root)
+            && self.health.is_lost(root, cause)
+        {
+            self.give_up(Error::io("go on writing to", self.root.path(), copy_of(cause)));
+        }
+    }
+
+    /// What was published since the last sync may not be durable, because of `error`: it counts as
+    /// failed and is not recorded.
+    pub fn published_in_vain(&mut self, error: &io::Error) {
+        let Published { entries, paths, .. } = std::mem::take(&mut self.published);
+        let mut start = 0;
+        for (end, done) in entries {
+            let path = RelPath::parse(paths.get(start..end).unwrap_or_default());
+            let path = self.root.path_below(&path.unwrap_or_default());
+            start = end;
+            *self.count_of(done) -= 1;
+            self.failed(&Error::io("make durable the name of", path, copy_of(error)));
+        }
+    }
+
+    /// So many bytes of a file were not read again.
+    pub fn resumed(&mut self, output: &OutputDir, name: &OsStr, bytes: u64) {
+        self.counts.resumed += 1;
+        self.counts.resumed_bytes = self.counts.resumed_bytes.saturating_add(bytes);
+        self.tell(&output.rel, name, |path| Event::Resumed(path, bytes));
+    }
+
+    /// Something could not be done, and nothing is lost by it.
+    pub fn warn(&mut self, warning: &Error) {
+        self.counts.warnings += 1;
+        self.watch.event(&Event::Warning(warning));
+    }
+
+    /// Something else happened to the entry `name` in the directory `dir`.
+    pub fn tell(&mut self, dir: &DirPath, name: &OsStr, event: impl Fn(&[u8]) -> Event<'_>) {
+        let (watch, path) = (self.watch, self.path(dir, name));
+        watch.event(&event(path));
+    }
+
+    /// Removes old manifests after a run in which nothing was amiss; `newest` is that of the run.
+    pub fn rotate(&mut self, newest: &Path) {
+        let Some(rotation) = &self.rotation else { return };
+        if !self.counts.is_whole() || self.is_broken() {
+            return;
+        }
+        let (removed, error) = rotation.run(&self.root, newest);
+        for name in removed {
+            self.watch.event(&Event::Retired(name.to_string().as_bytes()));
+        }
+        error.iter().for_each(|error| self.warn(error));
+    }
+
+    fn path(&mut self, dir: &DirPath, name: &OsStr) -> &[u8] {
+        self.path.clear();
+        dir.join_into(name, &mut self.path);
+        &self.path
+    }
+
+    fn count_of(&mut self, done: Done) -> &mut u64 {
+        match done {
+            Done::Copied => &mut self.counts.copied,
+            Done::Replaced => &mut self.counts.replaced,
+            Done::Linked => &mut self.counts.linked,
+            Done::Symlinked => &mut self.counts.symlinks,
+            Done::Kept => &mut self.counts.kept,
+        }
+    }
+}
+
+/// An error that several entries share.
+pub fn copy_of(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => error.kind().into(),
+    }
+}

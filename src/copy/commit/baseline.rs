@@ -1,0 +1,58 @@
+//! The committer's dealings with a source that is not what is expected of it.
+
+use std::sync::Arc;
+
+use crate::copy::commit::committer::Committer;
+use crate::error::Error;
+use crate::hash::Digest;
+use crate::tree::dirs::{Entry, OutputDir, SourceDir};
+
+impl Committer<'_> {
+    /// The source's file has rotted. What stands in its place at the output, of this digest, stays and is
+    /// listed.
+    pub(crate) fn rotten(
+        &mut self,
+        output: &Arc<OutputDir>,
+        entry: &Entry,
+        error: &Error,
+        stands: Option<Digest>,
+    ) {
+        self.ledger.rotten(error);
+        match &stands {
+            Some(digest) => {
+                self.will_be_synced(output);
+                self.ledger.list(output, &entry.name, digest);
+            }
+            None => output.leave_open(),
+        }
+        self.done(output, entry, stands, stands.is_some());
+    }
+
+    /// Counts what was found as expected or edited, and tells which files are expected and are not in the
+    /// source, of those that the walk did not come upon; in no source that is one file. That matters to
+    /// nobody who removes files, so it is no failure. A line that is of no use is one: it may be that of a
+    /// file that has rotted.
+    pub fn settle_expected(&mut self, source: Option<&SourceDir>) {
+        let Some(expected) = self.context.expected else { return };
+        let (follow, stop, ledger) = (self.context.follow, self.context.stop, &mut self.ledger);
+        ledger.counts.as_expected = expected.as_expected();
+        ledger.counts.edited = expected.edited();
+        ledger.counts.unusable_lines = expected.malformed();
+        let mut settled = Ok(());
+        if let Some(source) = source.filter(|_| !stop.is_requested()) {
+            let is_to_stop = || stop.is_requested();
+            let gone = |path: &_| ledger.gone(path);
+            settled = expected
+                .gone(&source.handle, follow, &is_to_stop, gone)
+                .map(|refused| ledger.counts.unusable_lines += refused);
+        }
+        if let Some(warning) = expected.warning(ledger.counts.unusable_lines) {
+            ledger.warn(&warning);
+        }
+        if let Err(error) = settled.and_then(|()| expected.is_as_read()) {
+            // Nobody knows how many.
+            ledger.counts.unusable_lines = ledger.counts.unusable_lines.max(1);
+            ledger.warn(&error);
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! The committer: the one thread in which outcomes come together. It makes finished files durable in
+//! groups, gives them their names, and records them in the manifest.
+//!
+//! The order is what the promises rest on: content durable, then the final name, then the name
+//! durable, then the manifest line. Nothing is counted as copied that has not come to its end.
+
+use std::ffi::OsStr;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, select};
+
+use crate::copy::commit::accounting::{Ledger, Published, copy_of};
+use crate::copy::commit::group::Group;
+use crate::copy::commit::output_health::is_in_place;
+use crate::copy::commit::verifying::{Answer, Proving};
+use crate::copy::special::hard_link::{First, HardLinks, Link};
+use crate::error::Error;
+use crate::event::{Done, Event, Stop};
+use crate::hash::Digest;
+use crate::io::timing::Timer;
+use crate::manifest::write::ManifestFile;
+use crate::part::part_file;
+use crate::sys::stat::Stat;
+use crate::transfer::context::{Context, Durability};
+use crate::transfer::method::Method;
+use crate::transfer::outcome::{Fate, Message, Outcome, Waiting};
+use crate::transfer::verifier::{Proven, Verdict};
+use crate::tree::dirs::{Entry, OutputDir};
+use crate::tree::walk::Found;
+
+/// What the committer waits for.
+enum Came {
+    Message(Message),
+    Answer(Answer),
+    /// Something waited long enough.
+    Due,
+    /// Every sender is gone.
+    End,
+}
+
+/// The committer of a run.
+pub struct Committer<'a> {
+    pub ledger: Ledger<'a>,
+    pub(crate) context: &'a Context<'a>,
+    pub(crate) root: Arc<OutputDir>,
+    pub(crate) manifest: Option<ManifestFile>,
+    group: Group,
+    /// Copies that are being read back.
+    proving: Proving,
+    /// The files with several names, where these are kept.
+    pub(crate) links: Option<HardLinks>,
+    /// Directories with names that no sync of the whole file system covers, since the last commit.
+    unsynced: Vec<Arc<OutputDir>>,
+    /// Why a sync failed: what was being written then may be lost, whatever later syncs say.
+    doubt: Option<io::Error>,
+    /// On its work or on its wait.
+    timer: Timer<'a>,
+}
+
+impl<'a> Committer<'a> {
+    /// A committer for the output whose root is `root`; hard links are kept if `links`. Files wait in
+    /// `group`, and go through `proving` if that is on.
+    pub fn new(
+        ledger: Ledger<'a>,
+        context: &'a Context<'a>,
+        root: Arc<OutputDir>,
+        manifest: Option<ManifestFile>,
+        links: bool,
+        (group, proving): (Group, Proving),
+    ) -> Self {
+        let (links, unsynced) = (links.then(HardLinks::default), Vec::new());
+        let (doubt, timer) = (None, Timer::start(&context.clocks.commit.waited));
+        Self { ledger, context, root, manifest, group, proving, links, unsynced, doubt, timer }
+    }
+
+    /// Works until every sender is gone, then commits what is left.
+    pub fn work(&mut self, inbox: &Receiver<Message>) {
+        let clock = &self.context.clocks.commit;
+        loop {
+            self.timer.switch(&clock.waited);
+            let came = self.next(inbox);
+            self.timer.switch(&clock.busy);
+            match came {
+                Came::Message(Message::Outcomes(outcomes)) => {
+                    outcomes.into_iter().for_each(|outcome| self.settle(outcome));
+                }
+                Came::Message(Message::Warning(warning)) => self.ledger.warn(&warning),
+                Came::Message(Message::Walked(found)) => self.walked(found),
+                Came::Answer(answer) => self.answered(answer),
+                Came::Due => self.commit(),
+                Came::End => break,
+            }
+            if self.group.is_full() || self.ledger.published.is_much() {
+                self.commit();
+            }
+        }
+        // Once for the content and the names of the last group, once more for its lines.
+        self.commit();
+        self.proving.close();
+        self.take_answers_while(Proving::is_busy);
+        self.commit();
+        self.timer.switch(&clock.waited);
+    }
+
+    /// Waits for what comes next.
+    fn next(&self, inbox: &Receiver<Message>) -> Came {
+        let due = [self.group.due(), self.ledger.published.due()].into_iter().flatten().min();
+        let due = due.map_or(Duration::MAX, |due| due.duration_since(Instant::now()));
+        select! {
+            recv(inbox) -> message => message.map_or(Came::End, Came::Message),
+            recv(self.proving.answers()) -> answer => Came::Answer(answer.unwrap_or(Answer::Died)),
+            default(due) => Came::Due,
+        }
+    }
+
+    /// Waits for copies to be proven and deals with them while this holds.
+    pub(crate) fn take_answers_while(&mut self, condition: fn(&Proving) -> bool) {
+        let clock = &self.context.clocks.commit;
+        while condition(&self.proving) {
+            self.timer.switch(&clock.waited);
+            let answer = self.proving.answers().recv();
+            self.timer.switch(&clock.busy);
+            self.answered(answer.unwrap_or(Answer::Died));
+        }
+    }
+
+    fn answered(&mut self, answer: Answer) {
+        let Answer::Proven(proven) = answer else {
+            // Whatever it had in hand is lost; nothing is waited for any more.
+            self.proving.lost();
+            let died = "the thread that reads it back died; this is a defect of dircopy";
+            return self.ledger.give_up(Error::finding(
+                "prove the copy at",
+                self.root.path(),
+                died,
+            ));
+        };
+        let Proven { file, verdict, warnings } = *proven;
+        self.proving.returned(&file);
+        warnings.iter().for_each(|warning| self.ledger.warn(warning));
+        match verdict {
+            Verdict::Good(proof) => {
+                self.ledger.counts.proven(proof, file.entry.stat.size);
+                self.publish(file);
+            }
+            Verdict::Bad(error) => {
+                self.ledger.counts.unproven += 1;
+                self.failed(&file.output, &file.entry, &error);
+            }
+            Verdict::Failed(error) => self.failed(&file.output, &file.entry, &error),
+            Verdict::Abandoned => self.abandoned(&file.output, &file.entry),
+        }
+    }
+
+    pub(crate) fn check_place(&mut self) {
+        if !is_in_place(&self.root) {
+            let gone = "it was unmounted, moved or replaced meanwhile";
+            self.ledger.give_up(Error::finding("go on writing to", self.root.path(), gone));
+        }
+    }
+
+    pub(crate) fn is_cut_short(&self) -> bool {
+        self.ledger.is_broken() || self.context.stop.is_requested()
+    }
+
+    fn walked(&mut self, found: Found) {
+        match found {
+            Found::Files(run) => {
+                // The walk's thread gives these to the lanes.
+                for entry in &run.files {
+                    let path = run.source.path_of(&entry.name);
+                    self.ledger.failed(&Error::finding("copy", path, "it was given to no lane"));
+                }
+            }
+            Found::HardLink(_, output, entry) => self.further_name(Link { output, entry }),
+            Found::Symlink(source, output, entry) => self.symlink(&source, &output, &entry),
+            Found::Special(source, listed, kind) => {
+                self.ledger.counts.skipped += 1;
+                self.ledger.tell(&source.rel, &listed.name, |path| Event::Skipped(path, kind));
+            }
+            Found::Swept(output, name) => {
+                self.ledger.tell(&output.rel, &name, |path| Event::Swept(path));
+            }
+            Found::Failed(error) => self.ledger.failed(&error),
+            Found::Warning(warning) => self.ledger.warn(&warning),
+            Found::Looked(output) | Found::Done(output) => self.arrived(&output),
+        }
+    }
+
+    fn settle(&mut self, outcome: Outcome) {
+        let Outcome { source, output, entry, fate, warnings, resumed } = outcome;
+        warnings.iter().for_each(|warning| self.ledger.warn(warning));
+        if resumed > 0 && matches!(fate, Fate::Written { .. } | Fate::Published { .. }) {
+            self.ledger.resumed(&output, &entry.name, resumed);
+        }
+        match fate {
+            Fate::Written { part, digest, replaces, method } => {
+                let source = self.context.verify.map(|_| source);
+                let file = Waiting { source, output, entry, part, digest, replaces, method };
+                match &self.doubt {
+                    None => self.group.push(file),
+                    Some(error) => self.not_durable(&file, &copy_of(error)),
+                }
+            }
+            Fate::Published { digest, replaced, method } => {
+                self.copied(&output, &entry, digest, (replaced, method));
+            }
+            Fate::Kept { digest, proof } => {
+                let counts = &mut self.ledger.counts;
+                if let Some(proof) = proof {
+                    counts.proven(proof, entry.stat.size);
+                }
+                counts.kept_bytes = counts.kept_bytes.saturating_add(entry.stat.size);
+                self.context.progress.skip(entry.stat.size);
+                self.stands(&output, &entry.name, digest, Done::Kept);
+                self.context.pass(&output, &entry);
+                self.done(&output, &entry, digest, true);
+            }
+            Fate::Rotten { error, stands } => self.rotten(&output, &entry, &error, stands),
+            Fate::Left(why) => {
+                self.ledger.left(&output, &entry.name, why);
+                self.context.pass(&output, &entry);
+                self.done(&output, &entry, None, false);
+            }
+            Fate::Failed(error) => self.failed(&output, &entry, &error),
+            Fate::Abandoned => self.abandoned(&output, &entry),
+        }
+    }
+
+    /// Makes the gathered group durable and publishes it, or has it proven first, and records what was
+    /// published before.
+    pub(crate) fn commit(&mut self) {
+        let files = self.group.take();
+        if files.is_empty() && self.ledger.published.is_empty() {
+            return;
+        }
+        // What is published meanwhile is made durable with this group.
+        self.take_answers_while(Proving::is_full);
+        self.check_place();
+        if let Durability::Grouped { at_once: true } = self.context.durability
+            && let Some(root) = &self.root.handle
+            && let Err(error) = root.persist_all()
+        {
+            return self.sync_failed(files, &error);
+        }
+        // Names in these are durable only when their directories are.
+        if let Err(error) = self.sync_directories() {
+            return self.sync_failed(files, &error);
+        }
+        self.record();
+        for file in files {
+            match self.context.verify.is_some() {
+                true => self.have_proven(file),
+                false => self.publish(file),
+            }
+        }
+        if let Err(error) = self.sync_directories() {
+            return self.sync_failed(Vec::new(), &error);
+        }
+        // Where names are made durable directory by directory, the lines need not wait.
+        if self.context.durability == (Durability::Grouped { at_once: false }) {
+            self.record();
+            if let Some(Err(error)) = self.manifest.as_ref().map(ManifestFile::persist) {
+                self.ledger.give_up(error);
+            }
+        }
+    }
+
+    fn have_proven(&mut self, file: Waiting) {
+        if let Err(file) = self.proving.give(file) {
+            let nobody = "there is no thread to read it back";
+            let error = Error::finding("prove", file.output.path_of(&file.entry.name), nobody);
+            let error = part_file::discard(&file.output, &file.part, error);
+            self.failed(&file.output, &file.entry, &error);
+        }
+    }
+
+    /// Gives a durable copy its final name.
+    fn publish(&mut self, file: Waiting) {
+        if let Some(error) = self.doubt.as_ref().map(copy_of) {
+            return self.not_durable(&file, &error);
+        }
+        let Waiting { output, entry, part, digest, replaces, method, .. } = file;
+        match part_file::publish(&output, &part, &entry.name, replaces) {
+            Ok(()) => {
+                let stays = part_file::forget_journal(&output, &part);
+                stays.iter().for_each(|warning| self.ledger.warn(warning));
+                self.copied(&output, &entry, digest, (replaces, method));
+            }
+            Err(error) => {
+                let error = part_file::discard(&output, &part, error);
+                self.failed(&output, &entry, &error);
+            }
+        }
+    }
+
+    /// Makes the names in directories durable that no sync of the whole file system covers.
+    fn sync_directories(&mut self) -> io::Result<()> {
+        let mut dirs = std::mem::take(&mut self.unsynced);
+        // Copies that are proven side by side come back mixed.
+        dirs.sort_unstable_by_key(Arc::as_ptr);
+        dirs.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        dirs.iter().try_for_each(|dir| dir.persist())
+    }
+
+    /// The sync of a group failed: nobody knows what of it is on the device, so all of it failed,
+    /// and what was published before it is not recorded. An error like this is not tried again: the
+    /// kernel reports it once and then says that all is well. What is being written at this moment
+    /// may be lost too, so the run ends here.
+    fn sync_failed(&mut self, files: Vec<Waiting>, error: &io::Error) {
+        self.context.stop.request(Stop::IN_VAIN);
+        files.iter().for_each(|file| self.not_durable(file, error));
+        self.ledger.published_in_vain(error);
+        self.ledger.give_up(Error::io("make durable", self.root.path(), copy_of(error)));
+        self.doubt = Some(copy_of(error));
+    }
+
+    fn not_durable(&mut self, file: &Waiting, error: &io::Error) {
+        let Waiting { output, entry, part, .. } = file;
+        let failed = Error::io("make durable", output.path_of(&entry.name), copy_of(error));
+        let failed = part_file::discard(output, part, failed);
+        self.failed(output, entry, &failed);
+    }
+
+    /// The lines of what is published and durable go into the manifest.
+    fn record(&mut self) {
+        let Published { lines, .. } = std::mem::take(&mut self.ledger.published);
+        if let Some(manifest) = &mut self.manifest
+            && !lines.is_empty()
+            && let Err(error) = manifest.append(&lines)
+        {
+            self.ledger.give_up(error);
+        }
+    }
+
+    fn is_synced_with_root(&self, dir: &OutputDir) -> bool {
+        match self.context.durability {
+            Durability::Off => true,
+            Durability::Grouped { at_once } => at_once && dir.with_root,
+        }
+    }
+
+    /// A file was copied and stands complete under its final name.
+    fn copied(
+        &mut self,
+        output: &Arc<OutputDir>,
+        entry: &Entry,
+        digest: Option<Digest>,
+        (replaced, method): (bool, Method),
+    ) {
+        self.ledger.count_bytes(method, entry.stat.size);
+        if let Some(place) = self.context.sharing {
+            place.stands(output, entry, digest);
+        }
+        let done = if replaced { Done::Replaced } else { Done::Copied };
+        self.stands(output, &entry.name, digest, done);
+        self.done(output, entry, digest, true);
+    }
+
+    /// An entry stands complete under its final name, which the next commit makes durable.
+    pub(crate) fn stands(
+        &mut self,
+        output: &Arc<OutputDir>,
+        name: &OsStr,
+        digest: Option<Digest>,
+        done: Done,
+    ) {
+        self.will_be_synced(output);
+        self.ledger.stands(output, name, digest, done);
+    }
+
+    /// The next commit makes the names in this directory durable.
+    pub(crate) fn will_be_synced(&mut self, output: &Arc<OutputDir>) {
+        if !self.is_synced_with_root(output)
+            && self.unsynced.last().is_none_or(|last| !Arc::ptr_eq(last, output))
+        {
+            self.unsynced.push(Arc::clone(output));
+        }
+    }
+
+    fn abandoned(&mut self, output: &Arc<OutputDir>, entry: &Entry) {
+        output.leave_open();
+        self.done(output, entry, None, false);
+    }
+
+    fn failed(&mut self, output: &Arc<OutputDir>, entry: &Entry, error: &Error) {
+        output.leave_open();
+        self.ledger.failed(error);
+        self.done(output, entry, None, false);
+    }
+
+    /// A file's fate is known: its further names can be made, and its directory may be complete.
+    pub(crate) fn done(
+        &mut self,
+        output: &Arc<OutputDir>,
+        entry: &Entry,
+        digest: Option<Digest>,
+        there: bool,
+    ) {
+        self.context.progress.entries.fetch_add(1, Relaxed);
+        if let Some(place) = self.context.sharing {
+            place.settled(output, entry, true);
+        }
+        if let Some(links) = self.links.as_mut().filter(|_| entry.stat.links > 1) {
+            let (dir, name) = (output.rel.path(), entry.name.clone());
+            let first = First { dir, name, stat: entry.stat, digest, there };
+            for (link, first) in links.settle(entry, first) {
+                self.link(&link, &first);
+            }
+        }
+        self.arrived(output);
+    }
+
+    pub(crate) fn arrived(&mut self, output: &Arc<OutputDir>) {
+        if output.arrived() && !output.rel.is_root() {
+            self.finish_directory(output);
+        }
+    }
+
+    /// Everything in a directory is done: it gets its attributes.
+    pub(crate) fn finish_directory(&mut self, output: &Arc<OutputDir>) {
+        let Some(handle) = &output.handle else { return };
+        if let Some((stat, attributes)) = &output.finish {
+            // A later run must be able to add what is missing.
+            let mode = if output.is_left_open() { stat.mode | 0o300 } else { stat.mode };
+            let stat = &Stat { mode, ..*stat };
+            let warn = |deed, error| self.ledger.warn(&Error::io(deed, output.path(), error));
+            if output.fresh {
+                attributes.apply_to_new(handle, stat, output.gid, None, warn);
+            } else if !handle.stat_self().is_ok_and(|now| attributes.are_at(&now, handle, stat)) {
+                attributes.apply(handle, stat, false, warn);
+            }
+        }
+        if !self.is_synced_with_root(output)
+            && let Err(error) = output.persist()
+        {
+            // Links and empty directories in it have no other sync: nobody knows whether they stay.
+            self.ledger.give_up(Error::io("make durable", output.path(), error));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The committer's work on links of both kinds, which pass no lane.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::copy::commit::committer::Committer;
+use crate::copy::commit::verifying::Proving;
+use crate::copy::special::hard_link::{self, First, Link};
+use crate::copy::special::symlink::{self, Linked};
+use crate::error::Result;
+use crate::event::Done;
+use crate::hash::Digest;
+use crate::transfer::baseline;
+use crate::tree::dirs::{Entry, OutputDir, SourceDir};
+
+impl Committer<'_> {
+    /// Copies a symbolic link.
+    pub(crate) fn symlink(&mut self, source: &SourceDir, output: &Arc<OutputDir>, entry: &Entry) {
+        let made = symlink::copy(source, output, entry, self.context.policy);
+        if let Ok((_, Some(warning))) = &made {
+            self.ledger.warn(warning);
+        }
+        self.linked(output, entry, made.map(|(linked, _)| linked), None, Done::Symlinked);
+    }
+
+    /// A further name of a file: it is made when the first has its final name.
+    pub(crate) fn further_name(&mut self, link: Link) {
+        let Some(links) = &mut self.links else { return };
+        let ready = links.add(link);
+        let many = links.are_many();
+        if let Some((link, first)) = ready {
+            self.link(&link, &first);
+        }
+        if many {
+            self.commit();
+            self.take_answers_while(Proving::is_busy);
+        }
+    }
+
+    /// Makes a further name of a file whose first name's fate is known.
+    pub(crate) fn link(&mut self, link: &Link, first: &First) {
+        // Whatever becomes of it, an earlier line for it is settled by this run.
+        if let Some(carry) = self.context.carry {
+            carry.settle(link.output.rel.join(&link.entry.name).as_bytes());
+        }
+        let expected = match self.context.expected {
+            Some(expected) => {
+                baseline::further_name(expected, &link.output, &link.entry, first.digest)
+            }
+            None => Ok(None),
+        };
+        if let Ok(Some(error)) | Err(error) = &expected {
+            match expected {
+                Ok(_) => self.ledger.rotten(error),
+                Err(_) => self.ledger.failed(error),
+            }
+            self.context.progress.entries.fetch_add(1, Relaxed);
+            return self.arrived(&link.output);
+        }
+        let made = hard_link::make(&self.root, link, first, self.context.policy);
+        self.linked(&link.output, &link.entry, made, first.digest, Done::Linked);
+    }
+
+    /// What became of a link of either kind.
+    fn linked(
+        &mut self,
+        output: &Arc<OutputDir>,
+        entry: &Entry,
+        made: Result<Linked>,
+        digest: Option<Digest>,
+        done: Done,
+    ) {
+        match made {
+            Ok(Linked::Made) => self.stands(output, &entry.name, digest, done),
+            Ok(Linked::Kept) => self.stands(output, &entry.name, digest, Done::Kept),
+            Ok(Linked::Left(why)) => self.ledger.left(output, &entry.name, why),
+            Err(error) => self.ledger.failed(&error),
+        }
+        self.context.progress.entries.fetch_add(1, Relaxed);
+        self.arrived(output);
+    }
+}

@@ -1,0 +1,99 @@
+//! Whether an output is still of use after errors on it.
+
+use std::io::{self, Write};
+
+use crate::sys::{self, Dir};
+use crate::tree::dirs::OutputDir;
+
+/// So many failures in a row for want of room, and the output counts as full. A single one does
+/// not: a smaller file may still fit.
+const FULL_STREAK: u32 = 16;
+
+/// … or this little left, in bytes: not even the directories of further files would fit.
+const FULL_BYTES: u64 = 64 << 10;
+
+/// So many errors of the device in a row, and it is tried whether it takes anything at all.
+const BAD_STREAK: u32 = 16;
+
+/// What is known of an output's health.
+#[derive(Debug, Default)]
+pub struct Health {
+    full_streak: u32,
+    bad_streak: u32,
+}
+
+impl Health {
+    /// A file was written.
+    pub fn good(&mut self) {
+        (self.full_streak, self.bad_streak) = (0, 0);
+    }
+
+    /// Something could not be written for this reason; whether the output is of no use any more.
+    pub fn is_lost(&mut self, root: &Dir, cause: &io::Error) -> bool {
+        if sys::is_disk_full(cause) {
+            self.full_streak += 1;
+            return self.full_streak >= FULL_STREAK
+                || sys::room(root).is_ok_and(|room| room.bytes < FULL_BYTES);
+        }
+        if sys::is_device_error(cause) {
+            // Where one file lies the device may be bad; where any may lie, it is of no use.
+            self.bad_streak += 1;
+            if self.bad_streak < BAD_STREAK {
+                return false;
+            }
+            self.bad_streak = 0;
+            return !takes_bytes(root);
+        }
+        sys::is_output_gone(cause) && is_unusable(root)
+    }
+}
+
+/// Whether the output's root is still what its path leads to. Handles go on working after an
+/// unmount, so without this a run could end well in a file system that nobody sees any more.
+pub fn is_in_place(root: &OutputDir) -> bool {
+    let Some(handle) = &root.handle else { return true };
+    match (Dir::open(&root.root).and_then(|dir| dir.identity()), handle.identity()) {
+        (Ok(there), Ok(here)) => there == here,
+        (Err(error), _) => {
+            use io::ErrorKind::{NotADirectory, NotFound};
+            // Any other error (no descriptor left, no memory) says nothing about the place.
+            !matches!(error.kind(), NotFound | NotADirectory)
+        }
+        (_, Err(_)) => true,
+    }
+}
+
+/// Whether the output takes some bytes for good.
+fn takes_bytes(root: &Dir) -> bool {
+    let Ok((mut file, part)) = root.create_part() else { return false };
+    let written = file.write_all(&[0; 4096]).and_then(|()| sys::persist_file(&file)).is_ok();
+    root.remove(&part).is_ok() && written
+}
+
+/// Whether not even an empty file can be made in the root of the output.
+fn is_unusable(root: &Dir) -> bool {
+    match root.create_part() {
+        Ok((_, part)) => root.remove(&part).is_err(),
+        Err(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many files lie in bad places.
+    #[test]
+    fn an_output_that_takes_other_files_is_of_use() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Dir::open(dir.path()).unwrap();
+        let mut health = Health::default();
+        // ERROR_IO_DEVICE, EIO
+        let bad = io::Error::from_raw_os_error(if cfg!(windows) { 1117 } else { 5 });
+        assert!(sys::is_device_error(&bad));
+        for _ in 0..10 * BAD_STREAK {
+            assert!(!health.is_lost(&root, &bad));
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,170 @@
+//! The threads that prove copies, and the committer's dealings with them.
+//!
+//! While they read back what one group wrote, the lanes fill the next. What is on its way to them and
+//! back is bounded by the committer, which alone gives them work; so neither side ever waits for room in
+//! a channel, and the committer can wait for answers without anybody waiting for the committer.
+
+use std::io;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+use crossbeam_channel::{Receiver, Sender, never, unbounded};
+
+use crate::copy::commit::group::{BYTES, FILES};
+use crate::io::timing::Timer;
+use crate::transfer::context::Context;
+use crate::transfer::outcome::Waiting;
+use crate::transfer::verifier::{Damaged, Proven, Prover};
+
+/// What comes back from a thread.
+pub enum Answer {
+    /// A copy.
+    Proven(Box<Proven>),
+    /// The thread died, and one copy with it.
+    Died,
+}
+
+/// The committer's side.
+pub struct Proving {
+    tasks: Option<Sender<Waiting>>,
+    answers: Receiver<Answer>,
+    /// Copies on their way.
+    files: usize,
+    most_files: usize,
+    /// Their bytes, of each copy at most those of a group: so many large ones as there are threads
+    /// keep all of these busy, and while there are fewer, others need not wait for them.
+    bytes: u64,
+    most_bytes: u64,
+}
+
+/// The threads' side.
+pub struct Provers {
+    number: usize,
+    tasks: Receiver<Waiting>,
+    answers: Sender<Answer>,
+}
+
+/// So many threads, and room for copies in so many directories at a time.
+pub fn proving(number: usize, most_dirs: usize) -> (Proving, Provers) {
+    let (tasks, for_provers) = unbounded();
+    let (to_committer, answers) = unbounded();
+    let proving = Proving {
+        tasks: Some(tasks),
+        answers,
+        files: 0,
+        // Each may be in a directory of its own.
+        most_files: most_dirs.min(FILES),
+        bytes: 0,
+        most_bytes: BYTES * number as u64,
+    };
+    (proving, Provers { number, tasks: for_provers, answers: to_committer })
+}
+
+impl Proving {
+    /// For a run that proves nothing.
+    pub fn none() -> Self {
+        let (most_files, most_bytes) = (0, 0);
+        Self { tasks: None, answers: never(), files: 0, most_files, bytes: 0, most_bytes }
+    }
+
+    /// What the threads answer. It closes when they are gone.
+    pub fn answers(&self) -> &Receiver<Answer> {
+        &self.answers
+    }
+
+    /// Whether so many copies are on their way that no more should be given.
+    pub fn is_full(&self) -> bool {
+        self.tasks.is_some() && (self.files >= self.most_files || self.bytes >= self.most_bytes)
+    }
+
+    /// Whether a copy is on its way.
+    pub fn is_busy(&self) -> bool {
+        self.files > 0
+    }
+
+    /// Gives a copy to be proven; gives it back if there is nobody to do it.
+    pub fn give(&mut self, file: Waiting) -> Result<(), Box<Waiting>> {
+        let (files, bytes) = (self.files + 1, self.bytes + weight(&file));
+        match &self.tasks {
+            Some(tasks) => tasks.send(file).map_err(|unsent| Box::new(unsent.into_inner()))?,
+            None => return Err(Box::new(file)),
+        }
+        (self.files, self.bytes) = (files, bytes);
+        Ok(())
+    }
+
+    /// A copy came back.
+    pub fn returned(&mut self, file: &Waiting) {
+        self.files = self.files.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(weight(file));
+    }
+
+    /// No more is given: the threads end when they have answered.
+    pub fn close(&mut self) {
+        self.tasks = None;
+    }
+
+    /// The threads are gone.
+    pub fn lost(&mut self) {
+        *self = Self::none();
+    }
+}
+
+fn weight(file: &Waiting) -> u64 {
+    file.entry.stat.size.min(BYTES)
+}
+
+impl Provers {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// The system has no threads to give; those that were started end by themselves.
+    pub fn start<'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        context: &'scope Context<'scope>,
+        damaged: Damaged,
+    ) -> io::Result<Vec<ScopedJoinHandle<'scope, ()>>> {
+        (0..self.number)
+            .map(|number| {
+                let (tasks, answers) = (self.tasks.clone(), self.answers.clone());
+                Builder::new()
+                    .name(format!("prove-{number}"))
+                    .spawn_scoped(scope, move || work(context, damaged, &tasks, &answers))
+            })
+            .collect()
+    }
+}
+
+fn work(
+    context: &Context<'_>,
+    damaged: Damaged,
+    tasks: &Receiver<Waiting>,
+    answers: &Sender<Answer>,
+) {
+    let _death = Death(answers);
+    let clock = &context.clocks.prove;
+    let mut prover = Prover::new(context, damaged);
+    let next = || {
+        let _waiting = Timer::start(&clock.waited);
+        tasks.recv()
+    };
+    while let Ok(file) = next() {
+        let _busy = Timer::start(&clock.busy);
+        let proven = prover.prove(file);
+        if answers.send(Answer::Proven(Box::new(proven))).is_err() {
+            return;
+        }
+    }
+}
+
+/// Tells the committer, which waits for an answer, when none will come.
+struct Death<'a>(&'a Sender<Answer>);
+
+impl Drop for Death<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Fails only if the committer is gone too.
+            let _ = self.0.send(Answer::Died);
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The threads of a run.
+
+pub mod feed;
+pub mod outputs;
+pub mod pool;
+pub mod workers;

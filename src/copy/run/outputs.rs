@@ -1,0 +1,115 @@
+//! Several outputs from one reading of the source.
+//!
+//! Each output is a run of its own, in a thread of its own: with its own walk, lock, space check,
+//! decisions, manifest and report, so that what goes wrong at one is nothing to the others. What they
+//! share is where the bytes come from.
+
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::{Builder, ScopedJoinHandle, scope};
+
+use crate::copy::before::disjoint;
+use crate::copy::before::reservation::Rooms;
+use crate::copy::job::CopyJob;
+use crate::copy::report::Report;
+use crate::error::{Error, Result};
+use crate::event::{Progress, Stop, Watch};
+use crate::fanout::hub::{Place, Sharing};
+pub use crate::fanout::ledger::MOST_OUTPUTS;
+
+/// The most that is held for outputs that are behind, by default; bytes. With the blocks that are on
+/// their way in the lanes, two outputs stay below 64 MiB on a machine with four cores.
+pub const LAG: u64 = 32 << 20;
+
+/// One of several outputs.
+pub struct Seat<'a> {
+    /// What is to be done. All jobs have the same source, and differ in their outputs only.
+    pub job: &'a CopyJob,
+    /// Who is told what happens there.
+    pub watch: &'a dyn Watch,
+    /// How far it is.
+    pub progress: &'a Progress,
+}
+
+/// Runs the jobs side by side, with at most `lag` bytes held for those that are behind; `stop` stops
+/// all of them. For each, in order, its report, or why it was refused.
+///
+/// # Errors
+/// The outputs are not apart, or more than [`MOST_OUTPUTS`], or the source cannot be read: nothing was
+/// touched.
+pub fn copy_to_all(seats: &[Seat<'_>], lag: u64, stop: &Stop) -> Result<Vec<Result<Report>>> {
+    let Some(Seat { job, .. }) = seats.first() else { return Ok(Vec::new()) };
+    let refused = apart(seats.iter().map(|seat| seat.job))?;
+    let in_flight = seats.len() * job.most_lanes() * job.blocks(seats.len());
+    let block_size = job.block_size.max(1);
+    let progresses = seats.iter().map(|seat| seat.progress);
+    let sharing = Sharing::new(progresses, lag, (block_size, in_flight), job.limit_rate);
+    let rooms = &Rooms::default();
+    // A dry run reads nothing.
+    let place = |number| Some(sharing.place(number)).filter(|_| !job.dry_run);
+    Ok(scope(|scope| {
+        let mut threads = Vec::new();
+        for (number, (seat, refused)) in seats.iter().zip(refused).enumerate() {
+            let guest = Guest { place: place(number), progress: seat.progress };
+            if let Some(refused) = refused {
+                threads.push(Err(refused));
+                continue;
+            }
+            let (&Seat { job, watch, progress }, stop) = (seat, stop.of_one());
+            let run = move || {
+                let report = job.run_beside((guest.place, rooms), watch, progress, &stop);
+                drop(guest);
+                report
+            };
+            let thread = Builder::new().name(format!("output-{number}")).spawn_scoped(scope, run);
+            threads.push(
+                thread.map_err(|error| Error::io("start the threads for", &job.output, error)),
+            );
+        }
+        let finish = |(thread, seat): (Result<ScopedJoinHandle<'_, _>>, &Seat<'_>)| {
+            thread?.join().unwrap_or_else(|_| {
+                let died = "the thread that copies there died; this is a defect of dircopy";
+                Err(Error::finding("finish the copy to", &seat.job.output, died))
+            })
+        };
+        threads.into_iter().zip(seats).map(finish).collect()
+    }))
+}
+
+/// For each of several jobs why its output is refused, if it is.
+fn apart<'a>(jobs: impl Iterator<Item = &'a CopyJob>) -> Result<Vec<Option<Error>>> {
+    let jobs: Vec<&CopyJob> = jobs.collect();
+    let Some(CopyJob { source, .. }) = jobs.first() else { return Ok(Vec::new()) };
+    let outputs: Vec<&Path> = jobs.iter().map(|job| &*job.output).collect();
+    if let Some(output) = outputs.get(MOST_OUTPUTS) {
+        let finding = format!("there can be {MOST_OUTPUTS} outputs");
+        return Err(Error::finding("copy to", output, finding));
+    }
+    disjoint::check(source, &outputs)
+}
+
+/// Why these jobs, which have the same source, would be refused for what they ask, their source or their
+/// outputs; nothing is made. Whether there is room is not looked at: that takes a walk.
+pub fn check_all(jobs: &[CopyJob]) -> Vec<Error> {
+    // One that is alone may be around its source.
+    let apart = if jobs.len() > 1 { apart(jobs.iter()).err() } else { None };
+    match apart {
+        Some(refused) => vec![refused],
+        None => jobs.iter().filter_map(|job| job.check().err()).collect(),
+    }
+}
+
+/// An output as long as it takes part: when this goes, whatever the reason, the others know.
+struct Guest<'a> {
+    place: Option<Place<'a>>,
+    progress: &'a Progress,
+}
+
+impl Drop for Guest<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            place.end();
+        }
+        self.progress.over.store(true, Relaxed);
+    }
+}

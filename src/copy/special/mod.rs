@@ -1,0 +1,4 @@
+//! Entries that are no regular files of their own: symbolic links and hard links.
+
+pub mod hard_link;
+pub mod symlink;

@@ -1,0 +1,102 @@
+//! Copying a symbolic link as a link.
+
+use std::io;
+
+use crate::error::{Error, Result};
+use crate::sys::LinkTarget;
+use crate::sys::stat::{Kind, Stat};
+use crate::tree::dirs::{Entry, OutputDir, SourceDir};
+use crate::tree::overwrite::Policy;
+
+/// What became of a link.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Linked {
+    /// It was made.
+    Made,
+    /// It was there already.
+    Kept,
+    /// Something else is there and stays.
+    Left(&'static str),
+}
+
+/// What is to be done about a link.
+pub enum Plan {
+    /// Make it; whether something gives way.
+    Make {
+        /// Whether something gives way.
+        replaces: bool,
+    },
+    /// This became of it.
+    Settled(Linked),
+}
+
+/// Copies the link `entry`; a warning tells of attributes that could not be set.
+pub fn copy(
+    source: &SourceDir,
+    output: &OutputDir,
+    entry: &Entry,
+    policy: Policy,
+) -> Result<(Linked, Option<Error>)> {
+    let replaces = match plan(source, output, entry, policy)? {
+        Plan::Settled(linked) => return Ok((linked, None)),
+        Plan::Make { replaces } => replaces,
+    };
+    let fail = |deed| move |error| Error::io(deed, output.path_of(&entry.name), error);
+    let Some(dir) = &output.handle else {
+        return Err(fail("make the link")(io::ErrorKind::NotFound.into()));
+    };
+    let target = read(source, entry)?;
+    if replaces {
+        let part = dir.create_part_link(&target).map_err(fail("make the link"))?;
+        if let Err(error) = dir.publish(&part, &entry.name, true) {
+            let _ = dir.remove(&part);
+            return Err(fail("replace by a link")(error));
+        }
+    } else {
+        dir.make_link(&target, &entry.name).map_err(fail("make the link"))?;
+    }
+    let labelled = dir.set_link_metadata(&entry.name, &entry.stat);
+    let warning = labelled.err().map(fail("set the attributes of the link"));
+    Ok((Linked::Made, warning))
+}
+
+/// Decides about a link.
+pub fn plan(source: &SourceDir, output: &OutputDir, entry: &Entry, policy: Policy) -> Result<Plan> {
+    let fail = |error| Error::io("look at", output.path_of(&entry.name), error);
+    let (Some(dir), false) = (&output.handle, output.fresh) else {
+        return Ok(Plan::Make { replaces: false });
+    };
+    let there: Stat = match dir.stat(&entry.name, false) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Plan::Make { replaces: false });
+        }
+        there => there.map_err(fail)?,
+    };
+    match there.kind {
+        Kind::Dir => {
+            return Err(Error::finding(
+                "make the link",
+                output.path_of(&entry.name),
+                "a directory is in its place at the output",
+            ));
+        }
+        Kind::Symlink if dir.read_link(&entry.name).map_err(fail)? == read(source, entry)? => {
+            return Ok(Plan::Settled(Linked::Kept));
+        }
+        _ => {}
+    }
+    let is_newer = entry.stat.mtime > there.mtime;
+    Ok(match policy {
+        Policy::Always => Plan::Make { replaces: true },
+        Policy::Update if there.kind == Kind::Symlink && is_newer => Plan::Make { replaces: true },
+        Policy::Never => Plan::Settled(Linked::Left("it differs, and nothing is to be replaced")),
+        _ => Plan::Settled(Linked::Left("something else is in the place of the link")),
+    })
+}
+
+fn read(source: &SourceDir, entry: &Entry) -> Result<LinkTarget> {
+    source
+        .handle
+        .read_link(&entry.name)
+        .map_err(|error| Error::io("read the link", source.path_of(&entry.name), error))
+}

@@ -1,0 +1,7 @@
+//! One read of the source for several outputs.
+
+pub mod chunk;
+pub mod hub;
+pub mod ledger;
+pub mod origin;
+pub mod peer_copy;

@@ -1,0 +1,201 @@
+//! A file being read, and watched for changes meanwhile.
+
+use std::cell::Cell;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use crate::event::Stop;
+use crate::io::rate_limit::Rate;
+use crate::sys::stat::{Kind, Stat};
+use crate::sys::{self, Attributes, Dir, Extent, SourcePages, Sparing};
+use crate::transfer::method::Stayed;
+
+/// An open file with what was known of it before.
+pub struct Reading<'a> {
+    file: File,
+    before: Stat,
+    path: &'a dyn Fn() -> PathBuf,
+    changed: Cell<bool>,
+    pages: SourcePages,
+    stayed: Option<&'a Stayed>,
+    rate: Option<(&'a Rate, &'a Stop)>,
+}
+
+/// An open file that nobody reads at the moment.
+pub struct PutDown(File, SourcePages);
+
+impl<'a> Reading<'a> {
+    /// Opens `name` in `dir`, which was `before` when it was listed; `path` is its full path, for
+    /// messages. That it is still the same file is checked at the end with everything else.
+    pub fn open(
+        dir: &Dir,
+        name: &OsStr,
+        follow: bool,
+        before: &Stat,
+        path: &'a dyn Fn() -> PathBuf,
+    ) -> Result<Self> {
+        match dir.open_file(name, follow) {
+            Ok(file) => Ok(Self::of(file, *before, path)),
+            Err(error) => Err(Error::io("open", path(), error)),
+        }
+    }
+
+    /// Reads the open file `file`, which is `before`.
+    pub fn of(file: File, before: Stat, path: &'a dyn Fn() -> PathBuf) -> Self {
+        let (changed, pages) = (Cell::new(false), SourcePages::default());
+        Self { file, before, path, changed, pages, stayed: None, rate: None }
+    }
+
+    /// For somebody else to go on with.
+    pub fn put_down(self) -> PutDown {
+        PutDown(self.file, self.pages)
+    }
+
+    /// Goes on with a file that was `before` when it was listed; `stayed` is told how well its pages are
+    /// kept out of the way.
+    pub fn take_up(
+        file: PutDown,
+        before: Stat,
+        path: &'a dyn Fn() -> PathBuf,
+        stayed: &'a Stayed,
+    ) -> Self {
+        let PutDown(file, pages) = file;
+        let (changed, stayed) = (Cell::new(false), Some(stayed));
+        Self { file, before, path, changed, pages, stayed, rate: None }
+    }
+
+    /// Nothing more is read of it, and nobody asks whether it changed.
+    pub fn let_go(self) {
+        self.finish();
+    }
+
+    fn finish(&self) {
+        let resident = self.pages.finish(&self.file);
+        self.stayed.iter().for_each(|stayed| stayed.add(resident));
+    }
+
+    /// From now on its pages are kept out of the way of other programs; `stayed` is told how well.
+    pub fn spare_cache(&mut self, how: Sparing, stayed: &'a Stayed) {
+        self.stayed = Some(stayed);
+        self.pages = SourcePages::new(how, &self.file, self.before.size);
+    }
+
+    /// How many bytes from `at` on the kernel may move before this is asked again.
+    pub fn before_move(&self, at: u64) -> u64 {
+        let most = self.rate.map_or(u64::MAX, |(rate, _)| rate.portion() as u64);
+        self.pages.before_move(&self.file, at).min(most)
+    }
+
+    /// The kernel moved so many bytes.
+    pub fn moved(&self, bytes: u64) {
+        self.pace(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+
+    fn pace(&self, bytes: usize) {
+        if let Some((rate, stop)) = self.rate {
+            rate.pace(bytes, stop);
+        }
+    }
+
+    /// What it was when it was listed.
+    pub fn before(&self) -> &Stat {
+        &self.before
+    }
+
+    /// Whether its file system tells where its holes are, of which there are some. Where it does
+    /// not, the whole file is one stretch of data (lseek(2)).
+    pub fn tells_holes(&self) -> Result<bool> {
+        let all = Extent { start: 0, end: self.before.size };
+        let first = sys::next_extent(&self.file, 0, self.before.size);
+        let first = first.map_err(|error| self.error("find the holes of", error))?;
+        let found = io::Seek::rewind(&mut &self.file);
+        found.map_err(|error| self.error("find the start of", error))?;
+        Ok(first.is_some_and(|first| first != all))
+    }
+
+    /// Reads it no faster than at this rate from now on, unless the run is to stop at once.
+    pub fn at_rate(mut self, rate: Option<&'a Rate>, stop: &'a Stop) -> Self {
+        self.rate = rate.map(|rate| (rate, stop));
+        self
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Reads some bytes; none at the end of the file.
+    pub fn read(&self, room: &mut [u8]) -> Result<usize> {
+        let most = self.rate.map_or(usize::MAX, |(rate, _)| rate.portion());
+        let most = most.min(room.len());
+        loop {
+            match self.pages.read(&self.file, &mut room[..most]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.error("read", error)),
+                Ok(read) => {
+                    self.pace(read);
+                    return Ok(read);
+                }
+            }
+        }
+    }
+
+    /// Whether `read` bytes are all there are to read, as far as the size that was listed tells;
+    /// [`check`](Self::check) proves it. An empty file may be one whose content is made up as it is
+    /// read: that needs a look.
+    pub fn is_all(&self, read: u64) -> bool {
+        read >= self.before.size && self.before.size > 0
+    }
+
+    /// After `read` bytes: an error if the file is not what it was when it was listed, or if that
+    /// was not all of it.
+    pub fn check(&self, read: u64) -> Result<()> {
+        self.finish();
+        let now = Dir::stat_file(&self.file).map_err(|error| self.error("look at", error))?;
+        let finding = |what| {
+            self.changed.set(true);
+            Err(Error::finding("copy", (self.path)(), what))
+        };
+        if now.kind != Kind::File || now.id != self.before.id {
+            return finding("another file took its name before it was read".into());
+        }
+        let changed = self.before.change(&now);
+        if (changed.is_none() && read == now.size) || sys::is_synthetic(&self.file) {
+            return Ok(());
+        }
+        finding(match changed {
+            Some(change) => change.into(),
+            None => format!("its size is {} bytes, but {read} could be read", now.size),
+        })
+    }
+
+    /// An error if what was opened is another file than the one that was listed.
+    pub fn is_still(&self, listed: &Stat) -> Result<()> {
+        let now = Dir::stat_file(&self.file).map_err(|error| self.error("look at", error))?;
+        match now.id == listed.id {
+            true => Ok(()),
+            false => Err(Error::finding("copy", (self.path)(), "another file took its name")),
+        }
+    }
+
+    /// Whether [`check`](Self::check) found that the file changed: then a second try may go well.
+    pub fn has_changed(&self) -> bool {
+        self.changed.get()
+    }
+
+    /// Its extended attributes; none, with a warning, when they cannot be read.
+    pub fn attributes(&self, warnings: &mut Vec<Error>) -> Attributes {
+        Attributes::read(&self.file).unwrap_or_else(|error| {
+            warnings.push(self.error("read the attributes of", error));
+            Attributes::default()
+        })
+    }
+
+    /// An error of the system about this file.
+    pub fn error(&self, deed: &'static str, error: io::Error) -> Error {
+        Error::io(deed, (self.path)(), error)
+    }
+}

@@ -1,0 +1,450 @@
+//! A part file: the copy while it is not complete, under a name of its own.
+//!
+//! Where the final name is given at once and the file system allows it, it has no name at all until
+//! then: a directory is changed once instead of three times (50,000 files of 4 KiB take 7 % less time on
+//! tmpfs and 21 % less on ext4), and a killed run leaves nothing.
+//!
+//! Whatever goes wrong, nothing of it ever stands under the final name, and nothing is left behind. The
+//! part file of a large file has a journal beside it, so that a run that is killed leaves something to
+//! go on with; both go together, the journal last when the file has its final name and first otherwise.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::hash::Digest;
+use crate::io::watched_file::Reading;
+use crate::io::zero_runs::{Stretch, stretches};
+use crate::part::checkpoint::Checkpoints;
+pub use crate::part::publish::{PartName, abandon, discard, forget_journal, publish};
+use crate::part::publish::{cannot_publish, remove};
+use crate::sys::stat::Stat;
+use crate::sys::{self, Attributes, Dir, OutputPages, Sparing};
+use crate::transfer::context::{Context, Durability};
+use crate::transfer::method::{Method, Pair, Sparse, Stayed};
+use crate::transfer::outcome::Fate;
+use crate::tree::cleanup;
+use crate::tree::dirs::{Entry, OutputDir};
+use crate::tree::journal::{self, Checkpoint, Journal, Subject};
+
+/// A file being written at the output.
+pub struct Part {
+    output: Arc<OutputDir>,
+    /// The name the copy is to have, for messages.
+    name: Arc<OsStr>,
+    /// The name it has meanwhile; `None` if it has none, or it is not ours to remove any more.
+    part: Option<PartName>,
+    /// The journal, until the writer takes it.
+    journal: Option<Journal>,
+    /// The permissions it was made with, if these are known.
+    born: Option<u32>,
+    /// `None` once it is complete and closed.
+    file: Option<File>,
+    /// Whether the content ends in a hole, so that the length must be set.
+    open_end: bool,
+    /// Whether the length was set before the content came.
+    has_length: bool,
+    /// Whether zeros are to become holes.
+    makes_holes: bool,
+    /// Its pages in the system's cache.
+    pages: OutputPages,
+    /// How these are spared.
+    sparing: Sparing,
+    /// How its content came.
+    method: Method,
+}
+
+impl Part {
+    /// Makes an empty part file beside where the copy of `entry` is to be. What `replaces` something needs a name
+    /// to be renamed from.
+    pub fn create(
+        context: &Context<'_>,
+        output: &Arc<OutputDir>,
+        entry: &Entry,
+        replaces: bool,
+    ) -> Result<Self> {
+        let Entry { name, stat } = entry;
+        let create = || {
+            let dir = output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
+            if context.nameless && !replaces {
+                // Nobody can open it before it is complete, whatever it allows.
+                let mode = stat.mode & output.modes_at_birth();
+                if let Some(file) = dir.create_nameless(mode)? {
+                    return Ok((file, None, Some(mode)));
+                }
+            }
+            let (file, name) = dir.create_part()?;
+            Ok((file, Some(PartName { name, journal: None }), None))
+        };
+        let (file, part, born) = create()
+            .map_err(|error: io::Error| Error::io("create", output.path_of(name), error))?;
+        let (output, name) = (Arc::clone(output), Arc::clone(name));
+        let mut part = Self::new(context, output, name, file, part);
+        part.born = born;
+        Ok(part)
+    }
+
+    fn new(
+        context: &Context<'_>,
+        output: Arc<OutputDir>,
+        name: Arc<OsStr>,
+        file: File,
+        part: Option<PartName>,
+    ) -> Self {
+        Self {
+            output,
+            name,
+            part,
+            journal: None,
+            born: None,
+            file: Some(file),
+            open_end: false,
+            has_length: false,
+            makes_holes: context.ways.sparse == Sparse::Always,
+            sparing: Sparing::default(),
+            pages: OutputPages::default(),
+            method: Method::default(),
+        }
+    }
+
+    /// The part file that a killed run left, cut to where it is gone on with.
+    pub fn take_up(
+        context: &Context<'_>,
+        output: &Arc<OutputDir>,
+        subject: &Subject,
+        file: File,
+        journal: Journal,
+    ) -> Self {
+        let (output, name) = (Arc::clone(output), subject.name.as_os_str().into());
+        let part = PartName { name: subject.part.clone(), journal: None };
+        let mut part = Self::new(context, output, name, file, Some(part));
+        part.keep_journal(journal);
+        part
+    }
+
+    /// Gives it a journal.
+    pub fn keep_journal(&mut self, journal: Journal) {
+        if let Some(part) = &mut self.part {
+            part.journal = Some(journal::name_of(&self.name));
+            self.journal = Some(journal);
+        }
+    }
+
+    /// The journal, for the writer; it is removed with the part file all the same.
+    pub fn take_journal(&mut self) -> Option<Journal> {
+        self.journal.take()
+    }
+
+    /// What it is called, if it has a name.
+    pub fn name(&self) -> Option<&OsStr> {
+        self.part.as_ref().map(|part| part.name.as_os_str())
+    }
+
+    /// Forgets everything that was appended, and the journal; `settled` is how making it durable went.
+    pub fn clear(&mut self, settled: io::Result<()>) -> Result<()> {
+        self.open_end = false;
+        self.pages = OutputPages::new(self.sparing);
+        if let Some(journal) = self.part.as_mut().and_then(|part| part.journal.take()) {
+            cleanup::remove(&self.output, &journal)?;
+        }
+        self.with_file("make durable", |_| settled)?;
+        self.with_file("write", |mut file| file.set_len(0).and_then(|()| file.rewind()))
+    }
+
+    /// What was appended so far is to be made durable and noted in the journal.
+    pub fn note(&mut self, checkpoints: &mut Checkpoints, at: Checkpoint) -> Result<()> {
+        self.with_file("make durable", |mut file| {
+            let at = file.stream_position()?;
+            if file.metadata()?.len() < at { file.set_len(at) } else { Ok(()) }
+        })?;
+        self.with_file("make durable", |file| checkpoints.note(file.try_clone(), at))
+    }
+
+    /// Gets ready for the content of `source`.
+    ///
+    /// A large file without holes gets its room first, so that it lies in one piece however many
+    /// are written at a time, and one that does not fit is known before it was copied. A large file
+    /// with holes gets its length first: xfs sets room aside behind the end of a file that grows,
+    /// which would then lie in a hole. Where the source's file system knows that there are holes
+    /// and does not tell where, zeros are taken for such.
+    pub fn prepare(
+        &mut self,
+        context: &Context<'_>,
+        pair: &Pair,
+        source: &Reading<'_>,
+    ) -> Result<()> {
+        self.sparing = pair.output;
+        self.pages = OutputPages::new(pair.output);
+        let stat = source.before();
+        if stat.size <= context.block_size as u64 {
+            return Ok(());
+        }
+        match context.ways.sparse {
+            Sparse::Always => {}
+            Sparse::Auto if stat.is_sparse() => {
+                self.with_file("set the length of", |file| file.set_len(stat.size))?;
+                self.has_length = true;
+                self.makes_holes = !source.tells_holes()?;
+            }
+            Sparse::Auto | Sparse::Never => {
+                self.with_file("make room for", |file| sys::reserve(file, stat.size))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gets ready for content of which nothing is known, sparing its pages in this way.
+    pub fn spare(&mut self, how: Sparing) {
+        self.sparing = how;
+        self.pages = OutputPages::new(how);
+    }
+
+    /// Gets ready for the content of `source` from `offset` on, up to where this is filled.
+    pub fn go_on(
+        &mut self,
+        context: &Context<'_>,
+        pair: &Pair,
+        source: &Reading<'_>,
+        offset: u64,
+    ) -> Result<()> {
+        self.prepare(context, pair, source)?;
+        self.pages.skipped(offset);
+        Ok(())
+    }
+
+    /// Whether somebody has to look at the bytes.
+    pub fn makes_holes(&self) -> bool {
+        self.makes_holes
+    }
+
+    /// Its content came by `method`. A clone has its content: what is written to it from then on
+    /// is there already, and is only passed through.
+    pub fn is_filled_by(&mut self, method: Method) {
+        self.method = method;
+    }
+
+    /// Appends bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        match (self.method, self.makes_holes) {
+            (Method::Clone, _) => Ok(()),
+            (_, true) => self.write_with_holes(bytes),
+            (_, false) => self.append(bytes),
+        }
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.open_end = false;
+        self.with_pages(|pages, file| pages.write_all(file, bytes))
+    }
+
+    /// How many bytes may be moved there before [`moved`](Self::moved) is told.
+    pub fn before_move(&self) -> u64 {
+        self.pages.before_move()
+    }
+
+    /// So many bytes were moved there.
+    pub fn moved(&mut self, bytes: u64) -> Result<()> {
+        self.open_end = false;
+        self.with_pages(|pages, file| pages.moved(file, bytes))
+    }
+
+    /// Appends a hole of `len` bytes.
+    pub fn skip(&mut self, len: u64) -> Result<()> {
+        if self.method == Method::Clone {
+            return Ok(());
+        }
+        self.open_end = true;
+        self.pages.skipped(len);
+        self.with_file("write", |mut file| {
+            sys::allow_holes(file);
+            file.seek(SeekFrom::Current(i64::try_from(len).unwrap_or(i64::MAX))).map(drop)
+        })
+    }
+
+    /// Appends bytes, leaving a hole for every aligned stretch of 4096 zero bytes.
+    pub fn write_with_holes(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.method == Method::Clone {
+            return Ok(());
+        }
+        stretches(bytes).try_for_each(|stretch| match stretch {
+            Stretch::Zeros(len) => self.skip(len as u64),
+            Stretch::Data(bytes) => self.append(bytes),
+        })
+    }
+
+    /// The content is complete: sets the attributes, makes the file durable where that is not the
+    /// group's business, closes it, and publishes it where no group is waited for.
+    pub fn finish(
+        mut self,
+        context: &Context<'_>,
+        entry: &Entry,
+        attributes: &Attributes,
+        digest: Option<Digest>,
+        replaces: bool,
+        warnings: &mut Vec<Error>,
+    ) -> Fate {
+        let method = self.method;
+        let done = self.complete(context, entry, attributes, warnings).and_then(|()| {
+            match (&self.part, context.durability) {
+                (None, _) => self.publish_nameless(),
+                (Some(_), Durability::Grouped { .. }) => self.close(),
+                (Some(_), Durability::Off) => {
+                    self.close()?;
+                    self.part
+                        .as_ref()
+                        .map_or(Ok(()), |part| publish(&self.output, part, &self.name, replaces))
+                }
+            }
+        });
+        match (done, context.durability, self.part.take()) {
+            (Err(error), _, part) => {
+                self.part = part;
+                Fate::Failed(self.discard(error))
+            }
+            (Ok(()), Durability::Grouped { .. }, Some(part)) => {
+                Fate::Written { part, digest, replaces, method }
+            }
+            (Ok(()), _, _) => Fate::Published { digest, replaced: replaces, method },
+        }
+    }
+
+    /// Removes the part file because of `error`, which is returned, with a word if even that fails.
+    pub fn discard(mut self, error: Error) -> Error {
+        match self.let_go() {
+            Some(part) => discard(&self.output, &part, error),
+            None => error,
+        }
+    }
+
+    /// Removes the part file because the run is to stop; what stays behind is told in `warnings`.
+    pub fn abandon(mut self, warnings: &mut Vec<Error>) {
+        if let Some(part) = self.let_go() {
+            abandon(&self.output, &part, warnings);
+        }
+    }
+
+    fn let_go(&mut self) -> Option<PartName> {
+        if let (Some(file), Some(PartName { journal: Some(_), .. })) = (&self.file, &self.part) {
+            // Much of it may be on its way to the device, and whoever waits for that waits less.
+            let _ = file.set_len(0);
+        }
+        self.file = None;
+        self.part.take()
+    }
+
+    fn complete(
+        &mut self,
+        context: &Context<'_>,
+        entry: &Entry,
+        attributes: &Attributes,
+        warnings: &mut Vec<Error>,
+    ) -> Result<()> {
+        self.end_hole()?;
+        let (gid, born, hurries) = (self.output.gid, self.born, self.output.hurries());
+        let stayed = self.with_pages(|pages, file| pages.finish(file, hurries))?;
+        context.ways.residue.output.add(stayed);
+        if let Some(file) = &self.file {
+            attributes.apply_to_new(file, &entry.stat, gid, born, |deed, error| {
+                warnings.push(Error::io(deed, self.path(), error));
+            });
+        }
+        if let Durability::Grouped { at_once } = context.durability
+            && !(at_once && self.output.with_root)
+        {
+            self.with_file("make durable", sys::persist_file)?;
+        }
+        Ok(())
+    }
+
+    /// A hole at the end needs the length set; so does what ends before the length that was set for it,
+    /// because the stated size of a file whose content is made up as it is read means nothing.
+    fn end_hole(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.open_end) && !self.has_length {
+            return Ok(());
+        }
+        self.with_file("set the length of", |file| {
+            let end = (&mut &*file).stream_position()?;
+            file.set_len(end)
+        })
+    }
+
+    fn close(&mut self) -> Result<()> {
+        match self.file.take().map(sys::close_file) {
+            Some(Err(error)) => Err(Error::io("close", self.output.path_of(&self.name), error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives a file without a name its final one.
+    fn publish_nameless(&mut self) -> Result<()> {
+        if let (Some(dir), Some(file)) = (&self.output.handle, &self.file) {
+            dir.publish_nameless(file, &self.name)
+                .map_err(|error| cannot_publish(&self.output, &self.name, error))?;
+        }
+        // What a file system says only now makes the file doubtful, and it has its name by now.
+        self.close().map_err(|error| remove(&self.output, &self.name, error))
+    }
+
+    /// Where the copy is to be, for messages.
+    pub fn path(&self) -> PathBuf {
+        self.output.path_of(&self.name)
+    }
+
+    /// The open file.
+    pub fn file(&self) -> Result<&File> {
+        self.file
+            .as_ref()
+            .ok_or_else(|| Error::io("write", self.path(), io::ErrorKind::BrokenPipe.into()))
+    }
+
+    /// What the system says of it.
+    pub fn stat(&self) -> Result<Stat> {
+        Dir::stat_file(self.file()?).map_err(|error| Error::io("look at", self.path(), error))
+    }
+
+    /// What stands in it, to be read from its start; `stat` is what it is and `path` where.
+    pub fn content<'a>(
+        &self,
+        stat: Stat,
+        path: &'a dyn Fn() -> PathBuf,
+        (how, stayed): (Sparing, &'a Stayed),
+    ) -> Result<Reading<'a>> {
+        let file = self.file()?.try_clone();
+        let file = file.map_err(|error| Error::io("open again", self.path(), error))?;
+        let mut content = Reading::of(file, stat, path);
+        content.spare_cache(how, stayed);
+        Ok(content)
+    }
+
+    fn with_pages<T>(
+        &mut self,
+        act: impl FnOnce(&mut OutputPages, &File) -> io::Result<T>,
+    ) -> Result<T> {
+        let done = match &self.file {
+            Some(file) => act(&mut self.pages, file),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        };
+        done.map_err(|error| Error::io("write", self.path(), error))
+    }
+
+    fn with_file<T>(
+        &self,
+        deed: &'static str,
+        act: impl FnOnce(&File) -> io::Result<T>,
+    ) -> Result<T> {
+        act(self.file()?).map_err(|error| Error::io(deed, self.path(), error))
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // Only reached with the file unfinished when a thread is unwinding: the ordinary ways out
+        // are `finish`, `discard` and `abandon`, which report.
+        if let (Some(part), Some(dir)) = (self.part.take(), &self.output.handle) {
+            part.journal.iter().chain([&part.name]).for_each(|name| drop(dir.remove(name)));
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! A part file that is complete, or given up, known by its name: it gets its final one, or goes.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+
+use crate::error::{Error, Result};
+use crate::tree::cleanup;
+use crate::tree::dirs::OutputDir;
+
+/// What a part file is called.
+#[derive(Debug)]
+pub struct PartName {
+    /// Its own name.
+    pub name: OsString,
+    /// Its journal's, if it has one.
+    pub journal: Option<OsString>,
+}
+
+/// Gives a part file its final name.
+pub fn publish(output: &OutputDir, part: &PartName, name: &OsStr, replaces: bool) -> Result<()> {
+    let publish = match &output.handle {
+        Some(dir) => dir.publish(&part.name, name, replaces),
+        None => Err(io::ErrorKind::NotFound.into()),
+    };
+    publish.map_err(|error| cannot_publish(output, name, error))
+}
+
+/// Why a file could not get its final name.
+pub fn cannot_publish(output: &OutputDir, name: &OsStr, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => Error::finding(
+            "publish",
+            output.path_of(name),
+            if output.fresh {
+                "the output already has this name, perhaps in other letter case"
+            } else {
+                "something of this name appeared at the output meanwhile"
+            },
+        ),
+        _ => Error::io("publish", output.path_of(name), error),
+    }
+}
+
+/// A part file has its final name: removes its journal, if it has one.
+pub fn forget_journal(output: &OutputDir, part: &PartName) -> Option<Error> {
+    cleanup::remove(output, part.journal.as_ref()?).err()
+}
+
+/// Removes a part file, and its journal, because of `error`, which is returned.
+pub fn discard(output: &OutputDir, part: &PartName, error: Error) -> Error {
+    let names = part.journal.iter().chain([&part.name]);
+    names.fold(error, |error, name| remove(output, name, error))
+}
+
+/// Removes the part file, and its journal, of a run that is to stop; what stays behind is told in
+/// `warnings`.
+pub fn abandon(output: &OutputDir, part: &PartName, warnings: &mut Vec<Error>) {
+    for name in part.journal.iter().chain([&part.name]) {
+        if let Err(error) = try_remove(output, name) {
+            warnings.push(Error::io("remove the part file", output.path_of(name), error));
+        }
+    }
+}
+
+/// Removes a file because of `error`, which is returned.
+pub fn remove(output: &OutputDir, part: &OsStr, error: Error) -> Error {
+    match try_remove(output, part) {
+        Ok(()) => error,
+        Err(stays) => error.with_note(format!(
+            "; and its part file {} stays behind: {stays}",
+            crate::path::Shown::path(&output.path_of(part))
+        )),
+    }
+}
+
+fn try_remove(output: &OutputDir, name: &OsStr) -> io::Result<()> {
+    match output.handle.as_ref().map_or(Ok(()), |dir| dir.remove(name)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}

@@ -1,0 +1,116 @@
+//! A file on its way through the three threads of a lane, and the messages that carry it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crossbeam_channel::{Receiver, RecvError, Sender};
+
+use crate::error::Error;
+use crate::fanout::chunk::Data;
+use crate::hash::Digest;
+use crate::io::timing::{Clock, Timer};
+use crate::part::part_file::Part;
+use crate::part::resume::Resumed;
+use crate::sys::Attributes;
+use crate::tree::dirs::{Entry, OutputDir, SourceDir};
+use crate::tree::journal::Checkpoint;
+
+/// A file on its way.
+pub struct LargeFile {
+    /// Where it comes from.
+    pub source: Arc<SourceDir>,
+    /// Where it goes.
+    pub output: Arc<OutputDir>,
+    /// The file.
+    pub entry: Entry,
+    /// Whether something at the output gives way for it.
+    pub replaces: bool,
+    /// Where it is gone on with, if a killed run left its beginning.
+    pub resumed: Option<Resumed>,
+    /// So many bytes lie between its checkpoints, if it has any.
+    pub checkpoints: Option<u64>,
+    given_up: AtomicBool,
+}
+
+impl LargeFile {
+    /// A file that is about to be read.
+    pub fn new(
+        source: Arc<SourceDir>,
+        output: Arc<OutputDir>,
+        entry: Entry,
+        replaces: bool,
+    ) -> Self {
+        let (resumed, checkpoints) = (None, None);
+        let given_up = AtomicBool::new(false);
+        Self { source, output, entry, replaces, resumed, checkpoints, given_up }
+    }
+
+    /// How much of the file is in the part file before anything is read; bytes.
+    pub fn start(&self) -> u64 {
+        self.resumed.as_ref().map_or(0, |resumed| resumed.offset)
+    }
+
+    /// Tells the stages before that nothing more of the file is wanted.
+    pub fn give_up(&self) {
+        self.given_up.store(true, Relaxed);
+    }
+
+    /// Whether a later stage wants nothing more of it.
+    pub fn is_given_up(&self) -> bool {
+        self.given_up.load(Relaxed)
+    }
+}
+
+/// One step of a file from stage to stage. Every `Begin` is followed by one `End`; a channel that
+/// closes in between means that a thread died, never that the file is complete.
+pub enum Step<E> {
+    /// What follows is of this file, and goes into this part file.
+    Begin(Arc<LargeFile>, Part),
+    /// All of the file so far is void: it changed while it was read, and begins again as this.
+    Again(Arc<LargeFile>),
+    /// The next bytes.
+    Data(Data),
+    /// The next so many bytes are a hole.
+    Hole(u64),
+    /// From the reader, to the hasher alone: whether all of the file so far has this digest.
+    Compare(Digest, Sender<bool>),
+    /// Up to here the file is to be made durable: from the hasher.
+    Checkpoint(Checkpoint),
+    /// There is no more, and this is how it ended.
+    End(E),
+}
+
+/// How reading ended well: what else there is to take over.
+pub struct ReadEnd {
+    /// The file's extended attributes.
+    pub attributes: Attributes,
+    /// What could not be read of them.
+    pub warnings: Vec<Error>,
+}
+
+/// How a file ended early.
+pub enum Cut {
+    /// With an error.
+    Failed(Error),
+    /// Because the run stops, or a later stage gave the file up.
+    Abandoned,
+}
+
+/// Receives the next step, counting the wait; an error when the stage before is gone.
+pub fn receive<E>(from: &Receiver<Step<E>>, clock: &Clock) -> Result<Step<E>, RecvError> {
+    from.try_recv().or_else(|_| {
+        let _waiting = Timer::start(&clock.waited);
+        from.recv()
+    })
+}
+
+/// The stage after is gone: its thread died, and this one is to end too.
+pub struct Gone;
+
+/// Sends a step, counting the wait.
+pub fn send<E>(to: &Sender<Step<E>>, step: Step<E>, clock: &Clock) -> Result<(), Gone> {
+    to.try_send(step).or_else(|full| {
+        let _waiting = Timer::start(&clock.waited);
+        to.send(full.into_inner()).map_err(|_| Gone)
+    })
+}

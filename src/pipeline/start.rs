@@ -1,0 +1,66 @@
+//! Starting the lanes of a run.
+
+use std::io;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+use crossbeam_channel::{Sender, bounded};
+
+use crate::io::block::Pool;
+use crate::io::read_back::ReadBack;
+use crate::part::checkpoint::{self, Checkpoints};
+use crate::pipeline::queue::Tasks;
+use crate::pipeline::reader::Reader;
+use crate::pipeline::{hasher, writer};
+use crate::transfer::context::Context;
+use crate::transfer::outcome::Message;
+
+/// Starts lane number `number`: three threads, and one for checkpoints if there are any, that take work from `tasks` and report to
+/// `outcomes` until there is no more work. An error when the system has no threads to give; the
+/// threads already started then end by themselves.
+pub fn start<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    number: usize,
+    context: &'scope Context<'scope>,
+    tasks: Tasks,
+    outcomes: Sender<Message>,
+) -> io::Result<Vec<ScopedJoinHandle<'scope, ()>>> {
+    let pool = Pool::new(context.blocks, context.block_size);
+    // Blocks that outputs share are of no lane's pool: only this bounds how many are on their way.
+    let queue =
+        if context.sharing.is_some() { (context.blocks / 2).max(1) } else { context.blocks };
+    let (to_hasher, from_reader) = bounded(queue);
+    let (to_writer, from_hasher) = bounded(queue);
+    let named = |stage| Builder::new().name(format!("{stage}-{number}"));
+    let for_writer = outcomes.clone();
+    let read_back = ReadBack::new();
+    let reader = Reader { context, pool, read_back, tasks, next: to_hasher, outcomes };
+    let (checkpoints, (due, kept)) = Checkpoints::new();
+    let mut threads = vec![
+        named("write").spawn_scoped(scope, move || {
+            writer::work(context, &from_hasher, &for_writer, checkpoints);
+        })?,
+        named("hash")
+            .spawn_scoped(scope, move || hasher::work(context, &from_reader, &to_writer))?,
+        named("read").spawn_scoped(scope, move || reader.work())?,
+    ];
+    if context.journaling.is_some() {
+        threads
+            .push(named("checkpoint").spawn_scoped(scope, move || checkpoint::work(&due, &kept))?);
+    }
+    Ok(threads)
+}
+
+/// Starts a lane for small files alone: one thread, with one block.
+pub fn start_small<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    number: usize,
+    context: &'scope Context<'scope>,
+    tasks: Tasks,
+    outcomes: Sender<Message>,
+) -> io::Result<ScopedJoinHandle<'scope, ()>> {
+    let pool = Pool::new(1, context.block_size);
+    // Nobody is there to hash or write for it, nor is anything sent.
+    let (next, _) = bounded(0);
+    let reader = Reader { context, pool, read_back: ReadBack::new(), tasks, next, outcomes };
+    Builder::new().name(format!("small-{number}")).spawn_scoped(scope, move || reader.work())
+}

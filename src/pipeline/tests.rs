@@ -1,0 +1,289 @@
+//! One body of tests for both gears: what a lane does must not depend on whether a file is larger
+//! than a block.
+
+use std::ffi::OsStr;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use crossbeam_channel::bounded;
+use tempfile::TempDir;
+
+use crate::event::{Progress, Stop};
+use crate::hash::vector::Backend;
+use crate::hash::{Algorithm, Digest};
+use crate::io::timing::Clocks;
+use crate::path::DirPath;
+use crate::pipeline::queue::tasks;
+use crate::pipeline::start::{start, start_small};
+use crate::sys::Dir;
+use crate::sys::stat::Stat;
+use crate::transfer::context::Context;
+use crate::transfer::method::Ways;
+use crate::transfer::outcome::{Fate, Message, Outcome};
+use crate::tree::dirs::{Entry, OutputDir, Run, SourceDir};
+
+/// What the system says of a file.
+fn stat(path: &Path) -> Stat {
+    Dir::open(path.parent().unwrap()).unwrap().stat(path.file_name().unwrap(), true).unwrap()
+}
+
+/// A source and an output directory, and whether part files go without a name there.
+struct Scene {
+    dir: TempDir,
+    nameless: bool,
+    /// Lanes for small files alone, beside the one.
+    small: usize,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("source")).unwrap();
+        std::fs::create_dir(dir.path().join("output")).unwrap();
+        let nameless = Dir::open(dir.path()).unwrap().can_publish_nameless();
+        Self { dir, nameless, small: 0 }
+    }
+
+    fn source(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join("source").join(name)
+    }
+
+    fn output(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join("output").join(name)
+    }
+
+    /// What was listed of a file before anything happened to it.
+    fn entry(&self, name: &str) -> Entry {
+        let dir = Dir::open(&self.dir.path().join("source")).unwrap();
+        Entry { name: OsStr::new(name).into(), stat: dir.stat(OsStr::new(name), false).unwrap() }
+    }
+
+    /// Runs one lane over these files, in runs as the walker would have them.
+    fn copy(&self, entries: Vec<Entry>, gear: Gear) -> Vec<Outcome> {
+        self.copy_unless(&Stop::default(), entries, gear)
+    }
+
+    fn copy_unless(
+        &self,
+        stop: &Stop,
+        entries: Vec<Entry>,
+        (block_size, blocks, several): Gear,
+    ) -> Vec<Outcome> {
+        let root = |name| -> Arc<Path> { self.dir.path().join(name).into() };
+        let source = Arc::new(SourceDir {
+            handle: Dir::open(&root("source")).unwrap(),
+            root: root("source"),
+            rel: DirPath::root(),
+        });
+        let output = Arc::new(OutputDir {
+            handle: Some(Dir::open(&root("output")).unwrap()),
+            fresh: false,
+            ..OutputDir::absent(root("output"))
+        });
+        let (progress, clocks, ways) = (Progress::default(), Clocks::default(), Ways::default());
+        let context = Context {
+            backend: if several { Backend::widest() } else { Backend::One },
+            block_size,
+            blocks,
+            nameless: self.nameless,
+            ..Context::plain((&ways, &clocks), (&progress, stop))
+        };
+        let (small, large): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|entry| entry.stat.size <= block_size as u64);
+        let runs: Vec<_> = large.into_iter().map(|entry| vec![entry]).chain([small]).collect();
+        let (give, tasks) = tasks(runs.len(), self.small, block_size);
+        for files in runs {
+            let (source, output) = (Arc::clone(&source), Arc::clone(&output));
+            assert!(give.send(Run { source, output, files }));
+        }
+        drop(give);
+        let (outcomes, inbox) = bounded(1);
+        let mut all = Vec::new();
+        std::thread::scope(|scope| {
+            for number in 0..self.small {
+                start_small(scope, number, &context, tasks.small(), outcomes.clone()).unwrap();
+            }
+            start(scope, 0, &context, tasks, outcomes).unwrap();
+            for message in inbox {
+                match message {
+                    Message::Outcomes(outcomes) => all.extend(outcomes),
+                    other => panic!("{other:?}"),
+                }
+            }
+        });
+        all
+    }
+
+    fn names_at_output(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(self.dir.path().join("output"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// Bytes with a period that no block size divides, so that a lost or doubled block shows.
+fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+fn digest_of(bytes: &[u8]) -> Digest {
+    let mut hasher = Algorithm::Sha256.start();
+    hasher.update(bytes);
+    hasher.finish().unwrap()
+}
+
+/// The size of a block, how many there are, and whether several small files are hashed together.
+type Gear = (usize, usize, bool);
+
+/// Block sizes that put a file of some thousand bytes into either gear, and queues from the
+/// narrowest on.
+const GEARS: [Gear; 6] = [
+    (1 << 20, 8, false),
+    (1 << 20, 8, true),
+    (80_000, 1, true),
+    (4096, 8, true),
+    (512, 1, false),
+    (7, 2, true),
+];
+
+#[test]
+fn every_length_arrives_whole() {
+    for (gear, small) in GEARS.into_iter().flat_map(|gear| [(gear, 0), (gear, 3)]) {
+        let lengths = [0, 1, 6, 7, 8, 511, 512, 513, 4095, 4096, 4097, 10_000];
+        let scene = Scene { small, ..Scene::new() };
+        for len in lengths {
+            std::fs::write(scene.source(&len.to_string()), content(len)).unwrap();
+        }
+        let entries = lengths.map(|len| scene.entry(&len.to_string())).into();
+        let outcomes = scene.copy(entries, gear);
+        assert_eq!(outcomes.len(), lengths.len());
+        for outcome in outcomes {
+            let name = outcome.entry.name.to_str().unwrap();
+            let expected = content(name.parse().unwrap());
+            assert!(std::fs::read(scene.output(name)).unwrap() == expected, "{name} {gear:?}");
+            match outcome.fate {
+                Fate::Published { digest, replaced: false, .. } => {
+                    assert_eq!(digest, Some(digest_of(&expected)));
+                }
+                fate => panic!("{name}: {fate:?}"),
+            }
+            let (from, to) = (scene.source(name), scene.output(name));
+            let stat = |path: &Path| {
+                let stat = stat(path);
+                (stat.mtime, stat.mode)
+            };
+            assert_eq!(stat(&from), stat(&to));
+        }
+    }
+}
+
+#[test]
+fn a_source_that_changed_since_it_was_listed_is_read_again() {
+    type Change = fn(&Path);
+    let changes: [(&str, Change); 4] = [
+        ("grew", |path| std::fs::write(path, content(6000)).unwrap()),
+        ("shrank", |path| std::fs::write(path, content(4000)).unwrap()),
+        ("was rewritten", |path| {
+            // Within one step of the file system's clock the times would not tell.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::fs::write(path, vec![1; 5000]).unwrap();
+        }),
+        ("was replaced", |path| {
+            let other = path.with_extension("other");
+            std::fs::write(&other, content(5000)).unwrap();
+            std::fs::rename(other, path).unwrap();
+        }),
+    ];
+    for gear in GEARS {
+        for (what, change) in changes {
+            let scene = Scene::new();
+            std::fs::write(scene.source("file"), content(5000)).unwrap();
+            let entry = scene.entry("file");
+            change(&scene.source("file"));
+            let outcomes = scene.copy(vec![entry], gear);
+            let [Outcome { fate: Fate::Published { digest, .. }, entry, warnings, .. }] =
+                &outcomes[..]
+            else {
+                panic!("a file that {what}, {gear:?}: {outcomes:?}");
+            };
+            let now = std::fs::read(scene.source("file")).unwrap();
+            assert_eq!(*digest, Some(digest_of(&now)), "{what}, {gear:?}");
+            assert!(std::fs::read(scene.output("file")).unwrap() == now, "{what}, {gear:?}");
+            assert_eq!((entry.stat.size, warnings.len()), (now.len() as u64, 1));
+            assert_eq!(scene.names_at_output(), ["file"], "{what}, {gear:?}");
+        }
+    }
+}
+
+#[test]
+fn a_source_that_is_gone_or_a_link_by_now_fails_alone() {
+    for gear in GEARS {
+        let scene = Scene::new();
+        for name in ["gone", "link", "good"] {
+            std::fs::write(scene.source(name), content(5000)).unwrap();
+        }
+        let entries = ["gone", "link", "good"].map(|name| scene.entry(name)).into();
+        for name in ["gone", "link"] {
+            std::fs::remove_file(scene.source(name)).unwrap();
+        }
+        // Where making links takes a privilege, it is gone too.
+        #[cfg(unix)]
+        std::os::unix::fs::symlink("good", scene.source("link")).unwrap();
+        let outcomes = scene.copy(entries, gear);
+        let failed = |name: &str| {
+            outcomes.iter().any(|outcome| {
+                *outcome.entry.name == *name && matches!(outcome.fate, Fate::Failed(_))
+            })
+        };
+        assert!(failed("gone") && failed("link") && !failed("good"), "{outcomes:?}");
+        assert_eq!(scene.names_at_output(), ["good"]);
+    }
+}
+
+#[test]
+fn holes_stay_holes() {
+    for gear in [(1 << 20, 8, false), (4096, 8, true), (65536, 1, true)] {
+        let scene = Scene::new();
+        let path = scene.source("sparse");
+        let mut expected = vec![0; 700_000];
+        expected[300_000..300_100].fill(7);
+        let mut file = std::fs::File::create(&path).unwrap();
+        crate::sys::allow_holes(&file);
+        file.set_len(expected.len() as u64).unwrap();
+        file.seek(SeekFrom::Start(300_000)).unwrap();
+        file.write_all(&[7; 100]).unwrap();
+        drop(file);
+        let outcomes = scene.copy(vec![scene.entry("sparse")], gear);
+        assert!(std::fs::read(scene.output("sparse")).unwrap() == expected);
+        match &outcomes[0].fate {
+            Fate::Published { digest, .. } => assert_eq!(*digest, Some(digest_of(&expected))),
+            fate => panic!("{fate:?}"),
+        }
+        // Where nobody tells where the holes are (Wine), only what goes through one block is searched.
+        let file = std::fs::File::open(&path).unwrap();
+        let is_mapped = crate::sys::next_extent(&file, 0, 700_000).unwrap().is_some();
+        assert!(
+            stat(&scene.output("sparse")).allocated <= stat(&path).allocated
+                || !is_mapped && gear.0 < 700_000,
+            "{gear:?}: the copy takes more room than the source"
+        );
+    }
+}
+
+#[test]
+fn a_stopped_lane_leaves_nothing_and_says_so() {
+    for gear in GEARS {
+        let scene = Scene::new();
+        std::fs::write(scene.source("file"), content(5000)).unwrap();
+        let entry = scene.entry("file");
+        let stop = Stop::default();
+        stop.request(130);
+        let outcomes = scene.copy_unless(&stop, vec![entry], gear);
+        assert!(matches!(&outcomes[..], [Outcome { fate: Fate::Abandoned, .. }]), "{outcomes:?}");
+        assert!(scene.names_at_output().is_empty());
+    }
+}

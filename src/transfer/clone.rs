@@ -1,0 +1,91 @@
+//! Cloning a file into its part file, where both lie on one file system that can share data.
+//!
+//! The clone is a snapshot of one moment, and it is the part file itself that is read and hashed
+//! afterwards: the digest is of what stands at the output.
+
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use crate::io::watched_file::Reading;
+use crate::part::part_file::Part;
+use crate::sys::stat::Stat;
+use crate::sys::{self, Cloned};
+use crate::transfer::context::Context;
+use crate::transfer::method::{Method, Pair, Reflink, Ways};
+
+/// Clones `source` into the empty `part` if that is wanted and possible, and says what the part
+/// file is then. `None` when the bytes have to go another way, for which the part file is ready.
+/// `is_hashed` says that the copy will be read.
+pub fn clone(
+    context: &Context<'_>,
+    pair: &Pair,
+    source: &Reading<'_>,
+    part: &mut Part,
+    is_hashed: bool,
+) -> Result<Option<Stat>> {
+    let size = source.before().size;
+    let is_large = size > context.block_size as u64;
+    // An empty file has nothing to share, or its content is made up as it is read.
+    if size > 0
+        && context.ways.wants_clone(pair, is_hashed, is_large)
+        && is_cloned(context.ways, pair, source, part)?
+    {
+        let stat = part.stat()?;
+        source.check(stat.size)?;
+        part.is_filled_by(Method::Clone);
+        return Ok(Some(stat));
+    }
+    part.prepare(context, pair, source)?;
+    Ok(None)
+}
+
+/// The same, and opens the clone, which is at `path`, to be read and hashed.
+pub fn clone_to_hash<'a>(
+    context: &'a Context<'a>,
+    pair: &Pair,
+    source: &Reading<'_>,
+    part: &mut Part,
+    path: &'a dyn Fn() -> PathBuf,
+) -> Result<Option<Reading<'a>>> {
+    let stat = clone(context, pair, source, part, true)?;
+    let how = (pair.output, &context.ways.residue.output);
+    let content = stat.map(|stat| part.content(stat, path, how)).transpose()?;
+    // What is read are the source's blocks.
+    Ok(content.map(|content| content.at_rate(context.rate, context.stop)))
+}
+
+/// Tries to clone.
+fn is_cloned(ways: &Ways, pair: &Pair, source: &Reading<'_>, part: &Part) -> Result<bool> {
+    match sys::clone_file(source.file(), part.file()?) {
+        Ok(Cloned::Yes) => Ok(true),
+        Ok(Cloned::No { cause, .. }) if ways.reflink == Reflink::Always => {
+            let hint = "; both must lie on one file system that can share data (xfs, btrfs)";
+            Err(source.error("clone", cause).with_note(hint))
+        }
+        Ok(Cloned::No { ever, .. }) => {
+            if ever {
+                pair.set_no_clones();
+            }
+            Ok(false)
+        }
+        Err(error) => Err(part.or_source_error("clone", source, error)),
+    }
+}
+
+/// An error of a call that concerns both files.
+impl Part {
+    /// Of the output if the error says so, of the source otherwise.
+    pub fn or_source_error(
+        &self,
+        deed: &'static str,
+        source: &Reading<'_>,
+        error: std::io::Error,
+    ) -> Error {
+        if sys::is_disk_full(&error) || sys::is_output_gone(&error) {
+            Error::io("write", self.path(), error)
+        } else {
+            let path = crate::path::Shown::path(&self.path()).to_string();
+            source.error(deed, error).with_note(format!("; it was on its way to {path}"))
+        }
+    }
+}

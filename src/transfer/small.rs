@@ -1,0 +1,389 @@
+//! The gear for small files: one thread reads, hashes and writes a file before the next. Files that
+//! nobody hashes go this way too, whatever their size: the kernel moves their bytes.
+
+use std::io::Seek;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::error::{Error, Result};
+use crate::fanout::hub::{Own, Taking};
+use crate::hash::{Algorithm, Digest, Hasher};
+use crate::io::block::Block;
+use crate::io::read_back::ReadBack;
+use crate::io::timing::{Clocks, Timer};
+use crate::io::watched_file::Reading;
+use crate::part::part_file::Part;
+use crate::sys::{Attributes, Sparing};
+use crate::transfer::baseline;
+use crate::transfer::clone::clone_to_hash;
+use crate::transfer::context::Context;
+use crate::transfer::kernel::Filling;
+use crate::transfer::method::{Pair, Sparse};
+use crate::transfer::outcome::{Fate, Outcome};
+use crate::transfer::prepare::{Next, arrange};
+use crate::transfer::retry;
+use crate::transfer::small_batch::{Handful, Taken};
+use crate::tree::dirs::{Entry, OutputDir, Run, SourceDir};
+
+/// Copies a run of files through the block `scratch`, one after the other or a handful at a time;
+/// `read_back` is for those that are there already.
+pub fn copy_run(
+    context: &Context<'_>,
+    run: Run,
+    scratch: &mut Block,
+    read_back: &mut ReadBack,
+) -> Vec<Outcome> {
+    if let Some(first) = run.files.first() {
+        context.progress.set_current(|path| run.source.rel.join_into(&first.name, path));
+    }
+    let Run { source, output, files } = run;
+    let clocks = Clocks::default();
+    let mut handful = Handful::new((context, &clocks), (&source, &output));
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(files.len());
+    for mut entry in files {
+        let mut warnings = Vec::new();
+        let next = match context.stop.is_requested() {
+            true => Next::Settled(Fate::Abandoned),
+            false => arrange(context, &source, &output, &entry, read_back),
+        };
+        let fate = match next {
+            Next::Settled(fate) => fate,
+            Next::Copy { replaces, warning } => {
+                warnings.extend(warning);
+                let at = outcomes.len();
+                match handful.take((&entry, replaces), at, scratch, &mut warnings) {
+                    // Which is what becomes of it unless it is written.
+                    Ok(Taken::Waits) => Fate::Abandoned,
+                    Err(error) => Fate::Failed(error),
+                    Ok(alone) => {
+                        // The block is needed.
+                        handful.complete(&mut outcomes, scratch);
+                        let trees = (&*source, &output);
+                        let entry = (&mut entry, replaces);
+                        let through = (&mut *scratch, &mut warnings);
+                        let copied = match alone {
+                            Taken::Changed(first) => {
+                                copy_again((context, &clocks), trees, entry, through, first)
+                            }
+                            _ => copy_watched((context, &clocks), trees, entry, through),
+                        };
+                        copied.unwrap_or_else(Fate::Failed)
+                    }
+                }
+            }
+        };
+        let (source, output) = (Arc::clone(&source), Arc::clone(&output));
+        outcomes.push(Outcome { source, output, entry, fate, warnings, resumed: 0 });
+        if handful.is_full() {
+            handful.complete(&mut outcomes, scratch);
+        }
+    }
+    handful.complete(&mut outcomes, scratch);
+    context.clocks.add(&clocks);
+    outcomes
+}
+
+/// Copies a file, and once more if it changed while it was read; then `entry` is what it was the
+/// second time.
+fn copy_watched(
+    (context, clocks): (&Context<'_>, &Clocks),
+    (source, output): (&SourceDir, &Arc<OutputDir>),
+    (entry, replaces): (&mut Entry, bool),
+    (scratch, warnings): (&mut Block, &mut Vec<Error>),
+) -> Result<Fate> {
+    let mut changed = false;
+    let copying = Copying { context, clocks, entry, replaces, is_shared: true };
+    let first = match copying.try_copy(source, output, scratch, warnings, &mut changed) {
+        Err(error) if changed => error,
+        done => return done,
+    };
+    if let Some(place) = context.sharing {
+        place.begins_again(source, entry);
+    }
+    let (trees, through) = ((source, output), (scratch, warnings));
+    copy_again((context, clocks), trees, (entry, replaces), through, first)
+}
+
+/// Copies a file once more that changed while it was read, as `first` says.
+fn copy_again(
+    (context, clocks): (&Context<'_>, &Clocks),
+    (source, output): (&SourceDir, &Arc<OutputDir>),
+    (entry, replaces): (&mut Entry, bool),
+    (scratch, warnings): (&mut Block, &mut Vec<Error>),
+    first: Error,
+) -> Result<Fate> {
+    match retry::look_again(context, source, output, entry, replaces) {
+        Some(now) => entry.stat = now,
+        None => return Err(first),
+    }
+    let copying = Copying { context, clocks, entry, replaces, is_shared: false };
+    let fate = copying.copy(source, output, scratch, warnings)?;
+    warnings.push(retry::warning(first));
+    Ok(fate)
+}
+
+/// Opens the file `entry`, which is at `path`, to be read; with it, its attributes, and what is known of
+/// the file systems.
+pub fn open<'a>(
+    context: &'a Context<'a>,
+    (source, output): (&SourceDir, &OutputDir),
+    Entry { name, stat }: &Entry,
+    path: &'a dyn Fn() -> PathBuf,
+    warnings: &mut Vec<Error>,
+) -> Result<(Reading<'a>, Attributes, Arc<Pair>)> {
+    let file = Reading::open(&source.handle, name, context.follow, stat, path)?;
+    let file = file.at_rate(context.rate, context.stop);
+    let attributes = file.attributes(warnings);
+    let pair = context.ways.between(file.file(), stat, output);
+    Ok((file, attributes, pair))
+}
+
+/// Appends content of the file `entry` to its part file.
+pub fn write(context: &Context<'_>, entry: &Entry, part: &mut Part, content: &[u8]) -> Result<()> {
+    match entry.stat.is_sparse() && context.ways.sparse == Sparse::Auto {
+        true => part.write_with_holes(content),
+        false => part.write(content),
+    }
+}
+
+/// A file being copied, and where its time is counted.
+pub struct Copying<'a> {
+    pub(crate) context: &'a Context<'a>,
+    pub(crate) clocks: &'a Clocks,
+    pub(crate) entry: &'a Entry,
+    pub(crate) replaces: bool,
+    /// Whether the content may come from what outputs share.
+    pub is_shared: bool,
+}
+
+impl Copying<'_> {
+    /// Copies it through the block `scratch`.
+    pub fn copy(
+        &self,
+        source: &SourceDir,
+        output: &Arc<OutputDir>,
+        scratch: &mut Block,
+        warnings: &mut Vec<Error>,
+    ) -> Result<Fate> {
+        self.try_copy(source, output, scratch, warnings, &mut false)
+    }
+
+    /// The same; after an error `changed` says whether the file changed while it was read.
+    fn try_copy(
+        &self,
+        source: &SourceDir,
+        output: &Arc<OutputDir>,
+        scratch: &mut Block,
+        warnings: &mut Vec<Error>,
+        changed: &mut bool,
+    ) -> Result<Fate> {
+        let Self { context, clocks, entry, replaces, is_shared } = *self;
+        let taking = context.sharing.filter(|_| is_shared).and_then(|it| it.come(source, entry));
+        let mut timer = Timer::start(&clocks.read.busy);
+        let path = || source.path_of(&entry.name);
+        let opened = open(context, (source, output), entry, &path, warnings)?;
+        let (mut file, attributes, pair) = opened;
+        if taking.is_none() || context.algorithm == Algorithm::None {
+            file.spare_cache(pair.source, &context.ways.residue.source);
+        }
+        timer.switch(&clocks.write.busy);
+        let mut part = Part::create(context, output, entry, replaces)?;
+        let mut total = 0;
+        let filled = match context.algorithm {
+            Algorithm::None => {
+                let own = Own { file: &file, dir: source, entry, sparing: pair.source };
+                let (pair, taking) = (&pair, taking.as_ref());
+                let filling = Filling { context, pair, source: &own, taking };
+                let whole = filling.fill(&mut part, scratch);
+                whole.map(|whole| if whole { Filled::Whole(None) } else { Filled::Stopped })
+            }
+            _ => {
+                // A path is put together only for a message: there is none of it for most files.
+                let path = || output.path_of(&entry.name);
+                let way = (&*pair, &path as &dyn Fn() -> PathBuf);
+                let trees = (source, taking.as_ref());
+                let through = (&mut *scratch, &mut total);
+                self.fill_and_hash(trees, way, &mut file, &mut part, through, &mut timer)
+            }
+        };
+        match filled {
+            Ok(Filled::Whole(digest)) => {
+                match baseline::objection(context, (source, output), entry, digest, None) {
+                    None => {
+                        Ok(part.finish(context, entry, &attributes, digest, replaces, warnings))
+                    }
+                    Some(fate) => Ok(baseline::discard(part, fate, warnings)),
+                }
+            }
+            Ok(Filled::Stopped) => {
+                part.abandon(warnings);
+                Ok(Fate::Abandoned)
+            }
+            Err(error) => {
+                *changed = file.has_changed();
+                if *changed {
+                    context.progress.bytes.fetch_sub(total, Relaxed);
+                }
+                Err(part.discard(error))
+            }
+        }
+    }
+
+    /// Fills the part file and hashes what it is filled with, unless it is to stop.
+    fn fill_and_hash<'f, 'a: 'f>(
+        &'a self,
+        (source, taking): (&SourceDir, Option<&Taking<'_>>),
+        (pair, path): (&Pair, &dyn Fn() -> PathBuf),
+        file: &mut Reading<'f>,
+        part: &mut Part,
+        (scratch, total): (&mut Block, &mut u64),
+        timer: &mut Timer<'a>,
+    ) -> Result<Filled> {
+        let copy = clone_to_hash(self.context, pair, file, part, path)?;
+        if copy.is_none()
+            && let Some(taking) = taking
+        {
+            let trees = (source, taking);
+            if let Some(filled) = self.fill_shared(trees, file, part, (scratch, total), timer)? {
+                return Ok(filled);
+            }
+            taking.goes_alone();
+            file.spare_cache(pair.source, &self.context.ways.residue.source);
+            let sought = file.file().rewind();
+            sought.map_err(|error| file.error("find the start of", error))?;
+        }
+        self.fill(copy.as_ref().unwrap_or(file), part, scratch, total, timer)
+    }
+
+    /// Fills the part file with what outputs share, or with what another output's finished copy has.
+    /// `None` if the content is to be had from neither.
+    fn fill_shared<'a>(
+        &'a self,
+        (source, taking): (&SourceDir, &Taking<'_>),
+        file: &Reading<'_>,
+        part: &mut Part,
+        (scratch, total): (&mut Block, &mut u64),
+        timer: &mut Timer<'a>,
+    ) -> Result<Option<Filled>> {
+        let Self { context, clocks, entry, .. } = *self;
+        let size = entry.stat.size;
+        // More is no small file, and there is no room for a copy's content to be looked at first.
+        if size > context.block_size as u64 {
+            return Ok(None);
+        }
+        timer.switch(&clocks.read.busy);
+        // It is read at once, so its pages are too few to be looked after.
+        let own = Own { file, dir: source, entry, sparing: Sparing::None };
+        let mut hasher = context.algorithm.start();
+        let piece = taking.take(context, &own, 0, size);
+        let content: &[u8] = match &piece {
+            Some(piece) => {
+                timer.switch(&clocks.hash.busy);
+                piece.hash(&mut hasher);
+                piece
+            }
+            None if context.stop.is_urgent() => return Ok(Some(Filled::Stopped)),
+            None => match self.read_copy(source, taking, scratch) {
+                Some(hashed) => {
+                    hasher = hashed;
+                    scratch
+                }
+                None => return Ok(None),
+            },
+        };
+        *total = content.len() as u64;
+        context.progress.bytes.fetch_add(*total, Relaxed);
+        timer.switch(&clocks.read.busy);
+        file.check(*total)?;
+        if context.stop.is_urgent() {
+            return Ok(Some(Filled::Stopped));
+        }
+        timer.switch(&clocks.write.busy);
+        write(context, entry, part, content)?;
+        Ok(Some(Filled::Whole(hasher.finish())))
+    }
+
+    /// Reads a copy that another output has finished; `None` if there is none that is what it was.
+    fn read_copy(
+        &self,
+        source: &SourceDir,
+        taking: &Taking<'_>,
+        scratch: &mut Block,
+    ) -> Option<Hasher> {
+        let Self { context, entry, .. } = *self;
+        let copy = taking.copy(source, entry, context.stop)?;
+        let (dir, digest) = (copy.dir(), copy.digest);
+        let path = || dir.join(&*entry.name);
+        let file = Reading::of(copy.file, copy.stat, &path);
+        scratch.clear();
+        while !file.is_all(scratch.len() as u64) {
+            match file.read(scratch.room()) {
+                Ok(0) | Err(_) => break,
+                Ok(read) => scratch.fill(read),
+            }
+        }
+        let mut hasher = context.algorithm.start();
+        hasher.update(scratch);
+        if hasher.clone().finish() != Some(digest) {
+            taking.distrust();
+            return None;
+        }
+        taking.copied(scratch.len() as u64);
+        Some(hasher)
+    }
+
+    /// Reads, hashes and writes the whole content, unless it is to stop; `total` says how far it came.
+    /// The timer is on writing before and after.
+    fn fill<'a>(
+        &'a self,
+        file: &Reading<'_>,
+        part: &mut Part,
+        scratch: &mut Block,
+        total: &mut u64,
+        timer: &mut Timer<'a>,
+    ) -> Result<Filled> {
+        let Self { context, clocks, entry, .. } = *self;
+        let mut hasher = context.algorithm.start();
+        scratch.clear();
+        loop {
+            timer.switch(&clocks.read.busy);
+            let read = file.read(scratch.room())?;
+            scratch.fill(read);
+            *total += read as u64;
+            let all = read == 0 || file.is_all(*total);
+            let full = all || scratch.room().is_empty();
+            if full {
+                context.progress.bytes.fetch_add(scratch.len() as u64, Relaxed);
+            }
+            // What is not of the size that was listed need not be read to an end that may never
+            // come.
+            if all || full && *total > entry.stat.size {
+                file.check(*total)?;
+            }
+            if context.stop.is_urgent() {
+                return Ok(Filled::Stopped);
+            }
+            // A file whose stated size means nothing, or one that is copied once more, may be larger
+            // than the block.
+            if full {
+                timer.switch(&clocks.hash.busy);
+                hasher.update(scratch);
+                timer.switch(&clocks.write.busy);
+                write(context, entry, part, scratch)?;
+                scratch.clear();
+            }
+            if all {
+                return Ok(Filled::Whole(hasher.finish()));
+            }
+        }
+    }
+}
+
+/// How far a file was filled.
+enum Filled {
+    /// To its end, with this digest.
+    Whole(Option<Digest>),
+    /// Not to its end, because the run stops.
+    Stopped,
+}
