@@ -1,7 +1,7 @@
 //! What dircopy promises, tried from outside: the program is run as a user runs it and judged by
 //! tools that are not ours (`sha256sum`, `diff`, `find`, `strace`).
 //!
-//! One binary, because linking one is faster than linking a dozen; one module per concern.
+//! One binary, because linking one is faster than linking a dozen; one folder per promise, one module per concern.
 //!
 //! * `DIRCOPY_BIN=/path` tests another program, such as the wrong ones of `tests/broken`.
 //! * `DIRCOPY_TEST_ARGS="--jobs 1 --queue-size 1 --block-size 4096"` runs everything again with one
@@ -17,51 +17,11 @@
 
 mod harness;
 
-mod basics;
-mod budget;
-mod cache;
-mod calls;
-mod copies;
-mod deep;
-mod defects;
-mod documents;
-mod durable;
-mod elsewhere;
-mod expect;
-mod faults;
-mod filters;
-mod handful;
-mod interrupt;
-mod jobs;
-mod kill;
-mod lanes;
-mod limits;
-mod metadata;
-mod mirror;
-mod names;
-mod narrow;
-mod nights;
+mod copy;
+mod failures;
 mod outputs;
-mod outputs_options;
-mod policies;
-mod powercut;
-mod prove;
-mod races;
-mod receipts;
-mod refusals;
-mod report;
+mod records;
 mod resume;
-mod scheduled;
-mod screen;
-mod space;
-mod sparse;
 mod stream;
-mod stream_proof;
-mod sweep;
 mod tidy;
-mod told;
 mod verify;
-mod verify_many;
-mod verify_medium;
-mod verify_order;
-mod ways;

@@ -11,9 +11,10 @@ use std::sync::{LazyLock, Mutex};
 
 use super::judge::ctimes;
 
-/// The tests that run with one output whatever is asked for, by how their names begin, and why.
+/// The tests that run with one output whatever is asked for, by how their names begin (with or without the
+/// folder of their promise), and why.
 const ALONE: [(&str, &str); 43] = [
-    ("outputs", "has outputs of its own"),
+    ("outputs::", "has outputs of its own"),
     ("basics::a_dry_run_says", "looks at all that is beside the output"),
     ("cache::", "counts the pages that one output brings in"),
     ("calls::", "counts calls"),
@@ -72,7 +73,9 @@ pub fn outputs(first: &Path) -> Vec<PathBuf> {
     let asked = std::env::var("DIRCOPY_TEST_OUTPUTS").ok();
     let asked: usize = asked.map_or(1, |number| number.parse().expect("DIRCOPY_TEST_OUTPUTS"));
     let test = std::thread::current().name().unwrap_or_default().to_owned();
-    let is_alone = ALONE.iter().any(|(start, _)| test.starts_with(start));
+    let below = test.split_once("::").map_or(&*test, |(_, below)| below);
+    let is_alone =
+        ALONE.iter().any(|(start, _)| below.starts_with(start) || test.starts_with(start));
     let Some(name) = first.file_name().filter(|_| !is_alone) else { return Vec::new() };
     let further = |number| {
         let mut name = name.to_owned();

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-#[path = "../../examples/documents.rs"]
+#[path = "../../../examples/documents.rs"]
 #[allow(dead_code)] // its main
 mod generator;
 

@@ -1,0 +1,17 @@
+//! A copy: what goes over, by which way, and what happens to what is there already.
+
+mod basics;
+mod cache;
+mod calls;
+mod deep;
+mod defects;
+mod filters;
+mod handful;
+mod lanes;
+mod metadata;
+mod names;
+mod narrow;
+mod policies;
+mod space;
+mod sparse;
+mod ways;

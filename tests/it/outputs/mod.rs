@@ -1,0 +1,4 @@
+//! One read of the source for several outputs.
+
+mod options;
+mod together;

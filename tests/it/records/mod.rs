@@ -1,0 +1,10 @@
+//! What a run says and leaves: screen, report, figures, log, jobs, nights.
+
+mod documents;
+mod jobs;
+mod nights;
+mod receipts;
+mod report;
+mod scheduled;
+mod screen;
+mod told;

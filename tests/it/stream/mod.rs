@@ -1,0 +1,4 @@
+//! Streams: inputs of any kind to every output.
+
+mod endpoints;
+mod proof;

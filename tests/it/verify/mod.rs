@@ -1,0 +1,10 @@
+//! Proof: checks of trees, reading back, sources held against a manifest.
+
+mod budget;
+mod copies;
+mod expect;
+mod manifests;
+mod medium;
+mod multibuffer;
+mod order;
+mod prove;
