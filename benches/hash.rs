@@ -7,8 +7,8 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use dircopy::hash::many::{self, Stream};
-use dircopy::hash::vector::Backend;
+use dircopy::hash::multibuffer::Backend;
+use dircopy::hash::multibuffer::streams::{self, Stream};
 use sha2::Digest;
 
 fn bench(c: &mut Criterion) {
@@ -29,7 +29,7 @@ fn bench(c: &mut Criterion) {
                     let mut streams = vec![Stream::default(); 16];
                     let mut work: Vec<_> =
                         streams.iter_mut().zip(contents.iter().map(Vec::as_slice)).collect();
-                    many::update(backend, black_box(&mut work));
+                    streams::update(backend, black_box(&mut work));
                     for stream in streams {
                         black_box(stream.finish());
                     }

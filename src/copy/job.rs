@@ -28,7 +28,7 @@ use crate::copy::run::workers::Lanes;
 use crate::error::{Error, Result};
 use crate::event::{Event, Progress, Stop, Watch};
 use crate::fanout::hub::Place;
-use crate::hash::{Algorithm, vector::Backend};
+use crate::hash::{Algorithm, multibuffer::Backend};
 use crate::io::rate_limit::Rate;
 use crate::io::timing::Clocks;
 use crate::manifest::carry::Carry;

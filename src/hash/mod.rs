@@ -4,10 +4,8 @@
 
 pub mod algorithm;
 pub mod digest;
-pub mod many;
-#[cfg(target_arch = "x86_64")]
-mod registers;
-pub mod vector;
+pub mod multibuffer;
+mod state;
 
 pub use algorithm::{Algorithm, Hasher};
 pub use digest::Digest;

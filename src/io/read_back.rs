@@ -3,8 +3,8 @@
 
 use std::io;
 
-use crate::hash::many::{self, Stream};
-use crate::hash::vector::Backend;
+use crate::hash::multibuffer::Backend;
+use crate::hash::multibuffer::streams::{self, Stream};
 use crate::hash::{Algorithm, Digest};
 use crate::sys::{ALIGNMENT, Medium};
 
@@ -155,7 +155,7 @@ impl ReadBack {
                     work.push((&mut file.stream, bytes));
                 }
             }
-            many::update(backend, &mut work);
+            streams::update(backend, &mut work);
         }
     }
 

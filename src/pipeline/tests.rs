@@ -10,7 +10,7 @@ use crossbeam_channel::bounded;
 use tempfile::TempDir;
 
 use crate::event::{Progress, Stop};
-use crate::hash::vector::Backend;
+use crate::hash::multibuffer::Backend;
 use crate::hash::{Algorithm, Digest};
 use crate::io::timing::Clocks;
 use crate::path::DirPath;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::error::{Error, Result};
 use crate::event::{Event, Progress, Stop, Watch};
 use crate::hash::Algorithm;
-use crate::hash::vector::Backend;
+use crate::hash::multibuffer::Backend;
 use crate::io::rate_limit::Rate;
 use crate::io::timing::Clocks;
 use crate::stream::chain::Chain;

@@ -3,7 +3,7 @@
 use crate::event::{Progress, Stop};
 use crate::fanout::hub::Place;
 use crate::hash::Algorithm;
-use crate::hash::vector::Backend;
+use crate::hash::multibuffer::Backend;
 use crate::io::rate_limit::Rate;
 use crate::io::timing::Clocks;
 use crate::manifest::carry::Carry;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Digest, many};
+use crate::hash::{Algorithm, Digest, multibuffer::streams};
 use crate::io::block::Block;
 use crate::io::timing::{Clocks, Timer};
 use crate::part::part_file::Part;
@@ -137,7 +137,7 @@ impl<'a> Handful<'a> {
         let contents: Vec<&[u8]> = self.loaded.iter().map(content).collect();
         let bytes: usize = contents.iter().map(|content| content.len()).sum();
         context.progress.bytes.fetch_add(bytes as u64, Relaxed);
-        let digests = many::digests(context.backend, &contents);
+        let digests = streams::digests(context.backend, &contents);
         timer.switch(&clocks.write.busy);
         for ((loaded, content), digest) in self.loaded.iter().zip(contents).zip(digests) {
             if context.stop.is_urgent() {

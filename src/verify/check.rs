@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::Error;
 use crate::event::{Progress, Stop};
-use crate::hash::vector::Backend;
+use crate::hash::multibuffer::Backend;
 use crate::hash::{Algorithm, Digest};
 use crate::io::read_back::{Hashed, ReadBack};
 use crate::path::{PathFault, RelPath};

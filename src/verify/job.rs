@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, bounded, unbounded};
 use crate::error::{Error, Result};
 use crate::event::{Progress, Stop};
 use crate::hash::Digest;
-use crate::hash::vector::Backend;
+use crate::hash::multibuffer::Backend;
 use crate::sys::{self, Dir};
 use crate::tree::lock::Patience;
 use crate::verify::ahead::{Ahead, Order};

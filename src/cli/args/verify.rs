@@ -11,7 +11,7 @@ use crate::cli::args::say::SayArgs;
 use crate::cli::args::size;
 use crate::cli::args::unattended::RecordArgs;
 use crate::cli::schedule;
-use crate::hash::vector::Backend;
+use crate::hash::multibuffer::Backend;
 use crate::verify::check::From;
 use crate::verify::{Budget, ManifestAt, Order, VerifyJob};
 

@@ -79,7 +79,7 @@ macro_rules! compress {
         /// Compresses `count` blocks of each stream, of which there are at least one and at most as
         /// many as there are lanes.
         #[target_feature(enable = $features)]
-        pub fn compress(streams: &mut [(&mut State, &[[u8; BLOCK]])], count: usize) {
+        pub fn compress(streams: &mut [(&mut ChainingState, &[[u8; BLOCK]])], count: usize) {
             let mut columns = [[0u32; 16]; 8];
             for (lane, (state, _)) in streams.iter().enumerate() {
                 for (column, word) in columns.iter_mut().zip(state.iter()) {
@@ -137,8 +137,8 @@ macro_rules! compress {
 pub mod avx2 {
     use std::arch::x86_64::*;
 
-    use crate::hash::registers::{K, TURN};
-    use crate::hash::vector::{BLOCK, State};
+    use crate::hash::multibuffer::x86::{K, TURN};
+    use crate::hash::state::{BLOCK, ChainingState};
 
     compress!("avx2");
 
@@ -238,8 +238,8 @@ pub mod avx2 {
 pub mod avx512 {
     use std::arch::x86_64::*;
 
-    use crate::hash::registers::{K, TURN};
-    use crate::hash::vector::{BLOCK, State};
+    use crate::hash::multibuffer::x86::{K, TURN};
+    use crate::hash::state::{BLOCK, ChainingState};
 
     compress!("avx512f,avx512bw");
 

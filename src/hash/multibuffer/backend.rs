@@ -8,30 +8,13 @@
 //! The steps are those of FIPS 180-4, 6.2.2.
 
 #[cfg(target_arch = "x86_64")]
-use crate::hash::registers;
+use crate::hash::multibuffer::x86;
+use crate::hash::state::{BLOCK, ChainingState};
 
-/// Bytes that go through the function at a time.
-pub const BLOCK: usize = 64;
-
-/// The running state of one stream: eight words.
-pub type State = [u32; 8];
-
-/// FIPS 180-4, 5.3.3.
-pub const START: State = [
-    0x6a09_e667,
-    0xbb67_ae85,
-    0x3c6e_f372,
-    0xa54f_f53a,
-    0x510e_527f,
-    0x9b05_688c,
-    0x1f83_d9ab,
-    0x5be0_cd19,
-];
-
-/// How several streams are worked through.
+/// The registers in which several streams are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// One after the other, by `sha2`.
+    /// One stream after the other, by `sha2`.
     One,
     /// Eight at a time in 256-bit registers.
     #[cfg(target_arch = "x86_64")]
@@ -42,7 +25,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Every backend that this processor has.
+    /// Every backend that this processor has, from the narrowest to the widest.
     pub fn all() -> Vec<Self> {
         let mut all = vec![Backend::One];
         #[cfg(target_arch = "x86_64")]
@@ -72,7 +55,7 @@ impl Backend {
         }
     }
 
-    /// The one that takes the most streams at a time, whether that gains anything or not.
+    /// The backend that takes the most streams at a time, whether that gains anything or not.
     pub fn widest() -> Self {
         Self::all().pop().unwrap_or(Backend::One)
     }
@@ -90,7 +73,7 @@ impl Backend {
 
     /// Compresses `count` blocks of each stream into its state. There are at most
     /// [`lanes`](Self::lanes) streams, all with at least `count` blocks; others are left as they are.
-    pub fn compress(self, streams: &mut [(&mut State, &[[u8; BLOCK]])], count: usize) {
+    pub fn compress(self, streams: &mut [(&mut ChainingState, &[[u8; BLOCK]])], count: usize) {
         let fits = streams.len() <= self.lanes() && !streams.is_empty();
         if !fits || streams.iter().any(|(_, blocks)| blocks.len() < count) {
             debug_assert!(streams.is_empty(), "more streams or fewer blocks than promised");
@@ -105,10 +88,10 @@ impl Backend {
             // SAFETY: only `all` and `best` give these out, after the processor was asked for the
             // features.
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2 => unsafe { registers::avx2::compress(streams, count) },
+            Backend::Avx2 => unsafe { x86::avx2::compress(streams, count) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx512 => unsafe { registers::avx512::compress(streams, count) },
+            Backend::Avx512 => unsafe { x86::avx512::compress(streams, count) },
         }
     }
 }
@@ -116,6 +99,7 @@ impl Backend {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::state::START;
 
     /// Every backend, every number of streams, against `sha2`; blocks beyond the count are not taken.
     #[test]
@@ -131,13 +115,13 @@ mod tests {
         for backend in Backend::all() {
             for streams in 1..=backend.lanes() {
                 for count in [0, 1, 2, 5] {
-                    let mut states: Vec<State> =
+                    let mut states: Vec<ChainingState> =
                         (0..streams as u32).map(|i| START.map(|word| word ^ i)).collect();
                     let mut expected = states.clone();
                     for (state, blocks) in expected.iter_mut().zip(&blocks) {
                         sha2::block_api::compress256(state, &blocks[..count]);
                     }
-                    let mut work: Vec<(&mut State, &[[u8; BLOCK]])> =
+                    let mut work: Vec<(&mut ChainingState, &[[u8; BLOCK]])> =
                         states.iter_mut().zip(blocks.iter().map(Vec::as_slice)).collect();
                     backend.compress(&mut work, count);
                     assert!(states == expected, "{backend:?}, {streams} streams, {count} blocks");

@@ -1,16 +1,17 @@
 //! SHA-256 over several byte streams at once, for many files on one core.
 //!
-//! The streams share the lanes of the processor's vector registers (`vector`). A lane whose stream
+//! The streams share the lanes of the processor's vector registers ([`backend`](super::backend)). A lane whose stream
 //! has no more blocks takes the next stream's, so streams may be of any length; when too few are
 //! left for the registers to pay, they are finished one after the other.
 
 use crate::hash::digest::Digest;
-use crate::hash::vector::{BLOCK, Backend, START, State};
+use crate::hash::multibuffer::backend::Backend;
+use crate::hash::state::{BLOCK, ChainingState, START};
 
 /// The running digest of one of many streams.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    state: State,
+    state: ChainingState,
     /// The bytes since the last whole block, at the front.
     tail: [u8; BLOCK],
     /// Bytes taken so far.
@@ -59,7 +60,7 @@ impl Stream {
     }
 }
 
-/// From so many streams on the registers pay: sixteen at a time pass 2.7 GB a second, and one with SHA
+/// The fewest streams for which the registers pay: sixteen at a time pass 2.7 GB a second, and one with SHA
 /// instructions 1.25, so that half full they are even; eight at a time 1.0, one without SHA instructions
 /// 0.2.
 fn least(backend: Backend) -> usize {
@@ -69,9 +70,9 @@ fn least(backend: Backend) -> usize {
     }
 }
 
-/// Each stream takes the bytes beside it.
+/// Feeds each stream the bytes beside it, as many streams at a time as `backend` has lanes.
 pub fn update(backend: Backend, streams: &mut [(&mut Stream, &[u8])]) {
-    let mut waiting: Vec<(&mut State, &[[u8; BLOCK]])> = streams
+    let mut waiting: Vec<(&mut ChainingState, &[[u8; BLOCK]])> = streams
         .iter_mut()
         .filter_map(|(stream, bytes)| {
             let blocks = stream.take(bytes);
@@ -94,7 +95,7 @@ pub fn update(backend: Backend, streams: &mut [(&mut Stream, &[u8])]) {
     }
 }
 
-/// The digests of whole streams.
+/// The digests of whole contents, in their order.
 pub fn digests(backend: Backend, contents: &[&[u8]]) -> Vec<Digest> {
     let mut streams = vec![Stream::default(); contents.len()];
     let mut work: Vec<_> = streams.iter_mut().zip(contents.iter().copied()).collect();
