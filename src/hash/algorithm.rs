@@ -26,24 +26,29 @@ impl Algorithm {
         }
     }
 
-    /// Goes on with a digest where [`Hasher::state`] was taken; `None` if that is none of this
-    /// algorithm's.
+    /// Goes on with a digest where [`Hasher::state`] was taken; `None` if the bytes are not a state of this
+    /// algorithm, or one after more bytes than any file has.
     pub fn go_on(self, state: &[u8]) -> Option<Hasher> {
         match self {
             Algorithm::Sha256 => {
+                let blocks = u64::from_le_bytes(*state.get(32..)?.first_chunk()?);
                 let state = sha2::Sha256::deserialize(&state.try_into().ok()?).ok()?;
-                Some(Hasher(Some(state)))
+                (blocks <= MOST_BLOCKS).then_some(Hasher(Some(state)))
             }
             Algorithm::None => None,
         }
     }
 }
 
+/// The most blocks that a state may have taken to be gone on with: 1 EiB. SHA-256 counts at most 2⁶⁴ bits
+/// (FIPS 180-4, 1), and the largest files of Linux have 8 EiB, which is as many.
+const MOST_BLOCKS: u64 = (1 << 60) / 64;
+
 /// The running digest of one file.
 #[derive(Clone)]
 pub struct Hasher(Option<sha2::Sha256>);
 
-/// Whether they took the same bytes, as far as a digest can tell.
+/// Equal after the same bytes, as far as a digest can tell.
 impl PartialEq for Hasher {
     fn eq(&self, other: &Self) -> bool {
         let state = |hasher: &Self| hasher.0.as_ref().map(SerializableState::serialize);
@@ -130,6 +135,26 @@ mod tests {
         }
         assert!(Algorithm::Sha256.go_on(&state[1..]).is_none());
         assert!(Algorithm::None.go_on(&state).is_none());
+    }
+
+    /// A journal may hold any bytes: `sha2` itself overflows when it counts on from such a number.
+    #[test]
+    fn a_state_of_absurd_length_is_none_of_ours() {
+        let state = |blocks: u64| {
+            let mut state = Algorithm::Sha256.start().state().unwrap();
+            state[32..40].copy_from_slice(&blocks.to_le_bytes());
+            Algorithm::Sha256.go_on(&state)
+        };
+        for blocks in [u64::MAX, u64::MAX / 64, u64::MAX / 512, MOST_BLOCKS + 1] {
+            let mut hasher = state(blocks);
+            if let Some(hasher) = &mut hasher {
+                hasher.update(&[0; 200]);
+            }
+            assert!(hasher.is_none(), "{blocks}");
+        }
+        let mut longest = state(MOST_BLOCKS).unwrap();
+        longest.update(&[0; 200]);
+        assert!(longest.finish().is_some());
     }
 
     #[test]
