@@ -3,13 +3,13 @@
 
 mod args;
 mod exit;
-mod frame;
 mod invocation;
-mod job_check;
+mod jobs;
 mod program;
 mod record;
 mod schedule;
 mod service;
+mod session;
 mod show;
 mod stream;
 mod verify;

@@ -10,15 +10,15 @@ use crate::cli::args::copy::Args;
 use crate::cli::args::job_file::JobFile;
 use crate::cli::args::verify;
 use crate::cli::exit::Exit;
-use crate::cli::frame::{Watched, stop_by_signals};
 use crate::cli::invocation::{self, Asked, Copy, Wrong};
-use crate::cli::job_check;
+use crate::cli::jobs;
 use crate::cli::record::records::{Ran, Task, Wanted};
 use crate::cli::schedule::Deadline;
 use crate::cli::service::Service;
+use crate::cli::session::{Watched, stop_by_signals};
 use crate::cli::show::console::{Console, Detail};
-use crate::cli::show::observer::Told;
 use crate::cli::show::progress::View;
+use crate::cli::show::reporter::Told;
 use crate::cli::stream::stream;
 use crate::cli::verify::verify;
 use crate::copy::job::CopyJob;
@@ -39,7 +39,7 @@ pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         },
         Ok(Asked::Verify(args)) => verify("dircopy", &args, &command),
         Ok(Asked::Job(asked, file, matches)) => {
-            job_check::explain(&file, &asked, &matches, &Console::plain()).into()
+            jobs::explain(&file, &asked, &matches, &Console::plain()).into()
         }
         Err(Wrong::Typed(error)) => explain(&error),
         Err(Wrong::File(errors)) => {

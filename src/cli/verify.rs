@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::cli::args::verify::VerifyArgs;
 use crate::cli::exit::Exit;
-use crate::cli::frame::{Watched, stop_by_signals};
 use crate::cli::record::json::Entry;
 use crate::cli::record::records::{Ran, Records, Task, Wanted};
 use crate::cli::service::Service;
+use crate::cli::session::{Watched, stop_by_signals};
 use crate::cli::show::console::{Console, Detail};
 use crate::cli::show::verify_messages::Words;
 use crate::cli::show::verify_summary::summary;

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, Parser, ValueEnum, value_parser};
 
-use crate::cli::args::say::SayArgs;
 use crate::cli::args::size;
 use crate::cli::args::stream::StreamArgs;
 use crate::cli::args::unattended::Unattended;
+use crate::cli::args::verbosity::SayArgs;
 use crate::cli::args::verify::{self, Simd};
 use crate::copy::job::{BLOCK_SIZE, CopyJob, QUEUE_SIZE};
 use crate::copy::run::outputs::MOST_OUTPUTS;

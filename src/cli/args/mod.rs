@@ -2,8 +2,8 @@
 
 pub mod copy;
 pub mod job_file;
-pub mod say;
 pub mod size;
 pub mod stream;
 pub mod unattended;
+pub mod verbosity;
 pub mod verify;

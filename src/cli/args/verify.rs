@@ -7,9 +7,9 @@ use std::time::Duration;
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum, value_parser};
 
 use crate::cli::args::copy::{MOST_JOBS, whole};
-use crate::cli::args::say::SayArgs;
 use crate::cli::args::size;
 use crate::cli::args::unattended::RecordArgs;
+use crate::cli::args::verbosity::SayArgs;
 use crate::cli::schedule;
 use crate::hash::multibuffer::Backend;
 use crate::verify::check::From;

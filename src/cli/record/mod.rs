@@ -3,14 +3,14 @@
 //!
 //! The formats are promised: `docs/report.schema.json` and `docs/scheduled.md` say what is in them.
 
-mod clash;
-mod closing;
-pub mod files;
+pub mod destination;
+mod finish;
 pub mod json;
 pub mod log;
 mod metrics;
 pub mod numbers;
+mod path_conflict;
 pub mod records;
 mod report;
-pub mod series;
+pub mod rotation;
 mod spool;

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::cli::exit::Exit;
-use crate::cli::record::files::{Place, is_inside};
+use crate::cli::record::destination::{Place, is_inside};
 use crate::cli::record::json::{self, Entry, Name};
 use crate::cli::record::log::{Log, stamp};
 use crate::cli::record::metrics::{Figure, Figures};
@@ -20,7 +20,7 @@ use crate::cli::record::report::{
     Cache, Copied, Head, Job, Manifest, Output, Portion, StreamOutput, Streamed, Work, fate_name,
     methods, read_back,
 };
-use crate::cli::record::series::{ReportPlace, WRITE, is_series};
+use crate::cli::record::rotation::{ReportPlace, WRITE, is_series};
 use crate::cli::record::spool::Spool;
 use crate::cli::show::console::{Detail, Said, words};
 use crate::copy::report::{Ending, Report};

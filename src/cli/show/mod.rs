@@ -1,9 +1,9 @@
 //! What a person sees.
 
 pub mod console;
-pub mod observer;
+pub mod copy_summary;
 pub mod progress;
+pub mod reporter;
 pub mod rows;
-pub mod summary;
 pub mod verify_messages;
 pub mod verify_summary;

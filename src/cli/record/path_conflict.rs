@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::record::records::{Task, Wanted};
-use crate::cli::record::series::is_series;
+use crate::cli::record::rotation::is_series;
 use crate::error::{Error, Result};
 use crate::manifest::ManifestName;
 use crate::path::directory_of;

@@ -3,7 +3,7 @@
 use crate::cli::args::copy::Args;
 use crate::cli::record::records::Records;
 use crate::cli::show::console::Console;
-use crate::cli::show::summary::summary;
+use crate::cli::show::copy_summary::summary;
 use crate::copy::report::{Ending, Report};
 use crate::error::Result;
 use crate::event::{Event, Watch};

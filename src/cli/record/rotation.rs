@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 
-use crate::cli::record::files::Place;
+use crate::cli::record::destination::Place;
 use crate::error::{Error, Result};
 use crate::manifest::Stamp;
 use crate::sys::stat::Kind;
