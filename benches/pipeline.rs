@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use dircopy::{Algorithm, CopyJob, Ending, Progress, Stop};
+use dircopy::{Algorithm, CopyJob, Ending, Event, Observer};
 use tempfile::TempDir;
 
 fn scratch() -> TempDir {
@@ -36,7 +36,7 @@ fn copy(source: &Path, output: PathBuf, change: impl Fn(&mut CopyJob)) {
     let mut job = CopyJob::new(source, output);
     job.sync = false;
     change(&mut job);
-    let report = job.run(&(), &Progress::default(), &Stop::default()).expect("a copy");
+    let report = job.run(&Observer::new(|_: &Event<'_>| {})).expect("a copy");
     assert!(matches!(report.ending, Ending::Complete), "{:?}", report.ending);
     black_box(report);
 }

@@ -23,19 +23,7 @@
 //!
 //! ```
 //! use std::sync::Mutex;
-//! use dircopy::{CopyJob, Done, Ending, Event, Progress, Stop, Watch};
-//!
-//! /// Remembers what was copied.
-//! #[derive(Default)]
-//! struct Names(Mutex<Vec<String>>);
-//!
-//! impl Watch for Names {
-//!     fn event(&self, event: &Event<'_>) {
-//!         if let Event::Stands(path, Done::Copied) = event {
-//!             self.0.lock().unwrap().push(String::from_utf8_lossy(path).into_owned());
-//!         }
-//!     }
-//! }
+//! use dircopy::{CopyJob, Done, Ending, Event, Observer};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let dir = tempfile::tempdir()?;
@@ -43,13 +31,18 @@
 //! std::fs::create_dir(&source)?;
 //! std::fs::write(source.join("film.mov"), b"frames")?;
 //!
-//! let names = Names::default();
+//! let names = Mutex::new(Vec::new());
+//! let observer = Observer::new(|event: &Event<'_>| {
+//!     if let Event::Stands(path, Done::Copied) = event {
+//!         names.lock().unwrap().push(String::from_utf8_lossy(path).into_owned());
+//!     }
+//! });
 //! let mut job = CopyJob::new(&source, &output);
 //! job.sync = false; // an example need not survive a power cut
-//! let report = job.run(&names, &Progress::default(), &Stop::default())?;
+//! let report = job.run(&observer)?;
 //!
 //! assert!(matches!(report.ending, Ending::Complete));
-//! assert_eq!(*names.0.lock().unwrap(), ["film.mov"]);
+//! assert_eq!(*names.lock().unwrap(), ["film.mov"]);
 //! assert_eq!(std::fs::read(output.join("film.mov"))?, b"frames");
 //! let manifest = std::fs::read_to_string(report.manifest.unwrap())?;
 //! assert!(manifest.ends_with("  film.mov\n"));
@@ -61,22 +54,8 @@
 //!
 //! ```
 //! use std::sync::Mutex;
-//! use dircopy::verify::{Finding, Listener, Target, Verdict};
-//! use dircopy::{Progress, Stop, VerifyJob};
-//!
-//! /// Remembers which files are not as listed.
-//! #[derive(Default)]
-//! struct Bad(Mutex<Vec<String>>);
-//!
-//! impl Listener for Bad {
-//!     fn hear(&self, target: &Target, finding: &Finding) {
-//!         if let Finding::File { path, verdict, .. } = finding
-//!             && !matches!(verdict, Verdict::Good(_))
-//!         {
-//!             self.0.lock().unwrap().push(target.path_of(path).display().to_string());
-//!         }
-//!     }
-//! }
+//! use dircopy::verify::{Finding, Target, Verdict};
+//! use dircopy::{Observer, VerifyJob};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let dir = tempfile::tempdir()?;
@@ -84,11 +63,18 @@
 //! std::fs::write(manifest, format!("{:064}  film.mov\n", 0))?;
 //! std::fs::write(dir.path().join("film.mov"), b"frames")?;
 //!
-//! let bad = Bad::default();
-//! let report = VerifyJob::new([dir.path()]).run(&bad, &Progress::default(), &Stop::default())?;
+//! let bad = Mutex::new(Vec::new());
+//! let observer = Observer::new(|target: &Target, finding: &Finding| {
+//!     if let Finding::File { path, verdict, .. } = finding
+//!         && !matches!(verdict, Verdict::Good(_))
+//!     {
+//!         bad.lock().unwrap().push(target.path_of(path));
+//!     }
+//! });
+//! let report = VerifyJob::new([dir.path()]).run(&observer)?;
 //!
 //! assert_eq!((report.counts.good, report.counts.differ), (0, 1));
-//! assert!(bad.0.lock().unwrap()[0].ends_with("film.mov"));
+//! assert!(bad.lock().unwrap()[0].ends_with("film.mov"));
 //! # Ok(())
 //! # }
 //! ```
@@ -112,9 +98,9 @@ pub mod verify;
 
 pub use copy::job::CopyJob;
 pub use copy::report::{Counts, Ending, Report};
-pub use copy::run::outputs::{Seat, copy_to_all};
+pub use copy::run::outputs::{OutputJob, copy_to_all};
 pub use error::{Error, Result};
-pub use event::{Done, Event, Progress, Stop, Watch};
+pub use event::{Done, Event, EventListener, EventObserver, Observer, Progress, Stop};
 pub use hash::{Algorithm, Digest};
 pub use part::resume::Resume;
 pub use stream::StreamJob;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use dircopy::sys::Dir;
-use dircopy::{Algorithm, CopyJob, Ending, Progress, Stop};
+use dircopy::{Algorithm, CopyJob, Ending, Event, Observer};
 
 /// Counts what it passes on to the system's allocator.
 struct Counting;
@@ -52,7 +52,7 @@ fn taken(source: &Path, output: &Path, change: Change) -> usize {
     (job.sync, job.lanes, job.check_space) = (false, Some(1), false);
     change(&mut job);
     let before = TAKEN.load(Relaxed);
-    let report = job.run(&(), &Progress::default(), &Stop::default()).unwrap();
+    let report = job.run(&Observer::new(|_: &Event<'_>| {})).unwrap();
     let taken = TAKEN.load(Relaxed) - before;
     assert!(matches!(report.ending, Ending::Complete), "{:?}", report.ending);
     taken

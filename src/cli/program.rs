@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread::Builder;
 
 use crossbeam_channel::bounded;
@@ -23,7 +24,7 @@ use crate::cli::stream::stream;
 use crate::cli::verify::verify;
 use crate::copy::job::CopyJob;
 use crate::copy::report::Report;
-use crate::copy::run::outputs::{Seat, copy_to_all};
+use crate::copy::run::outputs::{OutputJob, copy_to_all};
 use crate::error::{Error, Result};
 use crate::event::{Event, Progress, Stop};
 use crate::path::Shown;
@@ -138,7 +139,7 @@ fn run(
     told: &[Told<'_>],
     stop: &Stop,
 ) -> Result<Vec<Result<Report>>> {
-    let progress: Vec<Progress> = jobs.iter().map(|_| Progress::default()).collect();
+    let progress: Vec<Arc<Progress>> = jobs.iter().map(|_| Arc::default()).collect();
     let deadline = Deadline::new(args.unattended.max_duration, args.unattended.stop_at);
     let (Some(job), Some(Told { console, .. })) = (jobs.first(), told.first()) else {
         return Ok(Vec::new());
@@ -157,17 +158,15 @@ fn run(
                 .spawn_scoped(scope, watch)
                 .map_err(|error| Error::io("watch the time of the copy to", &job.output, error))?;
         }
-        let seats: Vec<Seat<'_>> = jobs
-            .iter()
-            .zip(&progress)
-            .zip(told)
-            .map(|((job, progress), watch)| Seat { job, watch, progress })
+        let told = told.iter().zip(&progress);
+        let observers: Vec<_> = told
+            .map(|(told, progress)| told.observer(Arc::clone(progress), stop.clone()))
             .collect();
-        let ran = watched.run(&progress, stop, || match &*seats {
-            [Seat { job, watch, progress }] => {
-                job.run(*watch, progress, stop).map(|report| vec![Ok(report)])
-            }
-            seats => copy_to_all(seats, args.lag as u64, stop),
+        let outputs = jobs.iter().zip(&observers);
+        let outputs: Vec<_> = outputs.map(|(job, observer)| OutputJob { job, observer }).collect();
+        let ran = watched.run(&progress, stop, || match &*outputs {
+            [OutputJob { job, observer }] => job.run(observer).map(|report| vec![Ok(report)]),
+            outputs => copy_to_all(outputs, args.lag as u64),
         });
         drop::<crossbeam_channel::Sender<()>>(running);
         ran

@@ -1,6 +1,7 @@
 //! What the service manager is told while a run goes on, and that it came to its end: systemd shows it
 //! in `systemctl status`.
 
+use std::sync::Arc;
 use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,7 @@ impl Service {
     pub fn tell_beside<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
-        progress: &'scope [Progress],
+        progress: &'scope [Arc<Progress>],
         stop: &'scope Stop,
         done: Receiver<()>,
     ) {

@@ -1,6 +1,7 @@
 //! What every program does around its run: hear signals, and tell how far it is and how it ended.
 
 use std::ffi::OsString;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_channel::{Sender, bounded};
@@ -35,7 +36,7 @@ pub struct Watched<'a> {
 
 impl Watched<'_> {
     /// Does `work`, of which `progress` tells, one of them for each output, and `stop` whether it is to end.
-    pub fn run<R>(&self, progress: &[Progress], stop: &Stop, work: impl FnOnce() -> R) -> R {
+    pub fn run<R>(&self, progress: &[Arc<Progress>], stop: &Stop, work: impl FnOnce() -> R) -> R {
         for progress in progress {
             progress.watched.store(!matches!(self.view, View::None), Relaxed);
         }
@@ -50,10 +51,9 @@ impl Watched<'_> {
     }
 
     /// The same where there is one.
-    pub fn run_one<R>(&self, stop: &Stop, work: impl FnOnce(&Progress) -> R) -> R {
-        let all = [Progress::default()];
-        let [progress] = &all;
-        self.run(&all, stop, || work(progress))
+    pub fn run_one<R>(&self, stop: &Stop, work: impl FnOnce(Arc<Progress>) -> R) -> R {
+        let progress = Arc::<Progress>::default();
+        self.run(&[Arc::clone(&progress)], stop, || work(progress))
     }
 
     /// Tells why nothing was done; how that ends.

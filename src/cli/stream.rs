@@ -11,7 +11,7 @@ use crate::cli::session::{Watched, stop_by_signals};
 use crate::cli::show::console::{Console, Detail};
 use crate::cli::show::reporter::Told;
 use crate::cli::show::rows::{Rows, size};
-use crate::event::{Event, Watch};
+use crate::event::Event;
 use crate::io::read_back::Proof;
 use crate::path::Shown;
 use crate::stream::ends::Fate;
@@ -38,7 +38,7 @@ pub fn stream(args: &Args, job: &StreamJob, file: Option<&JobFile>, command: &[O
     };
     let told = Told { console: &console, records: &records, at: None };
     args.unattended.give_way().iter().for_each(|warning| told.event(&Event::Warning(warning)));
-    let ran = watched.run_one(&stop, |progress| job.run(&told, progress, &stop));
+    let ran = watched.run_one(&stop, |progress| job.run(&told.observer(progress, stop.clone())));
     let (ran, exit) = match &ran {
         Ok(report) => {
             // A reader that went away wants to hear nothing more.

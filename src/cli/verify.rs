@@ -18,9 +18,10 @@ use crate::cli::show::console::{Console, Detail};
 use crate::cli::show::verify_messages::Words;
 use crate::cli::show::verify_summary::summary;
 use crate::error::Error;
+use crate::event::Observer;
 use crate::manifest::escape;
 use crate::sys;
-use crate::verify::{Finding, Listener, Target, Verdict, VerifyReport};
+use crate::verify::{Finding, Target, Verdict, VerifyReport};
 
 /// Runs the check, as the program of this name.
 pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> ExitCode {
@@ -47,7 +48,10 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
     };
     let words = Words { name, detail, convert: args.convert_paths };
     let teller = Teller { words, console: &console, failed, records: &records };
-    let report = watched.run_one(&stop, |progress| args.job().run(&teller, progress, &stop));
+    let listen = |target: &Target, finding: &Finding| teller.hear(target, finding);
+    let report = watched.run_one(&stop, |progress| {
+        args.job().run(&Observer { progress, stop: stop.clone(), listen })
+    });
     let (ran, exit) = match &report {
         Err(refused) => (Ran::Refused(refused), watched.refused(refused, &stop)),
         Ok(report) => (Ran::Checked(report), teller.finish(report)),
@@ -78,9 +82,7 @@ impl Teller<'_> {
         }
         Exit::of_check(report, said_all && self.console.said_all())
     }
-}
 
-impl Listener for Teller<'_> {
     fn hear(&self, target: &Target, finding: &Finding) {
         let said = self.words.of(target, finding);
         self.records.hear(target, finding, said.as_ref());

@@ -7,7 +7,7 @@ use crate::copy::before::prepare::Prepared;
 use crate::copy::report::Counts;
 use crate::copy::special::symlink::{self, Linked, Plan};
 use crate::error::Error;
-use crate::event::{Done, Event, Progress, Stop, Watch};
+use crate::event::{Done, Event, EventListener, Progress, Stop};
 use crate::transfer::prepare::look;
 use crate::tree::dirs::{Entry, OutputDir, Run, SourceDir};
 use crate::tree::overwrite::{Decision, Destination, Policy, Source, decide};
@@ -17,7 +17,7 @@ use crate::tree::walk::{Found, Walk};
 pub struct Dry<'a> {
     pub policy: Policy,
     pub follow: bool,
-    pub watch: &'a dyn Watch,
+    pub listen: &'a EventListener<'a>,
     pub progress: &'a Progress,
     pub stop: &'a Stop,
 }
@@ -67,7 +67,7 @@ impl Dry<'_> {
             Found::Special(source, listed, kind) => {
                 counts.skipped += 1;
                 let path = source.rel.join(&listed.name);
-                self.watch.event(&Event::Skipped(path.as_bytes(), kind));
+                (self.listen)(&Event::Skipped(path.as_bytes(), kind));
             }
             Found::Failed(error) => {
                 counts.seen += 1;
@@ -75,7 +75,7 @@ impl Dry<'_> {
             }
             Found::Warning(warning) => {
                 counts.warnings += 1;
-                self.watch.event(&Event::Warning(&warning));
+                (self.listen)(&Event::Warning(&warning));
             }
             Found::Looked(_) | Found::Done(_) | Found::Swept(..) => {}
         }
@@ -132,15 +132,15 @@ impl Dry<'_> {
 
     fn left(&self, output: &OutputDir, entry: &Entry, why: &'static str, counts: &mut Counts) {
         counts.left += 1;
-        self.watch.event(&Event::Left(output.rel.join(&entry.name).as_bytes(), why));
+        (self.listen)(&Event::Left(output.rel.join(&entry.name).as_bytes(), why));
     }
 
     fn failed(&self, error: &Error, counts: &mut Counts) {
         counts.failed += 1;
-        self.watch.event(&Event::Failed(error));
+        (self.listen)(&Event::Failed(error));
     }
 
     fn tell(&self, output: &OutputDir, entry: &Entry, done: Done) {
-        self.watch.event(&Event::Stands(output.rel.join(&entry.name).as_bytes(), done));
+        (self.listen)(&Event::Stands(output.rel.join(&entry.name).as_bytes(), done));
     }
 }

@@ -26,7 +26,7 @@ use crate::copy::run::feed::{Outlet, walk_all};
 use crate::copy::run::pool::Crew;
 use crate::copy::run::workers::Lanes;
 use crate::error::{Error, Result};
-use crate::event::{Event, Progress, Stop, Watch};
+use crate::event::{Event, EventObserver, Observer, Stop};
 use crate::fanout::hub::Place;
 use crate::hash::{Algorithm, multibuffer::Backend};
 use crate::io::rate_limit::Rate;
@@ -151,14 +151,13 @@ impl CopyJob {
         }
     }
 
-    /// Runs the job: `watch` is told what happens, `progress` can be read from another thread, and
-    /// `stop` ends it early; neither of the two may serve another run.
+    /// Runs the job.
     ///
     /// # Errors
     /// The job was refused and nothing was touched. Everything that goes wrong later is told to
-    /// `watch` and counted in the report; look at its [`ending`](Report::ending).
-    pub fn run(&self, watch: &dyn Watch, progress: &Progress, stop: &Stop) -> Result<Report> {
-        self.run_beside((None, &Rooms::default()), watch, progress, stop)
+    /// `observer` and counted in the report; look at its [`ending`](Report::ending).
+    pub fn run(&self, observer: &EventObserver<'_>) -> Result<Report> {
+        self.run_beside((None, &Rooms::default()), observer)
     }
 
     /// The same for one of several outputs that share their reading of the source, in which this one has
@@ -166,16 +165,17 @@ impl CopyJob {
     pub(crate) fn run_beside(
         &self,
         (sharing, rooms): (Option<Place<'_>>, &Rooms),
-        watch: &dyn Watch,
-        progress: &Progress,
-        stop: &Stop,
+        observer: &EventObserver<'_>,
     ) -> Result<Report> {
         let started = Instant::now();
+        let Observer { progress, listen, .. } = observer;
+        // A run that gives itself up leaves the program's stop as it is.
+        let stop = &observer.stop.of_one();
         self.makes_sense()?;
         let is_to_stop = || stop.is_requested();
         let open = |path| Expected::open(path, &is_to_stop);
         let expected = self.expect.as_deref().map(open).transpose()?;
-        let tell = |text: &str| watch.event(&Event::Waiting(text));
+        let tell = |text: &str| listen(&Event::Waiting(text));
         let wait = self.wait && !self.dry_run;
         let patience = Patience { wait, deed: "copy to", tell: &tell, stop };
         patience.until_free(&self.output)?;
@@ -193,7 +193,7 @@ impl CopyJob {
         let walk = self.walk(&prepared, self.dry_run);
         if self.dry_run {
             let (policy, follow) = (self.policy, self.follow_links || prepared.file.is_some());
-            let counts = Dry { policy, follow, watch, progress, stop }.run(prepared, &walk);
+            let counts = Dry { policy, follow, listen, progress, stop }.run(prepared, &walk);
             return Ok(Report::dry(counts, stop, started.elapsed()));
         }
         let mut warnings = std::mem::take(&mut prepared.warnings);
@@ -235,7 +235,7 @@ impl CopyJob {
             stop,
             clocks: &clocks,
         };
-        let mut ledger = Ledger::new(&context, watch, Arc::clone(&prepared.output));
+        let mut ledger = Ledger::new(&context, listen, Arc::clone(&prepared.output));
         let (source, is_tree) = (Arc::clone(&prepared.source), prepared.file.is_none());
         ledger.rotation =
             self.keep_manifests.map(|keep| Rotation { keep, source: Arc::clone(&source) });

@@ -1,7 +1,7 @@
 //! What became of the outputs, told as it happens.
 
 use crate::error::Error;
-use crate::event::{Done, Event, Progress, Watch};
+use crate::event::{Done, Event, EventListener, Progress};
 use crate::io::read_back::Proof;
 use crate::stream::named::Named;
 
@@ -45,14 +45,14 @@ impl Fate {
 pub struct Ends<'a> {
     names: &'a [Named],
     fates: Vec<Option<Fate>>,
-    watch: &'a dyn Watch,
+    listen: &'a EventListener<'a>,
     progress: &'a Progress,
 }
 
 impl<'a> Ends<'a> {
     /// Nothing became of any yet.
-    pub fn new(names: &'a [Named], watch: &'a dyn Watch, progress: &'a Progress) -> Self {
-        Self { names, fates: names.iter().map(|_| None).collect(), watch, progress }
+    pub fn new(names: &'a [Named], listen: &'a EventListener<'a>, progress: &'a Progress) -> Self {
+        Self { names, fates: names.iter().map(|_| None).collect(), listen, progress }
     }
 
     /// Notes and tells what became of one.
@@ -61,14 +61,14 @@ impl<'a> Ends<'a> {
         let path = named.path().as_os_str().as_encoded_bytes();
         match &fate {
             Fate::Stands { replaced, warnings, .. } => {
-                warnings.iter().for_each(|error| self.watch.event(&Event::Warning(error)));
+                warnings.iter().for_each(|error| (self.listen)(&Event::Warning(error)));
                 let done = if *replaced { Done::Replaced } else { Done::Copied };
-                self.watch.event(&Event::Stands(path, done));
+                (self.listen)(&Event::Stands(path, done));
             }
-            Fate::Left(why) => self.watch.event(&Event::Left(path, why)),
+            Fate::Left(why) => (self.listen)(&Event::Left(path, why)),
             Fate::Failed(error) | Fate::Unproven(error) => self.tell(error),
             Fate::Stopped(stays) => {
-                stays.iter().for_each(|error| self.watch.event(&Event::Warning(error)));
+                stays.iter().for_each(|error| (self.listen)(&Event::Warning(error)));
             }
             Fate::Passed | Fate::Closed => {}
         }
@@ -87,7 +87,7 @@ impl<'a> Ends<'a> {
     /// Tells of a failure.
     pub fn tell(&self, error: &Error) {
         self.progress.failed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        self.watch.event(&Event::Failed(error));
+        (self.listen)(&Event::Failed(error));
     }
 
     /// Whether there is an output left of which nothing became yet.

@@ -7,7 +7,7 @@ use std::thread::{Scope, scope};
 use std::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::event::{Event, Progress, Stop, Watch};
+use crate::event::{Event, EventObserver, Observer, Progress};
 use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
 use crate::io::rate_limit::Rate;
@@ -92,13 +92,13 @@ impl StreamJob {
         }
     }
 
-    /// Runs the job: `watch` is told what happens, `progress` can be read from another thread, and
-    /// `stop` ends it early; neither of the two may serve another run.
+    /// Runs the job. The stop of `observer` must not serve another run.
     ///
     /// # Errors
-    /// The job was refused and nothing was written. Everything that goes wrong later is told to `watch`;
+    /// The job was refused and nothing was written. Everything that goes wrong later is told to `observer`;
     /// look at the report's [`ending`](StreamReport::ending).
-    pub fn run(&self, watch: &dyn Watch, progress: &Progress, stop: &Stop) -> Result<StreamReport> {
+    pub fn run(&self, observer: &EventObserver<'_>) -> Result<StreamReport> {
+        let Observer { progress, stop, listen } = observer;
         let started = Instant::now();
         self.refuse_proof()?;
         self.refuse_ends()?;
@@ -136,7 +136,7 @@ impl StreamJob {
             stop,
             clocks: &clocks,
         };
-        let mut ends = Ends::new(&self.outputs, watch, progress);
+        let mut ends = Ends::new(&self.outputs, listen, progress);
         let Placed { outputs, mut manifest } = placed;
         let outputs = begin(&context, &self.outputs, outputs, &mut ends);
         let replaces = outputs.iter().any(|(_, output)| match &output.sink {
@@ -180,7 +180,7 @@ impl StreamJob {
                     read.failed += 1;
                 }
             }
-            warnings.iter().for_each(|warning| watch.event(&Event::Warning(warning)));
+            warnings.iter().for_each(|warning| listen(&Event::Warning(warning)));
         }
         let fates =
             ends.into_fates().into_iter().map(|fate| fate.unwrap_or_else(|| Lost::Stopped.fate()));

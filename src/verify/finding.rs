@@ -1,6 +1,7 @@
-//! What a check finds, and who is told.
+//! What a check finds, and how a program hears of it.
 
 use crate::error::Error;
+use crate::event::Observer;
 use crate::hash::Digest;
 use crate::io::read_back::Proof;
 use crate::manifest::{Fault, ManifestName};
@@ -113,14 +114,8 @@ pub enum Finding {
     Broken(Error),
 }
 
-/// Who is told what a check finds. Called from one thread at a time; a slow listener slows the
-/// check.
-pub trait Listener: Sync {
-    /// Something was found.
-    fn hear(&self, target: &Target, finding: &Finding);
-}
+/// Hears what a check finds, and where.
+pub type FindingListener<'a> = dyn Fn(&Target, &Finding) + Sync + 'a;
 
-/// A listener that does not listen.
-impl Listener for () {
-    fn hear(&self, _: &Target, _: &Finding) {}
-}
+/// Follows a check.
+pub type FindingObserver<'a> = Observer<FindingListener<'a>>;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, bounded, unbounded};
 
 use crate::error::{Error, Result};
-use crate::event::{Progress, Stop};
+use crate::event::{Observer, Progress, Stop};
 use crate::hash::Digest;
 use crate::hash::multibuffer::Backend;
 use crate::sys::{self, Dir};
@@ -18,7 +18,7 @@ use crate::verify::ahead::{Ahead, Order};
 use crate::verify::check::{Checker, From};
 use crate::verify::copies::Copies;
 use crate::verify::count::count;
-use crate::verify::finding::{Finding, Listener};
+use crate::verify::finding::{Finding, FindingListener, FindingObserver};
 use crate::verify::lines::{Reader, Reads, Told};
 use crate::verify::portion::{Budget, Portion};
 use crate::verify::report::{Checked, VerifyReport};
@@ -82,26 +82,21 @@ impl VerifyJob {
         }
     }
 
-    /// Runs the check: `listener` is told what is found, `progress` can be read from another
-    /// thread, and `stop` ends it early; neither of the two may serve another run.
+    /// Runs the check. The stop of `observer` must not serve another run.
     ///
     /// # Errors
     /// The job makes no sense, or another run is at work on what is to be checked in portions. Everything
-    /// that goes wrong later is told to `listener` and counted in the report.
-    pub fn run(
-        &self,
-        listener: &dyn Listener,
-        progress: &Progress,
-        stop: &Stop,
-    ) -> Result<VerifyReport> {
+    /// that goes wrong later is told to `observer` and counted in the report.
+    pub fn run(&self, observer: &FindingObserver<'_>) -> Result<VerifyReport> {
+        let Observer { progress, stop, listen } = observer;
         let started = Instant::now();
         let plans = self.plans()?;
-        let _alone = self.lock(&plans, listener, stop)?;
+        let _alone = self.lock(&plans, listen, stop)?;
         let portion = self.budget.map(Portion::new);
         let portion = portion.as_ref();
         let key = Key::default();
         let mut desk = Desk {
-            listener,
+            listen,
             key: &key,
             counts: Checked::default(),
             portion,
@@ -152,12 +147,17 @@ impl VerifyJob {
     /// Keeps other runs away from what is checked in portions: a copy that replaces files meanwhile would
     /// make them differ from the manifest that was read, and another check would forget what this one
     /// verified.
-    fn lock(&self, plans: &[Plan], listener: &dyn Listener, stop: &Stop) -> Result<Option<Dir>> {
+    fn lock(
+        &self,
+        plans: &[Plan],
+        listen: &FindingListener<'_>,
+        stop: &Stop,
+    ) -> Result<Option<Dir>> {
         let (Some(_), [plan]) = (self.budget, plans) else { return Ok(None) };
         let root = plan.names_start_at();
         // One that cannot be opened is told of when its manifest is.
         let Ok(dir) = Dir::open(&root) else { return Ok(None) };
-        let tell = |text: &str| listener.hear(&Target::none(), &Finding::Waiting(text.to_owned()));
+        let tell = |text: &str| listen(&Target::none(), &Finding::Waiting(text.to_owned()));
         let deed = "check in portions";
         Patience { wait: self.wait, deed, tell: &tell, stop }.lock(&dir, &root)?;
         Ok(Some(dir))
@@ -291,7 +291,7 @@ impl VerifyJob {
 
 /// Where findings are counted and told.
 struct Desk<'a> {
-    listener: &'a dyn Listener,
+    listen: &'a FindingListener<'a>,
     key: &'a Key,
     counts: Checked,
     /// What is to be checked, if not all, and the target of it.
@@ -332,6 +332,6 @@ impl Desk<'_> {
         if let Some(copies) = &mut self.copies {
             copies.note(target, &finding);
         }
-        self.listener.hear(target, &finding);
+        (self.listen)(target, &finding);
     }
 }

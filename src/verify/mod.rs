@@ -22,7 +22,7 @@ mod work;
 pub use crate::io::read_back::Proof;
 pub use ahead::Order;
 pub use copies::Comparison;
-pub use finding::{Finding, Listener, Verdict};
+pub use finding::{Finding, FindingListener, FindingObserver, Verdict};
 pub use job::VerifyJob;
 pub use portion::{Budget, Covered};
 pub use report::{Checked, VerifyReport};

@@ -3,6 +3,7 @@
 //! Drawn by a thread of its own from the counters of the run, which never waits for it.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{Builder, Scope};
 use std::time::{Duration, Instant};
@@ -62,7 +63,7 @@ impl View {
     pub fn show_beside<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
-        progress: &'scope [Progress],
+        progress: &'scope [Arc<Progress>],
         console: &'scope Console,
         done: Receiver<()>,
     ) {
@@ -75,7 +76,7 @@ impl View {
         }
     }
 
-    fn show(&self, progress: &[Progress], console: &Console, done: &Receiver<()>) {
+    fn show(&self, progress: &[Arc<Progress>], console: &Console, done: &Receiver<()>) {
         let started = Instant::now();
         let wait = |every| done.recv_timeout(every) == Err(RecvTimeoutError::Timeout);
         match self {
@@ -116,8 +117,8 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn of(all: &'a [Progress]) -> Option<Self> {
-        let bytes = |progress: &&Progress| progress.bytes.load(Relaxed);
+    fn of(all: &'a [Arc<Progress>]) -> Option<Self> {
+        let bytes = |progress: &&Arc<Progress>| progress.bytes.load(Relaxed);
         let running = || all.iter().filter(|progress| !progress.over.load(Relaxed));
         let slowest = running().min_by_key(bytes).or(all.first())?;
         let total = all.iter().find(|progress| progress.counted.load(Relaxed)).unwrap_or(slowest);
@@ -199,7 +200,7 @@ fn entries(seen: &Seen<'_>, counted: bool) -> String {
 }
 
 /// How far a run is, in a line; nothing of a run to nowhere.
-pub fn how_far(progress: &[Progress], elapsed: Duration) -> Option<String> {
+pub fn how_far(progress: &[Arc<Progress>], elapsed: Duration) -> Option<String> {
     Seen::of(progress).map(|seen| line(&seen, elapsed))
 }
 

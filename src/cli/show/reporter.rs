@@ -1,12 +1,14 @@
 //! Who is told what happens: the user, and what the run leaves to read.
 
+use std::sync::Arc;
+
 use crate::cli::args::copy::Args;
 use crate::cli::record::records::Records;
 use crate::cli::show::console::Console;
 use crate::cli::show::copy_summary::summary;
 use crate::copy::report::{Ending, Report};
 use crate::error::Result;
-use crate::event::{Event, Watch};
+use crate::event::{Event, Observer, Progress, Stop};
 
 /// Who is told what happens at an output.
 pub struct Told<'a> {
@@ -40,10 +42,18 @@ impl Told<'_> {
             console.out(&format!("{title}{}", summary(report, args.dry_run, args.say.verbose)));
         }
     }
-}
 
-impl Watch for Told<'_> {
-    fn event(&self, event: &Event<'_>) {
+    /// Follows the run at the output.
+    pub fn observer(
+        &self,
+        progress: Arc<Progress>,
+        stop: Stop,
+    ) -> Observer<impl Fn(&Event<'_>) + Sync> {
+        Observer { progress, stop, listen: |event: &Event<'_>| self.event(event) }
+    }
+
+    /// Tells what happened there.
+    pub fn event(&self, event: &Event<'_>) {
         self.console.event(event, self.at.as_deref());
         self.records.event(event, self.at.as_deref());
     }

@@ -12,7 +12,7 @@ use crate::copy::commit::output_health::Health;
 use crate::copy::commit::rotation::Rotation;
 use crate::copy::report::Counts;
 use crate::error::{Cause, Error};
-use crate::event::{Done, Event, Stop, Watch};
+use crate::event::{Done, Event, EventListener, Stop};
 use crate::hash::Digest;
 use crate::manifest::line;
 use crate::path::{DirPath, RelPath};
@@ -58,7 +58,7 @@ impl Published {
 /// The ledger.
 pub struct Ledger<'a> {
     context: &'a Context<'a>,
-    watch: &'a dyn Watch,
+    listen: &'a EventListener<'a>,
     root: Arc<OutputDir>,
     pub counts: Counts,
     methods: [Tally; Method::ALL.len()],
@@ -73,10 +73,14 @@ pub struct Ledger<'a> {
 
 impl<'a> Ledger<'a> {
     /// An empty ledger for the output whose root is `root`.
-    pub fn new(context: &'a Context<'a>, watch: &'a dyn Watch, root: Arc<OutputDir>) -> Self {
+    pub fn new(
+        context: &'a Context<'a>,
+        listen: &'a EventListener<'a>,
+        root: Arc<OutputDir>,
+    ) -> Self {
         Self {
             context,
-            watch,
+            listen,
             root,
             counts: Counts::default(),
             methods: Default::default(),
@@ -121,7 +125,7 @@ impl<'a> Ledger<'a> {
             paths.extend_from_slice(&self.path);
             entries.push((paths.len(), done));
         }
-        self.watch.event(&Event::Stands(&self.path, done));
+        (self.listen)(&Event::Stands(&self.path, done));
     }
 
     /// The content of a file of so many bytes came by `method`.
@@ -148,27 +152,27 @@ impl<'a> Ledger<'a> {
     pub fn rotten(&mut self, error: &Error) {
         (self.counts.failed, self.counts.rotten) = (self.counts.failed + 1, self.counts.rotten + 1);
         self.context.progress.failed.fetch_add(1, Relaxed);
-        self.watch.event(&Event::Rotten(error));
+        (self.listen)(&Event::Rotten(error));
     }
 
     /// A file that is expected in the source is not there.
     pub fn gone(&mut self, path: &RelPath) {
         self.counts.gone += 1;
-        self.watch.event(&Event::Gone(path.as_bytes()));
+        (self.listen)(&Event::Gone(path.as_bytes()));
     }
 
     /// An entry differs at the output and stays as it is.
     pub fn left(&mut self, output: &OutputDir, name: &OsStr, why: &'static str) {
         self.counts.left += 1;
-        let (watch, path) = (self.watch, self.path(&output.rel, name));
-        watch.event(&Event::Left(path, why));
+        let (listen, path) = (self.listen, self.path(&output.rel, name));
+        listen(&Event::Left(path, why));
     }
 
     /// An entry is not at the output.
     pub fn failed(&mut self, error: &Error) {
         self.counts.failed += 1;
         self.context.progress.failed.fetch_add(1, Relaxed);
-        self.watch.event(&Event::Failed(error));
+        (self.listen)(&Event::Failed(error));
         if let (Cause::Io(cause), Some(root)) = (error.cause(), &self.root.handle)
             && error.path().starts_with(&self.root.root)
             && self.health.is_lost(root, cause)
@@ -201,13 +205,13 @@ impl<'a> Ledger<'a> {
     /// Something could not be done, and nothing is lost by it.
     pub fn warn(&mut self, warning: &Error) {
         self.counts.warnings += 1;
-        self.watch.event(&Event::Warning(warning));
+        (self.listen)(&Event::Warning(warning));
     }
 
     /// Something else happened to the entry `name` in the directory `dir`.
     pub fn tell(&mut self, dir: &DirPath, name: &OsStr, event: impl Fn(&[u8]) -> Event<'_>) {
-        let (watch, path) = (self.watch, self.path(dir, name));
-        watch.event(&event(path));
+        let (listen, path) = (self.listen, self.path(dir, name));
+        listen(&event(path));
     }
 
     /// Removes old manifests after a run in which nothing was amiss; `newest` is that of the run.
@@ -218,7 +222,7 @@ impl<'a> Ledger<'a> {
         }
         let (removed, error) = rotation.run(&self.root, newest);
         for name in removed {
-            self.watch.event(&Event::Retired(name.to_string().as_bytes()));
+            (self.listen)(&Event::Retired(name.to_string().as_bytes()));
         }
         error.iter().for_each(|error| self.warn(error));
     }

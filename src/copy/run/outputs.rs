@@ -13,7 +13,7 @@ use crate::copy::before::reservation::Rooms;
 use crate::copy::job::CopyJob;
 use crate::copy::report::Report;
 use crate::error::{Error, Result};
-use crate::event::{Progress, Stop, Watch};
+use crate::event::{EventObserver, Progress};
 use crate::fanout::hub::{Place, Sharing};
 pub use crate::fanout::ledger::MOST_OUTPUTS;
 
@@ -21,43 +21,41 @@ pub use crate::fanout::ledger::MOST_OUTPUTS;
 /// their way in the lanes, two outputs stay below 64 MiB on a machine with four cores.
 pub const LAG: u64 = 32 << 20;
 
-/// One of several outputs.
-pub struct Seat<'a> {
-    /// What is to be done. All jobs have the same source, and differ in their outputs only.
+/// One of several outputs: its job and the job's observer.
+#[derive(Clone, Copy)]
+pub struct OutputJob<'a> {
+    /// The jobs of a run have the same source, and differ in their outputs only.
     pub job: &'a CopyJob,
-    /// Who is told what happens there.
-    pub watch: &'a dyn Watch,
-    /// How far it is.
-    pub progress: &'a Progress,
+    /// Its stop ends the job at this output; clones of one stop end them all.
+    pub observer: &'a EventObserver<'a>,
 }
 
-/// Runs the jobs side by side, with at most `lag` bytes held for those that are behind; `stop` stops
-/// all of them. For each, in order, its report, or why it was refused.
+/// Runs the jobs side by side, with at most `lag` bytes held for those that are behind. For each, in order, its report, or why it was refused.
 ///
 /// # Errors
 /// The outputs are not apart, or more than [`MOST_OUTPUTS`], or the source cannot be read: nothing was
 /// touched.
-pub fn copy_to_all(seats: &[Seat<'_>], lag: u64, stop: &Stop) -> Result<Vec<Result<Report>>> {
-    let Some(Seat { job, .. }) = seats.first() else { return Ok(Vec::new()) };
-    let refused = apart(seats.iter().map(|seat| seat.job))?;
-    let in_flight = seats.len() * job.most_lanes() * job.blocks(seats.len());
+pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Report>>> {
+    let Some(OutputJob { job, .. }) = outputs.first() else { return Ok(Vec::new()) };
+    let refused = apart(outputs.iter().map(|output| output.job))?;
+    let in_flight = outputs.len() * job.most_lanes() * job.blocks(outputs.len());
     let block_size = job.block_size.max(1);
-    let progresses = seats.iter().map(|seat| seat.progress);
+    let progresses = outputs.iter().map(|output| &*output.observer.progress);
     let sharing = Sharing::new(progresses, lag, (block_size, in_flight), job.limit_rate);
     let rooms = &Rooms::default();
     // A dry run reads nothing.
     let place = |number| Some(sharing.place(number)).filter(|_| !job.dry_run);
     Ok(scope(|scope| {
         let mut threads = Vec::new();
-        for (number, (seat, refused)) in seats.iter().zip(refused).enumerate() {
-            let guest = Guest { place: place(number), progress: seat.progress };
+        for (number, (&output, refused)) in outputs.iter().zip(refused).enumerate() {
+            let OutputJob { job, observer } = output;
+            let guest = Guest { place: place(number), progress: &observer.progress };
             if let Some(refused) = refused {
                 threads.push(Err(refused));
                 continue;
             }
-            let (&Seat { job, watch, progress }, stop) = (seat, stop.of_one());
             let run = move || {
-                let report = job.run_beside((guest.place, rooms), watch, progress, &stop);
+                let report = job.run_beside((guest.place, rooms), observer);
                 drop(guest);
                 report
             };
@@ -66,13 +64,13 @@ pub fn copy_to_all(seats: &[Seat<'_>], lag: u64, stop: &Stop) -> Result<Vec<Resu
                 thread.map_err(|error| Error::io("start the threads for", &job.output, error)),
             );
         }
-        let finish = |(thread, seat): (Result<ScopedJoinHandle<'_, _>>, &Seat<'_>)| {
+        let finish = |(thread, output): (Result<ScopedJoinHandle<'_, _>>, &OutputJob<'_>)| {
             thread?.join().unwrap_or_else(|_| {
                 let died = "the thread that copies there died; this is a defect of dircopy";
-                Err(Error::finding("finish the copy to", &seat.job.output, died))
+                Err(Error::finding("finish the copy to", &output.job.output, died))
             })
         };
-        threads.into_iter().zip(seats).map(finish).collect()
+        threads.into_iter().zip(outputs).map(finish).collect()
     }))
 }
 

@@ -1,0 +1,14 @@
+//! How a program follows a run: what it hears, how far the run is, and how it stops it.
+//!
+//! Nothing correct depends on any of this: counters are added to and never waited for, and an
+//! observer that ignores every event loses nothing but the view. The library itself prints nothing.
+
+mod events;
+mod observer;
+mod progress;
+mod stop;
+
+pub use events::{Done, Event};
+pub use observer::{EventListener, EventObserver, Observer};
+pub use progress::Progress;
+pub use stop::Stop;
