@@ -91,7 +91,7 @@ pub struct Args {
     #[arg(short, long, value_name = "DIR", required_unless_present = "job")]
     pub output: Vec<PathBuf>,
 
-    /// Take the options of a job: NAME.toml where jobs are kept, or the file at a path (docs/scheduled.md).
+    /// Take the options of a job: NAME.toml where jobs are kept, or the file at a path (docs/guide/scheduled.md).
     /// Options beside it win over the file's
     #[arg(long, value_name = "NAME|FILE")]
     pub job: Option<OsString>,

@@ -1,7 +1,7 @@
 //! What a run leaves for programs to read: events as JSON lines, a report, and figures for
 //! Prometheus.
 //!
-//! The formats are promised: `docs/report.schema.json` and `docs/scheduled.md` say what is in them.
+//! The formats are promised: `docs/report.schema.json` and `docs/guide/scheduled.md` say what is in them.
 
 pub mod destination;
 mod finish;
