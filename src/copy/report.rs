@@ -11,7 +11,7 @@ use crate::event::Stop;
 use crate::fanout::hub::Place;
 use crate::io::read_back::Proof;
 use crate::io::timing::{Clock, Clocks};
-use crate::sys::Resident;
+use crate::sys::ResidentBytes;
 use crate::transfer::method::{Method, Tally};
 
 /// What became of the entries. For a run that was not stopped,
@@ -209,9 +209,9 @@ pub struct Report {
     /// those that nothing came by are left out.
     pub methods: Vec<(Method, Tally)>,
     /// What of large files came into memory by this run and stayed there: of the source, …
-    pub source_stayed: Resident,
+    pub source_stayed: ResidentBytes,
     /// … and of the output.
-    pub output_stayed: Resident,
+    pub output_stayed: ResidentBytes,
     /// How many lanes worked.
     pub lanes: usize,
     /// How many threads read back what was copied.
@@ -233,8 +233,8 @@ impl Report {
             elapsed,
             stages: Stages::default(),
             methods: Vec::new(),
-            source_stayed: Resident::default(),
-            output_stayed: Resident::default(),
+            source_stayed: ResidentBytes::default(),
+            output_stayed: ResidentBytes::default(),
             lanes: 0,
             provers: 0,
             expected: false,

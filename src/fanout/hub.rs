@@ -28,7 +28,7 @@ use crate::io::block::{Block, Store};
 use crate::io::rate_limit::Rate;
 use crate::io::watched_file::Reading;
 use crate::path::DirPath;
-use crate::sys::Sparing;
+use crate::sys::CachePolicy;
 use crate::sys::stat::Stat;
 use crate::transfer::context::Context;
 use crate::tree::dirs::{Entry, OutputDir, SourceDir};
@@ -394,7 +394,7 @@ pub struct Own<'a> {
     /// … what it was when it was listed, …
     pub entry: &'a Entry,
     /// … and how its pages are spared.
-    pub sparing: Sparing,
+    pub sparing: CachePolicy,
 }
 
 impl Own<'_> {

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::io::rate_limit::Rate;
 use crate::sys::stat::{Kind, Stat};
-use crate::sys::{self, Attributes, Dir, Extent, SourcePages, Sparing};
+use crate::sys::{self, Attributes, CachePolicy, Dir, Extent, SourcePages};
 use crate::transfer::method::Stayed;
 
 /// An open file with what was known of it before.
@@ -78,7 +78,7 @@ impl<'a> Reading<'a> {
     }
 
     /// From now on its pages are kept out of the way of other programs; `stayed` is told how well.
-    pub fn spare_cache(&mut self, how: Sparing, stayed: &'a Stayed) {
+    pub fn spare_cache(&mut self, how: CachePolicy, stayed: &'a Stayed) {
         self.stayed = Some(stayed);
         self.pages = SourcePages::new(how, &self.file, self.before.size);
     }

@@ -22,7 +22,7 @@ use crate::part::checkpoint::Checkpoints;
 pub use crate::part::publish::{PartName, abandon, discard, forget_journal, publish};
 use crate::part::publish::{cannot_publish, remove};
 use crate::sys::stat::Stat;
-use crate::sys::{self, Attributes, Dir, OutputPages, Sparing};
+use crate::sys::{self, Attributes, CachePolicy, Dir, OutputPages};
 use crate::transfer::context::{Context, Durability};
 use crate::transfer::method::{Method, Pair, Sparse, Stayed};
 use crate::transfer::outcome::Fate;
@@ -52,7 +52,7 @@ pub struct Part {
     /// Its pages in the system's cache.
     pages: OutputPages,
     /// How these are spared.
-    sparing: Sparing,
+    sparing: CachePolicy,
     /// How its content came.
     method: Method,
 }
@@ -104,7 +104,7 @@ impl Part {
             open_end: false,
             has_length: false,
             makes_holes: context.ways.sparse == Sparse::Always,
-            sparing: Sparing::default(),
+            sparing: CachePolicy::default(),
             pages: OutputPages::default(),
             method: Method::default(),
         }
@@ -197,7 +197,7 @@ impl Part {
     }
 
     /// Gets ready for content of which nothing is known, sparing its pages in this way.
-    pub fn spare(&mut self, how: Sparing) {
+    pub fn spare(&mut self, how: CachePolicy) {
         self.sparing = how;
         self.pages = OutputPages::new(how);
     }
@@ -410,7 +410,7 @@ impl Part {
         &self,
         stat: Stat,
         path: &'a dyn Fn() -> PathBuf,
-        (how, stayed): (Sparing, &'a Stayed),
+        (how, stayed): (CachePolicy, &'a Stayed),
     ) -> Result<Reading<'a>> {
         let file = self.file()?.try_clone();
         let file = file.map_err(|error| Error::io("open again", self.path(), error))?;

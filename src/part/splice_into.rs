@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::io::watched_file::Reading;
 use crate::part::part_file::Part;
-use crate::sys::{Mover, Way};
+use crate::sys::{KernelCopy, Mover};
 
 impl Part {
     /// Lets `mover` append what `source` has from `at` on, at most `most` bytes; 0 at the end.
@@ -15,7 +15,7 @@ impl Part {
         at: u64,
         most: u64,
     ) -> Result<Option<u64>> {
-        if mover.way() == Way::None {
+        if mover.way() == KernelCopy::None {
             return Ok(None);
         }
         let most = most.min(source.before_move(at));

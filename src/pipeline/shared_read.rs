@@ -7,7 +7,7 @@ use crate::fanout::hub::{Own, Taking};
 use crate::io::watched_file::Reading;
 use crate::pipeline::message::{Cut, LargeFile, Step};
 use crate::pipeline::reader::{Ended, Reader};
-use crate::sys::Sparing;
+use crate::sys::CachePolicy;
 use crate::transfer::method::Cache;
 
 /// Where the content of a file is read.
@@ -37,7 +37,7 @@ impl Reader<'_> {
         large: &LargeFile,
         file: &mut Reading<'r>,
         taking: &Taking<'_>,
-        sparing: Sparing,
+        sparing: CachePolicy,
         total: &mut u64,
     ) -> Result<(), Ended> {
         let LargeFile { source, entry, .. } = large;
@@ -69,7 +69,7 @@ impl Reader<'_> {
         let path = || dir.join(&*entry.name);
         let mut file = Reading::of(copy.file, copy.stat, &path);
         if context.ways.cache == Cache::Drop {
-            file.spare_cache(Sparing::of(file.file()), &context.ways.residue.source);
+            file.spare_cache(CachePolicy::of(file.file()), &context.ways.residue.source);
         }
         self.seek(&file, start)?;
         let read = self.read(large, Where::Own(&file), total);

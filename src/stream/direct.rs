@@ -13,7 +13,7 @@ use crate::stream::gear::{Cut, Gear};
 use crate::stream::input::{Came, Input};
 use crate::stream::output::{Lost, Output};
 use crate::sys::stat::Kind;
-use crate::sys::{self, Mover, Spliced, Way};
+use crate::sys::{self, KernelCopy, Mover, Spliced};
 
 /// The most that is asked for in one call, in bytes: what a pipe holds at most, for any user.
 pub const MOST: u64 = 1 << 20;
@@ -60,7 +60,7 @@ fn first(input: &Input<'_>, output: &Output<'_>) -> How {
     let to = output.end().map_or(Kind::File, |end| end.stat().kind);
     match (input.stat().kind, to) {
         (Kind::Fifo, Kind::Fifo | Kind::File) | (Kind::File, Kind::Fifo) => How::Splice,
-        (Kind::File, Kind::File) => How::Files(Mover::new(Way::Range)),
+        (Kind::File, Kind::File) => How::Files(Mover::new(KernelCopy::Range)),
         _ => How::Through,
     }
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::io::watched_file::Reading;
 use crate::stream::named::Named;
 use crate::sys::stat::{Kind, Stat};
-use crate::sys::{self, Sparing, StreamEnd};
+use crate::sys::{self, CachePolicy, StreamEnd};
 use crate::transfer::context::Context;
 use crate::transfer::method::Cache;
 
@@ -78,8 +78,8 @@ impl<'a> Input<'a> {
                 let start = file.stream_position();
                 let start = start.map_err(|error| Error::io("look at", path(), error))?;
                 let sparing = match context.ways.cache {
-                    Cache::Drop => Sparing::of(&file),
-                    Cache::Keep => Sparing::None,
+                    Cache::Drop => CachePolicy::of(&file),
+                    Cache::Keep => CachePolicy::None,
                 };
                 let reading = Reading::of(file, stat, path);
                 let mut reading = reading.at_rate(context.rate, context.stop);

@@ -11,7 +11,7 @@ use crate::io::read_back::Proof;
 use crate::part::part_file::{self, Part};
 use crate::stream::place::FilePlace;
 use crate::sys::stat::Stat;
-use crate::sys::{self, Attributes, Sparing, Spliced};
+use crate::sys::{self, Attributes, CachePolicy, Spliced};
 use crate::transfer::context::{Context, Durability};
 use crate::transfer::method::Cache;
 use crate::transfer::outcome::{Fate, Waiting};
@@ -54,7 +54,7 @@ impl<'a> WholeFile<'a> {
         let entry = Entry { name: place.name.as_os_str().into(), stat };
         let mut part = Part::create(&context, &place.dir, &entry, replaces)?;
         if let (Cache::Drop, Some(dir)) = (context.ways.cache, dir) {
-            part.spare(Sparing::of(dir));
+            part.spare(CachePolicy::of(dir));
         }
         Ok(Self { context, part, place })
     }

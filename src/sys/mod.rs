@@ -6,35 +6,22 @@
 //! running copy cannot lead it elsewhere. A hint returns nothing. An optional fast path returns
 //! `Option`: `None` means "not here, use the ordinary way"; an error means the file is now bad.
 
-mod extent;
-mod holder;
-mod listed;
-mod lock;
 #[cfg(target_os = "linux")]
-mod pace;
-mod part;
+mod chunk_size;
+mod dir;
 mod part_name;
 #[cfg(not(target_os = "linux"))]
 mod portable;
-mod priority;
-mod resident;
-mod sparing;
-mod spliced;
 pub mod stat;
 mod stream_end;
-mod way;
-mod whole;
+mod types;
 
-pub use extent::{Extent, Room, Used};
-pub use holder::Holder;
-pub use listed::Listed;
-pub use lock::Lock;
+pub use dir::{Dir, LinkTarget};
 pub use part_name::{is_journal_name, is_part_name, journal_name};
-pub use priority::IoPriority;
-pub use resident::Resident;
-pub use sparing::Sparing;
-pub use spliced::Spliced;
-pub use way::{Cloned, Way};
+pub use types::{
+    CachePolicy, Cloned, Extent, FreeSpace, IoPriority, KernelCopy, ListedEntry, Lock, LockHolder,
+    ResidentBytes, Spliced, UsedSpace,
+};
 
 #[cfg(unix)]
 mod unix;
@@ -47,11 +34,11 @@ use unix as system;
 use windows as system;
 
 pub use system::{
-    ALIGNMENT, Attributes, Dir, LinkTarget, Listing, Manager, Medium, Mover, OutputPages, Place,
-    SourcePages, StreamEnd, allow_holes, capacity, clone_file, close_file, host_name,
-    is_device_error, is_disk_full, is_for_want_of_means, is_on_turning_disk, is_output_gone,
-    is_synthetic, lock_holder, may_read, most_below, name_from_bytes, names_device, new_file_mode,
-    next_extent, on_interrupt, open_file_limit, persist_content, persist_file, pipe, place_on_disk,
+    ALIGNMENT, Attributes, Listing, Manager, Medium, Mover, OutputPages, Place, SourcePages,
+    StreamEnd, allow_holes, capacity, clone_file, close_file, host_name, is_device_error,
+    is_disk_full, is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic,
+    lock_holder, may_read, most_below, name_from_bytes, names_device, new_file_mode, next_extent,
+    on_interrupt, open_file_limit, persist_content, persist_file, pipe, place_on_disk,
     raise_open_file_limit, reserve, room, set_io_priority, set_nice, settings_directories, splice,
     standard_input, swallowed_quote, tee, unusable, wait_readable, was_closed_at_start, widen,
 };

@@ -2,12 +2,14 @@
 //! a killed run left behind.
 
 use std::ffi::{OsStr, OsString};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
 
 /// How a part file's name starts: hidden, so that other programs pass it by.
 const PREFIX: &str = ".";
 
 /// How many random letters and digits follow.
-pub(super) const RANDOM: usize = 10;
+const RANDOM: usize = 10;
 
 /// How it ends.
 const SUFFIX: &str = ".dircopy-part";
@@ -16,7 +18,7 @@ const SUFFIX: &str = ".dircopy-part";
 const JOURNAL_SUFFIX: &str = ".dircopy-journal";
 
 /// The name of a part file, told from others by `random`, of which it has the last digits to the base of 62.
-pub(super) fn part_name(mut random: u64) -> OsString {
+fn part_name(mut random: u64) -> OsString {
     const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut name = String::with_capacity(PREFIX.len() + RANDOM + SUFFIX.len());
     name.push_str(PREFIX);
@@ -44,6 +46,24 @@ pub fn journal_name(key: [u8; RANDOM]) -> OsString {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let key = key.map(|byte| char::from(LETTERS[usize::from(byte % 32)]));
     format!("{PREFIX}{}{JOURNAL_SUFFIX}", String::from_iter(key)).into()
+}
+
+/// Makes something under a random name that is not taken. What the name is made of cannot be foretold: it comes
+/// from the keys that the standard library gives its maps, of which no two are alike.
+pub(super) fn under_part_name<T>(
+    make: impl Fn(&OsStr) -> io::Result<T>,
+) -> io::Result<(T, OsString)> {
+    // A name that is taken was made with intent: there are 62¹⁰ of them.
+    const TRIES: u32 = 1 << 16;
+    let mut taken = io::ErrorKind::AlreadyExists.into();
+    for _ in 0..TRIES {
+        let name = part_name(RandomState::new().build_hasher().finish());
+        match make(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => taken = error,
+            made => return made.map(|made| (made, name)),
+        }
+    }
+    Err(taken)
 }
 
 fn has_shape(name: &OsStr, suffix: &str) -> bool {

@@ -6,17 +6,10 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 
-use crate::sys::priority::IoPriority;
-use crate::sys::resident::Resident;
-use crate::sys::sparing::Sparing;
-use crate::sys::spliced::Spliced;
-#[cfg(unix)]
-use crate::sys::unix::Dir;
-use crate::sys::way::{Cloned, Way};
-#[cfg(windows)]
-use crate::sys::windows::Dir;
+use crate::sys::dir::Dir;
+use crate::sys::types::{CachePolicy, Cloned, IoPriority, KernelCopy, ResidentBytes, Spliced};
 
-impl Sparing {
+impl CachePolicy {
     /// Nothing suits: the system is not asked to let go of anything.
     pub fn of<T>(_: T) -> Self {
         Self::None
@@ -29,7 +22,7 @@ pub struct SourcePages(());
 
 impl SourcePages {
     /// Does nothing here.
-    pub fn new(_: Sparing, _: &File, _: u64) -> Self {
+    pub fn new(_: CachePolicy, _: &File, _: u64) -> Self {
         Self(())
     }
 
@@ -44,8 +37,8 @@ impl SourcePages {
     }
 
     /// Does nothing here.
-    pub fn finish(&self, _: &File) -> Resident {
-        Resident::default()
+    pub fn finish(&self, _: &File) -> ResidentBytes {
+        ResidentBytes::default()
     }
 }
 
@@ -55,7 +48,7 @@ pub struct OutputPages(());
 
 impl OutputPages {
     /// Does nothing here.
-    pub fn new(_: Sparing) -> Self {
+    pub fn new(_: CachePolicy) -> Self {
         Self(())
     }
 
@@ -78,8 +71,8 @@ impl OutputPages {
     pub fn skipped(&mut self, _: u64) {}
 
     /// Does nothing here.
-    pub fn finish(&mut self, _: &File, _: bool) -> io::Result<Resident> {
-        Ok(Resident::default())
+    pub fn finish(&mut self, _: &File, _: bool) -> io::Result<ResidentBytes> {
+        Ok(ResidentBytes::default())
     }
 }
 
@@ -101,13 +94,13 @@ pub struct Mover;
 
 impl Mover {
     /// There is nothing to try.
-    pub fn new(_: Way) -> Self {
+    pub fn new(_: KernelCopy) -> Self {
         Self
     }
 
     /// Not at all.
-    pub fn way(&self) -> Way {
-        Way::None
+    pub fn way(&self) -> KernelCopy {
+        KernelCopy::None
     }
 
     /// It was not tried.

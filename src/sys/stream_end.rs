@@ -5,9 +5,9 @@ use std::io;
 
 use crate::sys::stat::Stat;
 #[cfg(unix)]
-use crate::sys::unix::StreamEnd;
+use crate::sys::unix::stream::StreamEnd;
 #[cfg(windows)]
-use crate::sys::windows::StreamEnd;
+use crate::sys::windows::stream::StreamEnd;
 
 impl StreamEnd {
     /// What it is.

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::fanout::hub::{Own, Taking};
 use crate::io::block::Block;
 use crate::part::part_file::Part;
-use crate::sys::{self, Mover, Way};
+use crate::sys::{self, KernelCopy, Mover};
 use crate::transfer::clone::clone;
 use crate::transfer::context::Context;
 use crate::transfer::method::{Method, Pair, Sparse};
@@ -41,7 +41,7 @@ impl Filling<'_> {
         }
         // What is shared goes through memory.
         let first = match stat.size == 0 || part.makes_holes() || taking.is_some() {
-            true => Way::None,
+            true => KernelCopy::None,
             false => context.ways.first_way(pair),
         };
         let mover = Mover::new(first);
@@ -52,9 +52,9 @@ impl Filling<'_> {
             pair.set_no_ranges();
         }
         part.is_filled_by(match mover.way() {
-            Way::Range => Method::Range,
-            Way::Send => Method::Send,
-            Way::None => Method::ReadWrite,
+            KernelCopy::Range => Method::Range,
+            KernelCopy::Send => Method::Send,
+            KernelCopy::None => Method::ReadWrite,
         });
         if whole {
             // What has to be copied again is not done.

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde::Serialize;
 
 use crate::sys::stat::Stat;
-use crate::sys::{Resident, Sparing, Way};
+use crate::sys::{CachePolicy, KernelCopy, ResidentBytes};
 use crate::tree::dirs::OutputDir;
 
 /// Whether copies share their data with the source where the file system can do that.
@@ -92,7 +92,7 @@ pub struct Stayed {
 
 impl Stayed {
     /// Adds a file.
-    pub fn add(&self, Resident { bytes, of }: Resident) {
+    pub fn add(&self, ResidentBytes { bytes, of }: ResidentBytes) {
         if of > 0 {
             self.bytes.fetch_add(bytes, Relaxed);
             self.of.fetch_add(of, Relaxed);
@@ -100,8 +100,8 @@ impl Stayed {
     }
 
     /// The sum.
-    pub fn sum(&self) -> Resident {
-        Resident { bytes: self.bytes.load(Relaxed), of: self.of.load(Relaxed) }
+    pub fn sum(&self) -> ResidentBytes {
+        ResidentBytes { bytes: self.bytes.load(Relaxed), of: self.of.load(Relaxed) }
     }
 }
 
@@ -109,9 +109,9 @@ impl Stayed {
 #[derive(Debug)]
 pub struct Pair {
     /// How the page cache is spared on the source's …
-    pub source: Sparing,
+    pub source: CachePolicy,
     /// … and on the output's side.
-    pub output: Sparing,
+    pub output: CachePolicy,
     clones: AtomicBool,
     ranges: AtomicBool,
 }
@@ -161,8 +161,8 @@ impl Ways {
         }
         drop(pairs);
         let (from, to) = match (self.cache, &output.handle) {
-            (Cache::Drop, Some(handle)) => (Sparing::of(source), Sparing::of(handle)),
-            _ => (Sparing::None, Sparing::None),
+            (Cache::Drop, Some(handle)) => (CachePolicy::of(source), CachePolicy::of(handle)),
+            _ => (CachePolicy::None, CachePolicy::None),
         };
         // A clone has the source's holes, and copy_file_range may make one.
         let shares = self.reflink != Reflink::Never && self.sparse == Sparse::Auto;
@@ -192,7 +192,7 @@ impl Ways {
     }
 
     /// The first way for the kernel to move bytes between the two.
-    pub fn first_way(&self, pair: &Pair) -> Way {
-        if pair.ranges.load(Relaxed) { Way::Range } else { Way::Send }
+    pub fn first_way(&self, pair: &Pair) -> KernelCopy {
+        if pair.ranges.load(Relaxed) { KernelCopy::Range } else { KernelCopy::Send }
     }
 }

@@ -14,7 +14,7 @@ use crate::io::read_back::ReadBack;
 use crate::io::timing::{Clocks, Timer};
 use crate::io::watched_file::Reading;
 use crate::part::part_file::Part;
-use crate::sys::{Attributes, Sparing};
+use crate::sys::{Attributes, CachePolicy};
 use crate::transfer::baseline;
 use crate::transfer::clone::clone_to_hash;
 use crate::transfer::context::Context;
@@ -274,7 +274,7 @@ impl Copying<'_> {
         }
         timer.switch(&clocks.read.busy);
         // It is read at once, so its pages are too few to be looked after.
-        let own = Own { file, dir: source, entry, sparing: Sparing::None };
+        let own = Own { file, dir: source, entry, sparing: CachePolicy::None };
         let mut hasher = context.algorithm.start();
         let piece = taking.take(context, &own, 0, size);
         let content: &[u8] = match &piece {

@@ -16,7 +16,7 @@ use crate::hash::{Algorithm, Digest, multibuffer::streams};
 use crate::io::block::Block;
 use crate::io::timing::{Clocks, Timer};
 use crate::part::part_file::Part;
-use crate::sys::{Attributes, Sparing};
+use crate::sys::{Attributes, CachePolicy};
 use crate::transfer::baseline;
 use crate::transfer::context::Context;
 use crate::transfer::method::Reflink;
@@ -44,7 +44,7 @@ struct Loaded {
     replaces: bool,
     attributes: Attributes,
     /// How the pages of the copy are spared.
-    sparing: Sparing,
+    sparing: CachePolicy,
     /// Where in the block its content is.
     content: Range<usize>,
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::path::Shown;
-use crate::sys::Listed;
+use crate::sys::ListedEntry;
 use crate::sys::stat::{Identity, Kind, Stat};
 use crate::tree::cleanup::Beginning;
 use crate::tree::dirs::{Entry, OutputDir, Run, SourceDir};
@@ -53,7 +53,7 @@ impl Memory {
 pub struct Batch {
     source: Arc<SourceDir>,
     output: Arc<OutputDir>,
-    listed: Vec<Listed>,
+    listed: Vec<ListedEntry>,
     /// What the filter said of the directory.
     verdict: Verdict,
 }
@@ -63,7 +63,7 @@ impl Batch {
     pub fn new(
         source: &Arc<SourceDir>,
         output: &Arc<OutputDir>,
-        mut listed: Vec<Listed>,
+        mut listed: Vec<ListedEntry>,
         verdict: Verdict,
     ) -> Self {
         // Inode order is close to the order on the disk where listing order is that of a hash
@@ -85,8 +85,8 @@ impl Walk<'_> {
         if remembers || self.follow || batch.listed.iter().any(|listed| listed.kind.is_none()) {
             return (batch, None);
         }
-        let is_dir = |listed: &Listed| listed.kind == Some(Kind::Dir);
-        let (dirs, others): (Vec<Listed>, Vec<Listed>) =
+        let is_dir = |listed: &ListedEntry| listed.kind == Some(Kind::Dir);
+        let (dirs, others): (Vec<ListedEntry>, Vec<ListedEntry>) =
             std::mem::take(&mut batch.listed).into_iter().partition(is_dir);
         if others.len() < LEAST {
             batch.listed = dirs.into_iter().chain(others).collect();
@@ -116,7 +116,7 @@ impl Walk<'_> {
         memory: &mut Memory,
         names: &mut Names,
         emit: &mut impl Emit,
-    ) -> ControlFlow<(), Vec<(Listed, Verdict)>> {
+    ) -> ControlFlow<(), Vec<(ListedEntry, Verdict)>> {
         let mut subdirs = Vec::new();
         let mut run = Vec::with_capacity(batch.listed.len().min(RUN_FILES));
         let mut run_bytes = 0;

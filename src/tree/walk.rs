@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::error::Error;
 use crate::sys::stat::{Identity, Kind, Stat};
-use crate::sys::{Attributes, Dir, Listed, Listing};
+use crate::sys::{Attributes, Dir, ListedEntry, Listing};
 use crate::tree::classify::{Batch, Memory, Names};
 use crate::tree::cleanup::{self, Beginning, Swept};
 use crate::tree::dirs::{Entry, OutputDir, Run, SourceDir};
@@ -30,7 +30,7 @@ pub enum Found {
     /// A symbolic link to copy as a link.
     Symlink(Arc<SourceDir>, Arc<OutputDir>, Entry),
     /// Something that is not opened.
-    Special(Arc<SourceDir>, Listed, Kind),
+    Special(Arc<SourceDir>, ListedEntry, Kind),
     /// An entry, or a directory with all that is in it, that cannot be copied.
     Failed(Error),
     /// A part file that a killed run left at the output was removed.
@@ -78,7 +78,7 @@ struct Frame {
     output: Arc<OutputDir>,
     id: Identity,
     verdict: Verdict,
-    subdirs: std::vec::IntoIter<(Listed, Verdict)>,
+    subdirs: std::vec::IntoIter<(ListedEntry, Verdict)>,
     listed: bool,
     memory: Memory,
 }
@@ -188,7 +188,7 @@ impl Walk<'_> {
     fn enter(
         &self,
         stack: &[Frame],
-        listed: &Listed,
+        listed: &ListedEntry,
         verdict: Verdict,
         emit: &mut impl Emit,
     ) -> Result<Frame, Error> {

@@ -279,7 +279,7 @@ impl Portion {
         // Also if it fails: that is told once in a while, not for each file.
         *saved = Some(Instant::now());
         let publish = |temporary: &OsStr| dir.publish(temporary, name, true);
-        dir.write_whole(|file| write(file, lines), publish)
+        dir.write_atomically(|file| write(file, lines), publish)
             .map_err(|error| Error::io("write what was verified to", target.root.join(name), error))
     }
 

@@ -53,7 +53,7 @@ impl Place {
     /// is whole and on the disk. Nobody sees a half of it, and after an error the one before is there.
     pub fn write(&self, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
         let publish = |temporary: &OsStr| self.dir.publish(temporary, &self.name, true);
-        let written = self.dir.write_whole(fill, publish);
+        let written = self.dir.write_atomically(fill, publish);
         written.map_err(|error| Error::io(self.what, &self.path, error))
     }
 }

@@ -126,7 +126,7 @@ impl Series {
                 published => return published.map(|()| own.written = true),
             }
         };
-        let written = self.dir.write_whole(fill, publish);
+        let written = self.dir.write_atomically(fill, publish);
         written.map_err(|error| Error::io(WRITE, &self.path, error))
     }
 

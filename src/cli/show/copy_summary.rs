@@ -6,7 +6,7 @@ use crate::cli::exit::TIME_IS_UP;
 use crate::cli::show::rows::{Rows, size};
 use crate::copy::report::{Counts, Ending, Report, StageTime, Stages};
 use crate::path::Shown;
-use crate::sys::Resident;
+use crate::sys::ResidentBytes;
 use crate::transfer::method::{Method, Tally};
 
 /// Below this, where the time went says nothing.
@@ -79,7 +79,7 @@ pub fn summary(report: &Report, dry: bool, verbose: bool) -> String {
     }
     let (read, written) = (report.source_stayed, report.output_stayed);
     if verbose && read.of + written.of > 0 {
-        let of = |stayed: Resident| format!("{} of {}", size(stayed.bytes), size(stayed.of));
+        let of = |stayed: ResidentBytes| format!("{} of {}", size(stayed.bytes), size(stayed.of));
         rows.row(
             "cache",
             format!("{} read and {} written stayed in memory", of(read), of(written)),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::Result;
-use crate::sys::Room;
+use crate::sys::FreeSpace;
 
 /// What outputs of a run claim of the file systems that they are on.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub struct Rooms(Mutex<HashMap<u64, Claimed>>);
 #[derive(Debug)]
 struct Claimed {
     /// What it had when the first output looked: others may be writing by now.
-    room: Room,
+    room: FreeSpace,
     exact: Claim,
     at_most: Claim,
 }
@@ -47,9 +47,9 @@ impl Rooms {
     pub fn claim(
         &self,
         dev: u64,
-        room: Room,
+        room: FreeSpace,
         (claim, known): (Claim, Known),
-        fits: impl FnOnce(&Room) -> Result<()>,
+        fits: impl FnOnce(&FreeSpace) -> Result<()>,
     ) -> Result<()> {
         // No call in between can panic.
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,7 @@ impl Rooms {
             Known::Exactly => claimed.exact,
             Known::AtMost => claimed.exact.and(claimed.at_most),
         };
-        let left = Room {
+        let left = FreeSpace {
             bytes: claimed.room.bytes.saturating_sub(taken.bytes),
             files: claimed.room.files.map(|free| free.saturating_sub(taken.files)),
             ..room
@@ -94,8 +94,8 @@ mod tests {
     fn what_one_claims_is_not_there_for_another() {
         let rooms = Rooms::default();
         let claim = |dev, free, bytes, known| {
-            let room = Room { bytes: free, block: 1, files: Some(10) };
-            let fits = |left: &Room| match bytes <= left.bytes {
+            let room = FreeSpace { bytes: free, block: 1, files: Some(10) };
+            let fits = |left: &FreeSpace| match bytes <= left.bytes {
                 true => Ok(()),
                 false => Err(Error::finding("copy to", "out", "too much")),
             };

@@ -17,7 +17,7 @@ use crate::copy::before::reservation::{Claim, Known, Rooms};
 use crate::error::{Error, Result};
 use crate::event::{Progress, Stop};
 use crate::sys::stat::Stat;
-use crate::sys::{self, Listing, Place, Room, Used};
+use crate::sys::{self, FreeSpace, Listing, Place, UsedSpace};
 use crate::transfer::prepare::look;
 use crate::tree::dirs::{Entry, OutputDir, SourceDir};
 use crate::tree::overwrite::{Decision, Destination, Policy, Source, decide};
@@ -60,10 +60,10 @@ pub fn check(
         let claim = Claim { bytes: need.taken(), files: need.files };
         rooms.claim(id.dev, room, (claim, Known::Exactly), |left| need.fits(left, &root))
     };
-    let is_ample = |Used { bytes, files }: Used| {
+    let is_ample = |UsedSpace { bytes, files }: UsedSpace| {
         let twice =
             Need { bytes: bytes.saturating_mul(2), files: files.saturating_mul(2), parts: 0 };
-        let fits = |left: &Room| twice.fits(left, &root);
+        let fits = |left: &FreeSpace| twice.fits(left, &root);
         rooms.claim(id.dev, room, (Claim { bytes, files }, Known::AtMost), fits).is_ok()
     };
     if file.is_none() && !walk.follow && sys::most_below(&source.handle).is_some_and(is_ample) {
@@ -94,7 +94,7 @@ struct Sum<'a> {
     walk: &'a Walk<'a>,
     lookers: usize,
     policy: Policy,
-    room: &'a Room,
+    room: &'a FreeSpace,
     stop: &'a Stop,
 }
 
@@ -140,7 +140,7 @@ impl Need {
     }
 
     /// Adds what one file takes.
-    fn add(&mut self, policy: Policy, output: &OutputDir, entry: &Entry, room: &Room) {
+    fn add(&mut self, policy: Policy, output: &OutputDir, entry: &Entry, room: &FreeSpace) {
         // Another file system that is mounted below the output has room of its own.
         if !output.with_root {
             return;
@@ -174,7 +174,7 @@ impl Need {
         self.bytes.saturating_sub(self.parts)
     }
 
-    fn fits(self, room: &Room, output: &Path) -> Result<()> {
+    fn fits(self, room: &FreeSpace, output: &Path) -> Result<()> {
         let (bytes, files) = (self.taken(), self.files);
         let remedy = "make room, choose another output, leave files out (--exclude), or copy as \
                       much as fits (--no-space-check)";
@@ -195,7 +195,7 @@ impl Need {
 }
 
 /// The least that a copy of a file takes, in bytes.
-fn least(stat: &Stat, room: &Room) -> u64 {
+fn least(stat: &Stat, room: &FreeSpace) -> u64 {
     stat.size.min(stat.allocated).next_multiple_of(room.block.max(1))
 }
 
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let room = Room { bytes: 8192, block: 4096, files: Some(2) };
+        let room = FreeSpace { bytes: 8192, block: 4096, files: Some(2) };
         let out = Path::new("/out");
         assert!(Need { bytes: 8192 + 4096, files: 2, parts: 4096 }.fits(&room, out).is_ok());
         let error =
@@ -213,7 +213,7 @@ mod tests {
         assert!(error.contains("has 0 MiB free") && error.contains("at least 1 MiB"), "{error}");
         let error = Need { files: 3, ..Need::default() }.fits(&room, out).unwrap_err().to_string();
         assert!(error.contains("hold 2 more files"), "{error}");
-        let unlimited = Room { files: None, ..room };
+        let unlimited = FreeSpace { files: None, ..room };
         assert!(Need { files: u64::MAX, ..Need::default() }.fits(&unlimited, out).is_ok());
     }
 }

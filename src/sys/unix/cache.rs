@@ -18,9 +18,9 @@ use std::time::Instant;
 use rustix::fs::Advice;
 use rustix::io::{ReadWriteFlags, preadv2, pwritev2};
 
-use crate::sys::pace::Pace;
-use crate::sys::resident::Resident;
-use crate::sys::sparing::Sparing;
+use crate::sys::chunk_size::AdaptiveChunk;
+use crate::sys::types::CachePolicy;
+use crate::sys::types::ResidentBytes;
 use crate::sys::unix::process::kernel_at_least;
 use crate::sys::unix::residency::{Held, cachestat, drop_pages, held};
 
@@ -57,7 +57,7 @@ const DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 /// As an offset: the file's own position (preadv2(2)).
 const HERE: u64 = u64::MAX;
 
-impl Sparing {
+impl CachePolicy {
     /// What suits the file system of an open file or directory.
     pub fn of(at: impl AsFd) -> Self {
         // From linux/magic.h and the file systems' own headers.
@@ -77,7 +77,7 @@ impl Sparing {
 /// The pages of a file that is read from its start to its end.
 #[derive(Debug, Default)]
 pub struct SourcePages {
-    way: Cell<Sparing>,
+    way: Cell<CachePolicy>,
     is_small: bool,
     window: Cell<Option<Window>>,
     /// Size of the file, and how much of it was in memory before, if the kernel tells; bytes.
@@ -96,12 +96,12 @@ struct Window {
 
 impl SourcePages {
     /// For `file` of `size` bytes, of which nothing was read yet.
-    pub fn new(how: Sparing, file: &File, size: u64) -> Self {
+    pub fn new(how: CachePolicy, file: &File, size: u64) -> Self {
         if size >= LARGE {
             let _ = rustix::fs::fadvise(file, 0, None, Advice::Sequential);
         }
         let is_small = size < LARGE;
-        let told = (how != Sparing::None && !is_small).then(|| cachestat(file, &(0..size)));
+        let told = (how != CachePolicy::None && !is_small).then(|| cachestat(file, &(0..size)));
         let before = told.flatten().map(|held| (size, held.bytes));
         let (way, window) = (Cell::new(how), Cell::default());
         Self { way, is_small, window, before: Cell::new(before) }
@@ -110,15 +110,15 @@ impl SourcePages {
     /// Reads on from the file's position.
     pub fn read(&self, mut file: &File, room: &mut [u8]) -> io::Result<usize> {
         let mut len = room.len();
-        if self.way.get() != Sparing::None && !self.is_small {
+        if self.way.get() != CachePolicy::None && !self.is_small {
             let at = io::Seek::stream_position(&mut file)?;
             let most = self.before_move(file, at);
             len = len.min(usize::try_from(most).unwrap_or(usize::MAX));
         }
         let room = &mut room[..len];
-        if self.way.get() == Sparing::Flag {
+        if self.way.get() == CachePolicy::Flag {
             match read_uncached(file, room) {
-                Err(error) if is_unknown(&error) => self.way.set(Sparing::Windows),
+                Err(error) if is_unknown(&error) => self.way.set(CachePolicy::Windows),
                 read => return read,
             }
         }
@@ -128,7 +128,7 @@ impl SourcePages {
     /// The file is about to be read at `at`, by whatever way; returns how many bytes may be
     /// read before this is called again.
     pub fn before_move(&self, file: &File, at: u64) -> u64 {
-        if self.way.get() == Sparing::None || self.is_small {
+        if self.way.get() == CachePolicy::None || self.is_small {
             return u64::MAX;
         }
         let number = at / WINDOW;
@@ -149,12 +149,12 @@ impl SourcePages {
     }
 
     /// Nothing more is read of the file. Tells, once, what of a large one stays in memory.
-    pub fn finish(&self, file: &File) -> Resident {
+    pub fn finish(&self, file: &File) -> ResidentBytes {
         self.let_go(file);
         self.window.set(None);
         let resident = |(of, before)| {
             let now = cachestat(file, &(0..of))?.bytes;
-            Some(Resident { bytes: now.saturating_sub(before), of })
+            Some(ResidentBytes { bytes: now.saturating_sub(before), of })
         };
         self.before.take().and_then(resident).unwrap_or_default()
     }
@@ -174,26 +174,26 @@ impl SourcePages {
 /// The pages of a file that is written from its start to its end.
 #[derive(Debug)]
 pub struct OutputPages {
-    way: Sparing,
+    way: CachePolicy,
     /// Up to here it was written, …
     at: u64,
     /// … to here its writing out was begun, …
     begun: u64,
     /// … and up to here waited for.
     settled: u64,
-    pace: Pace,
+    chunk: AdaptiveChunk,
 }
 
 impl Default for OutputPages {
     fn default() -> Self {
-        Self::new(Sparing::None)
+        Self::new(CachePolicy::None)
     }
 }
 
 impl OutputPages {
     /// For an empty file.
-    pub fn new(how: Sparing) -> Self {
-        Self { way: how, at: 0, begun: 0, settled: 0, pace: Pace::up_to(WINDOW) }
+    pub fn new(how: CachePolicy) -> Self {
+        Self { way: how, at: 0, begun: 0, settled: 0, chunk: AdaptiveChunk::up_to(WINDOW) }
     }
 
     /// Writes on from the file's position.
@@ -203,12 +203,12 @@ impl OutputPages {
     pub fn write_all(&mut self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
         let tiny = self.at == 0 && (bytes.len() as u64) < LEAST;
         let mut rest = bytes;
-        while self.way == Sparing::Flag && !tiny && !rest.is_empty() {
+        while self.way == CachePolicy::Flag && !tiny && !rest.is_empty() {
             match write_uncached(file, rest) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => rest = &rest[written..],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_unknown(&error) => self.way = Sparing::Windows,
+                Err(error) if is_unknown(&error) => self.way = CachePolicy::Windows,
                 Err(error) => return Err(error),
             }
         }
@@ -220,7 +220,7 @@ impl OutputPages {
     /// How many bytes the kernel may move there before [`moved`](Self::moved) is told, which
     /// waits until such a piece is written out.
     pub fn before_move(&self) -> u64 {
-        if self.way == Sparing::None { u64::MAX } else { self.pace.piece() }
+        if self.way == CachePolicy::None { u64::MAX } else { self.chunk.size() }
     }
 
     /// So many bytes were moved there by the kernel, which knows no flag for that.
@@ -228,8 +228,8 @@ impl OutputPages {
     /// # Errors
     /// What was written before may turn out to be lost.
     pub fn moved(&mut self, file: &File, bytes: u64) -> io::Result<()> {
-        if self.way == Sparing::Flag {
-            self.way = Sparing::Windows;
+        if self.way == CachePolicy::Flag {
+            self.way = CachePolicy::Windows;
         }
         self.at += bytes;
         self.go_on(file)
@@ -246,33 +246,35 @@ impl OutputPages {
     ///
     /// # Errors
     /// What was written before may turn out to be lost.
-    pub fn finish(&mut self, file: &File, hurries: bool) -> io::Result<Resident> {
+    pub fn finish(&mut self, file: &File, hurries: bool) -> io::Result<ResidentBytes> {
         if hurries && (1..LARGE).contains(&self.at) {
             self.sync(file, 0, self.at, libc::SYNC_FILE_RANGE_WRITE)?;
         }
-        if self.way == Sparing::None || self.at < LARGE {
-            return Ok(Resident::default());
+        if self.way == CachePolicy::None || self.at < LARGE {
+            return Ok(ResidentBytes::default());
         }
-        if self.way == Sparing::Windows {
+        if self.way == CachePolicy::Windows {
             self.settle(file, self.at)?;
         }
         let held = cachestat(file, &(0..self.at));
-        let resident =
-            |Held { bytes, dirty }| Resident { bytes: bytes.saturating_sub(dirty), of: self.at };
+        let resident = |Held { bytes, dirty }| ResidentBytes {
+            bytes: bytes.saturating_sub(dirty),
+            of: self.at,
+        };
         Ok(held.map(resident).unwrap_or_default())
     }
 
     /// Begins to write out what has come together, and waits for what was begun before.
     fn go_on(&mut self, file: &File) -> io::Result<()> {
-        if self.way == Sparing::None || self.at - self.begun < self.pace.piece() {
+        if self.way == CachePolicy::None || self.at - self.begun < self.chunk.size() {
             return Ok(());
         }
-        if self.way == Sparing::Windows {
+        if self.way == CachePolicy::Windows {
             self.sync(file, self.begun, self.at, libc::SYNC_FILE_RANGE_WRITE)?;
         }
         let started = Instant::now();
         self.settle(file, self.begun)?;
-        self.pace.took(started.elapsed());
+        self.chunk.took(started.elapsed());
         self.begun = self.at;
         Ok(())
     }
@@ -308,7 +310,7 @@ impl OutputPages {
         match error.raw_os_error() {
             _ if !failed => Ok(()),
             Some(libc::ENOSYS | libc::EINVAL | libc::ESPIPE | libc::EOPNOTSUPP) => {
-                self.way = Sparing::None;
+                self.way = CachePolicy::None;
                 Ok(())
             }
             _ => Err(error),

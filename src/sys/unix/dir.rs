@@ -16,9 +16,9 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::path::RelPath;
-use crate::sys::lock::Lock;
-use crate::sys::part::under_part_name;
+use crate::sys::part_name::under_part_name;
 use crate::sys::stat::{Identity, Kind, Stat, Time};
+use crate::sys::types::Lock;
 use crate::sys::unix::process::{acting_as, is_root};
 
 /// An open directory.

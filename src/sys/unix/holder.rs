@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use crate::sys::holder::Holder;
+use crate::sys::types::LockHolder;
 use crate::sys::unix::dir::Dir;
 
 /// The process that has locked `dir`, as `/proc/locks` (proc_locks(5)) tells; `None` where the system
 /// does not tell, or not of this file system, or when the process is out of sight (in another
 /// container, on another machine).
-pub fn lock_holder(dir: &Dir) -> Option<Holder> {
+pub fn lock_holder(dir: &Dir) -> Option<LockHolder> {
     let stat = rustix::fs::fstat(dir).ok()?;
     let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
     // "1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF"
@@ -21,7 +21,7 @@ pub fn lock_holder(dir: &Dir) -> Option<Holder> {
         }
     })?;
     let name = fs::read(format!("/proc/{process}/comm")).ok()?;
-    Some(Holder { process, name: name.trim_ascii_end().to_vec(), since: started(process)? })
+    Some(LockHolder { process, name: name.trim_ascii_end().to_vec(), since: started(process)? })
 }
 
 /// When a process was started, in seconds since 1970 (proc_pid_stat(5), field 22, in clock ticks since

@@ -7,11 +7,11 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{FileType, RawDir};
 
-use crate::sys::listed::Listed;
 use crate::sys::stat::Kind;
+use crate::sys::types::ListedEntry;
 use crate::sys::unix::dir::Dir;
 
-/// Room for the names of about 1,500 entries: one call for nearly every directory, and 60 calls
+/// FreeSpace for the names of about 1,500 entries: one call for nearly every directory, and 60 calls
 /// for 100,000 entries.
 const BUFFER: usize = 64 * 1024;
 
@@ -27,14 +27,14 @@ impl Default for Listing {
 impl Listing {
     /// The next entries of `dir`, without `.` and `..`; none when all were listed. The position is
     /// the handle's own, so nobody else may list through it.
-    pub fn next_batch(&mut self, dir: &Dir) -> io::Result<Vec<Listed>> {
+    pub fn next_batch(&mut self, dir: &Dir) -> io::Result<Vec<ListedEntry>> {
         let mut batch = Vec::new();
         let mut raw = RawDir::new(dir, &mut self.0);
         while let Some(entry) = raw.next() {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
             if name != b"." && name != b".." {
-                batch.push(Listed {
+                batch.push(ListedEntry {
                     name: OsStr::from_bytes(name).into(),
                     kind: match entry.file_type() {
                         FileType::RegularFile => Some(Kind::File),

@@ -3,7 +3,7 @@
 mod attributes;
 #[cfg(target_os = "linux")]
 mod cache;
-mod dir;
+pub(in crate::sys) mod dir;
 mod disk;
 mod holder;
 mod leftover;
@@ -17,15 +17,15 @@ mod process;
 mod residency;
 #[cfg(target_os = "linux")]
 mod splice;
-mod stream;
+pub(in crate::sys) mod stream;
 #[cfg(target_os = "linux")]
 mod transfer;
-mod volume;
+pub(in crate::sys) mod volume;
 
 pub use attributes::Attributes;
 #[cfg(target_os = "linux")]
 pub use cache::{OutputPages, SourcePages};
-pub use dir::{Dir, LinkTarget, name_from_bytes, names_device, swallowed_quote, unusable};
+pub use dir::{name_from_bytes, names_device, swallowed_quote, unusable};
 pub use disk::{is_on_turning_disk, place_on_disk};
 pub use holder::{host_name, lock_holder};
 pub use leftover::persist_content;

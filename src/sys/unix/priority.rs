@@ -3,7 +3,7 @@
 use std::io;
 
 #[cfg(target_os = "linux")]
-use crate::sys::priority::IoPriority;
+use crate::sys::types::IoPriority;
 
 /// Sets how nice this thread, and those it starts, are to others: from -20 to 19 (setpriority(2)).
 pub fn set_nice(nice: i32) -> io::Result<()> {

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 
-use crate::sys::spliced::Spliced;
+use crate::sys::types::Spliced;
 use crate::sys::unix::process::{wait_readable, wait_writable};
 
 /// Makes a pipe, to be read from the first and written to the second, as large as it may be.

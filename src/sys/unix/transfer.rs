@@ -12,10 +12,10 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 
-use crate::sys::pace::Pace;
+use crate::sys::chunk_size::AdaptiveChunk;
+use crate::sys::types::{Cloned, KernelCopy};
 use crate::sys::unix::dir::{Dir, PRIVATE};
 use crate::sys::unix::process::kernel_at_least;
-use crate::sys::way::{Cloned, Way};
 
 /// Makes the empty file `to` share the data of `from`, which changes nothing for either until one
 /// is written to.
@@ -64,26 +64,26 @@ const MOST: u64 = 16 << 20;
 /// Moves the content of one file into another, from both files' positions on.
 #[derive(Debug)]
 pub struct Mover {
-    way: Way,
+    way: KernelCopy,
     moved: bool,
-    pace: Pace,
+    chunk: AdaptiveChunk,
     no_ranges: bool,
 }
 
 impl Mover {
     /// A mover that tries `first`, then what comes after it.
-    pub fn new(first: Way) -> Self {
+    pub fn new(first: KernelCopy) -> Self {
         // Before 5.3 copy_file_range had several defects that lost data.
-        let old = first == Way::Range && !has_sound_copy_file_range();
+        let old = first == KernelCopy::Range && !has_sound_copy_file_range();
         let way = match first {
-            Way::Range if old => Way::Send,
+            KernelCopy::Range if old => KernelCopy::Send,
             first => first,
         };
-        Self { way, moved: false, pace: Pace::up_to(MOST), no_ranges: old }
+        Self { way, moved: false, chunk: AdaptiveChunk::up_to(MOST), no_ranges: old }
     }
 
     /// How it moves bytes, as far as it knows.
-    pub fn way(&self) -> Way {
+    pub fn way(&self) -> KernelCopy {
         self.way
     }
 
@@ -96,20 +96,20 @@ impl Mover {
     /// when they are to be read and written instead, and then nothing was moved so far.
     pub fn go_on(&mut self, from: &File, to: &File, most: u64) -> io::Result<Option<u64>> {
         loop {
-            let len = usize::try_from(self.pace.piece().min(most)).unwrap_or(usize::MAX);
+            let len = usize::try_from(self.chunk.size().min(most)).unwrap_or(usize::MAX);
             let started = Instant::now();
             let moved = match self.way {
-                Way::None => return Ok(None),
-                Way::Range => rustix::fs::copy_file_range(from, None, to, None, len),
-                Way::Send => rustix::fs::sendfile(to, from, None, len),
+                KernelCopy::None => return Ok(None),
+                KernelCopy::Range => rustix::fs::copy_file_range(from, None, to, None, len),
+                KernelCopy::Send => rustix::fs::sendfile(to, from, None, len),
             };
             match moved {
                 Err(Errno::INTR) => {}
                 // The stated size may mean nothing: reading will show.
-                Ok(0) if !self.moved => self.way = Way::None,
+                Ok(0) if !self.moved => self.way = KernelCopy::None,
                 Ok(bytes) => {
                     self.moved = true;
-                    self.pace.took(started.elapsed());
+                    self.chunk.took(started.elapsed());
                     return Ok(Some(bytes as u64));
                 }
                 Err(error) if !self.moved && is_not_here(error) => self.next_way(error),
@@ -119,12 +119,12 @@ impl Mover {
     }
 
     fn next_way(&mut self, error: Errno) {
-        if self.way == Way::Range {
+        if self.way == KernelCopy::Range {
             self.no_ranges =
                 matches!(error, Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM);
-            self.way = Way::Send;
+            self.way = KernelCopy::Send;
         } else {
-            self.way = Way::None;
+            self.way = KernelCopy::None;
         }
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, IntoRawFd};
 
 use rustix::io::Errno;
 
-use crate::sys::extent::{Extent, Room, Used};
+use crate::sys::types::{Extent, FreeSpace, UsedSpace};
 use crate::sys::unix::dir::Dir;
 use crate::sys::unix::place::Place;
 use crate::sys::unix::process::is_root;
@@ -144,7 +144,7 @@ impl Dir {
 }
 
 /// What the file system `at` lies on can still hold; an error where it does not tell.
-pub fn room(at: impl AsFd) -> io::Result<Room> {
+pub fn room(at: impl AsFd) -> io::Result<FreeSpace> {
     let volume = rustix::fs::fstatvfs(at)?;
     // FUSE and network file systems that have no answer say that all numbers are 0.
     if volume.f_blocks == 0 {
@@ -155,7 +155,7 @@ pub fn room(at: impl AsFd) -> io::Result<Room> {
         true => (volume.f_bfree, volume.f_ffree),
         false => (volume.f_bavail, volume.f_favail),
     };
-    Ok(Room {
+    Ok(FreeSpace {
         bytes: blocks.saturating_mul(volume.f_frsize),
         block: volume.f_frsize,
         // File systems that make inodes as they need them (btrfs, vfat) say 0 of 0.
@@ -166,7 +166,7 @@ pub fn room(at: impl AsFd) -> io::Result<Room> {
 /// The most that all files below `dir` may take: what is in use on its file system, provided that
 /// nothing else is mounted below and that a copy takes no more than the file did. Names of one file
 /// that become files of their own may take more.
-pub fn most_below(dir: &Dir) -> Option<Used> {
+pub fn most_below(dir: &Dir) -> Option<UsedSpace> {
     #[cfg(target_os = "linux")]
     {
         // From linux/magic.h: file systems that neither pack files nor share blocks among them, bar
@@ -178,7 +178,7 @@ pub fn most_below(dir: &Dir) -> Option<Used> {
             return None;
         }
         let volume = rustix::fs::fstatvfs(&dir.0).ok()?;
-        Some(Used {
+        Some(UsedSpace {
             bytes: volume.f_blocks.checked_sub(volume.f_bfree)?.checked_mul(volume.f_frsize)?,
             files: volume.f_files.checked_sub(volume.f_ffree)?,
         })

@@ -13,24 +13,12 @@ use windows_sys::Wdk::Storage::FileSystem::{
     FileBasicInformation, FileStreamInformation,
 };
 use windows_sys::Win32::Foundation::{ERROR_ACCESS_DENIED, ERROR_HANDLE_EOF, ERROR_MORE_DATA};
-use windows_sys::Win32::Storage::FileSystem::{
-    FILE_ATTRIBUTE_ARCHIVE, FILE_ATTRIBUTE_HIDDEN, FILE_ATTRIBUTE_NORMAL,
-    FILE_ATTRIBUTE_NOT_CONTENT_INDEXED, FILE_ATTRIBUTE_READONLY, FILE_ATTRIBUTE_SYSTEM,
-    FILE_WRITE_ATTRIBUTES,
-};
+use windows_sys::Win32::Storage::FileSystem::FILE_WRITE_ATTRIBUTES;
 
 use crate::sys::stat::Stat;
-use crate::sys::windows::dir::SHARE_ALL;
-use crate::sys::windows::nt::{self, How};
+use crate::sys::windows::basic::{COPIED, set_basic};
+use crate::sys::windows::nt::{self, OpenHow, SHARE_ALL};
 use crate::sys::windows::stat::ticks_of;
-
-/// The attributes that a copy gets. Others tell how the content is kept (compressed, encrypted,
-/// sparse), or what kind of thing it is.
-pub(super) const COPIED: u32 = FILE_ATTRIBUTE_READONLY
-    | FILE_ATTRIBUTE_HIDDEN
-    | FILE_ATTRIBUTE_SYSTEM
-    | FILE_ATTRIBUTE_ARCHIVE
-    | FILE_ATTRIBUTE_NOT_CONTENT_INDEXED;
 
 /// What there is to know of a file or directory beside its [`Stat`].
 #[derive(Debug, Default)]
@@ -64,7 +52,7 @@ impl Attributes {
             Err(error) if nt::is_one_of(&error, &[ERROR_ACCESS_DENIED]) => {
                 let (access, share) = (FILE_WRITE_ATTRIBUTES, SHARE_ALL);
                 let (disposition, options) = (FILE_OPEN, FILE_OPEN_REPARSE_POINT);
-                nt::open(Some(to), &[], How { access, share, disposition, options }).and_then(
+                nt::open(Some(to), &[], OpenHow { access, share, disposition, options }).and_then(
                     |to| set_basic(to.as_handle(), source.mode & COPIED, self.created, mtime),
                 )
             }
@@ -102,24 +90,6 @@ impl Attributes {
             && self.streams.is_empty()
             && Self::read(to).is_ok_and(|there| there.created == self.created)
     }
-}
-
-/// Sets attributes and times of an open file; a time of 0 stays as it is.
-pub(super) fn set_basic(
-    to: BorrowedHandle<'_>,
-    attributes: u32,
-    created: i64,
-    mtime: i64,
-) -> io::Result<()> {
-    let info = FILE_BASIC_INFORMATION {
-        CreationTime: created,
-        LastAccessTime: 0,
-        LastWriteTime: mtime,
-        ChangeTime: 0,
-        // 0 would leave them as they are.
-        FileAttributes: if attributes == 0 { FILE_ATTRIBUTE_NORMAL } else { attributes },
-    };
-    nt::set(to, FileBasicInformation, &info)
 }
 
 /// The names of the streams of an open file besides its content, in a form for people.

@@ -29,20 +29,18 @@ use windows_sys::Win32::Foundation::{
 use windows_sys::Win32::Storage::FileSystem::{
     DELETE, FILE_ADD_FILE, FILE_ATTRIBUTE_READONLY, FILE_ATTRIBUTE_REPARSE_POINT,
     FILE_FLAG_BACKUP_SEMANTICS, FILE_GENERIC_READ, FILE_GENERIC_WRITE, FILE_LIST_DIRECTORY,
-    FILE_READ_ATTRIBUTES, FILE_SHARE_DELETE, FILE_SHARE_READ, FILE_SHARE_WRITE,
-    FILE_WRITE_ATTRIBUTES, SYNCHRONIZE,
+    FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES, SYNCHRONIZE,
 };
 use windows_sys::Win32::System::Threading::CreateMutexW;
 
 use crate::path::RelPath;
-use crate::sys::lock::Lock;
 use crate::sys::stat::{Identity, Kind, Stat};
-use crate::sys::windows::attributes::set_basic;
+use crate::sys::types::Lock;
+use crate::sys::windows::ancestors::ancestors;
+use crate::sys::windows::basic::set_basic;
 use crate::sys::windows::name::{component, name_from_bytes, new_component};
-use crate::sys::windows::nt::{self, How};
-use crate::sys::windows::place::above;
+use crate::sys::windows::nt::{self, OpenHow, SHARE_ALL, SHARE_READ, is_remote};
 use crate::sys::windows::stat::{stat_of, stat_of_any};
-use crate::sys::windows::volume::is_remote;
 
 /// An open directory.
 #[derive(Debug)]
@@ -52,17 +50,11 @@ pub struct Dir {
     lock: OnceLock<OwnedHandle>,
 }
 
-/// Others may do what they like with it.
-pub(super) const SHARE_ALL: u32 = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
-
-/// Others may read, rename and remove it, not write to it.
-pub(super) const SHARE_READ: u32 = FILE_SHARE_READ | FILE_SHARE_DELETE;
-
 const LIST: u32 = FILE_LIST_DIRECTORY | FILE_READ_ATTRIBUTES;
 
 /// Opens what is there for this purpose: of a link the link itself, and whatever kind it is.
-const fn as_it_is(access: u32) -> How {
-    How { access, share: SHARE_ALL, disposition: FILE_OPEN, options: FILE_OPEN_REPARSE_POINT }
+const fn as_it_is(access: u32) -> OpenHow {
+    OpenHow { access, share: SHARE_ALL, disposition: FILE_OPEN, options: FILE_OPEN_REPARSE_POINT }
 }
 
 impl Dir {
@@ -83,7 +75,7 @@ impl Dir {
     /// Opens the directory `name` in this one. Unless `follow`, a symbolic link or junction is refused
     /// (`NotADirectory`).
     pub fn open_dir(&self, name: &OsStr, follow: bool) -> io::Result<Self> {
-        let how = How { options: FILE_DIRECTORY_FILE, ..as_it_is(LIST) };
+        let how = OpenHow { options: FILE_DIRECTORY_FILE, ..as_it_is(LIST) };
         Ok(Self::from(self.open_entry(name, follow, how, io::ErrorKind::NotADirectory)?))
     }
 
@@ -100,7 +92,7 @@ impl Dir {
     /// is refused.
     pub fn open_file(&self, name: &OsStr, follow: bool) -> io::Result<File> {
         let options = FILE_NON_DIRECTORY_FILE | FILE_SEQUENTIAL_ONLY;
-        let how = How { share: SHARE_READ, options, ..as_it_is(FILE_GENERIC_READ) };
+        let how = OpenHow { share: SHARE_READ, options, ..as_it_is(FILE_GENERIC_READ) };
         self.open_entry(name, follow, how, io::ErrorKind::InvalidInput).map(File::from)
     }
 
@@ -110,7 +102,7 @@ impl Dir {
         &self,
         name: &OsStr,
         follow: bool,
-        how: How,
+        how: OpenHow,
         refused: io::ErrorKind,
     ) -> io::Result<OwnedHandle> {
         let name = component(name)?;
@@ -120,7 +112,7 @@ impl Dir {
         if follow || name.is_empty() {
             return nt::open(Some(self.as_handle()), &name, how);
         }
-        let itself = nt::open(Some(self.as_handle()), &name, How { options, ..how })?;
+        let itself = nt::open(Some(self.as_handle()), &name, OpenHow { options, ..how })?;
         let basic: FILE_BASIC_INFORMATION = nt::query(itself.as_handle(), FileBasicInformation)?;
         if basic.FileAttributes & FILE_ATTRIBUTE_REPARSE_POINT == 0 {
             return Ok(itself);
@@ -161,7 +153,7 @@ impl Dir {
     /// Makes the new file `name` for writing; an error if it exists. Who may do what with it follows
     /// from the directory.
     pub fn create_new(&self, name: &OsStr, _private: bool) -> io::Result<File> {
-        let how = How {
+        let how = OpenHow {
             access: FILE_GENERIC_READ | FILE_GENERIC_WRITE,
             share: SHARE_READ,
             disposition: FILE_CREATE,
@@ -210,7 +202,7 @@ impl Dir {
     pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         let component = component(name)?;
         let options = FILE_OPEN_REPARSE_POINT | FILE_NON_DIRECTORY_FILE;
-        let how = How { options, ..as_it_is(DELETE) };
+        let how = OpenHow { options, ..as_it_is(DELETE) };
         let entry = match patiently(|| nt::open(Some(self.as_handle()), &component, how)) {
             // A link to a directory is a directory, and must be removed all the same.
             Err(_) if self.stat(name, false)?.kind == Kind::Symlink => {
@@ -229,7 +221,7 @@ impl Dir {
 
     /// Makes the directory `name`. Who may do what with it follows from this one.
     pub fn make_dir(&self, name: &OsStr, _private: bool) -> io::Result<()> {
-        let how = How {
+        let how = OpenHow {
             options: FILE_DIRECTORY_FILE,
             disposition: FILE_CREATE,
             ..as_it_is(FILE_READ_ATTRIBUTES)
@@ -273,8 +265,8 @@ impl Dir {
     /// The directory above this one, or the next one above that may be looked at (no other can be
     /// one that this process has open); itself at the top.
     pub fn parent(&self) -> io::Result<Dir> {
-        let how = How { options: FILE_DIRECTORY_FILE, ..as_it_is(FILE_READ_ATTRIBUTES) };
-        for path in above(self.as_handle())? {
+        let how = OpenHow { options: FILE_DIRECTORY_FILE, ..as_it_is(FILE_READ_ATTRIBUTES) };
+        for path in ancestors(self.as_handle())? {
             if let Ok(dir) = nt::open(None, &path, how).map(Self::from)
                 && dir.identity().is_ok()
             {

@@ -4,11 +4,11 @@ use windows_sys::Win32::System::SystemInformation::{
     ComputerNamePhysicalDnsHostname, GetComputerNameExW,
 };
 
-use crate::sys::holder::Holder;
+use crate::sys::types::LockHolder;
 use crate::sys::windows::dir::Dir;
 
 /// Not known here: the system does not tell who has an object.
-pub fn lock_holder(_: &Dir) -> Option<Holder> {
+pub fn lock_holder(_: &Dir) -> Option<LockHolder> {
     None
 }
 

@@ -22,9 +22,9 @@ use windows_sys::Win32::Storage::FileSystem::{FILE_GENERIC_READ, FILE_GENERIC_WR
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
 use crate::sys::stat::{Kind, Stat};
-use crate::sys::windows::dir::{Dir, SHARE_READ};
+use crate::sys::windows::dir::Dir;
 use crate::sys::windows::name::component;
-use crate::sys::windows::nt::{self, How};
+use crate::sys::windows::nt::{self, OpenHow, SHARE_READ};
 use crate::sys::windows::volume::persist_file;
 
 impl Dir {
@@ -35,7 +35,7 @@ impl Dir {
         const NOT_OURS: [u32; 3] = [ERROR_ACCESS_DENIED, ERROR_DIRECTORY, ERROR_SHARING_VIOLATION];
         let access = FILE_GENERIC_READ | FILE_GENERIC_WRITE;
         let options = FILE_NON_DIRECTORY_FILE | FILE_OPEN_REPARSE_POINT;
-        let how = How { access, share: SHARE_READ, disposition: FILE_OPEN, options };
+        let how = OpenHow { access, share: SHARE_READ, disposition: FILE_OPEN, options };
         let file = match nt::open(Some(self.as_handle()), &component(name)?, how) {
             Err(error)
                 if matches!(

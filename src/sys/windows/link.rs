@@ -17,10 +17,10 @@ use windows_sys::Win32::Storage::FileSystem::{
 use windows_sys::Win32::System::Ioctl::{FSCTL_GET_REPARSE_POINT, FSCTL_SET_REPARSE_POINT};
 
 use crate::sys::stat::Stat;
-use crate::sys::windows::attributes::{COPIED, set_basic};
-use crate::sys::windows::dir::{Dir, SHARE_ALL, remove_open};
+use crate::sys::windows::basic::{COPIED, set_basic};
+use crate::sys::windows::dir::{Dir, remove_open};
 use crate::sys::windows::name::{component, new_component};
-use crate::sys::windows::nt::{self, How};
+use crate::sys::windows::nt::{self, OpenHow, SHARE_ALL};
 use crate::sys::windows::privilege::ask_for_links;
 use crate::sys::windows::stat::{stat_of, ticks_of};
 
@@ -52,7 +52,7 @@ impl Dir {
     pub fn make_link(&self, target: &LinkTarget, name: &OsStr) -> io::Result<()> {
         ask_for_links();
         let kind = if target.is_dir { FILE_DIRECTORY_FILE } else { FILE_NON_DIRECTORY_FILE };
-        let how = How {
+        let how = OpenHow {
             access: FILE_WRITE_ATTRIBUTES | DELETE,
             share: SHARE_ALL,
             disposition: FILE_CREATE,
@@ -74,7 +74,7 @@ impl Dir {
 
     fn open_link(&self, name: &OsStr, access: u32) -> io::Result<OwnedHandle> {
         let (share, disposition, options) = (SHARE_ALL, FILE_OPEN, FILE_OPEN_REPARSE_POINT);
-        let how = How { access, share, disposition, options };
+        let how = OpenHow { access, share, disposition, options };
         nt::open(Some(self.as_handle()), &component(name)?, how)
     }
 }

@@ -9,12 +9,12 @@ use std::os::windows::io::AsHandle;
 use windows_sys::Wdk::Storage::FileSystem::FILE_ID_BOTH_DIR_INFORMATION;
 use windows_sys::Win32::Storage::FileSystem::FILE_ATTRIBUTE_REPARSE_POINT;
 
-use crate::sys::listed::Listed;
+use crate::sys::types::ListedEntry;
 use crate::sys::windows::dir::Dir;
 use crate::sys::windows::nt;
 use crate::sys::windows::stat::kind_of;
 
-/// Room for the names of about 400 entries, in bytes; more than a server gives at once (64 KiB, SMB).
+/// FreeSpace for the names of about 400 entries, in bytes; more than a server gives at once (64 KiB, SMB).
 const BUFFER: usize = 64 * 1024;
 
 /// The buffer that directories are listed through; one serves any number of them.
@@ -29,7 +29,7 @@ impl Default for Listing {
 impl Listing {
     /// The next entries of `dir`, without `.` and `..`; none when all were listed. The position is
     /// the handle's own, so nobody else may list through it.
-    pub fn next_batch(&mut self, dir: &Dir) -> io::Result<Vec<Listed>> {
+    pub fn next_batch(&mut self, dir: &Dir) -> io::Result<Vec<ListedEntry>> {
         let mut batch = Vec::new();
         // A batch of nothing but the two dots is not the end.
         while batch.is_empty() {
@@ -52,7 +52,7 @@ impl Listing {
 
 /// The first of the entries in `bytes`, if it is not one of the two dots, and how far the next one is
 /// (0 behind the last); `None` if there is no whole entry.
-fn entry(bytes: &[u8]) -> Option<(Option<Listed>, usize)> {
+fn entry(bytes: &[u8]) -> Option<(Option<ListedEntry>, usize)> {
     const NEXT: usize = offset_of!(FILE_ID_BOTH_DIR_INFORMATION, NextEntryOffset);
     const ATTRIBUTES: usize = offset_of!(FILE_ID_BOTH_DIR_INFORMATION, FileAttributes);
     const LEN: usize = offset_of!(FILE_ID_BOTH_DIR_INFORMATION, FileNameLength);
@@ -67,7 +67,7 @@ fn entry(bytes: &[u8]) -> Option<(Option<Listed>, usize)> {
     let units: Vec<u16> = name.chunks_exact(2).map(|u| u16::from_ne_bytes([u[0], u[1]])).collect();
     let name = OsString::from_wide(&units);
     let (attributes, tag) = (number(ATTRIBUTES)?, number(TAG)?);
-    let listed = Listed {
+    let listed = ListedEntry {
         // Where there is no tag, which of the special things it is must be asked.
         kind: (attributes & FILE_ATTRIBUTE_REPARSE_POINT == 0 || tag != 0)
             .then(|| kind_of(attributes, || tag)),

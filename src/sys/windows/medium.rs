@@ -20,9 +20,8 @@ use windows_sys::Win32::Storage::FileSystem::{
 };
 
 use crate::sys::stat::Stat;
-use crate::sys::windows::dir::SHARE_ALL;
-use crate::sys::windows::nt::{self, How};
-use crate::sys::windows::volume::{is_remote, room};
+use crate::sys::windows::nt::{self, OpenHow, SHARE_ALL, is_remote};
+use crate::sys::windows::volume::room;
 
 /// The number of bytes at which reads without buffering must start, in memory and in the file; every
 /// device's sectors known today divide it.
@@ -52,7 +51,7 @@ impl<'a> Medium<'a> {
             let options =
                 FILE_NO_INTERMEDIATE_BUFFERING | FILE_NON_DIRECTORY_FILE | FILE_SEQUENTIAL_ONLY;
             let (access, share, disposition) = (FILE_GENERIC_READ, SHARE_ALL, FILE_OPEN);
-            let how = How { access, share, disposition, options };
+            let how = OpenHow { access, share, disposition, options };
             medium.direct = nt::open(Some(file.as_handle()), &[], how).ok().map(File::from);
         }
         Ok(medium)

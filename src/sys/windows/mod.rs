@@ -4,12 +4,14 @@
 //! handle, and because the limit of 260 characters is Win32's: below the roots no path is ever put
 //! together, so none can be too long.
 
+mod ancestors;
 mod attributes;
-mod dir;
+mod basic;
+pub(in crate::sys) mod dir;
 mod disk;
 mod holder;
 mod leftover;
-mod link;
+pub(in crate::sys) mod link;
 mod list;
 mod manager;
 mod medium;
@@ -20,15 +22,13 @@ mod priority;
 mod privilege;
 mod process;
 mod stat;
-mod stream;
-mod volume;
+pub(in crate::sys) mod stream;
+pub(in crate::sys) mod volume;
 
 pub use attributes::Attributes;
-pub use dir::Dir;
 pub use disk::{is_on_turning_disk, place_on_disk};
 pub use holder::{host_name, lock_holder};
 pub use leftover::persist_content;
-pub use link::LinkTarget;
 pub use list::Listing;
 pub use manager::Manager;
 pub use medium::{ALIGNMENT, Medium};

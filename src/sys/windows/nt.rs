@@ -13,12 +13,13 @@ use windows_sys::Wdk::Storage::FileSystem::{
     FILE_ALL_INFORMATION, FILE_BASIC_INFORMATION, FILE_DISPOSITION_INFORMATION,
     FILE_DISPOSITION_INFORMATION_EX, FILE_ID_INFORMATION, FILE_INFORMATION_CLASS,
     FILE_RENAME_INFORMATION, FILE_STANDARD_INFORMATION, FILE_SYNCHRONOUS_IO_NONALERT,
-    FS_INFORMATION_CLASS, FileIdBothDirectoryInformation, NtCreateFile, NtFlushBuffersFile,
-    NtFsControlFile, NtQueryDirectoryFile, NtQueryInformationFile, NtQueryVolumeInformationFile,
-    NtSetInformationFile,
+    FS_INFORMATION_CLASS, FileFsDeviceInformation, FileIdBothDirectoryInformation, NtCreateFile,
+    NtFlushBuffersFile, NtFsControlFile, NtQueryDirectoryFile, NtQueryInformationFile,
+    NtQueryVolumeInformationFile, NtSetInformationFile,
 };
 use windows_sys::Wdk::System::SystemServices::{
     FILE_ATTRIBUTE_TAG_INFORMATION, FILE_FS_DEVICE_INFORMATION, FILE_FS_FULL_SIZE_INFORMATION,
+    FILE_REMOTE_DEVICE,
 };
 use windows_sys::Win32::Foundation::{
     ERROR_CALL_NOT_IMPLEMENTED, ERROR_FILE_SYSTEM_LIMITATION, ERROR_INVALID_FUNCTION,
@@ -26,13 +27,21 @@ use windows_sys::Win32::Foundation::{
     OBJ_CASE_INSENSITIVE, RtlNtStatusToDosError, STATUS_BUFFER_OVERFLOW, STATUS_NO_MORE_FILES,
     STATUS_NO_SUCH_FILE, UNICODE_STRING,
 };
-use windows_sys::Win32::Storage::FileSystem::{FILE_ATTRIBUTE_NORMAL, SYNCHRONIZE};
+use windows_sys::Win32::Storage::FileSystem::{
+    FILE_ATTRIBUTE_NORMAL, FILE_SHARE_DELETE, FILE_SHARE_READ, FILE_SHARE_WRITE, SYNCHRONIZE,
+};
 use windows_sys::Win32::System::IO::IO_STATUS_BLOCK;
 use windows_sys::Win32::System::Ioctl::FILE_ALLOCATED_RANGE_BUFFER;
 
+/// Other programs may do what they like with what is open.
+pub const SHARE_ALL: u32 = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
+
+/// Other programs may read, rename and remove what is open, not write to it.
+pub const SHARE_READ: u32 = FILE_SHARE_READ | FILE_SHARE_DELETE;
+
 /// How something is opened or made; the numbers of NtCreateFile.
 #[derive(Clone, Copy)]
-pub struct How {
+pub struct OpenHow {
     /// What is to be done with it; `SYNCHRONIZE` is added.
     pub access: u32,
     /// What others may do with it meanwhile.
@@ -101,6 +110,12 @@ pub fn is_one_of(error: &io::Error, codes: &[u32]) -> bool {
     error.raw_os_error().is_some_and(|code| codes.contains(&(code as u32)))
 }
 
+/// Whether something lies on another machine; where that cannot be told, it may.
+pub fn is_remote(at: BorrowedHandle<'_>) -> bool {
+    query_volume::<FILE_FS_DEVICE_INFORMATION>(at, FileFsDeviceInformation)
+        .map_or(true, |told| told.Characteristics & FILE_REMOTE_DEVICE != 0)
+}
+
 fn status_block() -> IO_STATUS_BLOCK {
     // SAFETY: zeros are a value of this structure of numbers.
     unsafe { std::mem::zeroed() }
@@ -108,7 +123,11 @@ fn status_block() -> IO_STATUS_BLOCK {
 
 /// Opens or makes `name`, relative to `root` if there is one; without it the name is a full path of
 /// the object manager. An empty name is `root` itself.
-pub fn open(root: Option<BorrowedHandle<'_>>, name: &[u16], how: How) -> io::Result<OwnedHandle> {
+pub fn open(
+    root: Option<BorrowedHandle<'_>>,
+    name: &[u16],
+    how: OpenHow,
+) -> io::Result<OwnedHandle> {
     let bytes = u16::try_from(name.len() * 2).map_err(|_| io::ErrorKind::InvalidFilename)?;
     let name = UNICODE_STRING {
         Length: bytes,

@@ -1,25 +1,9 @@
 //! Where a directory really lies.
-//!
-//! The system's own name of an open directory starts with the device, so drive letters, `subst`,
-//! shares of this machine's own drives and folders in which volumes are mounted are seen through.
 
 use std::io;
-use std::os::windows::io::{AsRawHandle, BorrowedHandle};
-
-use windows_sys::Wdk::Foundation::{
-    NtQueryObject, OBJECT_INFORMATION_CLASS, OBJECT_NAME_INFORMATION,
-};
-use windows_sys::Wdk::Storage::FileSystem::FileNameInformation;
 
 use crate::path::RelPath;
 use crate::sys::windows::dir::Dir;
-use crate::sys::windows::nt;
-
-/// No path has more units (UNICODE_STRING); in bytes, with room for what is before it.
-const MOST: usize = 65_536 + 64;
-
-/// ObjectNameInformation of OBJECT_INFORMATION_CLASS (ntifs.h), which `windows-sys` lacks.
-const OBJECT_NAME: OBJECT_INFORMATION_CLASS = 1;
 
 /// A directory's place. The way up from it ([`Dir::parent`]) tells all there is to tell, so none is
 /// ever known.
@@ -41,50 +25,4 @@ impl Place {
     pub fn below(&self, _: &Place) -> Option<Option<RelPath>> {
         None
     }
-}
-
-/// The system's paths of the directories above `dir`, from the nearest to the top of the volume.
-pub(super) fn above(dir: BorrowedHandle<'_>) -> io::Result<Vec<Vec<u16>>> {
-    const SEPARATOR: u16 = b'\\' as u16;
-    let mut room = vec![0u64; MOST / 8];
-    // The path below the volume; of a share its server and name come first.
-    let len = nt::query_into(dir, FileNameInformation, &mut room)?;
-    let below = units(nt::bytes_of(&room, len).get(4..).unwrap_or_default());
-    let depth = below.split(|&unit| unit == SEPARATOR).filter(|part| !part.is_empty()).count();
-    let mut path = object_name(dir, &mut room)?;
-    while path.pop_if(|unit| *unit == SEPARATOR).is_some() {}
-    let mut paths = Vec::with_capacity(depth);
-    for left in (0..depth).rev() {
-        let Some(cut) = path.iter().rposition(|&unit| unit == SEPARATOR) else { break };
-        path.truncate(cut);
-        let mut above = path.clone();
-        if left == 0 {
-            // Without it this is the volume, not its uppermost directory.
-            above.push(SEPARATOR);
-        }
-        paths.push(above);
-    }
-    Ok(paths)
-}
-
-/// The name of an open file in the system's tree of objects.
-fn object_name(of: BorrowedHandle<'_>, room: &mut [u64]) -> io::Result<Vec<u16>> {
-    let (len, mut told) = (size_of_val(room) as u32, 0);
-    // SAFETY: the call writes at most `len` bytes, which is how large the buffer is.
-    let status = unsafe {
-        let place = room.as_mut_ptr().cast();
-        NtQueryObject(of.as_raw_handle(), OBJECT_NAME, place, len, &mut told)
-    };
-    if status < 0 {
-        return Err(io::Error::other("the system does not tell where it lies"));
-    }
-    // The characters stand behind the structure that has their number (ntifs.h).
-    let bytes = nt::bytes_of(room, room.len() * 8);
-    let count = usize::from(u16::from_ne_bytes([bytes[0], bytes[1]]));
-    let text = bytes.get(size_of::<OBJECT_NAME_INFORMATION>()..).and_then(|text| text.get(..count));
-    Ok(units(text.unwrap_or_default()))
-}
-
-fn units(bytes: &[u8]) -> Vec<u16> {
-    bytes.chunks_exact(2).map(|unit| u16::from_ne_bytes([unit[0], unit[1]])).collect()
 }

@@ -2,15 +2,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::windows::io::{AsHandle, BorrowedHandle};
+use std::os::windows::io::AsHandle;
 
 use windows_sys::Wdk::Storage::FileSystem::{
-    FILE_BASIC_INFORMATION, FileBasicInformation, FileFsDeviceInformation,
-    FileFsFullSizeInformation,
+    FILE_BASIC_INFORMATION, FileBasicInformation, FileFsFullSizeInformation,
 };
-use windows_sys::Wdk::System::SystemServices::{
-    FILE_FS_DEVICE_INFORMATION, FILE_FS_FULL_SIZE_INFORMATION, FILE_REMOTE_DEVICE,
-};
+use windows_sys::Wdk::System::SystemServices::FILE_FS_FULL_SIZE_INFORMATION;
 use windows_sys::Win32::Foundation::{
     ERROR_ACCESS_DENIED, ERROR_BAD_NET_NAME, ERROR_BAD_NETPATH, ERROR_COMMITMENT_LIMIT, ERROR_CRC,
     ERROR_DEV_NOT_EXIST, ERROR_DEVICE_NOT_CONNECTED, ERROR_DEVICE_REMOVED, ERROR_DISK_FULL,
@@ -30,7 +27,7 @@ use windows_sys::Win32::System::Ioctl::{
     FILE_ALLOCATED_RANGE_BUFFER, FSCTL_QUERY_ALLOCATED_RANGES, FSCTL_SET_SPARSE,
 };
 
-use crate::sys::extent::{Extent, Room, Used};
+use crate::sys::types::{Extent, FreeSpace, UsedSpace};
 use crate::sys::windows::dir::Dir;
 use crate::sys::windows::nt;
 
@@ -93,28 +90,22 @@ pub fn close_file(file: File) -> io::Result<()> {
 }
 
 /// What the volume `at` lies on can still hold.
-pub fn room(at: impl AsHandle) -> io::Result<Room> {
+pub fn room(at: impl AsHandle) -> io::Result<FreeSpace> {
     let told: FILE_FS_FULL_SIZE_INFORMATION =
         nt::query_volume(at.as_handle(), FileFsFullSizeInformation)?;
     let block = u64::from(told.SectorsPerAllocationUnit) * u64::from(told.BytesPerSector);
     let units = u64::try_from(told.CallerAvailableAllocationUnits).unwrap_or(0);
-    Ok(Room { bytes: units.saturating_mul(block), block, files: None })
+    Ok(FreeSpace { bytes: units.saturating_mul(block), block, files: None })
 }
 
 /// Not known here: volumes may be mounted below, and NTFS packs and deduplicates.
-pub fn most_below(_: &Dir) -> Option<Used> {
+pub fn most_below(_: &Dir) -> Option<UsedSpace> {
     None
 }
 
 /// No file system here makes content up when it is read.
 pub fn is_synthetic(_: &File) -> bool {
     false
-}
-
-/// Whether something lies on another machine; where that cannot be told, it may.
-pub(super) fn is_remote(at: BorrowedHandle<'_>) -> bool {
-    nt::query_volume::<FILE_FS_DEVICE_INFORMATION>(at, FileFsDeviceInformation)
-        .map_or(true, |told| told.Characteristics & FILE_REMOTE_DEVICE != 0)
 }
 
 /// Whether the error says that there is no room left (or no quota).

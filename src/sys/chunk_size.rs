@@ -1,36 +1,36 @@
 //! How much to do in one call: enough that the call costs nothing beside the work, and little
-//! enough that whoever counts progress or asks to stop is not kept waiting.
+//! enough that progress is counted and a request to stop is seen in time.
 
 use std::time::Duration;
 
-/// A first piece is this large: on a device of 1 MiB/s it takes a second.
+/// The first chunk has this size: on a device of 1 MiB/s it takes a second.
 const FIRST: u64 = 1 << 20;
 
-/// A piece that took less than this is followed by one twice as large …
+/// A chunk that took less than this is followed by one twice as large …
 const QUICK: Duration = Duration::from_millis(50);
 
 /// … and one that took more than this, by one half as large.
 const SLOW: Duration = Duration::from_millis(250);
 
-/// The size of the next piece, in bytes.
+/// The size of the next chunk, in bytes, as the device turns out to need it.
 #[derive(Debug)]
-pub struct Pace {
+pub struct AdaptiveChunk {
     next: u64,
     most: u64,
 }
 
-impl Pace {
-    /// Pieces of at most `most` bytes.
+impl AdaptiveChunk {
+    /// Chunks of at most `most` bytes.
     pub fn up_to(most: u64) -> Self {
         Self { next: FIRST.min(most), most }
     }
 
-    /// How much to do now.
-    pub fn piece(&self) -> u64 {
+    /// How many bytes to move in the next call.
+    pub fn size(&self) -> u64 {
         self.next
     }
 
-    /// The last piece took this long.
+    /// Takes in how long the last chunk took.
     pub fn took(&mut self, time: Duration) {
         if time < QUICK {
             self.next = (self.next * 2).min(self.most);
@@ -46,17 +46,17 @@ mod tests {
 
     #[test]
     fn it_follows_the_device() {
-        let mut pace = Pace::up_to(16 << 20);
+        let mut chunk = AdaptiveChunk::up_to(16 << 20);
         for expected in [1, 2, 4, 8, 16, 16] {
-            assert_eq!(pace.piece(), expected << 20);
-            pace.took(Duration::from_millis(1));
+            assert_eq!(chunk.size(), expected << 20);
+            chunk.took(Duration::from_millis(1));
         }
-        pace.took(Duration::from_millis(100));
-        assert_eq!(pace.piece(), 16 << 20);
+        chunk.took(Duration::from_millis(100));
+        assert_eq!(chunk.size(), 16 << 20);
         for expected in [8, 4, 2, 1, 1] {
-            pace.took(Duration::from_secs(1));
-            assert_eq!(pace.piece(), expected << 20);
+            chunk.took(Duration::from_secs(1));
+            assert_eq!(chunk.size(), expected << 20);
         }
-        assert_eq!(Pace::up_to(100).piece(), 100);
+        assert_eq!(AdaptiveChunk::up_to(100).size(), 100);
     }
 }

@@ -1,0 +1,80 @@
+//! The held directory, and what is done with it alike on every system: making things under the random
+//! names of part files, and making a file that appears whole or not at all.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::sys::part_name::under_part_name;
+#[cfg(unix)]
+use crate::sys::unix::volume::{close_file, persist_file};
+#[cfg(windows)]
+use crate::sys::windows::volume::{close_file, persist_file};
+
+#[cfg(unix)]
+pub use crate::sys::unix::dir::{Dir, LinkTarget};
+#[cfg(windows)]
+pub use crate::sys::windows::dir::Dir;
+#[cfg(windows)]
+pub use crate::sys::windows::link::LinkTarget;
+
+impl Dir {
+    /// Makes a new, empty file under a random name that no other program uses, readable by its
+    /// owner only where that can be said. Returns it with its name.
+    pub fn create_part(&self) -> io::Result<(File, OsString)> {
+        under_part_name(|name| self.create_new(name, true))
+    }
+
+    /// Makes a symbolic link to `target` under a random name, to be published; returns the name.
+    pub fn create_part_link(&self, target: &LinkTarget) -> io::Result<OsString> {
+        under_part_name(|name| self.make_link(target, name)).map(|((), name)| name)
+    }
+
+    /// Gives the file `original` in the directory `from` a further, random name here, to be
+    /// published; returns the name.
+    pub fn create_part_hard_link(&self, from: &Dir, original: &OsStr) -> io::Result<OsString> {
+        under_part_name(|name| self.hard_link(from, original, name)).map(|((), name)| name)
+    }
+
+    /// Whether names here that differ only in letter case are the same name; found out by a trial.
+    pub fn folds_case(&self) -> bool {
+        let Ok((_, part)) = self.create_part() else { return false };
+        let other: String = part.to_string_lossy().chars().map(other_case).collect();
+        let folds = self.stat(OsStr::new(&other), false).is_ok();
+        self.remove(&part).is_ok() && folds
+    }
+
+    /// Makes a file with what `fill` writes, and has `publish` give it its name when it is whole and on the
+    /// disk. After an error nothing of it is there.
+    pub fn write_atomically(
+        &self,
+        fill: impl FnOnce(&mut File) -> io::Result<()>,
+        publish: impl FnOnce(&OsStr) -> io::Result<()>,
+    ) -> io::Result<()> {
+        // In a container the processes of all runs may have one number.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        // Not the name of a part file: those are removed when a run comes upon them.
+        let temporary = OsString::from(format!(".dircopy-{}-{now}.tmp", std::process::id()));
+        let written = self.create_new(&temporary, false).and_then(|mut file| {
+            fill(&mut file)?;
+            persist_file(&file)?;
+            close_file(file)?;
+            publish(&temporary)?;
+            self.persist()
+        });
+        if written.is_err() {
+            // What matters is the first error.
+            let _ = self.remove(&temporary);
+        }
+        written
+    }
+}
+
+/// An ASCII letter in the other case.
+fn other_case(letter: char) -> char {
+    match letter.is_ascii_lowercase() {
+        true => letter.to_ascii_uppercase(),
+        false => letter.to_ascii_lowercase(),
+    }
+}
