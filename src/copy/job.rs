@@ -11,9 +11,7 @@ use std::time::Instant;
 use crossbeam_channel::bounded;
 use jiff::Timestamp;
 
-use crate::copy::before::prepare::Prepared;
-use crate::copy::before::reservation::Rooms;
-use crate::copy::before::space;
+use crate::copy::before::{prepare::Prepared, reservation::Rooms, space};
 use crate::copy::commit::accounting::Ledger;
 use crate::copy::commit::committer::Committer;
 use crate::copy::commit::group::{Group, most_dirs};
@@ -29,16 +27,20 @@ use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver, Observer, Stop};
 use crate::fanout::hub::Place;
 use crate::hash::{Algorithm, multibuffer::Backend};
+use crate::io::control::Control;
+use crate::io::options::{
+    Cache, Damaged, Durability, Journaling, Options, Reflink, Resume, Sparse,
+};
 use crate::io::rate_limit::Rate;
+use crate::io::resident::Residency;
 use crate::io::timing::Clocks;
 use crate::manifest::carry::Carry;
 use crate::manifest::write::ManifestFile;
-use crate::part::resume::{Journaling, Resume};
 use crate::sys::{self, Dir};
 use crate::transfer::baseline::Expected;
-use crate::transfer::context::{Context, Durability};
-use crate::transfer::method::{Cache, Reflink, Sparse, Ways};
-use crate::transfer::verifier::{Damaged, unprovable};
+use crate::transfer::context::{Context, Shared};
+use crate::transfer::method::Ways;
+use crate::transfer::verifier::unprovable;
 use crate::tree::dirs::OutputDir;
 use crate::tree::filter::Filter;
 use crate::tree::lock::Patience;
@@ -211,10 +213,10 @@ impl CopyJob {
             Ok(manifest) => (manifest, None),
             Err(error) => (None, Some(error)),
         };
-        let (clocks, rate) = (Clocks::default(), self.limit_rate.map(Rate::new));
+        let (clocks, resident) = (Clocks::default(), Residency::default());
+        let rate = self.limit_rate.map(Rate::new);
         let among = sharing.map_or(1, Place::among);
-        let ways = Ways::new(self.reflink, self.sparse, self.cache);
-        let context = Context {
+        let options = Options {
             algorithm: self.algorithm,
             backend: self.backend,
             block_size: self.block_size.max(1),
@@ -226,15 +228,15 @@ impl CopyJob {
             nameless: !self.sync
                 && prepared.output.handle.as_ref().is_some_and(Dir::can_publish_nameless),
             journaling: self.journaling().filter(|_| prepared.is_ours_alone),
-            carry: carry.as_ref(),
-            expected: expected.as_ref(),
-            ways: &ways,
-            rate: sharing.map_or(rate.as_ref(), Place::rate),
-            sharing,
-            progress,
-            stop,
-            clocks: &clocks,
+            reflink: self.reflink,
+            sparse: self.sparse,
+            cache: self.cache,
         };
+        let (methods, reused, baseline) = (&Ways::new(&options), carry.as_ref(), expected.as_ref());
+        let shared = Shared { reused, baseline, methods, slot: sharing };
+        let rate = sharing.map_or(rate.as_ref(), Place::rate);
+        let control = Control { progress, stop, rate, clocks: &clocks, resident: &resident };
+        let context = Context { options, shared, control };
         let mut ledger = Ledger::new(&context, listen, Arc::clone(&prepared.output));
         let (source, is_tree) = (Arc::clone(&prepared.source), prepared.file.is_none());
         ledger.rotation =
@@ -290,8 +292,8 @@ impl CopyJob {
             elapsed: started.elapsed(),
             stages: Stages::of(&clocks),
             methods,
-            source_stayed: ways.residue.source.sum(),
-            output_stayed: ways.residue.output.sum(),
+            source_stayed: resident.source.sum(),
+            output_stayed: resident.output.sum(),
             lanes: worked,
             provers: number,
             expected: expected.is_some(),
@@ -383,25 +385,32 @@ impl CopyJob {
                 }
                 let to_committer = to_committer.clone();
                 // Outputs that share their reading need the same order.
-                let lookers = if context.sharing.is_none() { lanes.lookers() } else { 0 };
+                let lookers = if context.shared.slot.is_none() { lanes.lookers() } else { 0 };
                 walker =
                     Some(Builder::new().name("walk".into()).spawn_scoped(scope, move || {
                         let Prepared { source, output, file, .. } = prepared;
                         let crew = Crew::new(scope, context, lanes, to_committer.clone());
                         let to_lanes = &|run| crew.give(run);
-                        let outlet = Outlet { to_lanes, to_committer, seen, stop: context.stop };
+                        let outlet =
+                            Outlet { to_lanes, to_committer, seen, stop: context.control.stop };
                         walk_all(walk, &outlet, (source, output, file), lookers);
                         drop(outlet);
                         crew.end()
                     })?);
                 // Several outputs have one total.
-                if context.progress.watched.load(Relaxed)
-                    && !context.progress.counted.load(Relaxed)
-                    && context.sharing.is_none_or(Place::is_first)
+                if context.control.progress.watched.load(Relaxed)
+                    && !context.control.progress.counted.load(Relaxed)
+                    && context.shared.slot.is_none_or(Place::is_first)
                 {
                     Builder::new().name("count".into()).spawn_scoped(scope, || {
                         let follow = self.follow_links;
-                        count(&self.source, follow, &self.filter, context.progress, &counting);
+                        count(
+                            &self.source,
+                            follow,
+                            &self.filter,
+                            context.control.progress,
+                            &counting,
+                        );
                     })?;
                 }
                 Ok(())

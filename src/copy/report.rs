@@ -11,8 +11,8 @@ use crate::event::Stop;
 use crate::fanout::hub::Place;
 use crate::io::read_back::Proof;
 use crate::io::timing::{Clock, Clocks};
+use crate::part::method::{Method, Tally};
 use crate::sys::ResidentBytes;
-use crate::transfer::method::{Method, Tally};
 
 /// What became of the entries. For a run that was not stopped,
 /// `seen = copied + replaced + linked + symlinks + kept + left + failed`.

@@ -25,12 +25,12 @@ use crate::fanout::origin::{self, Source};
 use crate::fanout::peer_copy::Copy;
 use crate::hash::Digest;
 use crate::io::block::{Block, Store};
+use crate::io::control::Control;
 use crate::io::rate_limit::Rate;
 use crate::io::watched_file::Reading;
 use crate::path::DirPath;
 use crate::sys::CachePolicy;
 use crate::sys::stat::Stat;
-use crate::transfer::context::Context;
 use crate::tree::dirs::{Entry, OutputDir, SourceDir};
 
 /// All waiting for those that are behind takes at most one part in so many of the time, …
@@ -259,13 +259,7 @@ impl Taking<'_> {
     /// The next piece, of at most `most` bytes, for an output that has the content up to `at`: from the
     /// window or from the source, which is `own` to this output, but not read by it so far. `None` if it
     /// has to go on by itself, for whatever reason: it will come upon that.
-    pub fn take(
-        &self,
-        context: &Context<'_>,
-        own: &Own<'_>,
-        at: u64,
-        most: u64,
-    ) -> Option<Arc<Piece>> {
+    pub fn take(&self, own: &Own<'_>, at: u64, most: u64) -> Option<Arc<Piece>> {
         let Place { sharing, .. } = self.place;
         let (key, me) = (self.key, self.place.me());
         loop {
@@ -290,13 +284,13 @@ impl Taking<'_> {
                 Next::Piece(piece) => return Some(piece),
             }
             let mut block = sharing.store.block(most.min(self.size - at));
-            if !own.fill(&mut source, &mut block, at, context) {
+            if !own.fill(&mut source, &mut block, at) {
                 sharing.lock().void(key);
                 sharing.changed.notify_all();
                 return None;
             }
             let piece = Arc::new(Piece::new(block));
-            self.make_room(piece.len() as u64, context.stop).add(key, me, at, &piece);
+            self.make_room(piece.len() as u64, own.control.stop).add(key, me, at, &piece);
             return Some(piece);
         }
     }
@@ -395,27 +389,31 @@ pub struct Own<'a> {
     pub entry: &'a Entry,
     /// … and how its pages are spared.
     pub sparing: CachePolicy,
+    /// Whether a symbolic link stands for what it points to.
+    pub follow: bool,
+    /// How fast it may be read, and where that is counted.
+    pub control: Control<'a>,
 }
 
 impl Own<'_> {
-    fn fill(&self, source: &mut Source, block: &mut Block, at: u64, context: &Context<'_>) -> bool {
-        let Self { file: own, dir, entry: Entry { name, stat }, sparing } = *self;
+    fn fill(&self, source: &mut Source, block: &mut Block, at: u64) -> bool {
+        let Self { file: own, dir, entry: Entry { name, stat }, sparing, follow, control } = *self;
         // What comes at once needs no handle that others can go on with.
         if at == 0 && block.room().len() as u64 >= stat.size {
             return origin::fill(block, own);
         }
         let path = || dir.path_of(name);
         let open = || {
-            let mut file = Reading::open(&dir.handle, name, context.follow, stat, &path)?;
+            let mut file = Reading::open(&dir.handle, name, follow, stat, &path)?;
             // Whoever takes what is read here looks at its own handle in the end.
             file.is_still(stat)?;
-            file.spare_cache(sparing, &context.ways.residue.source);
-            Ok(file.at_rate(context.rate, context.stop))
+            file.spare_cache(sparing, &control.resident.source);
+            Ok(file.at_rate(control.rate, control.stop))
         };
         let on = |file| {
-            let stayed = &context.ways.residue.source;
+            let stayed = &control.resident.source;
             let file = Reading::take_up(file, *stat, &path, stayed);
-            file.at_rate(context.rate, context.stop)
+            file.at_rate(control.rate, control.stop)
         };
         source.fill(block, at, open, on)
     }

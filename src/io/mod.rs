@@ -1,8 +1,11 @@
 //! Reading and hashing one file.
 
 pub mod block;
+pub mod control;
+pub mod options;
 pub mod rate_limit;
 pub mod read_back;
+pub mod resident;
 pub mod timing;
 pub mod watched_file;
 pub mod zero_runs;

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::io::rate_limit::Rate;
+use crate::io::resident::ResidentTotal;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Attributes, CachePolicy, Dir, Extent, SourcePages};
-use crate::transfer::method::Stayed;
 
 /// An open file with what was known of it before.
 pub struct Reading<'a> {
@@ -20,7 +20,7 @@ pub struct Reading<'a> {
     path: &'a dyn Fn() -> PathBuf,
     changed: Cell<bool>,
     pages: SourcePages,
-    stayed: Option<&'a Stayed>,
+    stayed: Option<&'a ResidentTotal>,
     rate: Option<(&'a Rate, &'a Stop)>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Reading<'a> {
         file: PutDown,
         before: Stat,
         path: &'a dyn Fn() -> PathBuf,
-        stayed: &'a Stayed,
+        stayed: &'a ResidentTotal,
     ) -> Self {
         let PutDown(file, pages) = file;
         let (changed, stayed) = (Cell::new(false), Some(stayed));
@@ -78,7 +78,7 @@ impl<'a> Reading<'a> {
     }
 
     /// From now on its pages are kept out of the way of other programs; `stayed` is told how well.
-    pub fn spare_cache(&mut self, how: CachePolicy, stayed: &'a Stayed) {
+    pub fn spare_cache(&mut self, how: CachePolicy, stayed: &'a ResidentTotal) {
         self.stayed = Some(stayed);
         self.pages = SourcePages::new(how, &self.file, self.before.size);
     }

@@ -15,17 +15,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::hash::Digest;
+use crate::io::control::Control;
+use crate::io::options::{Durability, Options, Sparse};
+use crate::io::resident::ResidentTotal;
 use crate::io::watched_file::Reading;
 use crate::io::zero_runs::{Stretch, stretches};
 use crate::part::checkpoint::Checkpoints;
-pub use crate::part::publish::{PartName, abandon, discard, forget_journal, publish};
+use crate::part::method::Method;
+pub use crate::part::publish::{Complete, PartName, abandon, discard, forget_journal, publish};
 use crate::part::publish::{cannot_publish, remove};
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, CachePolicy, Dir, OutputPages};
-use crate::transfer::context::{Context, Durability};
-use crate::transfer::method::{Method, Pair, Sparse, Stayed};
-use crate::transfer::outcome::Fate;
 use crate::tree::cleanup;
 use crate::tree::dirs::{Entry, OutputDir};
 use crate::tree::journal::{self, Checkpoint, Journal, Subject};
@@ -61,7 +61,7 @@ impl Part {
     /// Makes an empty part file beside where the copy of `entry` is to be. What `replaces` something needs a name
     /// to be renamed from.
     pub fn create(
-        context: &Context<'_>,
+        options: &Options,
         output: &Arc<OutputDir>,
         entry: &Entry,
         replaces: bool,
@@ -69,7 +69,7 @@ impl Part {
         let Entry { name, stat } = entry;
         let create = || {
             let dir = output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
-            if context.nameless && !replaces {
+            if options.nameless && !replaces {
                 // Nobody can open it before it is complete, whatever it allows.
                 let mode = stat.mode & output.modes_at_birth();
                 if let Some(file) = dir.create_nameless(mode)? {
@@ -82,13 +82,13 @@ impl Part {
         let (file, part, born) = create()
             .map_err(|error: io::Error| Error::io("create", output.path_of(name), error))?;
         let (output, name) = (Arc::clone(output), Arc::clone(name));
-        let mut part = Self::new(context, output, name, file, part);
+        let mut part = Self::new(options, output, name, file, part);
         part.born = born;
         Ok(part)
     }
 
     fn new(
-        context: &Context<'_>,
+        options: &Options,
         output: Arc<OutputDir>,
         name: Arc<OsStr>,
         file: File,
@@ -103,7 +103,7 @@ impl Part {
             file: Some(file),
             open_end: false,
             has_length: false,
-            makes_holes: context.ways.sparse == Sparse::Always,
+            makes_holes: options.sparse == Sparse::Always,
             sparing: CachePolicy::default(),
             pages: OutputPages::default(),
             method: Method::default(),
@@ -112,7 +112,7 @@ impl Part {
 
     /// The part file that a killed run left, cut to where it is gone on with.
     pub fn take_up(
-        context: &Context<'_>,
+        options: &Options,
         output: &Arc<OutputDir>,
         subject: &Subject,
         file: File,
@@ -120,7 +120,7 @@ impl Part {
     ) -> Self {
         let (output, name) = (Arc::clone(output), subject.name.as_os_str().into());
         let part = PartName { name: subject.part.clone(), journal: None };
-        let mut part = Self::new(context, output, name, file, Some(part));
+        let mut part = Self::new(options, output, name, file, Some(part));
         part.keep_journal(journal);
         part
     }
@@ -172,17 +172,16 @@ impl Part {
     /// and does not tell where, zeros are taken for such.
     pub fn prepare(
         &mut self,
-        context: &Context<'_>,
-        pair: &Pair,
+        options: &Options,
+        sparing: CachePolicy,
         source: &Reading<'_>,
     ) -> Result<()> {
-        self.sparing = pair.output;
-        self.pages = OutputPages::new(pair.output);
+        self.spare(sparing);
         let stat = source.before();
-        if stat.size <= context.block_size as u64 {
+        if stat.size <= options.block_size as u64 {
             return Ok(());
         }
-        match context.ways.sparse {
+        match options.sparse {
             Sparse::Always => {}
             Sparse::Auto if stat.is_sparse() => {
                 self.with_file("set the length of", |file| file.set_len(stat.size))?;
@@ -205,12 +204,12 @@ impl Part {
     /// Gets ready for the content of `source` from `offset` on, up to where this is filled.
     pub fn go_on(
         &mut self,
-        context: &Context<'_>,
-        pair: &Pair,
+        options: &Options,
+        sparing: CachePolicy,
         source: &Reading<'_>,
         offset: u64,
     ) -> Result<()> {
-        self.prepare(context, pair, source)?;
+        self.prepare(options, sparing, source)?;
         self.pages.skipped(offset);
         Ok(())
     }
@@ -279,36 +278,32 @@ impl Part {
     /// group's business, closes it, and publishes it where no group is waited for.
     pub fn finish(
         mut self,
-        context: &Context<'_>,
+        options: &Options,
+        control: &Control<'_>,
         entry: &Entry,
         attributes: &Attributes,
-        digest: Option<Digest>,
         replaces: bool,
         warnings: &mut Vec<Error>,
-    ) -> Fate {
+    ) -> Result<Complete> {
         let method = self.method;
-        let done = self.complete(context, entry, attributes, warnings).and_then(|()| {
-            match (&self.part, context.durability) {
-                (None, _) => self.publish_nameless(),
-                (Some(_), Durability::Grouped { .. }) => self.close(),
-                (Some(_), Durability::Off) => {
-                    self.close()?;
-                    self.part
-                        .as_ref()
-                        .map_or(Ok(()), |part| publish(&self.output, part, &self.name, replaces))
+        let done =
+            self.complete(options, control, entry, attributes, warnings).and_then(|()| {
+                match (&self.part, options.durability) {
+                    (None, _) => self.publish_nameless(),
+                    (Some(_), Durability::Grouped { .. }) => self.close(),
+                    (Some(_), Durability::Off) => {
+                        self.close()?;
+                        self.part.as_ref().map_or(Ok(()), |part| {
+                            publish(&self.output, part, &self.name, replaces)
+                        })
+                    }
                 }
-            }
-        });
-        match (done, context.durability, self.part.take()) {
-            (Err(error), _, part) => {
-                self.part = part;
-                Fate::Failed(self.discard(error))
-            }
-            (Ok(()), Durability::Grouped { .. }, Some(part)) => {
-                Fate::Written { part, digest, replaces, method }
-            }
-            (Ok(()), _, _) => Fate::Published { digest, replaced: replaces, method },
+            });
+        if let Err(error) = done {
+            return Err(self.discard(error));
         }
+        let part = self.part.take().filter(|_| options.durability != Durability::Off);
+        Ok(Complete { part, method })
     }
 
     /// Removes the part file because of `error`, which is returned, with a word if even that fails.
@@ -337,7 +332,8 @@ impl Part {
 
     fn complete(
         &mut self,
-        context: &Context<'_>,
+        options: &Options,
+        control: &Control<'_>,
         entry: &Entry,
         attributes: &Attributes,
         warnings: &mut Vec<Error>,
@@ -345,13 +341,13 @@ impl Part {
         self.end_hole()?;
         let (gid, born, hurries) = (self.output.gid, self.born, self.output.hurries());
         let stayed = self.with_pages(|pages, file| pages.finish(file, hurries))?;
-        context.ways.residue.output.add(stayed);
+        control.resident.output.add(stayed);
         if let Some(file) = &self.file {
             attributes.apply_to_new(file, &entry.stat, gid, born, |deed, error| {
                 warnings.push(Error::io(deed, self.path(), error));
             });
         }
-        if let Durability::Grouped { at_once } = context.durability
+        if let Durability::Grouped { at_once } = options.durability
             && !(at_once && self.output.with_root)
         {
             self.with_file("make durable", sys::persist_file)?;
@@ -410,7 +406,7 @@ impl Part {
         &self,
         stat: Stat,
         path: &'a dyn Fn() -> PathBuf,
-        (how, stayed): (CachePolicy, &'a Stayed),
+        (how, stayed): (CachePolicy, &'a ResidentTotal),
     ) -> Result<Reading<'a>> {
         let file = self.file()?.try_clone();
         let file = file.map_err(|error| Error::io("open again", self.path(), error))?;

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 
 use crate::error::{Error, Result};
+use crate::part::method::Method;
 use crate::tree::cleanup;
 use crate::tree::dirs::OutputDir;
 
@@ -14,6 +15,15 @@ pub struct PartName {
     pub name: OsString,
     /// Its journal's, if it has one.
     pub journal: Option<OsString>,
+}
+
+/// A file whose content is complete.
+#[derive(Debug)]
+pub struct Complete {
+    /// Its part file, which waits for its final name; `None` if it has that already.
+    pub part: Option<PartName>,
+    /// How its content came.
+    pub method: Method,
 }
 
 /// Gives a part file its final name.

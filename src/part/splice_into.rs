@@ -1,9 +1,10 @@
 //! A part file that takes its content by what moves it, rather than from memory.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::io::watched_file::Reading;
 use crate::part::part_file::Part;
-use crate::sys::{KernelCopy, Mover};
+use crate::path::Shown;
+use crate::sys::{self, KernelCopy, Mover};
 
 impl Part {
     /// Lets `mover` append what `source` has from `at` on, at most `most` bytes; 0 at the end.
@@ -37,5 +38,21 @@ impl Part {
             self.moved(bytes)?;
         }
         Ok(moved)
+    }
+
+    /// An error of a call that concerns both files: of the output if the error says so, of the source
+    /// otherwise.
+    pub fn or_source_error(
+        &self,
+        deed: &'static str,
+        source: &Reading<'_>,
+        error: std::io::Error,
+    ) -> Error {
+        if sys::is_disk_full(&error) || sys::is_output_gone(&error) {
+            Error::io("write", self.path(), error)
+        } else {
+            let path = Shown::path(&self.path()).to_string();
+            source.error(deed, error).with_note(format!("; it was on its way to {path}"))
+        }
     }
 }

@@ -19,8 +19,8 @@ pub type HashedEnd = Result<(ReadEnd, Option<Digest>), Cut>;
 
 /// Works until the reader is gone.
 pub fn work(context: &Context<'_>, from: &Receiver<Read>, to: &Sender<Hashed>) {
-    let clock = &context.clocks.hash;
-    let mut hasher = context.algorithm.start();
+    let clock = &context.control.clocks.hash;
+    let mut hasher = context.options.algorithm.start();
     let mut marks = Marks::new(None, 0);
     let mut file: Option<Arc<LargeFile>> = None;
     while let Ok(step) = receive(from, clock) {
@@ -28,13 +28,13 @@ pub fn work(context: &Context<'_>, from: &Receiver<Read>, to: &Sender<Hashed>) {
         let step = match step {
             Step::Begin(large, part) => {
                 let going_on = large.resumed.as_ref().map(|resumed| resumed.hasher.clone());
-                hasher = going_on.unwrap_or_else(|| context.algorithm.start());
+                hasher = going_on.unwrap_or_else(|| context.options.algorithm.start());
                 marks = Marks::new(large.checkpoints, large.start());
                 file = Some(Arc::clone(&large));
                 Step::Begin(large, part)
             }
             Step::Again(large) => {
-                (hasher, marks) = (context.algorithm.start(), Marks::new(None, 0));
+                (hasher, marks) = (context.options.algorithm.start(), Marks::new(None, 0));
                 file = Some(Arc::clone(&large));
                 Step::Again(large)
             }
@@ -54,7 +54,7 @@ pub fn work(context: &Context<'_>, from: &Receiver<Read>, to: &Sender<Hashed>) {
                 let mut left = len;
                 // A hole may be terabytes long: look up now and then whether it is still wanted.
                 while left > 0 && !file.as_ref().is_some_and(|file| file.is_given_up()) {
-                    if context.stop.is_urgent() {
+                    if context.control.stop.is_urgent() {
                         break;
                     }
                     let now = left.min(64 << 20);
@@ -71,7 +71,7 @@ pub fn work(context: &Context<'_>, from: &Receiver<Read>, to: &Sender<Hashed>) {
             }
             Step::Checkpoint(checkpoint) => Step::Checkpoint(checkpoint),
             Step::End(end) => {
-                let hasher = std::mem::replace(&mut hasher, context.algorithm.start());
+                let hasher = std::mem::replace(&mut hasher, context.options.algorithm.start());
                 let cut = file.take().is_none_or(|file| file.is_given_up());
                 Step::End(match end {
                     Ok(_) if cut => Err(Cut::Abandoned),

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::fanout::chunk::Data;
 use crate::hash::Algorithm;
 use crate::io::block::Pool;
+use crate::io::options::Sparse;
 use crate::io::read_back::ReadBack;
 use crate::io::timing::Timer;
 use crate::io::watched_file::Reading;
@@ -21,11 +22,9 @@ use crate::pipeline::shared_read::Where;
 use crate::sys;
 use crate::transfer::clone::clone_to_hash;
 use crate::transfer::context::Context;
-use crate::transfer::method::Sparse;
 use crate::transfer::outcome::{Fate, Message, Outcome};
 use crate::transfer::prepare::{Next, arrange};
-use crate::transfer::retry;
-use crate::transfer::small;
+use crate::transfer::{retry, small};
 use crate::tree::cleanup::Swept;
 use crate::tree::dirs::{Entry, OutputDir, Run};
 use crate::tree::walk::Found;
@@ -61,21 +60,21 @@ impl Reader<'_> {
 
     fn take(&mut self, mut run: Run) -> Result<(), Gone> {
         // The walk makes a large file a run of its own.
-        let block_size = self.context.block_size as u64;
-        if self.context.algorithm != Algorithm::None
+        let block_size = self.context.options.block_size as u64;
+        if self.context.options.algorithm != Algorithm::None
             && let Some(large) = run.files.pop_if(|entry| entry.stat.size > block_size)
         {
             return self.take_large(&run, large);
         }
-        let mut scratch = self.pool.take(&self.context.clocks.read);
+        let mut scratch = self.pool.take(&self.context.control.clocks.read);
         let outcomes = small::copy_run(self.context, run, &mut scratch, &mut self.read_back);
         self.report(outcomes)
     }
 
     fn take_large(&mut self, run: &Run, entry: Entry) -> Result<(), Gone> {
         let context = self.context;
-        context.progress.set_current(|path| run.source.rel.join_into(&entry.name, path));
-        let next = if context.stop.is_requested() {
+        context.control.progress.set_current(|path| run.source.rel.join_into(&entry.name, path));
+        let next = if context.control.stop.is_requested() {
             Next::Settled(Fate::Abandoned)
         } else {
             arrange(context, &run.source, &run.output, &entry, &mut self.read_back)
@@ -84,7 +83,7 @@ impl Reader<'_> {
         let fate = match next {
             Next::Settled(Fate::Abandoned) => Fate::Abandoned,
             Next::Settled(fate) => {
-                let swept = resume::forget(context, &run.source, &run.output, &entry);
+                let swept = resume::forget(&context.options, &run.source, &run.output, &entry);
                 self.tell(&run.output, swept, &mut warnings)?;
                 fate
             }
@@ -117,22 +116,30 @@ impl Reader<'_> {
     ) -> Result<(), Ended> {
         let (context, source, output) = (self.context, &run.source, &run.output);
         let is_first = first.is_none();
-        let taking = context.sharing.filter(|_| is_first).and_then(|it| it.come(source, entry));
+        let taking = context.shared.slot.filter(|_| is_first).and_then(|it| it.come(source, entry));
         let path = || source.path_of(&entry.name);
-        let mut timer = Timer::start(&context.clocks.read.busy);
+        let mut timer = Timer::start(&context.control.clocks.read.busy);
         let mut file =
-            Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?
-                .at_rate(context.rate, context.stop);
+            Reading::open(&source.handle, &entry.name, context.options.follow, &entry.stat, &path)?
+                .at_rate(context.control.rate, context.control.stop);
         let mut warnings: Vec<Error> = first.into_iter().map(retry::warning).collect();
         let attributes = file.attributes(&mut warnings);
-        let pair = context.ways.between(file.file(), &entry.stat, output);
+        let pair = context.shared.methods.between(file.file(), &entry.stat, output);
         if taking.is_none() {
-            file.spare_cache(pair.source, &context.ways.residue.source);
+            file.spare_cache(pair.source, &context.control.resident.source);
         }
-        timer.switch(&context.clocks.write.busy);
-        let mut scratch = self.pool.take(&context.clocks.read);
+        timer.switch(&context.control.clocks.write.busy);
+        let mut scratch = self.pool.take(&context.control.clocks.read);
         let trees = (&**source, output);
-        let begun = resume::begin(context, trees, entry, replaces, &mut scratch, &mut warnings)?;
+        let begun = resume::begin(
+            &context.options,
+            context.control.stop,
+            trees,
+            entry,
+            replaces,
+            &mut scratch,
+            &mut warnings,
+        )?;
         drop(scratch);
         let Some(Begun { mut part, resumed, checkpoints, swept }) = begun else {
             return Err(Ended::Cut(Cut::Abandoned));
@@ -140,7 +147,9 @@ impl Reader<'_> {
         self.tell(output, swept, &mut warnings)?;
         let copy_path = || output.path_of(&entry.name);
         let ready = match &resumed {
-            Some(resumed) => part.go_on(context, &pair, &file, resumed.offset).map(|()| None),
+            Some(resumed) => {
+                part.go_on(&context.options, pair.output, &file, resumed.offset).map(|()| None)
+            }
             None => clone_to_hash(context, &pair, &file, &mut part, &copy_path),
         };
         let copy = match ready {
@@ -163,7 +172,7 @@ impl Reader<'_> {
         let mut large = LargeFile::new(Arc::clone(source), Arc::clone(output), entry, replaces);
         (large.resumed, large.checkpoints) = (resumed, checkpoints);
         let large = Arc::new(large);
-        context.progress.skip(large.start());
+        context.control.progress.skip(large.start());
         self.send(Step::Begin(Arc::clone(&large), part))?;
         let mut total = large.start();
         // A clone is read where it is, and who goes on in the middle is not where the others are.
@@ -185,8 +194,8 @@ impl Reader<'_> {
         let end = match again {
             None => Ok(ReadEnd { attributes, warnings }),
             Some(error) => {
-                context.progress.bytes.fetch_sub(total, Relaxed);
-                context.progress.skipped.fetch_sub(large.start(), Relaxed);
+                context.control.progress.bytes.fetch_sub(total, Relaxed);
+                context.control.progress.skipped.fetch_sub(large.start(), Relaxed);
                 match self.read_again(&large, error) {
                     Ok(end) => Ok(end),
                     Err(Ended::Cut(cut)) => Err(cut),
@@ -201,7 +210,7 @@ impl Reader<'_> {
     /// Reads a file from its beginning that changed while it was read, which `error` says.
     fn read_again(&self, first: &LargeFile, error: Error) -> Result<ReadEnd, Ended> {
         let (context, LargeFile { source, output, entry, replaces, .. }) = (self.context, first);
-        if let Some(place) = context.sharing {
+        if let Some(place) = context.shared.slot {
             place.begins_again(source, entry);
         }
         let Some(stat) = retry::look_again(context, source, output, entry, *replaces) else {
@@ -213,10 +222,10 @@ impl Reader<'_> {
         self.send(Step::Again(Arc::clone(&large)))?;
         let path = || source.path_of(&large.entry.name);
         let Entry { name, stat } = &large.entry;
-        let mut file = Reading::open(&source.handle, name, context.follow, stat, &path)?
-            .at_rate(context.rate, context.stop);
-        let pair = context.ways.between(file.file(), stat, output);
-        file.spare_cache(pair.source, &context.ways.residue.source);
+        let mut file = Reading::open(&source.handle, name, context.options.follow, stat, &path)?
+            .at_rate(context.control.rate, context.control.stop);
+        let pair = context.shared.methods.between(file.file(), stat, output);
+        file.spare_cache(pair.source, &context.control.resident.source);
         let mut warnings = vec![retry::warning(error)];
         let attributes = file.attributes(&mut warnings);
         self.read(&large, Where::Own(&file), &mut 0)?;
@@ -232,7 +241,7 @@ impl Reader<'_> {
         total: &mut u64,
     ) -> Result<bool, Ended> {
         let file = from.file();
-        if large.entry.stat.is_sparse() && self.context.ways.sparse != Sparse::Never {
+        if large.entry.stat.is_sparse() && self.context.options.sparse != Sparse::Never {
             self.read_extents(large, from, total)?;
         } else if *total > 0 {
             self.seek(file, *total)?;
@@ -262,7 +271,7 @@ impl Reader<'_> {
                 self.go_on_unless_stopped(large)?;
                 // In pieces, so that there are checkpoints in a long one.
                 let hole = (extent.start - *at).min(large.checkpoints.unwrap_or(u64::MAX));
-                self.context.progress.bytes.fetch_add(hole, Relaxed);
+                self.context.control.progress.bytes.fetch_add(hole, Relaxed);
                 self.send(Step::Hole(hole))?;
                 *at += hole;
             }
@@ -277,7 +286,7 @@ impl Reader<'_> {
     }
 
     pub(crate) fn go_on_unless_stopped(&self, large: &LargeFile) -> Result<(), Ended> {
-        match self.context.stop.is_urgent() || large.is_given_up() {
+        match self.context.control.stop.is_urgent() || large.is_given_up() {
             true => Err(Ended::Cut(Cut::Abandoned)),
             false => Ok(()),
         }
@@ -302,19 +311,19 @@ impl Reader<'_> {
         let file = match from {
             Where::Own(file) => file,
             Where::Shared(taking, own) => {
-                let busy = Timer::start(&context.clocks.read.busy);
-                let Some(piece) = taking.take(context, own, *total, limit) else {
+                let busy = Timer::start(&context.control.clocks.read.busy);
+                let Some(piece) = taking.take(own, *total, limit) else {
                     return Ok(false);
                 };
                 drop(busy);
                 *total += piece.len() as u64;
-                context.progress.bytes.fetch_add(piece.len() as u64, Relaxed);
+                context.control.progress.bytes.fetch_add(piece.len() as u64, Relaxed);
                 self.send(Step::Data(Data::Shared(piece)))?;
                 return Ok(true);
             }
         };
-        let mut block = self.pool.take(&context.clocks.read);
-        let busy = Timer::start(&context.clocks.read.busy);
+        let mut block = self.pool.take(&context.control.clocks.read);
+        let busy = Timer::start(&context.control.clocks.read.busy);
         while (block.len() as u64) < limit && !file.is_all(*total) {
             let room = block.room();
             let room_len = room.len().min(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -327,7 +336,7 @@ impl Reader<'_> {
             }
             block.fill(read);
             *total += read as u64;
-            context.progress.bytes.fetch_add(read as u64, Relaxed);
+            context.control.progress.bytes.fetch_add(read as u64, Relaxed);
             if block.len() as u64 >= limit {
                 break;
             }
@@ -341,7 +350,7 @@ impl Reader<'_> {
     }
 
     pub(crate) fn send(&self, step: Read) -> Result<(), Gone> {
-        send(&self.next, step, &self.context.clocks.read)
+        send(&self.next, step, &self.context.control.clocks.read)
     }
 
     /// Names what was removed of what a killed run left.

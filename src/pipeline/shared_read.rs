@@ -4,11 +4,11 @@ use crossbeam_channel::bounded;
 
 use crate::error::Error;
 use crate::fanout::hub::{Own, Taking};
+use crate::io::options::Cache;
 use crate::io::watched_file::Reading;
 use crate::pipeline::message::{Cut, LargeFile, Step};
 use crate::pipeline::reader::{Ended, Reader};
 use crate::sys::CachePolicy;
-use crate::transfer::method::Cache;
 
 /// Where the content of a file is read.
 #[derive(Clone, Copy)]
@@ -41,7 +41,14 @@ impl Reader<'_> {
         total: &mut u64,
     ) -> Result<(), Ended> {
         let LargeFile { source, entry, .. } = large;
-        let own = Own { file, dir: source, entry, sparing };
+        let own = Own {
+            file,
+            dir: source,
+            entry,
+            sparing,
+            follow: self.context.options.follow,
+            control: self.context.control,
+        };
         if self.read(large, Where::Shared(taking, &own), total)? {
             return Ok(());
         }
@@ -50,7 +57,7 @@ impl Reader<'_> {
             return Ok(file.check(*total)?);
         }
         taking.goes_alone();
-        file.spare_cache(sparing, &self.context.ways.residue.source);
+        file.spare_cache(sparing, &self.context.control.resident.source);
         self.seek(file, *total)?;
         self.read(large, Where::Own(file), total).map(drop)
     }
@@ -64,12 +71,12 @@ impl Reader<'_> {
         total: &mut u64,
     ) -> Result<bool, Ended> {
         let (context, LargeFile { source, entry, .. }) = (self.context, large);
-        let Some(copy) = taking.copy(source, entry, context.stop) else { return Ok(false) };
+        let Some(copy) = taking.copy(source, entry, context.control.stop) else { return Ok(false) };
         let (dir, digest, start) = (copy.dir(), copy.digest, *total);
         let path = || dir.join(&*entry.name);
         let mut file = Reading::of(copy.file, copy.stat, &path);
-        if context.ways.cache == Cache::Drop {
-            file.spare_cache(CachePolicy::of(file.file()), &context.ways.residue.source);
+        if context.options.cache == Cache::Drop {
+            file.spare_cache(CachePolicy::of(file.file()), &context.control.resident.source);
         }
         self.seek(&file, start)?;
         let read = self.read(large, Where::Own(&file), total);

@@ -24,10 +24,13 @@ pub fn start<'scope>(
     tasks: Tasks,
     outcomes: Sender<Message>,
 ) -> io::Result<Vec<ScopedJoinHandle<'scope, ()>>> {
-    let pool = Pool::new(context.blocks, context.block_size);
+    let pool = Pool::new(context.options.blocks, context.options.block_size);
     // Blocks that outputs share are of no lane's pool: only this bounds how many are on their way.
-    let queue =
-        if context.sharing.is_some() { (context.blocks / 2).max(1) } else { context.blocks };
+    let queue = if context.shared.slot.is_some() {
+        (context.options.blocks / 2).max(1)
+    } else {
+        context.options.blocks
+    };
     let (to_hasher, from_reader) = bounded(queue);
     let (to_writer, from_hasher) = bounded(queue);
     let named = |stage| Builder::new().name(format!("{stage}-{number}"));
@@ -43,7 +46,7 @@ pub fn start<'scope>(
             .spawn_scoped(scope, move || hasher::work(context, &from_reader, &to_writer))?,
         named("read").spawn_scoped(scope, move || reader.work())?,
     ];
-    if context.journaling.is_some() {
+    if context.options.journaling.is_some() {
         threads
             .push(named("checkpoint").spawn_scoped(scope, move || checkpoint::work(&due, &kept))?);
     }
@@ -58,7 +61,7 @@ pub fn start_small<'scope>(
     tasks: Tasks,
     outcomes: Sender<Message>,
 ) -> io::Result<ScopedJoinHandle<'scope, ()>> {
-    let pool = Pool::new(1, context.block_size);
+    let pool = Pool::new(1, context.options.block_size);
     // Nobody is there to hash or write for it, nor is anything sent.
     let (next, _) = bounded(0);
     let reader = Reader { context, pool, read_back: ReadBack::new(), tasks, next, outcomes };

@@ -12,13 +12,16 @@ use tempfile::TempDir;
 use crate::event::{Progress, Stop};
 use crate::hash::multibuffer::Backend;
 use crate::hash::{Algorithm, Digest};
+use crate::io::control::Control;
+use crate::io::options::Options;
+use crate::io::resident::Residency;
 use crate::io::timing::Clocks;
 use crate::path::DirPath;
 use crate::pipeline::queue::tasks;
 use crate::pipeline::start::{start, start_small};
 use crate::sys::Dir;
 use crate::sys::stat::Stat;
-use crate::transfer::context::Context;
+use crate::transfer::context::{Context, Shared};
 use crate::transfer::method::Ways;
 use crate::transfer::outcome::{Fate, Message, Outcome};
 use crate::tree::dirs::{Entry, OutputDir, Run, SourceDir};
@@ -81,13 +84,24 @@ impl Scene {
             fresh: false,
             ..OutputDir::absent(root("output"))
         });
-        let (progress, clocks, ways) = (Progress::default(), Clocks::default(), Ways::default());
+        let (progress, clocks) = (Progress::default(), Clocks::default());
+        let (ways, resident) = (Ways::default(), Residency::default());
         let context = Context {
-            backend: if several { Backend::widest() } else { Backend::One },
-            block_size,
-            blocks,
-            nameless: self.nameless,
-            ..Context::plain((&ways, &clocks), (&progress, stop))
+            options: Options {
+                backend: if several { Backend::widest() } else { Backend::One },
+                block_size,
+                blocks,
+                nameless: self.nameless,
+                ..Options::plain()
+            },
+            shared: Shared { reused: None, baseline: None, methods: &ways, slot: None },
+            control: Control {
+                progress: &progress,
+                stop,
+                rate: None,
+                clocks: &clocks,
+                resident: &resident,
+            },
         };
         let (small, large): (Vec<_>, Vec<_>) =
             entries.into_iter().partition(|entry| entry.stat.size <= block_size as u64);

@@ -53,7 +53,7 @@ pub fn work(
     outcomes: &Sender<Message>,
     mut checkpoints: Checkpoints,
 ) {
-    let clock = &context.clocks.write;
+    let clock = &context.control.clocks.write;
     let mut writing: Option<Writing> = None;
     loop {
         let step = receive(from, clock);
@@ -113,7 +113,16 @@ fn close(
                     Some(fate) => baseline::discard(part, fate, &mut warnings),
                     None => {
                         let attributes = &read.attributes;
-                        part.finish(context, entry, attributes, digest, *replaces, &mut warnings)
+                        let Context { options, control, .. } = context;
+                        let completed = part.finish(
+                            options,
+                            control,
+                            entry,
+                            attributes,
+                            *replaces,
+                            &mut warnings,
+                        );
+                        Fate::of_part(completed, digest, *replaces)
                     }
                 }
             }

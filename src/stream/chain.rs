@@ -14,6 +14,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest};
 use crate::io::block::{Block, Pool};
+use crate::io::control::Control;
 use crate::io::timing::Timer;
 use crate::stream::ends::{DIED, Ends, Fate};
 use crate::stream::gear::{Cut, Gear};
@@ -57,11 +58,11 @@ impl<'scope, 'a: 'scope> Chain<'scope, 'a> {
     ) -> Result<Self> {
         let context = *context;
         let fail = |error| Error::io("start the threads for", "the stream", error);
-        let (to_hasher, from_reader) = bounded(context.blocks);
+        let (to_hasher, from_reader) = bounded(context.options.blocks);
         let (tell, told) = bounded(outputs.len());
         let (mut writers, mut to_writers) = (Vec::new(), Vec::new());
         for (number, output) in outputs {
-            let (to_writer, from_hasher) = bounded(context.blocks);
+            let (to_writer, from_hasher) = bounded(context.options.blocks);
             let tell = tell.clone();
             let work = move || {
                 let fate = write(output, &from_hasher);
@@ -78,7 +79,7 @@ impl<'scope, 'a: 'scope> Chain<'scope, 'a> {
         let work = move || hash(&context, &from_reader, to_writers);
         let hasher = Builder::new().name("hash".into()).spawn_scoped(scope, work).map_err(fail)?;
         Ok(Self {
-            pool: Pool::new(context.blocks, context.block_size),
+            pool: Pool::new(context.options.blocks, context.options.block_size),
             block: None,
             context,
             to_hasher: Some(to_hasher),
@@ -100,7 +101,7 @@ impl Gear for Chain<'_, '_> {
     }
 
     fn feed(&mut self, input: &mut Input<'_>, ends: &mut Ends<'_>) -> Result<(), Cut> {
-        let Context { stop, clocks, progress, .. } = self.context;
+        let Control { stop, clocks, progress, .. } = self.context.control;
         while !input.is_all() {
             self.hear(ends);
             if stop.is_urgent() || !ends.are_open() {
@@ -169,8 +170,8 @@ fn hash(
     from: &Receiver<Read>,
     mut to: Vec<Sender<Hashed>>,
 ) -> Option<Digest> {
-    let mut hasher = context.algorithm.start();
-    let clock = &context.clocks.hash;
+    let mut hasher = context.options.algorithm.start();
+    let clock = &context.control.clocks.hash;
     while !to.is_empty() {
         let read = {
             let _waiting = Timer::start(&clock.waited);
@@ -197,7 +198,7 @@ fn hash(
 
 /// Writes what comes to an output, until that is complete or lost.
 fn write(mut output: Output<'_>, from: &Receiver<Hashed>) -> Fate {
-    let clock = &output.context.clocks.write;
+    let clock = &output.context.control.clocks.write;
     loop {
         let hashed = {
             let _waiting = Timer::start(&clock.waited);
@@ -215,7 +216,7 @@ fn write(mut output: Output<'_>, from: &Receiver<Hashed>) -> Fate {
                 return output.discard(lost);
             }
             Ok(Hashed::Spoiled) => {}
-            Ok(Hashed::End(None)) if output.context.algorithm != Algorithm::None => {
+            Ok(Hashed::End(None)) if output.context.options.algorithm != Algorithm::None => {
                 let finding = "it came to no digest; this is a defect of dircopy";
                 let error = Error::finding("complete", output.named.path(), finding);
                 return output.discard(Lost::Failed(error));

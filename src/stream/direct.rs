@@ -43,7 +43,7 @@ impl<'a> Direct<'a> {
     /// To this output.
     pub fn new(number: usize, output: Output<'a>) -> Self {
         let context = output.context;
-        let scratch = Pool::new(1, context.block_size).take(&context.clocks.read);
+        let scratch = Pool::new(1, context.options.block_size).take(&context.control.clocks.read);
         Self { number, output: Some(output), scratch }
     }
 
@@ -126,14 +126,14 @@ impl Gear for Direct<'_> {
         let context = output.context;
         let mut how = first(input, output);
         while !input.is_all() {
-            if context.stop.is_urgent() {
+            if context.control.stop.is_urgent() {
                 return Err(self.settle(ends, Lost::Stopped));
             }
             match step(&mut how, input, output, &mut self.scratch) {
                 Ok(None) => {}
                 Ok(Some(0)) => break,
                 Ok(Some(bytes)) => {
-                    context.progress.bytes.fetch_add(bytes, Relaxed);
+                    context.control.progress.bytes.fetch_add(bytes, Relaxed);
                 }
                 Err(Step::Input(error)) => return Err(Cut::Input(error)),
                 Err(Step::Output(lost)) => return Err(self.settle(ends, lost)),

@@ -17,6 +17,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::io::block::{Block, Pool};
+use crate::io::control::Control;
 use crate::stream::direct::MOST;
 use crate::stream::ends::{Ends, Fate};
 use crate::stream::gear::{Cut, Gear};
@@ -96,7 +97,7 @@ impl<'scope, 'a: 'scope> Fan<'scope, 'a> {
             let thread = thread.spawn_scoped(scope, work).map_err(fail)?;
             branches.push(Branch { number, pipe: write, tell, thread });
         }
-        let scratch = Pool::new(1, 64 << 10).take(&context.clocks.read);
+        let scratch = Pool::new(1, 64 << 10).take(&context.control.clocks.read);
         Ok(Ok(Self { context: *context, branches, said, head, scratch }))
     }
 }
@@ -173,7 +174,7 @@ impl Fan<'_, '_> {
 
 impl Gear for Fan<'_, '_> {
     fn feed(&mut self, input: &mut Input<'_>, ends: &mut Ends<'_>) -> Result<(), Cut> {
-        let Context { stop, progress, .. } = self.context;
+        let Control { stop, progress, .. } = self.context.control;
         let is_pipe = input.stat().kind == Kind::Fifo
             && sys::capacity(input.file()) <= sys::capacity(&self.head.0);
         let mut splices = input.stat().kind == Kind::File || input.stat().kind == Kind::Fifo;
@@ -311,7 +312,7 @@ fn drain(
 ) -> Result<(), Lost> {
     let mut room = [0; 16 << 10];
     while left > 0 {
-        if output.context.stop.is_urgent() {
+        if output.context.control.stop.is_urgent() {
             return Err(Lost::Stopped);
         }
         if *splices {
@@ -354,7 +355,7 @@ mod tests {
                     branches: vec![branch],
                     said: bounded(1).1,
                     head: sys::pipe().unwrap(),
-                    scratch: Pool::new(1, 1).take(&context.clocks.read),
+                    scratch: Pool::new(1, 1).take(&context.control.clocks.read),
                 };
                 fan.tell_all(|| Turn::Spoiled, ends);
             });

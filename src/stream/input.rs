@@ -5,12 +5,12 @@ use std::io::Seek;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
+use crate::io::options::Cache;
 use crate::io::watched_file::Reading;
 use crate::stream::named::Named;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, CachePolicy, StreamEnd};
 use crate::transfer::context::Context;
-use crate::transfer::method::Cache;
 
 /// An open input.
 pub struct Input<'a> {
@@ -77,13 +77,13 @@ impl<'a> Input<'a> {
                 let mut file = end.into_file();
                 let start = file.stream_position();
                 let start = start.map_err(|error| Error::io("look at", path(), error))?;
-                let sparing = match context.ways.cache {
+                let sparing = match context.options.cache {
                     Cache::Drop => CachePolicy::of(&file),
                     Cache::Keep => CachePolicy::None,
                 };
                 let reading = Reading::of(file, stat, path);
-                let mut reading = reading.at_rate(context.rate, context.stop);
-                reading.spare_cache(sparing, &context.ways.residue.source);
+                let mut reading = reading.at_rate(context.control.rate, context.control.stop);
+                reading.spare_cache(sparing, &context.control.resident.source);
                 Content::File(reading, start)
             }
             _ => Content::Flow(end),
@@ -138,8 +138,8 @@ impl<'a> Input<'a> {
             }
         }
         self.came += filled as u64;
-        if let (Content::Flow(_), Some(rate)) = (&self.content, self.context.rate) {
-            rate.pace(filled, self.context.stop);
+        if let (Content::Flow(_), Some(rate)) = (&self.content, self.context.control.rate) {
+            rate.pace(filled, self.context.control.stop);
         }
         Ok(Came::Bytes(filled))
     }
@@ -158,16 +158,16 @@ impl<'a> Input<'a> {
         match &self.content {
             Content::File(reading, _) => reading.moved(bytes),
             Content::Flow(_) => {
-                if let Some(rate) = self.context.rate {
+                if let Some(rate) = self.context.control.rate {
                     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-                    rate.pace(bytes, self.context.stop);
+                    rate.pace(bytes, self.context.control.stop);
                 }
             }
         }
     }
 
     fn most_at_once(&self, most: u64) -> u64 {
-        self.context.rate.map_or(most, |rate| most.min(rate.portion() as u64))
+        self.context.control.rate.map_or(most, |rate| most.min(rate.portion() as u64))
     }
 
     /// Whether the bytes are all there are, as far as a file's size tells.

@@ -10,7 +10,10 @@ use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver, Observer, Progress};
 use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
+use crate::io::control::Control;
+use crate::io::options::{Cache, Damaged, Durability, Options, Reflink, Sparse};
 use crate::io::rate_limit::Rate;
+use crate::io::resident::Residency;
 use crate::io::timing::Clocks;
 use crate::stream::chain::Chain;
 use crate::stream::direct::Direct;
@@ -26,9 +29,8 @@ use crate::stream::refuse::{is_output, look_at};
 use crate::stream::report::{StreamEnding, StreamReport};
 use crate::stream::whole::WholeFile;
 use crate::sys::stat::{Identity, Kind};
-use crate::transfer::context::{Context, Durability};
-use crate::transfer::method::{Cache, Reflink, Sparse, Ways};
-use crate::transfer::verifier::Damaged;
+use crate::transfer::context::{Context, Shared};
+use crate::transfer::method::Ways;
 use crate::tree::overwrite::Policy;
 
 /// What to pass on, where to, and how. Make one with [`new`](Self::new) and change what should differ.
@@ -111,12 +113,12 @@ impl StreamJob {
         }
         self.count(progress);
         let (clocks, rate) = (Clocks::default(), self.limit_rate.map(Rate::new));
-        let ways = Ways::new(Reflink::Auto, Sparse::Auto, self.cache);
+        let resident = Residency::default();
         let durability = match self.sync {
             true => Durability::Grouped { at_once: false },
             false => Durability::Off,
         };
-        let context = Context {
+        let options = Options {
             algorithm: self.algorithm,
             backend: Backend::One,
             block_size: self.block_size.max(1),
@@ -127,15 +129,15 @@ impl StreamJob {
             verify: self.verify,
             nameless: false,
             journaling: None,
-            carry: None,
-            expected: None,
-            ways: &ways,
-            rate: rate.as_ref(),
-            sharing: None,
-            progress,
-            stop,
-            clocks: &clocks,
+            reflink: Reflink::Auto,
+            sparse: Sparse::Auto,
+            cache: self.cache,
         };
+        let ways = Ways::new(&options);
+        let shared = Shared { reused: None, baseline: None, methods: &ways, slot: None };
+        let (clocks, resident) = (&clocks, &resident);
+        let control = Control { progress, stop, rate: rate.as_ref(), clocks, resident };
+        let context = Context { options, shared, control };
         let mut ends = Ends::new(&self.outputs, listen, progress);
         let Placed { outputs, mut manifest } = placed;
         let outputs = begin(&context, &self.outputs, outputs, &mut ends);
@@ -246,7 +248,7 @@ impl StreamJob {
             let path = || named.path().to_path_buf();
             let mut is_over = || {
                 gear.hear(ends);
-                context.stop.is_urgent() || !ends.are_open()
+                context.control.stop.is_urgent() || !ends.are_open()
             };
             if is_over() {
                 return;
@@ -284,7 +286,7 @@ impl StreamJob {
                 }
                 Err(Cut::All) => return,
             }
-            context.progress.entries.fetch_add(1, Relaxed);
+            context.control.progress.entries.fetch_add(1, Relaxed);
         }
     }
 }
@@ -348,7 +350,7 @@ fn start<'scope, 'a: 'scope>(
     if outputs.is_empty() {
         return Ok(None);
     }
-    if context.algorithm == Algorithm::None {
+    if context.options.algorithm == Algorithm::None {
         if outputs.len() == 1
             && let Some((number, output)) = outputs.pop()
         {

@@ -2,12 +2,13 @@
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
+use crate::io::options::{Durability, Options};
 use crate::manifest::line;
 use crate::stream::named::Named;
 use crate::stream::place::{FilePlace, Place};
 use crate::stream::whole::WholeFile;
 use crate::sys::{self, StreamEnd};
-use crate::transfer::context::{Context, Durability};
+use crate::transfer::context::Context;
 
 /// What stands after a file's name in that of its manifest.
 pub const SUFFIX: &str = ".sha256sum";
@@ -36,7 +37,7 @@ impl Listing {
     pub fn retire(&mut self, context: &Context<'_>) -> Result<()> {
         let Listing::File(place) = self else { return Ok(()) };
         let Some(dir) = place.there.take().and(place.dir.handle.as_ref()) else { return Ok(()) };
-        let removed = dir.remove(&place.name).and_then(|()| match context.durability {
+        let removed = dir.remove(&place.name).and_then(|()| match context.options.durability {
             Durability::Off => Ok(()),
             Durability::Grouped { .. } => dir.persist(),
         });
@@ -53,7 +54,8 @@ impl Listing {
         match self {
             Listing::File(place) => {
                 // There is no digest of it to be proven by.
-                let context = Context { verify: None, ..*context };
+                let options = Options { verify: None, ..context.options };
+                let context = Context { options, ..*context };
                 let mut file = WholeFile::begin(&context, place)?;
                 match file.write(lines) {
                     Ok(()) => file.finish(None, || Ok(()), warnings).map(drop),
@@ -61,7 +63,7 @@ impl Listing {
                 }
             }
             Listing::Open(end) => {
-                let written = end.write_all(lines, || context.stop.is_urgent());
+                let written = end.write_all(lines, || context.control.stop.is_urgent());
                 if !written.map_err(|error| Error::io("write", "the manifest", error))? {
                     return Err(Error::finding("write", "the manifest", "interrupted"));
                 }

@@ -80,7 +80,7 @@ impl Output<'_> {
             Sink::File(file) => return file.write(bytes).map_err(Lost::Failed),
             Sink::Open(end) => end,
         };
-        match end.write_all(bytes, || self.context.stop.is_urgent()) {
+        match end.write_all(bytes, || self.context.control.stop.is_urgent()) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Lost::Stopped),
             Err(error) => Err(lost(&self.named, "write", error)),
@@ -114,7 +114,7 @@ impl Output<'_> {
             }
             Sink::File(file) => file,
         };
-        if context.stop.is_urgent() {
+        if context.control.stop.is_urgent() {
             return Fate::Stopped(file.abandon());
         }
         let (mut warnings, place) = (Vec::new(), file.place().clone());

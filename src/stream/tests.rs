@@ -3,10 +3,13 @@
 use std::sync::Mutex;
 
 use crate::event::{Event, Progress, Stop};
+use crate::io::control::Control;
+use crate::io::options::Options;
+use crate::io::resident::Residency;
 use crate::io::timing::Clocks;
 use crate::stream::ends::Ends;
 use crate::stream::named::Named;
-use crate::transfer::context::Context;
+use crate::transfer::context::{Context, Shared};
 use crate::transfer::method::Ways;
 
 /// The failures that `work` tells of a stream with one output.
@@ -19,7 +22,17 @@ pub fn told(work: impl FnOnce(&Context<'_>, &mut Ends<'_>)) -> Vec<String> {
     };
     let names = [Named::Path("out".into())];
     let (ways, clocks, stop) = (Ways::default(), Clocks::default(), Stop::default());
-    let context = Context::plain((&ways, &clocks), (&progress, &stop));
+    let context = Context {
+        options: Options::plain(),
+        shared: Shared { reused: None, baseline: None, methods: &ways, slot: None },
+        control: Control {
+            progress: &progress,
+            stop: &stop,
+            rate: None,
+            clocks: &clocks,
+            resident: &Residency::default(),
+        },
+    };
     work(&context, &mut Ends::new(&names, &listen, &progress));
     heard.into_inner().unwrap()
 }

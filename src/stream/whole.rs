@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
+use crate::io::options::{Cache, Durability};
 use crate::io::read_back::Proof;
 use crate::part::part_file::{self, Part};
 use crate::stream::place::FilePlace;
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, CachePolicy, Spliced};
-use crate::transfer::context::{Context, Durability};
-use crate::transfer::method::Cache;
+use crate::transfer::context::Context;
 use crate::transfer::outcome::{Fate, Waiting};
 use crate::transfer::verifier::{Prover, Verdict};
 use crate::tree::dirs::Entry;
@@ -46,14 +46,14 @@ impl<'a> WholeFile<'a> {
         let mut context = *context;
         let dir = place.dir.handle.as_ref();
         // What is read back is opened anew.
-        context.nameless = !replaces
-            && context.verify.is_none()
+        context.options.nameless = !replaces
+            && context.options.verify.is_none()
             && dir.is_some_and(|dir| dir.can_publish_nameless());
         // Its owner's alone until it is complete.
         let stat = Stat { mode: PRIVATE, ..place.coming };
         let entry = Entry { name: place.name.as_os_str().into(), stat };
-        let mut part = Part::create(&context, &place.dir, &entry, replaces)?;
-        if let (Cache::Drop, Some(dir)) = (context.ways.cache, dir) {
+        let mut part = Part::create(&context.options, &place.dir, &entry, replaces)?;
+        if let (Cache::Drop, Some(dir)) = (context.options.cache, dir) {
             part.spare(CachePolicy::of(dir));
         }
         Ok(Self { context, part, place })
@@ -98,9 +98,9 @@ impl<'a> WholeFile<'a> {
         let Self { context, part, place } = self;
         let replaces = place.there.is_some();
         // Only of what has a digest there is something to compare.
-        let verify = context.verify.filter(|_| digest.is_some());
+        let verify = context.options.verify.filter(|_| digest.is_some());
         // Where finishing gives it its name, this is the last moment before.
-        let names = context.nameless || context.durability == Durability::Off;
+        let names = context.options.nameless || context.options.durability == Durability::Off;
         let mut before = Some(before);
         if let Some(before) = before.take_if(|_| names)
             && let Err(error) = before()
@@ -114,7 +114,9 @@ impl<'a> WholeFile<'a> {
         let entry = Entry { name: place.name.as_os_str().into(), stat };
         let none = Attributes::default();
         let mut proof = None;
-        match part.finish(&context, &entry, &none, digest, replaces, warnings) {
+        let Context { options, control, .. } = &context;
+        let completed = part.finish(options, control, &entry, &none, replaces, warnings);
+        match Fate::of_part(completed, digest, replaces) {
             Fate::Written { part, digest, replaces, method } => {
                 let output = Arc::clone(&place.dir);
                 // What came cannot be had once more.
@@ -146,7 +148,7 @@ impl<'a> WholeFile<'a> {
                 return Err(Error::finding("finish", place.path(), finding));
             }
         }
-        if context.durability != Durability::Off {
+        if context.options.durability != Durability::Off {
             let durable = place.dir.persist();
             durable.map_err(|error| Error::io("make durable the name of", place.path(), error))?;
         }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
+use crate::io::options::Durability;
 use crate::io::read_back::ReadBack;
 use crate::io::watched_file::Reading;
 use crate::manifest::Index;
@@ -22,7 +23,7 @@ use crate::part::part_file::Part;
 use crate::path::{RelPath, Shown};
 use crate::sys::stat::{Kind, Stat, Time};
 use crate::sys::{self, Dir, Medium};
-use crate::transfer::context::{Context, Durability};
+use crate::transfer::context::Context;
 use crate::transfer::outcome::Fate;
 use crate::transfer::prepare::look;
 use crate::tree::dirs::{Entry, OutputDir, SourceDir};
@@ -202,7 +203,7 @@ fn is_absent(error: &io::Error) -> bool {
 
 /// Whether an earlier manifest expects something of a file, so that it has to be read.
 pub fn is_expected(context: &Context<'_>, output: &OutputDir, entry: &Entry) -> Result<bool> {
-    match context.expected {
+    match context.shared.baseline {
         None => Ok(false),
         Some(expected) => {
             let path = output.rel.join(&entry.name);
@@ -220,7 +221,7 @@ pub fn objection(
     digest: Option<Digest>,
     read_back: Option<&mut ReadBack>,
 ) -> Option<Fate> {
-    let (expected, digest) = (context.expected?, digest?);
+    let (expected, digest) = (context.shared.baseline?, digest?);
     let path = output.rel.join(&entry.name);
     let judged = match expected.listed(path.as_bytes()) {
         Ok(Found::Nothing) => return None,
@@ -290,7 +291,7 @@ impl Judge<'_> {
         let is_there = there.is_some();
         // A copy that cannot be read tells nothing.
         let there = there.and_then(|there| self.there(path, &there, read_back).ok().flatten());
-        if context.stop.is_urgent() {
+        if context.control.stop.is_urgent() {
             return Ok(Some(Fate::Abandoned));
         }
         let manifest = Shown::path(&expected.path);
@@ -328,7 +329,7 @@ impl Judge<'_> {
     ) -> Result<Option<There>> {
         let Self { context, output, entry, .. } = *self;
         let alike = entry.stat.size == there.size && entry.stat.mtime.is_stored_as(there.mtime);
-        let known = context.carry.and_then(|carry| carry.digest_of(path.as_bytes(), there));
+        let known = context.shared.reused.and_then(|carry| carry.digest_of(path.as_bytes(), there));
         if let Some(digest) = known {
             return Ok(Some(There { digest, alike }));
         }
@@ -337,15 +338,15 @@ impl Judge<'_> {
         let (Some(dir), true) = (&output.handle, matters) else { return Ok(None) };
         let full = || output.path_of(&entry.name);
         let file = Reading::open(dir, &entry.name, false, there, &full)?;
-        let is_to_stop = || context.stop.is_urgent();
+        let is_to_stop = || context.control.stop.is_urgent();
         let (medium, mut own) = (Medium::any(file.file()), None);
         let read_back = read_back.unwrap_or_else(|| own.insert(ReadBack::new()));
-        let hashed = read_back.hash(medium, context.algorithm, is_to_stop, |_| ());
+        let hashed = read_back.hash(medium, context.options.algorithm, is_to_stop, |_| ());
         let Some(hashed) = hashed.map_err(|error| file.error("read", error))? else {
             return Ok(None);
         };
         file.check(hashed.bytes)?;
-        if context.durability == (Durability::Grouped { at_once: false }) {
+        if context.options.durability == (Durability::Grouped { at_once: false }) {
             // It will be listed, and nobody knows how it came here.
             sys::persist_file(file.file()).map_err(|error| file.error("make durable", error))?;
         }

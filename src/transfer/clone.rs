@@ -5,13 +5,15 @@
 
 use std::path::PathBuf;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::io::options::Reflink;
 use crate::io::watched_file::Reading;
+use crate::part::method::Method;
 use crate::part::part_file::Part;
 use crate::sys::stat::Stat;
 use crate::sys::{self, Cloned};
 use crate::transfer::context::Context;
-use crate::transfer::method::{Method, Pair, Reflink, Ways};
+use crate::transfer::method::Pair;
 
 /// Clones `source` into the empty `part` if that is wanted and possible, and says what the part
 /// file is then. `None` when the bytes have to go another way, for which the part file is ready.
@@ -24,18 +26,18 @@ pub fn clone(
     is_hashed: bool,
 ) -> Result<Option<Stat>> {
     let size = source.before().size;
-    let is_large = size > context.block_size as u64;
+    let is_large = size > context.options.block_size as u64;
     // An empty file has nothing to share, or its content is made up as it is read.
     if size > 0
-        && context.ways.wants_clone(pair, is_hashed, is_large)
-        && is_cloned(context.ways, pair, source, part)?
+        && context.shared.methods.wants_clone(pair, is_hashed, is_large)
+        && is_cloned(context.options.reflink, pair, source, part)?
     {
         let stat = part.stat()?;
         source.check(stat.size)?;
         part.is_filled_by(Method::Clone);
         return Ok(Some(stat));
     }
-    part.prepare(context, pair, source)?;
+    part.prepare(&context.options, pair.output, source)?;
     Ok(None)
 }
 
@@ -48,17 +50,17 @@ pub fn clone_to_hash<'a>(
     path: &'a dyn Fn() -> PathBuf,
 ) -> Result<Option<Reading<'a>>> {
     let stat = clone(context, pair, source, part, true)?;
-    let how = (pair.output, &context.ways.residue.output);
+    let how = (pair.output, &context.control.resident.output);
     let content = stat.map(|stat| part.content(stat, path, how)).transpose()?;
     // What is read are the source's blocks.
-    Ok(content.map(|content| content.at_rate(context.rate, context.stop)))
+    Ok(content.map(|content| content.at_rate(context.control.rate, context.control.stop)))
 }
 
 /// Tries to clone.
-fn is_cloned(ways: &Ways, pair: &Pair, source: &Reading<'_>, part: &Part) -> Result<bool> {
+fn is_cloned(reflink: Reflink, pair: &Pair, source: &Reading<'_>, part: &Part) -> Result<bool> {
     match sys::clone_file(source.file(), part.file()?) {
         Ok(Cloned::Yes) => Ok(true),
-        Ok(Cloned::No { cause, .. }) if ways.reflink == Reflink::Always => {
+        Ok(Cloned::No { cause, .. }) if reflink == Reflink::Always => {
             let hint = "; both must lie on one file system that can share data (xfs, btrfs)";
             Err(source.error("clone", cause).with_note(hint))
         }
@@ -69,23 +71,5 @@ fn is_cloned(ways: &Ways, pair: &Pair, source: &Reading<'_>, part: &Part) -> Res
             Ok(false)
         }
         Err(error) => Err(part.or_source_error("clone", source, error)),
-    }
-}
-
-/// An error of a call that concerns both files.
-impl Part {
-    /// Of the output if the error says so, of the source otherwise.
-    pub fn or_source_error(
-        &self,
-        deed: &'static str,
-        source: &Reading<'_>,
-        error: std::io::Error,
-    ) -> Error {
-        if sys::is_disk_full(&error) || sys::is_output_gone(&error) {
-            Error::io("write", self.path(), error)
-        } else {
-            let path = crate::path::Shown::path(&self.path()).to_string();
-            source.error(deed, error).with_note(format!("; it was on its way to {path}"))
-        }
     }
 }

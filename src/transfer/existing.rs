@@ -7,10 +7,11 @@
 
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest};
+use crate::io::options::Durability;
 use crate::io::read_back::{Hashed, ReadBack};
 use crate::io::watched_file::Reading;
 use crate::sys::{self, Medium, stat::Stat};
-use crate::transfer::context::{Context, Durability};
+use crate::transfer::context::Context;
 use crate::transfer::outcome::Fate;
 use crate::transfer::prepare::Next;
 use crate::tree::dirs::{Entry, OutputDir, SourceDir};
@@ -37,10 +38,11 @@ impl Kept<'_> {
     /// It, or the source if that had to be asked, could not be read, or changed meanwhile.
     pub fn judge(&self, read_back: &mut ReadBack) -> Result<Next> {
         let Self { context, output, entry, there, known, .. } = *self;
-        let verify = context.verify.is_some();
-        let (Some(dir), true) =
-            (&output.handle, verify || (known.is_none() && context.algorithm != Algorithm::None))
-        else {
+        let verify = context.options.verify.is_some();
+        let (Some(dir), true) = (
+            &output.handle,
+            verify || (known.is_none() && context.options.algorithm != Algorithm::None),
+        ) else {
             return Ok(match (known, self.source_is) {
                 (Some(known), Some(source)) if known != source => self.differs(),
                 _ => Next::Settled(Fate::Kept { digest: known, proof: None }),
@@ -52,13 +54,14 @@ impl Kept<'_> {
             true => Medium::of(file.file(), there),
             false => Ok(Medium::any(file.file())),
         };
-        let is_to_stop = || context.stop.is_urgent();
-        let hashed =
-            medium.and_then(|medium| read_back.hash(medium, context.algorithm, is_to_stop, |_| ()));
+        let is_to_stop = || context.control.stop.is_urgent();
+        let hashed = medium.and_then(|medium| {
+            read_back.hash(medium, context.options.algorithm, is_to_stop, |_| ())
+        });
         let Hashed { digest, bytes, proof } = match hashed {
             Ok(Some(hashed)) => hashed,
             Ok(None) => return Ok(Next::Settled(Fate::Abandoned)),
-            Err(error) if verify && context.policy != Policy::Never => {
+            Err(error) if verify && context.options.policy != Policy::Never => {
                 return Ok(copy_anew(file.error("read back", error)));
             }
             Err(error) => return Err(file.error("read", error)),
@@ -75,7 +78,7 @@ impl Kept<'_> {
         if source != digest {
             return Ok(self.differs());
         }
-        if context.durability == (Durability::Grouped { at_once: false }) {
+        if context.options.durability == (Durability::Grouped { at_once: false }) {
             // Nobody knows how the file came here.
             sys::persist_file(file.file()).map_err(|error| file.error("make durable", error))?;
         }
@@ -94,7 +97,7 @@ impl Kept<'_> {
 
     /// What is to be done when the content is not the source's.
     fn differs(&self) -> Next {
-        if self.context.policy == Policy::Never {
+        if self.context.options.policy == Policy::Never {
             let why = "its content differs although size and time are the same, \
                        and nothing is to be replaced";
             return Next::Settled(Fate::Left(why));
@@ -112,16 +115,17 @@ pub fn hash_source(
     read_back: &mut ReadBack,
 ) -> Result<Option<Digest>> {
     let path = || source.path_of(&entry.name);
-    let file = Reading::open(&source.handle, &entry.name, context.follow, &entry.stat, &path)?;
+    let file =
+        Reading::open(&source.handle, &entry.name, context.options.follow, &entry.stat, &path)?;
     let medium = Medium::any(file.file());
-    let is_to_stop = || context.stop.is_urgent();
+    let is_to_stop = || context.control.stop.is_urgent();
     let pace = |read| {
-        if let Some(rate) = context.rate {
-            rate.pace(usize::try_from(read).unwrap_or(usize::MAX), context.stop);
+        if let Some(rate) = context.control.rate {
+            rate.pace(usize::try_from(read).unwrap_or(usize::MAX), context.control.stop);
         }
     };
     let hashed = read_back
-        .hash(medium, context.algorithm, is_to_stop, pace)
+        .hash(medium, context.options.algorithm, is_to_stop, pace)
         .map_err(|error| file.error("read", error))?;
     let Some(hashed) = hashed else { return Ok(None) };
     file.check(hashed.bytes)?;

@@ -11,11 +11,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::error::Result;
 use crate::fanout::hub::{Own, Taking};
 use crate::io::block::Block;
+use crate::io::options::Sparse;
+use crate::part::method::Method;
 use crate::part::part_file::Part;
 use crate::sys::{self, KernelCopy, Mover};
 use crate::transfer::clone::clone;
 use crate::transfer::context::Context;
-use crate::transfer::method::{Method, Pair, Sparse};
+use crate::transfer::method::Pair;
 
 /// A file being filled.
 pub struct Filling<'a> {
@@ -36,13 +38,13 @@ impl Filling<'_> {
         let Self { context, pair, taking, source: Own { file: source, entry, .. } } = *self;
         let stat = &entry.stat;
         if clone(context, pair, source, part, false)?.is_some() {
-            context.progress.bytes.fetch_add(stat.size, Relaxed);
+            context.control.progress.bytes.fetch_add(stat.size, Relaxed);
             return Ok(true);
         }
         // What is shared goes through memory.
         let first = match stat.size == 0 || part.makes_holes() || taking.is_some() {
             true => KernelCopy::None,
-            false => context.ways.first_way(pair),
+            false => context.shared.methods.first_way(pair),
         };
         let mover = Mover::new(first);
         let mut moving = Moving { filling: self, mover, part, scratch, taking, at: 0 };
@@ -59,7 +61,7 @@ impl Filling<'_> {
         if whole {
             // What has to be copied again is not done.
             source.check(at).inspect_err(|_| {
-                context.progress.bytes.fetch_sub(at, Relaxed);
+                context.control.progress.bytes.fetch_sub(at, Relaxed);
             })?;
         }
         Ok(whole)
@@ -83,7 +85,7 @@ impl Moving<'_> {
     fn all(&mut self) -> Result<bool> {
         let Filling { context, source: Own { file: source, entry, .. }, .. } = *self.filling;
         let stat = &entry.stat;
-        if stat.is_sparse() && context.ways.sparse != Sparse::Never {
+        if stat.is_sparse() && context.options.sparse != Sparse::Never {
             while self.at < stat.size {
                 let extent = sys::next_extent(source.file(), self.at, stat.size)
                     .map_err(|error| source.error("find the holes of", error))?;
@@ -110,7 +112,7 @@ impl Moving<'_> {
     fn until(&mut self, end: u64) -> Result<bool> {
         let Filling { context, source: Own { file: source, entry, .. }, .. } = *self.filling;
         while self.at < end && !source.is_all(self.at) {
-            if context.stop.is_urgent() {
+            if context.control.stop.is_urgent() {
                 return Ok(false);
             }
             // Not beyond the size that was listed: what grows meanwhile may have no end.
@@ -132,9 +134,9 @@ impl Moving<'_> {
 
     /// Reads and writes a block of at most `most` bytes; 0 at the end.
     fn read_and_write(&mut self, most: u64) -> Result<u64> {
-        let Filling { context, source, .. } = *self.filling;
+        let source = self.filling.source;
         if let Some(taking) = self.taking {
-            if let Some(piece) = taking.take(context, source, self.at, most) {
+            if let Some(piece) = taking.take(source, self.at, most) {
                 self.part.write(&piece)?;
                 return Ok(piece.len() as u64);
             }
@@ -157,7 +159,7 @@ impl Moving<'_> {
 
     fn came(&mut self, bytes: u64) {
         self.at += bytes;
-        self.filling.context.progress.bytes.fetch_add(bytes, Relaxed);
+        self.filling.context.control.progress.bytes.fetch_add(bytes, Relaxed);
     }
 
     fn seek(&self) -> Result<()> {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::io::read_back::Proof;
-use crate::part::part_file::PartName;
-use crate::transfer::method::Method;
+use crate::part::method::Method;
+use crate::part::part_file::{Complete, PartName};
 use crate::tree::dirs::{Entry, OutputDir, SourceDir};
 use crate::tree::walk::Found;
 
@@ -101,4 +101,20 @@ pub enum Fate {
     Failed(Error),
     /// The run was told to stop before it was done; nothing of it is left.
     Abandoned,
+}
+
+impl Fate {
+    /// Of a part file that was to be completed: `digest` is of its content, and `replaces` says whether
+    /// something at the output gives way for it.
+    pub fn of_part(completed: Result<Complete>, digest: Option<Digest>, replaces: bool) -> Self {
+        match completed {
+            Ok(Complete { part: Some(part), method }) => {
+                Fate::Written { part, digest, replaces, method }
+            }
+            Ok(Complete { part: None, method }) => {
+                Fate::Published { digest, replaced: replaces, method }
+            }
+            Err(error) => Fate::Failed(error),
+        }
+    }
 }

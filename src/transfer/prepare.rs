@@ -44,9 +44,10 @@ pub fn arrange(
     let Some(there) = there else { return copy(false) };
     // Whatever becomes of the file, an earlier line for it is settled by this run.
     let known = context
-        .carry
+        .shared
+        .reused
         .and_then(|carry| carry.digest_of(output.rel.join(&entry.name).as_bytes(), &there));
-    let decision = decide(context.policy, Source(&entry.stat), Some(Destination(&there)));
+    let decision = decide(context.options.policy, Source(&entry.stat), Some(Destination(&there)));
     let mut source_is = None;
     if matches!(decision, Decision::Keep | Decision::Leave(_)) {
         match held_against(context, source, output, entry, read_back) {

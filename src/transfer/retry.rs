@@ -19,14 +19,15 @@ pub fn look_again(
     entry: &Entry,
     replaces: bool,
 ) -> Option<Stat> {
-    let (before, now) = (&entry.stat, source.handle.stat(&entry.name, context.follow).ok()?);
+    let (before, now) =
+        (&entry.stat, source.handle.stat(&entry.name, context.options.follow).ok()?);
     // Other names of the file may wait for it by its identity and their number.
     let alike = now.links == before.links && (now.links == 1 || now.id == before.id);
-    if now.kind != Kind::File || !alike || context.stop.is_urgent() {
+    if now.kind != Kind::File || !alike || context.control.stop.is_urgent() {
         return None;
     }
     let there = look(output, entry).ok()?;
-    let same = match decide(context.policy, Source(&now), there.as_ref().map(Destination)) {
+    let same = match decide(context.options.policy, Source(&now), there.as_ref().map(Destination)) {
         Decision::Create => !replaces,
         Decision::Replace => replaces,
         Decision::Keep | Decision::Leave(_) | Decision::Refuse(_) => false,

@@ -10,20 +10,20 @@ use crate::error::{Error, Result};
 use crate::fanout::hub::{Own, Taking};
 use crate::hash::{Algorithm, Digest, Hasher};
 use crate::io::block::Block;
+use crate::io::options::Sparse;
 use crate::io::read_back::ReadBack;
 use crate::io::timing::{Clocks, Timer};
 use crate::io::watched_file::Reading;
 use crate::part::part_file::Part;
 use crate::sys::{Attributes, CachePolicy};
-use crate::transfer::baseline;
 use crate::transfer::clone::clone_to_hash;
 use crate::transfer::context::Context;
 use crate::transfer::kernel::Filling;
-use crate::transfer::method::{Pair, Sparse};
+use crate::transfer::method::Pair;
 use crate::transfer::outcome::{Fate, Outcome};
 use crate::transfer::prepare::{Next, arrange};
-use crate::transfer::retry;
 use crate::transfer::small_batch::{Handful, Taken};
+use crate::transfer::{baseline, retry};
 use crate::tree::dirs::{Entry, OutputDir, Run, SourceDir};
 
 /// Copies a run of files through the block `scratch`, one after the other or a handful at a time;
@@ -35,7 +35,7 @@ pub fn copy_run(
     read_back: &mut ReadBack,
 ) -> Vec<Outcome> {
     if let Some(first) = run.files.first() {
-        context.progress.set_current(|path| run.source.rel.join_into(&first.name, path));
+        context.control.progress.set_current(|path| run.source.rel.join_into(&first.name, path));
     }
     let Run { source, output, files } = run;
     let clocks = Clocks::default();
@@ -43,7 +43,7 @@ pub fn copy_run(
     let mut outcomes: Vec<Outcome> = Vec::with_capacity(files.len());
     for mut entry in files {
         let mut warnings = Vec::new();
-        let next = match context.stop.is_requested() {
+        let next = match context.control.stop.is_requested() {
             true => Next::Settled(Fate::Abandoned),
             false => arrange(context, &source, &output, &entry, read_back),
         };
@@ -80,7 +80,7 @@ pub fn copy_run(
         }
     }
     handful.complete(&mut outcomes, scratch);
-    context.clocks.add(&clocks);
+    context.control.clocks.add(&clocks);
     outcomes
 }
 
@@ -98,7 +98,7 @@ fn copy_watched(
         Err(error) if changed => error,
         done => return done,
     };
-    if let Some(place) = context.sharing {
+    if let Some(place) = context.shared.slot {
         place.begins_again(source, entry);
     }
     let (trees, through) = ((source, output), (scratch, warnings));
@@ -132,16 +132,16 @@ pub fn open<'a>(
     path: &'a dyn Fn() -> PathBuf,
     warnings: &mut Vec<Error>,
 ) -> Result<(Reading<'a>, Attributes, Arc<Pair>)> {
-    let file = Reading::open(&source.handle, name, context.follow, stat, path)?;
-    let file = file.at_rate(context.rate, context.stop);
+    let file = Reading::open(&source.handle, name, context.options.follow, stat, path)?;
+    let file = file.at_rate(context.control.rate, context.control.stop);
     let attributes = file.attributes(warnings);
-    let pair = context.ways.between(file.file(), stat, output);
+    let pair = context.shared.methods.between(file.file(), stat, output);
     Ok((file, attributes, pair))
 }
 
 /// Appends content of the file `entry` to its part file.
 pub fn write(context: &Context<'_>, entry: &Entry, part: &mut Part, content: &[u8]) -> Result<()> {
-    match entry.stat.is_sparse() && context.ways.sparse == Sparse::Auto {
+    match entry.stat.is_sparse() && context.options.sparse == Sparse::Auto {
         true => part.write_with_holes(content),
         false => part.write(content),
     }
@@ -179,20 +179,28 @@ impl Copying<'_> {
         changed: &mut bool,
     ) -> Result<Fate> {
         let Self { context, clocks, entry, replaces, is_shared } = *self;
-        let taking = context.sharing.filter(|_| is_shared).and_then(|it| it.come(source, entry));
+        let taking =
+            context.shared.slot.filter(|_| is_shared).and_then(|it| it.come(source, entry));
         let mut timer = Timer::start(&clocks.read.busy);
         let path = || source.path_of(&entry.name);
         let opened = open(context, (source, output), entry, &path, warnings)?;
         let (mut file, attributes, pair) = opened;
-        if taking.is_none() || context.algorithm == Algorithm::None {
-            file.spare_cache(pair.source, &context.ways.residue.source);
+        if taking.is_none() || context.options.algorithm == Algorithm::None {
+            file.spare_cache(pair.source, &context.control.resident.source);
         }
         timer.switch(&clocks.write.busy);
-        let mut part = Part::create(context, output, entry, replaces)?;
+        let mut part = Part::create(&context.options, output, entry, replaces)?;
         let mut total = 0;
-        let filled = match context.algorithm {
+        let filled = match context.options.algorithm {
             Algorithm::None => {
-                let own = Own { file: &file, dir: source, entry, sparing: pair.source };
+                let own = Own {
+                    file: &file,
+                    dir: source,
+                    entry,
+                    sparing: pair.source,
+                    follow: context.options.follow,
+                    control: context.control,
+                };
                 let (pair, taking) = (&pair, taking.as_ref());
                 let filling = Filling { context, pair, source: &own, taking };
                 let whole = filling.fill(&mut part, scratch);
@@ -211,7 +219,10 @@ impl Copying<'_> {
             Ok(Filled::Whole(digest)) => {
                 match baseline::objection(context, (source, output), entry, digest, None) {
                     None => {
-                        Ok(part.finish(context, entry, &attributes, digest, replaces, warnings))
+                        let Context { options, control, .. } = context;
+                        let completed =
+                            part.finish(options, control, entry, &attributes, replaces, warnings);
+                        Ok(Fate::of_part(completed, digest, replaces))
                     }
                     Some(fate) => Ok(baseline::discard(part, fate, warnings)),
                 }
@@ -223,7 +234,7 @@ impl Copying<'_> {
             Err(error) => {
                 *changed = file.has_changed();
                 if *changed {
-                    context.progress.bytes.fetch_sub(total, Relaxed);
+                    context.control.progress.bytes.fetch_sub(total, Relaxed);
                 }
                 Err(part.discard(error))
             }
@@ -249,7 +260,7 @@ impl Copying<'_> {
                 return Ok(filled);
             }
             taking.goes_alone();
-            file.spare_cache(pair.source, &self.context.ways.residue.source);
+            file.spare_cache(pair.source, &self.context.control.resident.source);
             let sought = file.file().rewind();
             sought.map_err(|error| file.error("find the start of", error))?;
         }
@@ -269,21 +280,28 @@ impl Copying<'_> {
         let Self { context, clocks, entry, .. } = *self;
         let size = entry.stat.size;
         // More is no small file, and there is no room for a copy's content to be looked at first.
-        if size > context.block_size as u64 {
+        if size > context.options.block_size as u64 {
             return Ok(None);
         }
         timer.switch(&clocks.read.busy);
         // It is read at once, so its pages are too few to be looked after.
-        let own = Own { file, dir: source, entry, sparing: CachePolicy::None };
-        let mut hasher = context.algorithm.start();
-        let piece = taking.take(context, &own, 0, size);
+        let own = Own {
+            file,
+            dir: source,
+            entry,
+            sparing: CachePolicy::None,
+            follow: context.options.follow,
+            control: context.control,
+        };
+        let mut hasher = context.options.algorithm.start();
+        let piece = taking.take(&own, 0, size);
         let content: &[u8] = match &piece {
             Some(piece) => {
                 timer.switch(&clocks.hash.busy);
                 piece.hash(&mut hasher);
                 piece
             }
-            None if context.stop.is_urgent() => return Ok(Some(Filled::Stopped)),
+            None if context.control.stop.is_urgent() => return Ok(Some(Filled::Stopped)),
             None => match self.read_copy(source, taking, scratch) {
                 Some(hashed) => {
                     hasher = hashed;
@@ -293,10 +311,10 @@ impl Copying<'_> {
             },
         };
         *total = content.len() as u64;
-        context.progress.bytes.fetch_add(*total, Relaxed);
+        context.control.progress.bytes.fetch_add(*total, Relaxed);
         timer.switch(&clocks.read.busy);
         file.check(*total)?;
-        if context.stop.is_urgent() {
+        if context.control.stop.is_urgent() {
             return Ok(Some(Filled::Stopped));
         }
         timer.switch(&clocks.write.busy);
@@ -312,7 +330,7 @@ impl Copying<'_> {
         scratch: &mut Block,
     ) -> Option<Hasher> {
         let Self { context, entry, .. } = *self;
-        let copy = taking.copy(source, entry, context.stop)?;
+        let copy = taking.copy(source, entry, context.control.stop)?;
         let (dir, digest) = (copy.dir(), copy.digest);
         let path = || dir.join(&*entry.name);
         let file = Reading::of(copy.file, copy.stat, &path);
@@ -323,7 +341,7 @@ impl Copying<'_> {
                 Ok(read) => scratch.fill(read),
             }
         }
-        let mut hasher = context.algorithm.start();
+        let mut hasher = context.options.algorithm.start();
         hasher.update(scratch);
         if hasher.clone().finish() != Some(digest) {
             taking.distrust();
@@ -344,7 +362,7 @@ impl Copying<'_> {
         timer: &mut Timer<'a>,
     ) -> Result<Filled> {
         let Self { context, clocks, entry, .. } = *self;
-        let mut hasher = context.algorithm.start();
+        let mut hasher = context.options.algorithm.start();
         scratch.clear();
         loop {
             timer.switch(&clocks.read.busy);
@@ -354,14 +372,14 @@ impl Copying<'_> {
             let all = read == 0 || file.is_all(*total);
             let full = all || scratch.room().is_empty();
             if full {
-                context.progress.bytes.fetch_add(scratch.len() as u64, Relaxed);
+                context.control.progress.bytes.fetch_add(scratch.len() as u64, Relaxed);
             }
             // What is not of the size that was listed need not be read to an end that may never
             // come.
             if all || full && *total > entry.stat.size {
                 file.check(*total)?;
             }
-            if context.stop.is_urgent() {
+            if context.control.stop.is_urgent() {
                 return Ok(Filled::Stopped);
             }
             // A file whose stated size means nothing, or one that is copied once more, may be larger

@@ -14,12 +14,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest, multibuffer::streams};
 use crate::io::block::Block;
+use crate::io::options::Reflink;
 use crate::io::timing::{Clocks, Timer};
 use crate::part::part_file::Part;
 use crate::sys::{Attributes, CachePolicy};
 use crate::transfer::baseline;
 use crate::transfer::context::Context;
-use crate::transfer::method::Reflink;
 use crate::transfer::outcome::{Fate, Outcome};
 use crate::transfer::small::{open, write};
 use crate::tree::dirs::{Entry, OutputDir, SourceDir};
@@ -66,11 +66,11 @@ impl<'a> Handful<'a> {
         (context, clocks): (&'a Context<'a>, &'a Clocks),
         (source, output): (&'a SourceDir, &'a Arc<OutputDir>),
     ) -> Self {
-        let apart = context.algorithm == Algorithm::None
-            || context.sharing.is_some()
-            || context.ways.reflink == Reflink::Always;
-        let most = if apart { 1 } else { context.backend.lanes() };
-        let largest = (context.block_size / most) as u64;
+        let apart = context.options.algorithm == Algorithm::None
+            || context.shared.slot.is_some()
+            || context.options.reflink == Reflink::Always;
+        let most = if apart { 1 } else { context.options.backend.lanes() };
+        let largest = (context.options.block_size / most) as u64;
         Self { context, clocks, source, output, most, largest, loaded: Vec::new() }
     }
 
@@ -97,7 +97,7 @@ impl<'a> Handful<'a> {
         let path = || self.source.path_of(&entry.name);
         let opened = open(self.context, (self.source, self.output), entry, &path, warnings)?;
         let (mut file, attributes, pair) = opened;
-        file.spare_cache(pair.source, &self.context.ways.residue.source);
+        file.spare_cache(pair.source, &self.context.control.resident.source);
         let mut total = 0;
         while !file.is_all(total as u64) {
             match file.read(&mut room[total..])? {
@@ -128,7 +128,7 @@ impl<'a> Handful<'a> {
     /// among `outcomes`, which is left as it is for those that are not written because the run stops.
     pub fn complete(&mut self, outcomes: &mut [Outcome], block: &Block) {
         let Self { context, clocks, .. } = *self;
-        if self.loaded.is_empty() || context.stop.is_urgent() {
+        if self.loaded.is_empty() || context.control.stop.is_urgent() {
             self.loaded.clear();
             return;
         }
@@ -136,11 +136,11 @@ impl<'a> Handful<'a> {
         let content = |loaded: &Loaded| block.get(loaded.content.clone()).unwrap_or_default();
         let contents: Vec<&[u8]> = self.loaded.iter().map(content).collect();
         let bytes: usize = contents.iter().map(|content| content.len()).sum();
-        context.progress.bytes.fetch_add(bytes as u64, Relaxed);
-        let digests = streams::digests(context.backend, &contents);
+        context.control.progress.bytes.fetch_add(bytes as u64, Relaxed);
+        let digests = streams::digests(context.options.backend, &contents);
         timer.switch(&clocks.write.busy);
         for ((loaded, content), digest) in self.loaded.iter().zip(contents).zip(digests) {
-            if context.stop.is_urgent() {
+            if context.control.stop.is_urgent() {
                 break;
             }
             if let Some(Outcome { entry, fate, warnings, .. }) = outcomes.get_mut(loaded.at) {
@@ -166,10 +166,15 @@ impl<'a> Handful<'a> {
         if let Some(fate) = baseline::objection(context, (source, output), entry, digest, None) {
             return Ok(fate);
         }
-        let mut part = Part::create(context, output, entry, *replaces)?;
+        let mut part = Part::create(&context.options, output, entry, *replaces)?;
         part.spare(*sparing);
         match write(context, entry, &mut part, content) {
-            Ok(()) => Ok(part.finish(context, entry, attributes, digest, *replaces, warnings)),
+            Ok(()) => {
+                let Context { options, control, .. } = context;
+                let completed =
+                    part.finish(options, control, entry, attributes, *replaces, warnings);
+                Ok(Fate::of_part(completed, digest, *replaces))
+            }
             Err(error) => Err(part.discard(error)),
         }
     }

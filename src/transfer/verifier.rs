@@ -10,6 +10,7 @@ use std::io;
 use crate::error::{Cause, Error, Result};
 use crate::hash::Algorithm;
 use crate::io::block::Pool;
+use crate::io::options::Damaged;
 use crate::io::read_back::{Proof, ReadBack};
 use crate::part::part_file;
 use crate::path::Shown;
@@ -17,16 +18,6 @@ use crate::sys::{self, Dir, Medium};
 use crate::transfer::context::Context;
 use crate::transfer::outcome::{Fate, Waiting};
 use crate::transfer::small::Copying;
-
-/// What happens to a copy that is not on its medium as it was written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Damaged {
-    /// It is removed.
-    #[default]
-    Remove,
-    /// It stays beside where it was to go, as `NAME.dircopy-damaged`, for whoever looks into why.
-    Keep,
-}
 
 /// Why nothing could be proven of what is copied so.
 pub fn unprovable(sync: bool, algorithm: Algorithm) -> Option<&'static str> {
@@ -80,7 +71,7 @@ pub struct Prover<'a> {
 impl<'a> Prover<'a> {
     /// One that does so with copies that are damaged.
     pub fn new(context: &'a Context<'a>, damaged: Damaged) -> Self {
-        let pool = Pool::new(1, context.block_size);
+        let pool = Pool::new(1, context.options.block_size);
         Self { context, damaged, read_back: ReadBack::new(), pool }
     }
 
@@ -127,7 +118,7 @@ impl<'a> Prover<'a> {
         let cannot = |error| Error::io("read back", path(), error);
         let (opened, stat) = open(file).map_err(cannot)?;
         let medium = Medium::of(&opened, &stat).map_err(cannot)?;
-        let Context { algorithm, stop, .. } = *self.context;
+        let (algorithm, stop) = (self.context.options.algorithm, self.context.control.stop);
         let is_to_stop = || stop.is_at_once();
         match self.read_back.hash(medium, algorithm, is_to_stop, |_| ()).map_err(cannot)? {
             Some(hashed) if hashed.digest != file.digest => {
@@ -143,7 +134,7 @@ impl<'a> Prover<'a> {
         let Waiting { source: Some(source), output, entry, replaces, .. } = &*file else {
             return Ok(Verdict::Abandoned);
         };
-        let Context { clocks, .. } = *self.context;
+        let clocks = self.context.control.clocks;
         let copying =
             Copying { context: self.context, clocks, entry, replaces: *replaces, is_shared: false };
         let mut scratch = self.pool.take(&clocks.prove);

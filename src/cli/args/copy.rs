@@ -14,11 +14,10 @@ use crate::cli::args::verify::{self, Simd};
 use crate::copy::job::{BLOCK_SIZE, CopyJob, QUEUE_SIZE};
 use crate::copy::run::outputs::MOST_OUTPUTS;
 use crate::hash::Algorithm;
-use crate::part::resume::Resume;
+use crate::io::options;
+use crate::io::options::{Damaged, Resume};
 use crate::path::Shown;
 use crate::sys;
-use crate::transfer::method;
-use crate::transfer::verifier::Damaged;
 use crate::tree::filter::{Filter, Pattern};
 use crate::tree::overwrite::Policy;
 
@@ -246,7 +245,7 @@ pub enum VerifyFailed {
     Keep,
 }
 
-/// See [`method::Reflink`].
+/// See [`options::Reflink`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Reflink {
     /// Where it can be done and gains something
@@ -257,7 +256,7 @@ pub enum Reflink {
     Never,
 }
 
-/// See [`method::Sparse`].
+/// See [`options::Sparse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sparse {
     /// Holes of the source are holes of the copy
@@ -268,7 +267,7 @@ pub enum Sparse {
     Always,
 }
 
-/// See [`method::Cache`].
+/// See [`options::Cache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Cache {
     /// What the copy brought in is let go of, what was there before stays
@@ -376,18 +375,18 @@ fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
     });
     job.expect.clone_from(&args.expect);
     job.reflink = match args.reflink {
-        Reflink::Auto => method::Reflink::Auto,
-        Reflink::Always => method::Reflink::Always,
-        Reflink::Never => method::Reflink::Never,
+        Reflink::Auto => options::Reflink::Auto,
+        Reflink::Always => options::Reflink::Always,
+        Reflink::Never => options::Reflink::Never,
     };
     job.sparse = match args.sparse {
-        Sparse::Auto => method::Sparse::Auto,
-        Sparse::Never => method::Sparse::Never,
-        Sparse::Always => method::Sparse::Always,
+        Sparse::Auto => options::Sparse::Auto,
+        Sparse::Never => options::Sparse::Never,
+        Sparse::Always => options::Sparse::Always,
     };
     job.cache = match args.cache {
-        Cache::Drop => method::Cache::Drop,
-        Cache::Keep => method::Cache::Keep,
+        Cache::Drop => options::Cache::Drop,
+        Cache::Keep => options::Cache::Keep,
     };
     if args.reflink == Reflink::Always && args.sparse != Sparse::Auto {
         return Err(

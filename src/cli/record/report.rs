@@ -14,9 +14,9 @@ use crate::cli::record::spool::Spool;
 use crate::copy::report::{Counts, Report, Stages};
 use crate::hash::Algorithm;
 use crate::io::read_back::Proof;
+use crate::part::method::{Method, Tally};
 use crate::stream::ends::Fate;
 use crate::sys;
-use crate::transfer::method::{Method, Tally};
 use crate::verify::{Checked, Covered};
 
 /// The version of the format; it counts up when a report changes in a way that may break a reader.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::cli::exit::TIME_IS_UP;
 use crate::cli::show::rows::{Rows, size};
 use crate::copy::report::{Counts, Ending, Report, StageTime, Stages};
+use crate::part::method::{Method, Tally};
 use crate::path::Shown;
 use crate::sys::ResidentBytes;
-use crate::transfer::method::{Method, Tally};
 
 /// Below this, where the time went says nothing.
 const TOO_SHORT: Duration = Duration::from_millis(100);

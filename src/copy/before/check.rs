@@ -4,8 +4,8 @@ use crate::copy::before::prepare::{Prepared, prepare};
 use crate::copy::job::CopyJob;
 use crate::error::Result;
 use crate::event::Stop;
+use crate::io::options::Reflink;
 use crate::transfer::baseline::Expected;
-use crate::transfer::method::Reflink;
 use crate::tree::lock::Patience;
 
 impl CopyJob {

@@ -14,10 +14,11 @@ use crate::copy::report::Counts;
 use crate::error::{Cause, Error};
 use crate::event::{Done, Event, EventListener, Stop};
 use crate::hash::Digest;
+use crate::io::options::Durability;
 use crate::manifest::line;
+use crate::part::method::{Method, Tally};
 use crate::path::{DirPath, RelPath};
-use crate::transfer::context::{Context, Durability};
-use crate::transfer::method::{Method, Tally};
+use crate::transfer::context::Context;
 use crate::tree::dirs::OutputDir;
 
 /// Entries that stand at the output, and the lines that wait for their names to be durable.
@@ -94,7 +95,7 @@ impl<'a> Ledger<'a> {
 
     /// Gives the run up because of `error`; the first reason counts.
     pub fn give_up(&mut self, error: Error) {
-        self.context.stop.request(Stop::GIVEN_UP);
+        self.context.control.stop.request(Stop::GIVEN_UP);
         self.broken.get_or_insert(error);
     }
 
@@ -120,7 +121,7 @@ impl<'a> Ledger<'a> {
         if let Some(digest) = digest {
             line::write_path(&mut self.published.lines, &digest, &self.path);
         }
-        if self.context.durability != Durability::Off {
+        if self.context.options.durability != Durability::Off {
             let Published { entries, paths, .. } = &mut self.published;
             paths.extend_from_slice(&self.path);
             entries.push((paths.len(), done));
@@ -151,7 +152,7 @@ impl<'a> Ledger<'a> {
     /// A file of the source has rotted, and was not copied.
     pub fn rotten(&mut self, error: &Error) {
         (self.counts.failed, self.counts.rotten) = (self.counts.failed + 1, self.counts.rotten + 1);
-        self.context.progress.failed.fetch_add(1, Relaxed);
+        self.context.control.progress.failed.fetch_add(1, Relaxed);
         (self.listen)(&Event::Rotten(error));
     }
 
@@ -171,7 +172,7 @@ impl<'a> Ledger<'a> {
     /// An entry is not at the output.
     pub fn failed(&mut self, error: &Error) {
         self.counts.failed += 1;
-        self.context.progress.failed.fetch_add(1, Relaxed);
+        self.context.control.progress.failed.fetch_add(1, Relaxed);
         (self.listen)(&Event::Failed(error));
         if let (Cause::Io(cause), Some(root)) = (error.cause(), &self.root.handle)
             && error.path().starts_with(&self.root.root)

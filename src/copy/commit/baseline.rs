@@ -33,8 +33,9 @@ impl Committer<'_> {
     /// nobody who removes files, so it is no failure. A line that is of no use is one: it may be that of a
     /// file that has rotted.
     pub fn settle_expected(&mut self, source: Option<&SourceDir>) {
-        let Some(expected) = self.context.expected else { return };
-        let (follow, stop, ledger) = (self.context.follow, self.context.stop, &mut self.ledger);
+        let Some(expected) = self.context.shared.baseline else { return };
+        let (follow, stop, ledger) =
+            (self.context.options.follow, self.context.control.stop, &mut self.ledger);
         ledger.counts.as_expected = expected.as_expected();
         ledger.counts.edited = expected.edited();
         ledger.counts.unusable_lines = expected.malformed();

@@ -20,12 +20,13 @@ use crate::copy::special::hard_link::{First, HardLinks, Link};
 use crate::error::Error;
 use crate::event::{Done, Event, Stop};
 use crate::hash::Digest;
+use crate::io::options::Durability;
 use crate::io::timing::Timer;
 use crate::manifest::write::ManifestFile;
+use crate::part::method::Method;
 use crate::part::part_file;
 use crate::sys::stat::Stat;
-use crate::transfer::context::{Context, Durability};
-use crate::transfer::method::Method;
+use crate::transfer::context::Context;
 use crate::transfer::outcome::{Fate, Message, Outcome, Waiting};
 use crate::transfer::verifier::{Proven, Verdict};
 use crate::tree::dirs::{Entry, OutputDir};
@@ -72,13 +73,13 @@ impl<'a> Committer<'a> {
         (group, proving): (Group, Proving),
     ) -> Self {
         let (links, unsynced) = (links.then(HardLinks::default), Vec::new());
-        let (doubt, timer) = (None, Timer::start(&context.clocks.commit.waited));
+        let (doubt, timer) = (None, Timer::start(&context.control.clocks.commit.waited));
         Self { ledger, context, root, manifest, group, proving, links, unsynced, doubt, timer }
     }
 
     /// Works until every sender is gone, then commits what is left.
     pub fn work(&mut self, inbox: &Receiver<Message>) {
-        let clock = &self.context.clocks.commit;
+        let clock = &self.context.control.clocks.commit;
         loop {
             self.timer.switch(&clock.waited);
             let came = self.next(inbox);
@@ -118,7 +119,7 @@ impl<'a> Committer<'a> {
 
     /// Waits for copies to be proven and deals with them while this holds.
     pub(crate) fn take_answers_while(&mut self, condition: fn(&Proving) -> bool) {
-        let clock = &self.context.clocks.commit;
+        let clock = &self.context.control.clocks.commit;
         while condition(&self.proving) {
             self.timer.switch(&clock.waited);
             let answer = self.proving.answers().recv();
@@ -163,7 +164,7 @@ impl<'a> Committer<'a> {
     }
 
     pub(crate) fn is_cut_short(&self) -> bool {
-        self.ledger.is_broken() || self.context.stop.is_requested()
+        self.ledger.is_broken() || self.context.control.stop.is_requested()
     }
 
     fn walked(&mut self, found: Found) {
@@ -198,7 +199,7 @@ impl<'a> Committer<'a> {
         }
         match fate {
             Fate::Written { part, digest, replaces, method } => {
-                let source = self.context.verify.map(|_| source);
+                let source = self.context.options.verify.map(|_| source);
                 let file = Waiting { source, output, entry, part, digest, replaces, method };
                 match &self.doubt {
                     None => self.group.push(file),
@@ -214,7 +215,7 @@ impl<'a> Committer<'a> {
                     counts.proven(proof, entry.stat.size);
                 }
                 counts.kept_bytes = counts.kept_bytes.saturating_add(entry.stat.size);
-                self.context.progress.skip(entry.stat.size);
+                self.context.control.progress.skip(entry.stat.size);
                 self.stands(&output, &entry.name, digest, Done::Kept);
                 self.context.pass(&output, &entry);
                 self.done(&output, &entry, digest, true);
@@ -240,7 +241,7 @@ impl<'a> Committer<'a> {
         // What is published meanwhile is made durable with this group.
         self.take_answers_while(Proving::is_full);
         self.check_place();
-        if let Durability::Grouped { at_once: true } = self.context.durability
+        if let Durability::Grouped { at_once: true } = self.context.options.durability
             && let Some(root) = &self.root.handle
             && let Err(error) = root.persist_all()
         {
@@ -252,7 +253,7 @@ impl<'a> Committer<'a> {
         }
         self.record();
         for file in files {
-            match self.context.verify.is_some() {
+            match self.context.options.verify.is_some() {
                 true => self.have_proven(file),
                 false => self.publish(file),
             }
@@ -261,7 +262,7 @@ impl<'a> Committer<'a> {
             return self.sync_failed(Vec::new(), &error);
         }
         // Where names are made durable directory by directory, the lines need not wait.
-        if self.context.durability == (Durability::Grouped { at_once: false }) {
+        if self.context.options.durability == (Durability::Grouped { at_once: false }) {
             self.record();
             if let Some(Err(error)) = self.manifest.as_ref().map(ManifestFile::persist) {
                 self.ledger.give_up(error);
@@ -311,7 +312,7 @@ impl<'a> Committer<'a> {
     /// kernel reports it once and then says that all is well. What is being written at this moment
     /// may be lost too, so the run ends here.
     fn sync_failed(&mut self, files: Vec<Waiting>, error: &io::Error) {
-        self.context.stop.request(Stop::IN_VAIN);
+        self.context.control.stop.request(Stop::IN_VAIN);
         files.iter().for_each(|file| self.not_durable(file, error));
         self.ledger.published_in_vain(error);
         self.ledger.give_up(Error::io("make durable", self.root.path(), copy_of(error)));
@@ -337,7 +338,7 @@ impl<'a> Committer<'a> {
     }
 
     fn is_synced_with_root(&self, dir: &OutputDir) -> bool {
-        match self.context.durability {
+        match self.context.options.durability {
             Durability::Off => true,
             Durability::Grouped { at_once } => at_once && dir.with_root,
         }
@@ -352,7 +353,7 @@ impl<'a> Committer<'a> {
         (replaced, method): (bool, Method),
     ) {
         self.ledger.count_bytes(method, entry.stat.size);
-        if let Some(place) = self.context.sharing {
+        if let Some(place) = self.context.shared.slot {
             place.stands(output, entry, digest);
         }
         let done = if replaced { Done::Replaced } else { Done::Copied };
@@ -400,8 +401,8 @@ impl<'a> Committer<'a> {
         digest: Option<Digest>,
         there: bool,
     ) {
-        self.context.progress.entries.fetch_add(1, Relaxed);
-        if let Some(place) = self.context.sharing {
+        self.context.control.progress.entries.fetch_add(1, Relaxed);
+        if let Some(place) = self.context.shared.slot {
             place.settled(output, entry, true);
         }
         if let Some(links) = self.links.as_mut().filter(|_| entry.stat.links > 1) {

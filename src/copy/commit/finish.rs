@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::copy::commit::carry_over::carry_over;
 use crate::copy::commit::committer::Committer;
 use crate::error::{Error, Result};
+use crate::io::options::Durability;
 use crate::manifest::write::ManifestFile;
-use crate::transfer::context::Durability;
 
 impl Committer<'_> {
     /// The walk and every lane came to their end: carries over the lines of files that are no
@@ -16,14 +16,14 @@ impl Committer<'_> {
         self.check_place();
         let cut_short = self.is_cut_short();
         if let (Some(carry), Some(root), Some(manifest), false) =
-            (self.context.carry, &self.root.handle, &mut self.manifest, cut_short)
+            (self.context.shared.reused, &self.root.handle, &mut self.manifest, cut_short)
         {
-            match carry_over(carry, root, manifest, self.context.stop) {
+            match carry_over(carry, root, manifest, self.context.control.stop) {
                 Ok(carried) => self.ledger.counts.carried = carried,
                 Err(error) => self.ledger.give_up(error),
             }
         }
-        let durable = self.context.durability != Durability::Off;
+        let durable = self.context.options.durability != Durability::Off;
         let synced = self.sync_root();
         let manifest = self.manifest.take();
         let unfinished = manifest.as_ref().map(ManifestFile::path);
@@ -61,7 +61,9 @@ impl Committer<'_> {
 
     /// What runs that were cut short have recorded is in the manifest now.
     fn remove_superseded(&mut self) {
-        let (Some(carry), Some(root)) = (self.context.carry, &self.root.handle) else { return };
+        let (Some(carry), Some(root)) = (self.context.shared.reused, &self.root.handle) else {
+            return;
+        };
         for name in carry.unfinished() {
             let name = name.to_string();
             if let Err(error) = root.remove(name.as_ref()) {
@@ -73,7 +75,7 @@ impl Committer<'_> {
 
     /// Everything that was done since the last sync, directories' times among it, made durable.
     fn sync_root(&self) -> Result<()> {
-        match (self.context.durability, &self.root.handle) {
+        match (self.context.options.durability, &self.root.handle) {
             (Durability::Grouped { at_once: true }, Some(root)) => root
                 .persist_all()
                 .map_err(|error| Error::io("make durable", self.root.path(), error)),

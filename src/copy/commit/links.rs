@@ -16,7 +16,7 @@ use crate::tree::dirs::{Entry, OutputDir, SourceDir};
 impl Committer<'_> {
     /// Copies a symbolic link.
     pub(crate) fn symlink(&mut self, source: &SourceDir, output: &Arc<OutputDir>, entry: &Entry) {
-        let made = symlink::copy(source, output, entry, self.context.policy);
+        let made = symlink::copy(source, output, entry, self.context.options.policy);
         if let Ok((_, Some(warning))) = &made {
             self.ledger.warn(warning);
         }
@@ -40,10 +40,10 @@ impl Committer<'_> {
     /// Makes a further name of a file whose first name's fate is known.
     pub(crate) fn link(&mut self, link: &Link, first: &First) {
         // Whatever becomes of it, an earlier line for it is settled by this run.
-        if let Some(carry) = self.context.carry {
+        if let Some(carry) = self.context.shared.reused {
             carry.settle(link.output.rel.join(&link.entry.name).as_bytes());
         }
-        let expected = match self.context.expected {
+        let expected = match self.context.shared.baseline {
             Some(expected) => {
                 baseline::further_name(expected, &link.output, &link.entry, first.digest)
             }
@@ -54,10 +54,10 @@ impl Committer<'_> {
                 Ok(_) => self.ledger.rotten(error),
                 Err(_) => self.ledger.failed(error),
             }
-            self.context.progress.entries.fetch_add(1, Relaxed);
+            self.context.control.progress.entries.fetch_add(1, Relaxed);
             return self.arrived(&link.output);
         }
-        let made = hard_link::make(&self.root, link, first, self.context.policy);
+        let made = hard_link::make(&self.root, link, first, self.context.options.policy);
         self.linked(&link.output, &link.entry, made, first.digest, Done::Linked);
     }
 
@@ -76,7 +76,7 @@ impl Committer<'_> {
             Ok(Linked::Left(why)) => self.ledger.left(output, &entry.name, why),
             Err(error) => self.ledger.failed(&error),
         }
-        self.context.progress.entries.fetch_add(1, Relaxed);
+        self.context.control.progress.entries.fetch_add(1, Relaxed);
         self.arrived(output);
     }
 }

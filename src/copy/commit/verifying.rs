@@ -10,10 +10,11 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use crossbeam_channel::{Receiver, Sender, never, unbounded};
 
 use crate::copy::commit::group::{BYTES, FILES};
+use crate::io::options::Damaged;
 use crate::io::timing::Timer;
 use crate::transfer::context::Context;
 use crate::transfer::outcome::Waiting;
-use crate::transfer::verifier::{Damaged, Proven, Prover};
+use crate::transfer::verifier::{Proven, Prover};
 
 /// What comes back from a thread.
 pub enum Answer {
@@ -142,7 +143,7 @@ fn work(
     answers: &Sender<Answer>,
 ) {
     let _death = Death(answers);
-    let clock = &context.clocks.prove;
+    let clock = &context.control.clocks.prove;
     let mut prover = Prover::new(context, damaged);
     let next = || {
         let _waiting = Timer::start(&clock.waited);

@@ -46,7 +46,7 @@ impl<'scope, 'env> Crew<'scope, 'env> {
         lanes: Lanes,
         outcomes: Sender<Message>,
     ) -> Self {
-        let (feed, whole) = tasks(lanes.whole, lanes.small, context.block_size);
+        let (feed, whole) = tasks(lanes.whole, lanes.small, context.options.block_size);
         let small = (lanes.small > 0).then(|| whole.small());
         let whole = if lanes.apart { whole.large() } else { whole };
         let number = Lanes { whole: 0, small: 0, ..lanes };
@@ -59,7 +59,7 @@ impl<'scope, 'env> Crew<'scope, 'env> {
     pub fn give(&self, run: Run) -> bool {
         let mut hired = self.hired.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.grow(&mut hired, self.feed.is_large(&run)) {
-            self.context.stop.request(Stop::GIVEN_UP);
+            self.context.control.stop.request(Stop::GIVEN_UP);
             hired.refused = Some(error);
             return false;
         }

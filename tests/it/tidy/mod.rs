@@ -15,7 +15,10 @@ const FLOORS: &[&[&str]] = &[
     &["error", "path", "sys", "hash"],
     &["event", "manifest"],
     &["tree"],
-    &["io", "part", "fanout", "transfer"],
+    &["io"],
+    &["part"],
+    &["fanout"],
+    &["transfer"],
     &["pipeline"],
     &["copy", "stream", "verify"],
     &["cli"],
@@ -161,9 +164,7 @@ fn rooms_name_only_rooms_below_them() {
         };
         for prefix in ["crate::", "dircopy::"] {
             for (line, named) in named_after(&source.code, prefix) {
-                // Until the context of a run is taken apart, the rooms that a file goes through name each other.
-                let free =
-                    floor(named) == Some(own) && (own == 0 || FLOORS[own].contains(&"transfer"));
+                let free = floor(named) == Some(0) && own == 0;
                 let below = floor(named).is_some_and(|floor| floor < own);
                 if floor(named).is_some() && named != source.room() && !free && !below {
                     faults.push(source.fault(line, &format!("names {named}")));

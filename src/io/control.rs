@@ -1,0 +1,21 @@
+//! What steers the threads of a run while they read and write, and where they count what they do.
+
+use crate::event::{Progress, Stop};
+use crate::io::rate_limit::Rate;
+use crate::io::resident::Residency;
+use crate::io::timing::Clocks;
+
+/// The controls and counters that the threads of a run share.
+#[derive(Clone, Copy, Debug)]
+pub struct Control<'a> {
+    /// How far the run is.
+    pub progress: &'a Progress,
+    /// Whether it is to stop.
+    pub stop: &'a Stop,
+    /// How fast the source may be read.
+    pub rate: Option<&'a Rate>,
+    /// Where its time goes.
+    pub clocks: &'a Clocks,
+    /// How much of large files stays in memory.
+    pub resident: &'a Residency,
+}
