@@ -5,6 +5,7 @@ pub mod cleanup;
 pub mod dirs;
 pub mod filter;
 pub mod journal;
+pub mod last_dir;
 pub mod lock;
 pub mod overwrite;
 pub mod parallel_stat;

@@ -11,16 +11,17 @@ use crate::event::{Progress, Stop};
 use crate::hash::multibuffer::Backend;
 use crate::hash::{Algorithm, Digest};
 use crate::io::read_back::{Hashed, ReadBack};
-use crate::path::{PathFault, RelPath};
+use crate::path::RelPath;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Dir, Medium};
+use crate::tree::last_dir::LastDir;
 use crate::verify::finding::Verdict;
-use crate::verify::lines::elsewhere_absolute;
+use crate::verify::manifest_lines::{absolute_on_windows, converted};
 use crate::verify::target::Target;
 
 /// Where the bytes that are hashed must come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum From {
+pub enum ReadFrom {
     /// From the medium, wherever that can be had.
     #[default]
     Medium,
@@ -29,14 +30,14 @@ pub enum From {
 }
 
 /// A file that was found.
-pub struct Found {
+pub struct FoundFile {
     file: File,
     stat: Stat,
     /// The name it was found by, if not the one it was looked for by.
     pub converted: Option<RelPath>,
 }
 
-impl Found {
+impl FoundFile {
     /// Its size in bytes.
     pub fn size(&self) -> u64 {
         self.stat.size
@@ -44,29 +45,29 @@ impl Found {
 }
 
 /// A file that was found, and what is listed of it.
-pub struct Listed<'a> {
+pub struct ListedFile<'a> {
     /// Its name.
     pub path: &'a RelPath,
     /// The open file.
-    pub found: &'a Found,
+    pub found: &'a FoundFile,
     /// The digest that is listed.
     pub digest: &'a Digest,
 }
 
 /// A worker's means to check files.
 pub struct Checker<'a> {
-    from: From,
+    from: ReadFrom,
     convert: bool,
     progress: &'a Progress,
     stop: &'a Stop,
-    /// The directory that the last file was in: the next one mostly is too.
-    last: Option<(Arc<Target>, RelPath, Dir)>,
+    /// The target of the last file, and the directory that it was in.
+    last: Option<(Arc<Target>, LastDir)>,
     read_back: ReadBack,
 }
 
 impl<'a> Checker<'a> {
     /// One that takes `\` in names for `/` where nothing else is found, if `convert`.
-    pub fn new(from: From, convert: bool, progress: &'a Progress, stop: &'a Stop) -> Self {
+    pub fn new(from: ReadFrom, convert: bool, progress: &'a Progress, stop: &'a Stop) -> Self {
         Self { from, convert, progress, stop, last: None, read_back: ReadBack::new() }
     }
 
@@ -83,36 +84,37 @@ impl<'a> Checker<'a> {
         target: &Arc<Target>,
         path: &RelPath,
         looked_at: bool,
-    ) -> Result<Found, Verdict> {
+    ) -> Result<FoundFile, Verdict> {
         let missing = match self.open(target, path, looked_at) {
             Err(Verdict::Missing) => Verdict::Missing,
-            opened => return opened.map(|(file, stat)| Found { file, stat, converted: None }),
+            opened => return opened.map(|(file, stat)| FoundFile { file, stat, converted: None }),
         };
         // On Unix such a name may be that of a file, and dircopy lists it if it is.
         if target.ours.is_none()
-            && let Some(why) = elsewhere_absolute(path)
+            && let Some(why) = absolute_on_windows(path)
         {
             return Err(Verdict::Refused(why));
         }
-        let Some(turned) = self.turned(path) else { return Err(missing) };
-        let turned = turned.map_err(|fault| Verdict::Refused(fault.to_string()))?;
-        let (file, stat) = self.open(target, &turned, looked_at)?;
-        Ok(Found { file, stat, converted: Some(turned) })
+        if !self.converts(path) {
+            return Err(missing);
+        }
+        let converted = converted(path).map_err(|fault| Verdict::Refused(fault.to_string()))?;
+        let (file, stat) = self.open(target, &converted, looked_at)?;
+        Ok(FoundFile { file, stat, converted: Some(converted) })
     }
 
-    /// The name with `\` taken for `/`, if that is to be tried.
-    fn turned(&self, path: &RelPath) -> Option<Result<RelPath, PathFault>> {
-        let path = path.as_bytes();
-        let tried = self.convert && path.contains(&b'\\');
-        let turn = |&byte: &u8| if byte == b'\\' { b'/' } else { byte };
-        tried.then(|| RelPath::parse(&path.iter().map(turn).collect::<Vec<u8>>()))
+    /// Whether the name is to be tried with `\` taken for `/`.
+    fn converts(&self, path: &RelPath) -> bool {
+        self.convert && path.as_bytes().contains(&b'\\')
     }
 
     /// How large a listed file is, in bytes; a hint, `None` for what is no regular file.
     pub fn size(&mut self, target: &Arc<Target>, path: &RelPath) -> Option<u64> {
         let stat = match self.look(target, path) {
             Ok(stat) => stat,
-            Err(Verdict::Missing) => self.look(target, &self.turned(path)?.ok()?).ok()?,
+            Err(Verdict::Missing) if self.converts(path) => {
+                self.look(target, &converted(path).ok()?).ok()?
+            }
             Err(_) => return None,
         };
         Some(stat.size)
@@ -171,19 +173,11 @@ impl<'a> Checker<'a> {
 
     /// The directory `path` below the root, component by component.
     fn enter(&mut self, target: &Arc<Target>, path: RelPath) -> Result<&Dir, Verdict> {
-        let is_last = |(there, dir, _): &(Arc<Target>, RelPath, Dir)| {
-            Arc::ptr_eq(there, target) && *dir == path
-        };
-        if !self.last.as_ref().is_some_and(is_last) {
-            self.last = None;
-            let root = target.handle().map_err(Verdict::Unreadable)?;
-            let dir = match root.open_below(&path) {
-                Ok(dir) => dir,
-                Err(error) => return Err(barrier(root, target, &path, error)),
-            };
-            self.last = Some((Arc::clone(target), path, dir));
-        }
-        self.last.as_ref().map(|(_, _, dir)| dir).ok_or(Verdict::Missing)
+        let root = target.handle().map_err(Verdict::Unreadable)?;
+        let last = self.last.take().filter(|(last, _)| Arc::ptr_eq(last, target));
+        let fresh = || (Arc::clone(target), LastDir::default());
+        let (_, last) = self.last.insert(last.unwrap_or_else(fresh));
+        last.enter(root, &path).map_err(|error| barrier(root, target, &path, error))
     }
 
     /// So many files are best read at a time.
@@ -192,17 +186,21 @@ impl<'a> Checker<'a> {
     }
 
     /// Hashes files and judges them; with each, how many bytes it had. `None` if asked to stop.
-    pub fn read(&mut self, target: &Target, files: &[Listed<'_>]) -> Option<Vec<(Verdict, u64)>> {
-        let cannot = |file: &Listed<'_>, deed, error| {
+    pub fn read(
+        &mut self,
+        target: &Target,
+        files: &[ListedFile<'_>],
+    ) -> Option<Vec<(Verdict, u64)>> {
+        let cannot = |file: &ListedFile<'_>, deed, error| {
             Verdict::Unreadable(Error::io(deed, target.path_of(file.path), error))
         };
         let mut media = Vec::with_capacity(files.len());
         let opened: Vec<io::Result<()>> = files
             .iter()
-            .map(|Listed { found, .. }| {
+            .map(|ListedFile { found, .. }| {
                 media.push(match self.from {
-                    From::Medium => Medium::of(&found.file, &found.stat)?,
-                    From::Cache => Medium::any(&found.file),
+                    ReadFrom::Medium => Medium::of(&found.file, &found.stat)?,
+                    ReadFrom::Cache => Medium::any(&found.file),
                 });
                 Ok(())
             })
@@ -237,8 +235,8 @@ impl<'a> Checker<'a> {
 }
 
 /// What was found against what is listed.
-fn judge(target: &Target, file: &Listed<'_>, hashed: &Hashed) -> Verdict {
-    let Listed { path, found, digest } = file;
+fn judge(target: &Target, file: &ListedFile<'_>, hashed: &Hashed) -> Verdict {
+    let ListedFile { path, found, digest } = file;
     if hashed.digest == Some(**digest) {
         return Verdict::Good(hashed.proof);
     }

@@ -7,39 +7,34 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::event::{Progress, Stop};
-use crate::manifest::{Entries, Parsed, Utf16Reader};
 use crate::path::RelPath;
 use crate::sys::stat::Kind;
-use crate::sys::{self, Dir};
-use crate::verify::target::{ManifestAt, Opened, Plan, Target};
+use crate::tree::last_dir::LastDir;
+use crate::verify::manifest_lines::ManifestLines;
+use crate::verify::target::{ManifestAt, OpenTarget, Target, TargetSpec};
 
 /// Adds up the files that the manifests list into the totals of `progress`.
-pub fn count(plans: &[Plan], progress: &Progress, stop: &Stop) {
+pub fn count(plans: &[TargetSpec], progress: &Progress, stop: &Stop) {
     if !plans.iter().all(can_be_read_twice) {
         return;
     }
-    for Opened { target, manifest, .. } in plans.iter().filter_map(|plan| plan.open().ok()) {
-        let mut entries = Entries::new(Utf16Reader::new(manifest));
-        let mut last = None;
-        while let Ok(Some(entry)) = entries.next_entry() {
+    for OpenTarget { target, manifest, .. } in plans.iter().filter_map(|plan| plan.open().ok()) {
+        let mut lines = ManifestLines::new(&target, manifest);
+        let mut last = LastDir::default();
+        while let Ok(Some(line)) = lines.next_file() {
             if stop.is_requested() {
                 return;
             }
-            let Parsed::Record(record) = entry.parsed else { continue };
-            if !entry.ended && target.ours.is_some() {
-                continue;
-            }
-            let Ok(path) = RelPath::parse(record.name) else { continue };
             progress.total_entries.fetch_add(1, Relaxed);
-            let size = size(&target, &path, &mut last).unwrap_or_default();
+            let size = size(&target, &line.path, &mut last).unwrap_or_default();
             progress.total_bytes.fetch_add(size, Relaxed);
         }
     }
     progress.counted.store(true, Relaxed);
 }
 
-/// Whether the check loses nothing if somebody else reads the manifest too: not from a pipe.
-fn can_be_read_twice(plan: &Plan) -> bool {
+/// Whether a second reading takes nothing from the check, as it would from a pipe.
+fn can_be_read_twice(plan: &TargetSpec) -> bool {
     match &plan.manifest {
         None => true,
         Some(ManifestAt::File(path)) => std::fs::metadata(path).is_ok_and(|file| file.is_file()),
@@ -47,15 +42,9 @@ fn can_be_read_twice(plan: &Plan) -> bool {
     }
 }
 
-/// The size of a regular file below the root; `last` is the directory that the one before was in.
-fn size(target: &Target, path: &RelPath, last: &mut Option<(RelPath, Dir)>) -> Option<u64> {
-    let (above, name) = path.split()?;
-    if last.as_ref().is_none_or(|(there, _)| *there != above) {
-        let dir = target.handle().ok()?.open_below(&above).ok()?;
-        *last = Some((above, dir));
-    }
-    let (_, dir) = last.as_ref()?;
-    let stat = dir.stat(sys::name_from_bytes(name).ok()?, false).ok()?;
+/// The size of a regular file below the root.
+fn size(target: &Target, path: &RelPath, last: &mut LastDir) -> Option<u64> {
+    let stat = last.stat(target.handle().ok()?, path, false).ok()?;
     (stat.kind == Kind::File).then_some(stat.size)
 }
 
@@ -75,7 +64,7 @@ mod tests {
             std::fs::write(dir.path().join(name), content).unwrap();
         }
         let counted = |manifests: Vec<ManifestAt>, stop: &Stop| {
-            let plan = |manifest| Plan { manifest: Some(manifest), dir: None, root: None };
+            let plan = |manifest| TargetSpec { manifest: Some(manifest), dir: None, root: None };
             let progress = Progress::default();
             count(&manifests.into_iter().map(plan).collect::<Vec<_>>(), &progress, stop);
             let totals = [&progress.total_entries, &progress.total_bytes];

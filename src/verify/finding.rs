@@ -1,5 +1,8 @@
 //! What a check finds, and how a program hears of it.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use crate::error::Error;
 use crate::event::Observer;
 use crate::hash::Digest;
@@ -7,7 +10,6 @@ use crate::io::read_back::Proof;
 use crate::manifest::{Fault, ManifestName};
 use crate::path::RelPath;
 use crate::sys::stat::Kind;
-use crate::verify::copies::Comparison;
 use crate::verify::target::Target;
 
 /// What became of a listed file.
@@ -27,6 +29,20 @@ pub enum Verdict {
     Unreadable(Error),
     /// The name is not one below the root, for this reason; nothing was opened.
     Refused(String),
+}
+
+/// A file that is bad in one of several directories that are copies of each other. Directories are as they
+/// were given.
+#[derive(Debug)]
+pub struct Comparison {
+    /// Its name below each of them.
+    pub path: RelPath,
+    /// Where it is bad, and in which way: `differs`, `missing`, `not a regular file` or `unreadable`.
+    pub bad: Vec<(&'static str, PathBuf)>,
+    /// Where it has the digest that is listed where it is bad.
+    pub good: Vec<PathBuf>,
+    /// Where another digest is listed, or two.
+    pub other: Vec<PathBuf>,
 }
 
 /// What a check finds. Lines are counted from 1.
@@ -95,7 +111,7 @@ pub enum Finding {
     Nothing,
     /// The check waits for another run to end; what is known of that one.
     Waiting(String),
-    /// What was verified by earlier portions is not known, for this reason.
+    /// What earlier scrubs verified is not known, for this reason.
     Forgotten(Error),
     /// A later run than that of the newest finished manifest was cut short.
     Unfinished(ManifestName),
@@ -119,3 +135,19 @@ pub type FindingListener<'a> = dyn Fn(&Target, &Finding) + Sync + 'a;
 
 /// Follows a check.
 pub type FindingObserver<'a> = Observer<FindingListener<'a>>;
+
+/// Findings of one target, on their way to the thread that tells them.
+#[derive(Debug)]
+pub struct Findings {
+    /// The target.
+    pub target: Arc<Target>,
+    /// The findings, in the order in which they are to be told.
+    pub found: Vec<Finding>,
+}
+
+impl Findings {
+    /// Findings of this target.
+    pub fn new(target: &Arc<Target>, found: Vec<Finding>) -> Self {
+        Self { target: Arc::clone(target), found }
+    }
+}

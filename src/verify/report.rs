@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::io::read_back::Proof;
 use crate::verify::finding::{Finding, Verdict};
-use crate::verify::portion::Covered;
+use crate::verify::verified::Coverage;
 
 /// What became of the lines. The names of the fields are part of the format of reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -114,8 +114,8 @@ impl Checked {
 pub struct VerifyReport {
     /// What became of the lines.
     pub counts: Checked,
-    /// What it covered, if it was a portion.
-    pub covered: Option<Covered>,
+    /// What it covered, if it was a scrub.
+    pub covered: Option<Coverage>,
     /// The code it was asked to stop with, if it was.
     pub interrupted: Option<usize>,
     /// How long it took.

@@ -14,9 +14,9 @@ use crate::path::RelPath;
 
 /// Makes the hashes of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Key(RandomState);
+pub struct NameHasher(RandomState);
 
-impl Key {
+impl NameHasher {
     /// The hash of a path.
     pub fn of(&self, path: &RelPath) -> u64 {
         self.0.hash_one(path.as_bytes())
@@ -45,9 +45,9 @@ impl Hasher for AsItIs {
 
 /// The names of one manifest.
 #[derive(Debug, Default)]
-pub struct Seen(HashMap<u64, [u32; 2], BuildHasherDefault<AsItIs>>);
+pub struct SeenNames(HashMap<u64, [u32; 2], BuildHasherDefault<AsItIs>>);
 
-impl Seen {
+impl SeenNames {
     /// Notes a name's hash; the line it was on before, if it was, and whether with this digest.
     pub fn note(&mut self, name: u64, line: u64, digest: &Digest) -> Option<(u64, bool)> {
         let [a, b, c, d, ..] = digest.0;
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_name_comes_again() {
-        let (key, mut seen) = (Key::default(), Seen::default());
+        let (key, mut seen) = (NameHasher::default(), SeenNames::default());
         let name = |name: &str| key.of(&RelPath::parse(name.as_bytes()).unwrap());
         let (one, two) = (Digest([1; 32]), Digest([2; 32]));
         assert!(seen.is_empty());

@@ -36,7 +36,7 @@ pub struct Target {
 
 /// A target, open.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenTarget {
     /// The target.
     pub target: Arc<Target>,
     /// The manifest.
@@ -51,7 +51,7 @@ pub struct Opened {
 
 /// What is to be opened.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct TargetSpec {
     /// The manifest; the newest finished one of dircopy in `dir` if `None`.
     pub manifest: Option<ManifestAt>,
     /// Where to look for it, and where names start unless `root` says otherwise.
@@ -91,13 +91,13 @@ impl Target {
     }
 }
 
-impl Plan {
+impl TargetSpec {
     /// Opens the manifest and the directory. With an error comes a target to tell it of.
-    pub fn open(&self) -> std::result::Result<Opened, (Arc<Target>, Error)> {
+    pub fn open(&self) -> std::result::Result<OpenTarget, (Arc<Target>, Error)> {
         let mut target = Target::unopened(PathBuf::new(), self.names_start_at());
         match self.fill(&mut target) {
             Ok((manifest, id, root_id, unfinished)) => {
-                Ok(Opened { target: Arc::new(target), manifest, id, root_id, unfinished })
+                Ok(OpenTarget { target: Arc::new(target), manifest, id, root_id, unfinished })
             }
             Err(error) => Err((Arc::new(target), error)),
         }

@@ -7,23 +7,28 @@ use crate::path::RelPath;
 use crate::sys::stat::{Identity, Kind};
 use crate::sys::{self, Dir, Listing};
 use crate::verify::finding::Finding;
-use crate::verify::lines::Listed;
-use crate::verify::portion::state_name;
-use crate::verify::seen::{Key, Seen};
+use crate::verify::line_reader::ListedRoot;
+use crate::verify::scrub::record_name;
+use crate::verify::seen::{NameHasher, SeenNames};
 
-/// What counts as listed.
-pub struct Known<'a> {
-    pub key: &'a Key,
+/// The names that count as listed.
+pub struct ListedNames<'a> {
+    pub key: &'a NameHasher,
     /// Which files are manifests of this check.
     pub manifests: &'a [Identity],
     /// Names that were found by another spelling than the listed one.
-    pub converted: &'a Seen,
+    pub converted: &'a SeenNames,
 }
 
 /// Hands every regular file that is not listed to `tell`, and every directory that could not be
 /// looked through. Symbolic links are not followed, and dircopy's own manifests in the root are not
 /// expected on a list.
-pub fn search(listed: &Listed, known: &Known<'_>, stop: &Stop, mut tell: impl FnMut(Finding)) {
+pub fn search(
+    listed: &ListedRoot,
+    known: &ListedNames<'_>,
+    stop: &Stop,
+    mut tell: impl FnMut(Finding),
+) {
     let target = &listed.target;
     let root = match target.handle() {
         Ok(root) => root,
@@ -72,15 +77,15 @@ pub fn search(listed: &Listed, known: &Known<'_>, stop: &Stop, mut tell: impl Fn
     }
 }
 
-fn is_listed(listed: &Listed, known: &Known<'_>, dir: &Dir, path: &RelPath) -> bool {
+fn is_listed(listed: &ListedRoot, known: &ListedNames<'_>, dir: &Dir, path: &RelPath) -> bool {
     let hash = known.key.of(path);
     if listed.names.iter().any(|names| names.has(hash)) || known.converted.has(hash) {
         return true;
     }
     let Some((above, name)) = path.split() else { return true };
     let Ok(name) = sys::name_from_bytes(name) else { return false };
-    let is_state = name == state_name(&listed.target);
-    let is_ours = above.is_root() && (is_state || ManifestName::parse(name).is_some());
+    let is_record = name == record_name(&listed.target);
+    let is_ours = above.is_root() && (is_record || ManifestName::parse(name).is_some());
     let is_manifest = || dir.stat(name, false).is_ok_and(|stat| known.manifests.contains(&stat.id));
     is_ours || is_manifest()
 }

@@ -12,8 +12,8 @@ use crate::cli::args::unattended::RecordArgs;
 use crate::cli::args::verbosity::SayArgs;
 use crate::cli::schedule;
 use crate::hash::multibuffer::Backend;
-use crate::verify::check::From;
-use crate::verify::{Budget, ManifestAt, Order, VerifyJob};
+use crate::verify::check::ReadFrom;
+use crate::verify::{Budget, ManifestAt, ReadOrder, VerifyJob};
 
 const EXIT_CODES: &str = "\
 Exit codes; of several that fit, the first of this list:
@@ -108,7 +108,7 @@ pub struct VerifyArgs {
     pub records: RecordArgs,
 }
 
-/// See [`From`].
+/// See [`ReadFrom`].
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Origin {
     /// From the disk, around the system's cache, wherever that can be had
@@ -128,7 +128,7 @@ pub enum Simd {
     On,
 }
 
-/// See [`Order`].
+/// See [`ReadOrder`].
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Reading {
     /// Large ones first
@@ -173,16 +173,16 @@ impl VerifyArgs {
         job.complete = self.complete;
         job.convert_paths = self.convert_paths;
         job.from = match self.from {
-            Origin::Medium => From::Medium,
-            Origin::Cache => From::Cache,
+            Origin::Medium => ReadFrom::Medium,
+            Origin::Cache => ReadFrom::Cache,
         };
         job.backend = self.simd.backend();
         let (time, bytes) = (self.budget, self.max_bytes);
         job.budget = (time.is_some() || bytes.is_some()).then_some(Budget { time, bytes });
         job.wait = self.wait;
         job.order = self.order.map(|order| match order {
-            Reading::LargeFirst => Order::LargeFirst,
-            Reading::AsOnDisk => Order::AsOnDisk,
+            Reading::LargeFirst => ReadOrder::LargeFirst,
+            Reading::AsOnDisk => ReadOrder::AsOnDisk,
         });
         job.jobs = self.jobs.map(|jobs| jobs as usize);
         job

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use crate::verify::Covered;
+use crate::verify::Coverage;
 
 /// What the figures are about.
 pub struct Figures<'a> {
@@ -37,7 +37,7 @@ pub struct Figure {
     /// How many files were as expected, and how many not.
     pub expected: Vec<(&'static str, u64)>,
     /// What a check in portions covered.
-    pub covered: Option<Covered>,
+    pub covered: Option<Coverage>,
 }
 
 /// Values of a metric, by fate if there are several.
@@ -95,7 +95,7 @@ impl Figures<'_> {
             &|figure| all(&figure.expected),
         );
         gauge("portion_files", "Listed files by what portions did with them.", &|figure| {
-            figure.covered.map_or_else(Vec::new, |Covered { listed, now, never, .. }| {
+            figure.covered.map_or_else(Vec::new, |Coverage { listed, now, never, .. }| {
                 all(&[("verified_now", now), ("not_verified", never), ("listed", listed)])
             })
         });

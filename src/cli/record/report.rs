@@ -17,7 +17,7 @@ use crate::io::read_back::Proof;
 use crate::part::method::{Method, Tally};
 use crate::stream::ends::Fate;
 use crate::sys;
-use crate::verify::{Checked, Covered};
+use crate::verify::{Checked, Coverage};
 
 /// The version of the format; it counts up when a report changes in a way that may break a reader.
 /// Fields, kinds of entries and endings may be added without.
@@ -84,8 +84,8 @@ pub struct Portion {
 
 impl Portion {
     /// What a portion covered.
-    pub fn of(covered: &Covered) -> Self {
-        let Covered { listed, now, never, oldest } = *covered;
+    pub fn of(covered: &Coverage) -> Self {
+        let Coverage { listed, now, never, oldest } = *covered;
         let time = |seconds| Timestamp::from_second(i64::try_from(seconds).ok()?).ok();
         let oldest_verification = oldest.and_then(time).map(stamp);
         Self { listed, verified_now: now, not_verified: never, oldest_verification }

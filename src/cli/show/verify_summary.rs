@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::cli::show::rows::{Rows, size};
-use crate::verify::{Covered, VerifyReport};
+use crate::verify::{Coverage, VerifyReport};
 
 /// The summary of a check, without the last line's end.
 pub fn summary(report: &VerifyReport) -> String {
@@ -29,7 +29,7 @@ pub fn summary(report: &VerifyReport) -> String {
         let device = format!("{} from the device", counts.from_device);
         rows.row("read", format_args!("{device}, {} only through a cache", counts.from_cache));
     }
-    if let Some(Covered { listed, now, never, oldest }) = report.covered {
+    if let Some(Coverage { listed, now, never, oldest }) = report.covered {
         let oldest =
             oldest.map_or_else(String::new, |oldest| format!(", the oldest {}", day(oldest)));
         let left = format!("{never} of {listed} files not verified yet{oldest}");

@@ -19,14 +19,14 @@ const LARGE: u64 = 1 << 20;
 
 /// In which order files are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum ReadOrder {
     /// Large ones first, the largest of all at the start; small ones as they are listed.
     LargeFirst,
     /// As they lie on the disk.
     AsOnDisk,
 }
 
-impl Order {
+impl ReadOrder {
     /// The place of a file of `size` bytes that is to be read by itself; `None` for one that is read
     /// with its neighbours, at [`LAST`](Self::LAST).
     pub fn place_of_size(size: u64) -> Option<u64> {
@@ -39,8 +39,8 @@ impl Order {
 
 /// Things that wait, by their places; at the same place, the first comes first.
 #[derive(Debug)]
-pub struct Ahead<T> {
-    order: Order,
+pub struct LookAhead<T> {
+    order: ReadOrder,
     waiting: BTreeMap<(u64, u64), (usize, T)>,
     put: u64,
     weight: usize,
@@ -48,9 +48,9 @@ pub struct Ahead<T> {
     at: u64,
 }
 
-impl<T> Ahead<T> {
+impl<T> LookAhead<T> {
     /// Nothing waits.
-    pub fn new(order: Order) -> Self {
+    pub fn new(order: ReadOrder) -> Self {
         Self { order, waiting: BTreeMap::new(), put: 0, weight: 0, at: 0 }
     }
 
@@ -78,7 +78,7 @@ impl<T> Ahead<T> {
         let place = *behind.or_else(|| self.waiting.iter().next())?.0;
         let (weight, what) = self.waiting.remove(&place)?;
         self.weight -= weight;
-        if self.order == Order::AsOnDisk {
+        if self.order == ReadOrder::AsOnDisk {
             self.at = place.0;
         }
         Some(what)
@@ -89,15 +89,15 @@ impl<T> Ahead<T> {
 mod tests {
     use super::*;
 
-    fn all(ahead: &mut Ahead<char>) -> String {
+    fn all(ahead: &mut LookAhead<char>) -> String {
         std::iter::from_fn(|| ahead.take()).collect()
     }
 
     #[test]
     fn large_files_come_first_and_small_ones_in_their_order() {
-        let mut ahead = Ahead::new(Order::LargeFirst);
-        let put = |ahead: &mut Ahead<char>, size, name| {
-            ahead.put(Order::place_of_size(size).unwrap_or(Order::LAST), 1, name);
+        let mut ahead = LookAhead::new(ReadOrder::LargeFirst);
+        let put = |ahead: &mut LookAhead<char>, size, name| {
+            ahead.put(ReadOrder::place_of_size(size).unwrap_or(ReadOrder::LAST), 1, name);
         };
         for (size, name) in [(9, 'a'), (LARGE, 'b'), (5, 'c'), (1 << 40, 'd'), (LARGE, 'e')] {
             put(&mut ahead, size, name);
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn the_arm_of_a_disk_goes_one_way_and_back_only_at_the_end() {
-        let mut ahead = Ahead::new(Order::AsOnDisk);
+        let mut ahead = LookAhead::new(ReadOrder::AsOnDisk);
         for (place, name) in [(700, 'a'), (300, 'b'), (500, 'c'), (500, 'd')] {
             ahead.put(place, 1, name);
         }
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_window_is_bounded_by_what_it_holds() {
-        let mut ahead = Ahead::new(Order::LargeFirst);
+        let mut ahead = LookAhead::new(ReadOrder::LargeFirst);
         ahead.put(1, WINDOW - 1, 'a');
         assert!(ahead.has_room());
         ahead.put(2, 1, 'b');

@@ -1,5 +1,5 @@
-//! Several directories as copies of one tree: of a file that is bad in one, which of the others holds it
-//! as it should be?
+//! Several directories as replicas of one tree: for a file that is bad in one of them, which of the others
+//! hold it as it should be?
 //!
 //! Only bad files are remembered, by their names. When the check is over the manifests are read once more
 //! for what they list under these, so nothing is hashed twice: a file that another directory lists with
@@ -15,68 +15,55 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::hash::Digest;
-use crate::manifest::{Entries, Parsed, Utf16Reader};
 use crate::path::RelPath;
 use crate::sys::stat::Identity;
-use crate::verify::finding::{Finding, Verdict};
+use crate::verify::finding::{Comparison, Finding, Verdict};
+use crate::verify::manifest_lines::{ManifestLines, converted};
 use crate::verify::target::Target;
 
-/// Names of bad files that are remembered, and what is known of them; bytes. A disk that failed as a whole
-/// has no need of a word for each of its files.
+/// Bytes of bad files' names, and of what is known of them, that are remembered. For a disk that failed as a
+/// whole a comparison of every file says nothing more.
 const MOST: usize = 4 << 20;
 
 /// A manifest that can be read once more.
-pub struct Again {
-    /// What it is the manifest of.
+pub struct Reread {
+    /// The target that it is the manifest of.
     pub target: Arc<Target>,
     /// The open file; where it is read does not matter.
     pub manifest: File,
 }
 
-/// Where a file that is bad somewhere stands; directories as they were given.
+/// The bad files of all replicas.
 #[derive(Debug)]
-pub struct Comparison {
-    /// Its name below each of them.
-    pub path: RelPath,
-    /// Where it is bad, and in which way: `differs`, `missing`, `not a regular file` or `unreadable`.
-    pub bad: Vec<(&'static str, PathBuf)>,
-    /// Where it has the digest that is listed where it is bad.
-    pub good: Vec<PathBuf>,
-    /// Where another digest is listed, or two.
-    pub other: Vec<PathBuf>,
-}
-
-/// What is known of the copies.
-#[derive(Debug)]
-pub struct Copies {
+pub struct Replicas {
     /// How many directories there are.
     number: usize,
-    places: Vec<(Identity, PathBuf)>,
-    /// Bad files, and each as it is in each of the places.
-    bad: BTreeMap<RelPath, Vec<At>>,
+    directories: Vec<(Identity, PathBuf)>,
+    /// Bad files, and each as it is in each of the directories.
+    bad: BTreeMap<RelPath, Vec<InReplica>>,
     weight: usize,
     left_out: u64,
 }
 
-/// A file in one of the places.
+/// A file in one of the directories.
 #[derive(Clone, Copy, Debug, Default)]
-struct At {
+struct InReplica {
     bad: Option<&'static str>,
-    listed: Listed,
+    listed: ListedDigest,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Listed {
+enum ListedDigest {
     #[default]
     Nowhere,
     As(Digest),
     Unclear,
 }
 
-impl Copies {
+impl Replicas {
     /// Nothing is known of so many directories.
     pub fn new(number: usize) -> Self {
-        Self { number, places: Vec::new(), bad: BTreeMap::new(), weight: 0, left_out: 0 }
+        Self { number, directories: Vec::new(), bad: BTreeMap::new(), weight: 0, left_out: 0 }
     }
 
     /// Notes a file that is bad.
@@ -89,10 +76,10 @@ impl Copies {
             Verdict::NotAFile(_) => "not a regular file",
             Verdict::Unreadable(_) => "unreadable",
         };
-        let place = self.place(target);
+        let directory = self.directory_number(target);
         if !self.bad.contains_key(path) {
-            let weight = path.as_bytes().len() + size_of::<(RelPath, Vec<At>)>();
-            let weight = weight + self.number * size_of::<At>();
+            let weight = path.as_bytes().len() + size_of::<(RelPath, Vec<InReplica>)>();
+            let weight = weight + self.number * size_of::<InReplica>();
             if self.weight + weight > MOST {
                 self.left_out += 1;
                 return;
@@ -100,17 +87,17 @@ impl Copies {
             self.weight += weight;
             self.bad.insert(path.clone(), Vec::new());
         }
-        if let Some(at) = self.bad.get_mut(path).and_then(|known| at(known, place)) {
+        if let Some(at) = self.bad.get_mut(path).and_then(|known| at(known, directory)) {
             at.bad.get_or_insert(how);
         }
     }
 
     /// The number of a target's directory.
-    fn place(&mut self, target: &Target) -> usize {
-        let known = self.places.iter().position(|(id, _)| *id == target.root_id);
+    fn directory_number(&mut self, target: &Target) -> usize {
+        let known = self.directories.iter().position(|(id, _)| *id == target.root_id);
         known.unwrap_or_else(|| {
-            self.places.push((target.root_id, target.root.clone()));
-            self.places.len() - 1
+            self.directories.push((target.root_id, target.root.clone()));
+            self.directories.len() - 1
         })
     }
 
@@ -119,13 +106,13 @@ impl Copies {
     /// names that are not bad as they are.
     pub fn compare(
         mut self,
-        manifests: Vec<Again>,
+        manifests: Vec<Reread>,
         convert: bool,
         stop: &Stop,
         mut tell: impl FnMut(Finding),
     ) {
         let mut roots: Vec<Identity> = Vec::new();
-        for Again { target, .. } in &manifests {
+        for Reread { target, .. } in &manifests {
             if !roots.contains(&target.root_id) {
                 roots.push(target.root_id);
             }
@@ -133,8 +120,8 @@ impl Copies {
         if roots.len() < 2 || self.bad.is_empty() {
             return;
         }
-        for again in manifests {
-            if let Err(error) = self.look_up(again, convert, stop) {
+        for reread in manifests {
+            if let Err(error) = self.look_up(reread, convert, stop) {
                 return tell(Finding::Broken(error));
             }
         }
@@ -152,32 +139,25 @@ impl Copies {
     }
 
     /// Notes what a manifest lists of the bad files.
-    fn look_up(&mut self, again: Again, convert: bool, stop: &Stop) -> Result<()> {
-        let Again { target, mut manifest } = again;
-        let place = self.place(&target);
+    fn look_up(&mut self, reread: Reread, convert: bool, stop: &Stop) -> Result<()> {
+        let Reread { target, mut manifest } = reread;
+        let directory = self.directory_number(&target);
         let fail = |error| Error::io("read once more the manifest", &target.manifest, error);
         manifest.seek(SeekFrom::Start(0)).map_err(fail)?;
-        let mut entries = Entries::new(Utf16Reader::new(manifest));
-        while let Some(entry) = entries.next_entry().map_err(fail)? {
+        let mut lines = ManifestLines::new(&target, manifest);
+        while let Some(mut line) = lines.next_file().map_err(fail)? {
             if stop.is_requested() {
                 break;
             }
-            let Parsed::Record(record) = entry.parsed else { continue };
-            if !entry.ended && target.ours.is_some() {
-                continue;
+            if convert && !self.bad.contains_key(&line.path) {
+                let Ok(path) = converted(&line.path) else { continue };
+                line.path = path;
             }
-            let Ok(mut path) = RelPath::parse(record.name) else { continue };
-            if convert && !self.bad.contains_key(&path) {
-                let turn = |&byte: &u8| if byte == b'\\' { b'/' } else { byte };
-                let turned: Vec<u8> = path.as_bytes().iter().map(turn).collect();
-                let Ok(turned) = RelPath::parse(&turned) else { continue };
-                path = turned;
-            }
-            if let Some(at) = self.bad.get_mut(&path).and_then(|known| at(known, place)) {
+            if let Some(at) = self.bad.get_mut(&line.path).and_then(|known| at(known, directory)) {
                 at.listed = match at.listed {
-                    Listed::Nowhere => Listed::As(record.digest),
-                    Listed::As(digest) if digest == record.digest => continue,
-                    _ => Listed::Unclear,
+                    ListedDigest::Nowhere => ListedDigest::As(line.digest),
+                    ListedDigest::As(digest) if digest == line.digest => continue,
+                    _ => ListedDigest::Unclear,
                 };
             }
         }
@@ -186,19 +166,24 @@ impl Copies {
 
     /// What there is to say of a file; nothing if only one directory knows of it: then these are no copies
     /// of each other.
-    fn comparison(&self, path: RelPath, known: &[At], roots: &[Identity]) -> Option<Comparison> {
+    fn comparison(
+        &self,
+        path: RelPath,
+        known: &[InReplica],
+        roots: &[Identity],
+    ) -> Option<Comparison> {
         let (mut bad, mut good, mut other) = (Vec::new(), Vec::new(), Vec::new());
-        let wanted = |listed: Listed| {
-            let is_wanted = |at: &At| at.bad.is_some() && at.listed == listed;
-            matches!(listed, Listed::As(_)) && known.iter().any(is_wanted)
+        let wanted = |listed: ListedDigest| {
+            let is_wanted = |at: &InReplica| at.bad.is_some() && at.listed == listed;
+            matches!(listed, ListedDigest::As(_)) && known.iter().any(is_wanted)
         };
-        let mut places: Vec<_> = known.iter().zip(&self.places).collect();
+        let mut replicas: Vec<_> = known.iter().zip(&self.directories).collect();
         // As they were given, not as something was found in them.
-        places.sort_by_key(|(_, (id, _))| roots.iter().position(|root| root == id));
-        for (at, (_, root)) in places {
+        replicas.sort_by_key(|(_, (id, _))| roots.iter().position(|root| root == id));
+        for (at, (_, root)) in replicas {
             match (at.bad, at.listed) {
                 (Some(how), _) => bad.push((how, root.clone())),
-                (None, Listed::Nowhere) => {}
+                (None, ListedDigest::Nowhere) => {}
                 (None, listed) if wanted(listed) => good.push(root.clone()),
                 (None, _) => other.push(root.clone()),
             }
@@ -207,10 +192,10 @@ impl Copies {
     }
 }
 
-/// What is known of a file in a place.
-fn at(known: &mut Vec<At>, place: usize) -> Option<&mut At> {
-    if known.len() <= place {
-        known.resize(place + 1, At::default());
+/// What is known of a file in a directory.
+fn at(known: &mut Vec<InReplica>, directory: usize) -> Option<&mut InReplica> {
+    if known.len() <= directory {
+        known.resize(directory + 1, InReplica::default());
     }
-    known.get_mut(place)
+    known.get_mut(directory)
 }

@@ -1,0 +1,114 @@
+//! How much one scrub may read: a time, a number of bytes, or both.
+//!
+//! Files that were bad before come first, in half of the budget at most. Otherwise a bad file that is
+//! larger than the budget, or takes longer, would keep all others from ever being read.
+
+use std::time::{Duration, Instant};
+
+/// How much one scrub may read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Budget {
+    /// After this time no more files are begun.
+    pub time: Option<Duration>,
+    /// Nor if they would be more than so many bytes together; one file is always read.
+    pub bytes: Option<u64>,
+}
+
+/// What is left of a budget for the files that are read now.
+#[derive(Debug)]
+pub struct Allowance {
+    budget: Budget,
+    started: Instant,
+    ends: Option<Instant>,
+    /// Bytes that may be read.
+    most: u64,
+    read: u64,
+    spent: bool,
+    /// Whether this is the share of files that were bad before.
+    of_bad: bool,
+}
+
+impl Allowance {
+    /// All of a budget, of which the time begins now.
+    pub fn new(budget: Budget) -> Self {
+        let started = Instant::now();
+        Self {
+            budget,
+            started,
+            ends: budget.time.and_then(|time| started.checked_add(time)),
+            most: budget.bytes.unwrap_or(u64::MAX),
+            read: 0,
+            spent: false,
+            of_bad: false,
+        }
+    }
+
+    /// Files that were bad before are read from now on, in half of the budget.
+    pub fn begin_bad(&mut self) {
+        let half = self.budget.time.map(|time| time / 2);
+        self.ends = half.and_then(|half| self.started.checked_add(half));
+        self.most = self.budget.bytes.unwrap_or(u64::MAX) / 2;
+        (self.read, self.spent, self.of_bad) = (0, false, true);
+    }
+
+    /// Other files are read from now on, in at least half of the budget.
+    pub fn begin_others(&mut self) {
+        if !self.of_bad {
+            return;
+        }
+        let after = |from: Instant, time| from.checked_add(time);
+        let half = self.budget.time.and_then(|time| after(Instant::now(), time / 2));
+        self.ends = self.budget.time.and_then(|time| after(self.started, time)).max(half);
+        let most = self.budget.bytes.unwrap_or(u64::MAX);
+        self.most = most - self.read.min(most / 2);
+        (self.read, self.spent, self.of_bad) = (0, false, false);
+    }
+
+    /// Whether no more files may be begun.
+    pub fn is_spent(&mut self) -> bool {
+        self.spent |= self.ends.is_some_and(|ends| Instant::now() >= ends);
+        self.spent
+    }
+
+    /// Whether a file of so many bytes may be begun. If not, the allowance is spent: the next file is the
+    /// next in the order, not a smaller one.
+    pub fn takes(&mut self, size: u64) -> bool {
+        let read = self.read.saturating_add(size);
+        let fits = self.read == 0 || read <= self.most;
+        match fits {
+            true => self.read = read,
+            false => self.spent = true,
+        }
+        fits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A bad file, however large it is and however long it takes, leaves half to the others.
+    #[test]
+    fn bad_files_get_half_of_a_budget() {
+        let hour = Duration::from_secs(3600);
+        let mut left = Allowance::new(Budget { time: Some(hour), bytes: Some(100) });
+        let started = left.started;
+        left.begin_bad();
+        assert!(left.ends == Some(started + hour / 2));
+        assert!(left.takes(30) && left.takes(20) && !left.takes(1) && left.is_spent());
+        left.begin_others();
+        assert!(left.ends == Some(started + hour) && !left.is_spent());
+        left.begin_others();
+        assert!(left.takes(30) && left.takes(20) && !left.takes(1));
+        // One that is too large, and took longer than a scrub may.
+        left.begin_bad();
+        assert!(left.takes(1000) && !left.takes(1));
+        if let Some(earlier) = started.checked_sub(2 * hour) {
+            left.started = earlier;
+            assert!(left.ends < Some(Instant::now() + hour));
+        }
+        left.begin_others();
+        assert!(left.ends.is_some_and(|ends| ends > Instant::now()));
+        assert!(left.takes(50) && !left.takes(1));
+    }
+}

@@ -1,0 +1,88 @@
+//! Findings come together here: they are counted, remembered as far as later checks need them, and told.
+
+use std::sync::Arc;
+
+use crossbeam_channel::Receiver;
+
+use crate::hash::Digest;
+use crate::verify::finding::{Finding, FindingListener, Findings};
+use crate::verify::replicas::Replicas;
+use crate::verify::report::Checked;
+use crate::verify::scrub::Scrub;
+use crate::verify::seen::{NameHasher, SeenNames};
+use crate::verify::target::Target;
+
+/// Counts the findings of a check and tells the listener; on the thread that runs the job.
+pub struct Collector<'a> {
+    listen: &'a FindingListener<'a>,
+    /// Makes hashes of names.
+    pub key: NameHasher,
+    /// What became of the lines so far.
+    pub counts: Checked,
+    /// The scrub, with the target of the last finding.
+    scrub: Option<(&'a Scrub, Option<Arc<Target>>)>,
+    /// Lines that workers answered.
+    answered: u64,
+    /// Names that were found by another spelling.
+    pub converted: SeenNames,
+    /// The directories as replicas of each other, if there are several.
+    pub replicas: Option<Replicas>,
+}
+
+impl<'a> Collector<'a> {
+    /// For a check of so many targets.
+    pub fn new(listen: &'a FindingListener<'a>, scrub: Option<&'a Scrub>, targets: usize) -> Self {
+        Self {
+            listen,
+            key: NameHasher::default(),
+            counts: Checked::default(),
+            scrub: scrub.map(|scrub| (scrub, None)),
+            answered: 0,
+            converted: SeenNames::default(),
+            replicas: (targets > 1).then(|| Replicas::new(targets)),
+        }
+    }
+
+    /// Takes findings until no thread can send more.
+    pub fn take_all(&mut self, inbox: &Receiver<Findings>) {
+        for Findings { target, found } in inbox {
+            if let Some((scrub, last)) = &mut self.scrub {
+                found.iter().for_each(|finding| scrub.note(finding));
+                *last = Some(Arc::clone(&target));
+                if let Err(error) = scrub.save_now_and_then(&target) {
+                    self.tell(&target, Finding::Broken(error));
+                }
+            }
+            for finding in found {
+                self.answered += u64::from(matches!(finding, Finding::File { .. }));
+                if let Finding::Converted { to, line, .. } = &finding {
+                    self.converted.note(self.key.of(to), *line, &Digest([0; 32]));
+                }
+                self.tell(&target, finding);
+            }
+        }
+    }
+
+    /// Writes what a scrub verified.
+    pub fn save_scrub(&mut self) {
+        if let Some((scrub, Some(target))) = self.scrub.clone()
+            && let Err(error) = scrub.save(&target)
+        {
+            self.tell(&target, Finding::Broken(error));
+        }
+    }
+
+    /// Lines that workers answered, and those that a scrub skipped.
+    pub fn answered(&self) -> u64 {
+        self.answered + self.scrub.as_ref().map_or(0, |(scrub, _)| scrub.skipped())
+    }
+
+    /// Counts and tells a finding.
+    pub fn tell(&mut self, target: &Target, finding: Finding) {
+        self.counts.add(&finding);
+        if let Some(replicas) = &mut self.replicas {
+            replicas.note(target, &finding);
+        }
+        (self.listen)(target, &finding);
+    }
+}

@@ -1,0 +1,295 @@
+//! The thread that reads the manifests and hands out their lines to the workers.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::Arc;
+
+use crossbeam_channel::{Sender, bounded};
+
+use crate::error::Error;
+use crate::event::Stop;
+use crate::sys;
+use crate::sys::stat::Identity;
+use crate::verify::batch::{FillingBatch, LineBatch, PassGuard};
+use crate::verify::finding::{Finding, Findings};
+use crate::verify::manifest_lines::{ManifestLine, ManifestLines, Meaning};
+use crate::verify::replicas::Reread;
+use crate::verify::scrub::Scrub;
+use crate::verify::seen::{NameHasher, SeenNames};
+use crate::verify::target::{OpenTarget, Target, TargetSpec};
+use crate::verify::verified::Pass;
+
+/// A root and the names that are listed below it, for finding files that are not listed.
+pub struct ListedRoot {
+    /// The root, with any of its manifests.
+    pub target: Arc<Target>,
+    /// Which directory it is.
+    pub root: Identity,
+    /// The names, a table for each manifest.
+    pub names: Vec<SeenNames>,
+}
+
+/// What the thread leaves when it is done.
+#[derive(Default)]
+pub struct LinesRead {
+    /// So many lines were given to workers.
+    pub given: u64,
+    /// The names that are listed, where they are asked for.
+    pub listed: Vec<ListedRoot>,
+    /// Which files the manifests are.
+    pub manifests: Vec<Identity>,
+    /// The manifests, to be read once more, where that is asked for.
+    pub reread: Vec<Reread>,
+}
+
+/// The thread's work.
+pub struct LineReader<'a> {
+    /// Makes hashes of names.
+    pub key: NameHasher,
+    /// Whether to keep the names that are listed.
+    pub complete: bool,
+    /// Whether the manifests may have to be read once more.
+    pub reread: bool,
+    /// The scrub that chooses among the lines, if not all are to be checked.
+    pub scrub: Option<&'a Scrub>,
+    /// Asked to stop?
+    pub stop: &'a Stop,
+    /// To the workers.
+    pub tasks: Sender<LineBatch>,
+    /// To the thread that runs the job.
+    pub findings: Sender<Findings>,
+}
+
+/// How the first reading of a manifest went.
+#[derive(Default)]
+struct FirstReading {
+    /// To notice names that come again.
+    seen: SeenNames,
+    /// Whether all lines are known.
+    complete: bool,
+    /// Whether there was a finding.
+    found: bool,
+}
+
+impl LineReader<'_> {
+    /// Reads all manifests.
+    pub fn work(self, specs: &[TargetSpec]) -> LinesRead {
+        let mut done = LinesRead::default();
+        for spec in specs {
+            if self.stop.is_requested() {
+                break;
+            }
+            match spec.open() {
+                Ok(opened) => self.manifest(opened, &mut done),
+                Err((target, error)) => self.tell(&target, Finding::Unusable(error)),
+            }
+        }
+        done
+    }
+
+    /// Fails only when the job's thread has ended, and then nothing matters.
+    fn tell(&self, target: &Arc<Target>, finding: Finding) {
+        let _ = self.findings.send(Findings::new(target, vec![finding]));
+    }
+
+    fn manifest(&self, opened: OpenTarget, done: &mut LinesRead) {
+        let OpenTarget { target, manifest, id, root_id, unfinished } = opened;
+        done.manifests.push(id);
+        if let Some(name) = unfinished {
+            self.tell(&target, Finding::Unfinished(name));
+        }
+        let for_passes = self.scrub.map(|scrub| (scrub, manifest.try_clone()));
+        if self.reread
+            && manifest.metadata().is_ok_and(|file| file.is_file())
+            && let Ok(manifest) = manifest.try_clone()
+        {
+            done.reread.push(Reread { target: Arc::clone(&target), manifest });
+        }
+        let FirstReading { seen, complete, found } = self.read(&target, manifest, done);
+        match for_passes {
+            None => {}
+            Some((_, Err(error))) => {
+                let error = Error::io("read once more the manifest", &target.manifest, error);
+                self.tell(&target, Finding::Broken(error));
+            }
+            // After an incomplete reading, the times of lines that were not read would be lost.
+            Some((scrub, Ok(manifest))) if complete => {
+                self.hand_out_passes(scrub, &target, manifest, done);
+            }
+            Some(_) => {}
+        }
+        if seen.is_empty() && !found && !self.stop.is_requested() {
+            self.tell(&target, Finding::Nothing);
+        }
+        if self.complete {
+            match done.listed.iter_mut().find(|listed| listed.root == root_id) {
+                Some(listed) => listed.names.push(seen),
+                None => done.listed.push(ListedRoot { target, root: root_id, names: vec![seen] }),
+            }
+        }
+    }
+
+    /// Reads a manifest for the first time: tells the faults of its lines, and hands out the others, or
+    /// lists them for the scrub.
+    fn read(&self, target: &Arc<Target>, manifest: File, done: &mut LinesRead) -> FirstReading {
+        let manifest = StoppableReader { file: manifest, stop: self.stop };
+        let mut lines = ManifestLines::new(target, manifest);
+        let (mut reading, mut batch) = (FirstReading::default(), FillingBatch::default());
+        let mut utf16_is_told = false;
+        loop {
+            let finding = match lines.next_line() {
+                Ok(None) => {
+                    reading.complete = true;
+                    break;
+                }
+                Ok(Some(Meaning::Nothing)) => None,
+                Ok(Some(Meaning::Fault(finding))) => Some(finding),
+                Ok(Some(Meaning::File(line))) => self.list(line, &mut reading.seen, &mut batch),
+                Err(_) if self.stop.is_requested() => break,
+                Err(error) => {
+                    let error = Error::io("read the manifest", &target.manifest, error);
+                    self.tell(target, Finding::Unusable(error));
+                    reading.found = true;
+                    break;
+                }
+            };
+            if let Some(finding) = finding {
+                reading.found = true;
+                self.tell(target, finding);
+            }
+            if batch.is_full() && !self.hand_out(target, None, &mut batch, done) {
+                break;
+            }
+            if !utf16_is_told && lines.is_utf16() {
+                utf16_is_told = true;
+                self.tell(target, Finding::Utf16);
+            }
+        }
+        self.hand_out(target, None, &mut batch, done);
+        if !utf16_is_told && lines.is_utf16() {
+            self.tell(target, Finding::Utf16);
+        }
+        reading
+    }
+
+    /// Puts a line into the batch, unless its name was there before with the same digest. A scrub hands it
+    /// out later, when all lines are known.
+    fn list(
+        &self,
+        line: ManifestLine,
+        seen: &mut SeenNames,
+        batch: &mut FillingBatch,
+    ) -> Option<Finding> {
+        let before = seen.note(self.key.of(&line.path), line.number, &line.digest);
+        let twice = before.map(|(first, same)| {
+            let path = line.path.clone();
+            Finding::Twice { line: line.number, first, path, same }
+        });
+        match self.scrub {
+            _ if matches!(twice, Some(Finding::Twice { same: true, .. })) => {}
+            Some(scrub) => scrub.list(&line.path, &line.digest),
+            None => batch.push(line),
+        }
+        twice
+    }
+
+    /// Hands out the lines pass by pass; the manifest is read once for each. No file is begun before all
+    /// files of the earlier passes, but for those that were bad: a bad file that does not fit into their
+    /// half of the budget is skipped.
+    fn hand_out_passes(
+        &self,
+        scrub: &Scrub,
+        target: &Arc<Target>,
+        manifest: File,
+        done: &mut LinesRead,
+    ) {
+        match scrub.recall(target) {
+            Ok(None) => {}
+            Ok(Some(error)) => self.tell(target, Finding::Forgotten(error)),
+            Err(error) => return self.tell(target, Finding::Broken(error)),
+        }
+        for pass in scrub.passes() {
+            scrub.begin(pass);
+            let (guard, begun) = bounded(0);
+            let given = || {
+                let mut manifest = &manifest;
+                manifest.seek(SeekFrom::Start(0))?;
+                let lines = ManifestLines::new(target, manifest);
+                self.hand_out_pass(scrub, pass, lines, guard, done)
+            };
+            match given() {
+                Ok(all) if all || (pass == Pass::Bad && !self.stop.is_requested()) => {
+                    // Returns when the last clone of the guard is dropped.
+                    let _ = begun.recv();
+                }
+                Ok(_) => return,
+                Err(error) => {
+                    let error = Error::io("read once more the manifest", &target.manifest, error);
+                    return self.tell(target, Finding::Broken(error));
+                }
+            }
+        }
+    }
+
+    /// Hands out the lines of one pass; false when no more are wanted.
+    fn hand_out_pass(
+        &self,
+        scrub: &Scrub,
+        pass: Pass,
+        mut lines: ManifestLines<'_, &File>,
+        guard: PassGuard,
+        done: &mut LinesRead,
+    ) -> io::Result<bool> {
+        let target = lines.target();
+        let mut batch = FillingBatch::default();
+        let mut hand_out = |batch: &mut FillingBatch| {
+            !scrub.is_over() && self.hand_out(target, Some(&guard), batch, done)
+        };
+        while let Some(line) = lines.next_file()? {
+            if scrub.give(&line.path, &line.digest, pass) {
+                batch.push(line);
+            }
+            if batch.is_full() && !hand_out(&mut batch) {
+                return Ok(false);
+            }
+        }
+        Ok(hand_out(&mut batch))
+    }
+
+    /// Gives a batch to the workers; false when the check is to stop.
+    fn hand_out(
+        &self,
+        target: &Arc<Target>,
+        pass: Option<&PassGuard>,
+        batch: &mut FillingBatch,
+        done: &mut LinesRead,
+    ) -> bool {
+        if self.stop.is_requested() {
+            return false;
+        }
+        let lines = batch.take();
+        if lines.is_empty() {
+            return true;
+        }
+        done.given += lines.len() as u64;
+        let (target, pass) = (Arc::clone(target), pass.cloned());
+        self.tasks.send(LineBatch { target, pass, lines: lines.into_iter() }).is_ok()
+    }
+}
+
+/// Reads a file and looks for a request to stop while it waits: a pipe may be silent for ever.
+struct StoppableReader<'a> {
+    file: File,
+    stop: &'a Stop,
+}
+
+impl Read for StoppableReader<'_> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        while !sys::wait_readable(&self.file) {
+            if self.stop.is_requested() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        self.file.read(room)
+    }
+}
