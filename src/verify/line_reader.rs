@@ -136,7 +136,7 @@ impl LineReader<'_> {
         let mut lines = ManifestLines::new(target, manifest);
         let (mut reading, mut batch) = (FirstReading::default(), FillingBatch::default());
         let mut utf16_is_told = false;
-        loop {
+        while !self.stop.is_requested() {
             let finding = match lines.next_line() {
                 Ok(None) => {
                     reading.complete = true;
