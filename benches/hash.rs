@@ -7,8 +7,8 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use dircopy::hash::multibuffer::Backend;
-use dircopy::hash::multibuffer::streams::{self, Stream};
+use dircopy::Backend;
+use dircopy::internals::streams::{self, Stream};
 use sha2::Digest;
 
 fn bench(c: &mut Criterion) {

@@ -13,9 +13,9 @@ use std::io::BufRead;
 use std::time::Duration;
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use dircopy::hash::Digest;
-use dircopy::manifest::scan::{MAX_LINE, Separator};
-use dircopy::manifest::{Entries, Parsed, Scanner, line};
+use dircopy::internals::line;
+use dircopy::internals::scan::{MAX_LINE, Scanner, Separator};
+use dircopy::{Digest, Entries, Parsed};
 use memchr::memchr_iter;
 
 /// About how many bytes of manifest a measurement reads: more than the caches near the core hold.

@@ -25,7 +25,7 @@ pub fn write(dir: &Path) -> io::Result<()> {
     let (man, completions) = (dir.join("man"), dir.join("completions"));
     fs::create_dir_all(&man)?;
     fs::create_dir_all(&completions)?;
-    for mut command in [dircopy::cli::command(), dircopy::cli::verify_command()] {
+    for mut command in [dircopy::programs::command(), dircopy::programs::verify_command()] {
         let name = command.get_name().to_owned();
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::PowerShell] {
             clap_complete::generate_to(shell, &mut command, &name, &completions)?;

@@ -23,9 +23,9 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use dircopy::hash::Digest;
-use dircopy::manifest::scan::MAX_LINE;
-use dircopy::manifest::{Entries, Parsed, Scanner, line};
+use dircopy::internals::line;
+use dircopy::internals::scan::{MAX_LINE, Scanner};
+use dircopy::{Digest, Entries, Parsed};
 use memchr::memchr_iter;
 
 const LINES: u64 = 12_000_000;

@@ -1,23 +1,9 @@
 //! dircopy copies a directory tree in one pass and leaves a proven copy and a manifest that
 //! `sha256sum -c` accepts; and it checks trees against such manifests.
 //!
-//! # The road that data takes
-//!
-//! ```text
-//! walker ──Run▶ [ reader ──Block▶ hasher ──Block▶ writer ] ──Outcome▶ committer ──▶ manifest, report
-//!                    ▲               a lane (× N)     │
-//!                    └──────── empty blocks ──────────┘
-//! ```
-//!
-//! A [walker](tree::walk) streams the source; lanes copy files side by side, each one a
-//! reader, a hasher and a writer thread; the committer makes what is finished durable in groups,
-//! has it read back if that is asked for, gives it its final names and records it. Memory is bounded whatever the tree is.
-//!
-//! # Floors
-//!
-//! A room names only rooms below it:
-//! `error path sys hash < event manifest < tree < io part fanout transfer < pipeline < copy stream verify < cli < bin`.
-//! `docs/architecture.md` has the decisions and the evidence.
+//! [`CopyJob`] copies a tree, [`copy_to_all`] copies one to several outputs, [`StreamJob`] copies streams, and
+//! [`VerifyJob`] checks a tree. An [`Observer`] follows each of them. [`Entries`] reads a manifest.
+//! `docs/architecture.md` has the picture of the code.
 //!
 //! # Copying a tree from another program
 //!
@@ -54,8 +40,7 @@
 //!
 //! ```
 //! use std::sync::Mutex;
-//! use dircopy::verify::{Finding, Target, Verdict};
-//! use dircopy::{Observer, VerifyJob};
+//! use dircopy::{Finding, Observer, Target, Verdict, VerifyJob};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let dir = tempfile::tempdir()?;
@@ -79,32 +64,70 @@
 //! # }
 //! ```
 
-pub mod cli;
-pub mod copy;
-pub mod error;
-pub mod event;
+mod cli;
+mod copy;
+mod error;
+mod event;
 mod fanout;
-pub mod hash;
+mod hash;
 mod io;
-pub mod manifest;
+mod manifest;
 mod part;
-pub mod path;
+mod path;
 mod pipeline;
-pub mod stream;
-pub mod sys;
+mod stream;
+mod sys;
 mod transfer;
-pub mod tree;
-pub mod verify;
+mod tree;
+mod verify;
 
-pub use copy::job::CopyJob;
-pub use copy::report::{Counts, Ending, Report};
-pub use copy::run::outputs::{OutputJob, copy_to_all};
-pub use error::{Error, Result};
+// Every run: how a program follows and stops it, and what goes wrong.
+pub use error::{Cause, Error, Result};
 pub use event::{Done, Event, EventListener, EventObserver, Observer, Progress, Stop};
-pub use hash::{Algorithm, Digest};
+pub use sys::stat::Kind as EntryKind;
+
+// Hashing.
+pub use hash::multibuffer::Backend;
+pub use hash::{Algorithm, Digest, Hasher};
+
+// Copying a tree.
+pub use copy::job::{BLOCK_SIZE, CHECKPOINT, CopyJob, QUEUE_SIZE};
+pub use copy::report::{Counts, Ending, Report, StageTime, Stages};
+pub use copy::run::outputs::{DEFAULT_LAG, MOST_OUTPUTS, OutputJob, copy_to_all};
 pub use io::options::{Cache, Damaged, Reflink, Resume, Sparse};
+pub use io::read_back::Proof;
 pub use part::method::{Method, Tally};
-pub use stream::StreamJob;
+pub use sys::ResidentBytes;
 pub use tree::filter::{Filter, Pattern};
 pub use tree::overwrite::Policy;
-pub use verify::{VerifyJob, VerifyReport};
+
+// Copying streams.
+pub use stream::ends::Fate as StreamFate;
+pub use stream::report::{StreamEnding, StreamReport};
+pub use stream::{Named, StreamJob};
+
+// Checking a tree.
+pub use verify::check::ReadFrom;
+pub use verify::{
+    Budget, Checked, Comparison, Coverage, Finding, FindingListener, FindingObserver, ManifestAt,
+    ReadOrder, Target, Verdict, VerifyJob, VerifyReport,
+};
+
+// Reading manifests.
+pub use manifest::{Entries, Entry, Fault, ManifestName, Parsed, Parser, Record, Utf16Reader};
+pub use path::{PathFault, RelPath, Shown};
+
+/// The programs, and what their manual pages are made of.
+#[doc(hidden)]
+pub mod programs {
+    pub use crate::cli::{command, dircopy, dirverify, verify_command};
+}
+
+/// What benches, fuzz targets and tests need beyond that; no part of it is stable.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::hash::multibuffer::streams;
+    pub use crate::manifest::{escape, line, scan};
+    pub use crate::sys::{Dir, Lock};
+}

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use dircopy::sys::Dir;
+use dircopy::internals::Dir;
 use dircopy::{Algorithm, CopyJob, Ending, Event, Observer};
 
 /// Counts what it passes on to the system's allocator.

@@ -15,9 +15,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use dircopy::hash::{Algorithm, Digest};
-use dircopy::manifest::{Entries, Parsed, escape, line};
-use dircopy::path::RelPath;
+use dircopy::internals::{escape, line};
+use dircopy::{Algorithm, Digest, Entries, Parsed, RelPath};
 use tempfile::TempDir;
 
 /// What a reader says about a manifest.

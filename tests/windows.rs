@@ -540,8 +540,8 @@ fn a_second_run_on_the_same_output_is_refused() {
     let scene = Scene::new();
     scene.file("abc", "abc");
     scene.copy(&[]).code(0);
-    let root = dircopy::sys::Dir::open(&scene.dst()).unwrap();
-    assert_eq!(root.lock().unwrap(), dircopy::sys::Lock::Held);
+    let root = dircopy::internals::Dir::open(&scene.dst()).unwrap();
+    assert_eq!(root.lock().unwrap(), dircopy::internals::Lock::Held);
     scene.copy(&[]).code(2).says(&["another dircopy"]);
     drop(root);
     scene.copy(&[]).code(0);
@@ -607,7 +607,7 @@ fn somebody_who_holds_a_file_for_an_instant_is_waited_for() {
         std::thread::sleep(Duration::from_millis(100));
         drop(held);
     });
-    let dir = dircopy::sys::Dir::open(&scene.dst()).unwrap();
+    let dir = dircopy::internals::Dir::open(&scene.dst()).unwrap();
     dir.remove(part.file_name().unwrap()).unwrap();
     release.join().unwrap();
     assert!(!part.exists());

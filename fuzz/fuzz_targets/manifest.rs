@@ -5,8 +5,9 @@
 
 #![no_main]
 
-use dircopy::manifest::scan::{Scanner, Separator, Text};
-use dircopy::manifest::{Entries, Parsed, Parser, Record, Utf16Reader, line};
+use dircopy::internals::line;
+use dircopy::internals::scan::{Scanner, Separator, Text};
+use dircopy::{Entries, Parsed, Parser, Record, Utf16Reader};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    dircopy::cli::dircopy(std::env::args_os())
+    dircopy::programs::dircopy(std::env::args_os())
 }

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    dircopy::cli::dirverify(std::env::args_os())
+    dircopy::programs::dirverify(std::env::args_os())
 }

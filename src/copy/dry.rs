@@ -44,7 +44,7 @@ impl Dry<'_> {
     fn found(&self, found: Found, counts: &mut Counts) {
         match found {
             Found::Files(run) => self.files(run, counts),
-            Found::HardLink(_, output, entry) => {
+            Found::HardLink(output, entry) => {
                 counts.seen += 1;
                 counts.linked += 1;
                 self.tell(&output, &entry, Done::Linked);

@@ -30,7 +30,7 @@ pub struct Entry<'a> {
 /// Reads a manifest of any of the known formats.
 ///
 /// ```
-/// use dircopy::manifest::{Entries, Parsed};
+/// use dircopy::{Entries, Parsed};
 ///
 /// let manifest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  empty\n?\n";
 /// let mut entries = Entries::new(manifest.as_bytes());

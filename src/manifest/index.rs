@@ -81,7 +81,8 @@ impl Index {
     }
 
     /// How many lines are indexed.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.slots.len()
     }
 

@@ -101,18 +101,6 @@ impl ManifestFile {
         }
     }
 
-    /// Removes the manifest: there is nothing it could say.
-    pub fn discard(self) -> Result<()> {
-        self.root
-            .remove(&both(self.name).1)
-            .map_err(|error| self.error("remove the unfinished manifest", error))
-    }
-
-    /// How many lines were appended.
-    pub fn lines(&self) -> u64 {
-        self.lines
-    }
-
     /// Where it is while it is written.
     pub fn path(&self) -> PathBuf {
         self.path.join(both(self.name).1)

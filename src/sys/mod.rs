@@ -19,7 +19,7 @@ mod types;
 pub use dir::{Dir, LinkTarget};
 pub use part_name::{is_journal_name, is_part_name, journal_name};
 pub use types::{
-    CachePolicy, Cloned, Extent, FreeSpace, IoPriority, KernelCopy, ListedEntry, Lock, LockHolder,
+    CachePolicy, Cloned, Extent, FreeSpace, IoPriority, KernelCopy, ListedEntry, Lock,
     ResidentBytes, Spliced, UsedSpace,
 };
 

@@ -172,7 +172,7 @@ impl Walk<'_> {
                     output.announce(1);
                     let entry = Entry { name: listed.name, stat };
                     if self.hard_links && is_further_name(names, &stat) {
-                        emit(Found::HardLink(Arc::clone(source), Arc::clone(output), entry))?;
+                        emit(Found::HardLink(Arc::clone(output), entry))?;
                     } else if stat.size > self.block_size {
                         memory.kept.retain(|beginning| *beginning.name != *entry.name);
                         emit(Found::Files(batch.run_of(vec![entry])))?;

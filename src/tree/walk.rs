@@ -26,7 +26,7 @@ pub enum Found {
     /// Files to copy.
     Files(Run),
     /// A further name of a file that was handed on before (only when hard links are kept).
-    HardLink(Arc<SourceDir>, Arc<OutputDir>, Entry),
+    HardLink(Arc<OutputDir>, Entry),
     /// A symbolic link to copy as a link.
     Symlink(Arc<SourceDir>, Arc<OutputDir>, Entry),
     /// Something that is not opened.

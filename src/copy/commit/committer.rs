@@ -176,7 +176,7 @@ impl<'a> Committer<'a> {
                     self.ledger.failed(&Error::finding("copy", path, "it was given to no lane"));
                 }
             }
-            Found::HardLink(_, output, entry) => self.further_name(Link { output, entry }),
+            Found::HardLink(output, entry) => self.further_name(Link { output, entry }),
             Found::Symlink(source, output, entry) => self.symlink(&source, &output, &entry),
             Found::Special(source, listed, kind) => {
                 self.ledger.counts.skipped += 1;

@@ -19,7 +19,7 @@ pub use crate::fanout::ledger::MOST_OUTPUTS;
 
 /// The most that is held for outputs that are behind, by default; bytes. With the blocks that are on
 /// their way in the lanes, two outputs stay below 64 MiB on a machine with four cores.
-pub const LAG: u64 = 32 << 20;
+pub const DEFAULT_LAG: u64 = 32 << 20;
 
 /// One of several outputs: its job and the job's observer.
 #[derive(Clone, Copy)]

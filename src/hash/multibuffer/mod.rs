@@ -9,4 +9,3 @@ pub mod streams;
 mod x86;
 
 pub use backend::Backend;
-pub use streams::Stream;
