@@ -31,9 +31,9 @@ use crate::io::control::Control;
 use crate::io::options::{
     Cache, Damaged, Durability, Journaling, Options, Reflink, Resume, Sparse,
 };
-use crate::io::rate_limit::Rate;
+use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
-use crate::io::timing::Clocks;
+use crate::io::timing::Timings;
 use crate::manifest::carry::Carry;
 use crate::manifest::write::ManifestFile;
 use crate::sys::{self, Dir};
@@ -213,8 +213,8 @@ impl CopyJob {
             Ok(manifest) => (manifest, None),
             Err(error) => (None, Some(error)),
         };
-        let (clocks, resident) = (Clocks::default(), Residency::default());
-        let rate = self.limit_rate.map(Rate::new);
+        let (clocks, resident) = (Timings::default(), Residency::default());
+        let rate = self.limit_rate.map(RateLimit::new);
         let among = sharing.map_or(1, Place::among);
         let options = Options {
             algorithm: self.algorithm,

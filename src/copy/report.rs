@@ -9,8 +9,8 @@ use serde::{Serialize, Serializer};
 use crate::error::Error;
 use crate::event::Stop;
 use crate::fanout::hub::Place;
-use crate::io::read_back::Proof;
-use crate::io::timing::{Clock, Clocks};
+use crate::io::read_back::ReadFrom;
+use crate::io::timing::{StageTiming, Timings};
 use crate::part::method::{Method, Tally};
 use crate::sys::ResidentBytes;
 
@@ -107,10 +107,10 @@ impl Counts {
     }
 
     /// Counts a file of so many bytes that was read back and found right.
-    pub fn proven(&mut self, proof: Proof, size: u64) {
+    pub fn proven(&mut self, proof: ReadFrom, size: u64) {
         let (files, bytes) = match proof {
-            Proof::Device => (&mut self.from_device, &mut self.from_device_bytes),
-            Proof::Cache => (&mut self.from_cache, &mut self.from_cache_bytes),
+            ReadFrom::Device => (&mut self.from_device, &mut self.from_device_bytes),
+            ReadFrom::Cache => (&mut self.from_cache, &mut self.from_cache_bytes),
         };
         (*files, *bytes) = (*files + 1, bytes.saturating_add(size));
     }
@@ -148,8 +148,8 @@ pub struct Stages {
 
 impl Stages {
     /// What the clocks of a run show.
-    pub(crate) fn of(clocks: &Clocks) -> Self {
-        let time = |clock: &Clock| StageTime { busy: clock.busy(), waited: clock.waited() };
+    pub(crate) fn of(clocks: &Timings) -> Self {
+        let time = |clock: &StageTiming| StageTime { busy: clock.busy(), waited: clock.waited() };
         Self {
             read: time(&clocks.read),
             hash: time(&clocks.hash),

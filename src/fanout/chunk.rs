@@ -77,11 +77,11 @@ impl Deref for Data {
 mod tests {
     use super::*;
     use crate::hash::Algorithm;
-    use crate::io::block::Store;
+    use crate::io::block::SharedBlocks;
 
     #[test]
     fn a_state_is_shared_by_those_alone_who_came_by_the_same_content() {
-        let mut block = Store::new(1, 8).block(8);
+        let mut block = SharedBlocks::new(1, 8).block(8);
         block.room().copy_from_slice(b"the same");
         block.fill(8);
         let piece = Piece::new(block);

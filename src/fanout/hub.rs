@@ -24,10 +24,10 @@ use crate::fanout::ledger::{Copied, Key, MOST_OUTPUTS, Next, Set, Window};
 use crate::fanout::origin::{self, Source};
 use crate::fanout::peer_copy::Copy;
 use crate::hash::Digest;
-use crate::io::block::{Block, Store};
+use crate::io::block::{Block, SharedBlocks};
 use crate::io::control::Control;
-use crate::io::rate_limit::Rate;
-use crate::io::watched_file::Reading;
+use crate::io::rate_limit::RateLimit;
+use crate::io::watched_file::WatchedFile;
 use crate::path::DirPath;
 use crate::sys::CachePolicy;
 use crate::sys::stat::Stat;
@@ -61,9 +61,9 @@ pub struct Sharing<'a> {
     lag: u64,
     /// Who is ahead by more than this does not owe it to the window and to blocks on their way; bytes.
     far: u64,
-    store: Store,
+    store: SharedBlocks,
     /// How fast the source may be read.
-    rate: Option<Rate>,
+    rate: Option<RateLimit>,
     started: Instant,
     /// How long was waited for those that were behind; nanoseconds.
     waited: AtomicU64,
@@ -115,8 +115,8 @@ impl<'a> Sharing<'a> {
             changed: Condvar::new(),
             lag,
             far: lag.saturating_add((block_size as u64).saturating_mul(in_flight as u64)),
-            store: Store::new(held.saturating_add(in_flight).min(1 << 20), block_size),
-            rate: rate.map(Rate::new),
+            store: SharedBlocks::new(held.saturating_add(in_flight).min(1 << 20), block_size),
+            rate: rate.map(RateLimit::new),
             started: Instant::now(),
             waited: AtomicU64::new(0),
             hasher: RandomState::new(),
@@ -169,7 +169,7 @@ impl<'a> Place<'a> {
     }
 
     /// How fast the source may be read.
-    pub fn rate(self) -> Option<&'a Rate> {
+    pub fn rate(self) -> Option<&'a RateLimit> {
         self.sharing.rate.as_ref()
     }
 
@@ -382,7 +382,7 @@ impl Drop for Taking<'_> {
 /// The source's file as one output has it open, and what it takes to open it for all.
 pub struct Own<'a> {
     /// The output's own handle.
-    pub file: &'a Reading<'a>,
+    pub file: &'a WatchedFile<'a>,
     /// Where it is, …
     pub dir: &'a SourceDir,
     /// … what it was when it was listed, …
@@ -404,7 +404,7 @@ impl Own<'_> {
         }
         let path = || dir.path_of(name);
         let open = || {
-            let mut file = Reading::open(&dir.handle, name, follow, stat, &path)?;
+            let mut file = WatchedFile::open(&dir.handle, name, follow, stat, &path)?;
             // Whoever takes what is read here looks at its own handle in the end.
             file.is_still(stat)?;
             file.spare_cache(sparing, &control.resident.source);
@@ -412,7 +412,7 @@ impl Own<'_> {
         };
         let on = |file| {
             let stayed = &control.resident.source;
-            let file = Reading::take_up(file, *stat, &path, stayed);
+            let file = WatchedFile::resume(file, *stat, &path, stayed);
             file.at_rate(control.rate, control.stop)
         };
         source.fill(block, at, open, on)

@@ -369,12 +369,12 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::block::Store;
+    use crate::io::block::SharedBlocks;
 
     const KEY: Key = Key { id: Identity { dev: 1, ino: 2 }, version: 3 };
 
     fn piece() -> Arc<Piece> {
-        let mut block = Store::new(1, 8).block(8);
+        let mut block = SharedBlocks::new(1, 8).block(8);
         block.fill(8);
         Arc::new(Piece::new(block))
     }

@@ -4,7 +4,7 @@ use std::io::{Seek, SeekFrom};
 
 use crate::error::Result;
 use crate::io::block::Block;
-use crate::io::watched_file::{PutDown, Reading};
+use crate::io::watched_file::{PausedFile, WatchedFile};
 
 /// The open file, between two who read on in it.
 #[derive(Default)]
@@ -13,7 +13,7 @@ pub enum Source {
     #[default]
     Closed,
     /// It was read up to here; bytes.
-    Open(PutDown, u64),
+    Open(PausedFile, u64),
     /// Somebody is reading, or it is read to its end, or cannot be read.
     Gone,
 }
@@ -25,8 +25,8 @@ impl Source {
         &mut self,
         block: &mut Block,
         at: u64,
-        open: impl FnOnce() -> Result<Reading<'a>>,
-        on: impl FnOnce(PutDown) -> Reading<'a>,
+        open: impl FnOnce() -> Result<WatchedFile<'a>>,
+        on: impl FnOnce(PausedFile) -> WatchedFile<'a>,
     ) -> bool {
         // Whatever happens now, nobody goes on where this does not come to its end.
         let (file, position) = match std::mem::replace(self, Source::Gone) {
@@ -45,15 +45,15 @@ impl Source {
         }
         let end = at + block.len() as u64;
         match end >= file.before().size {
-            true => file.let_go(),
-            false => *self = Source::Open(file.put_down(), end),
+            true => file.close(),
+            false => *self = Source::Open(file.pause(), end),
         }
         true
     }
 }
 
 /// Fills a block with what comes next; whether there was so much.
-pub fn fill(block: &mut Block, file: &Reading<'_>) -> bool {
+pub fn fill(block: &mut Block, file: &WatchedFile<'_>) -> bool {
     while !block.room().is_empty() {
         match file.read(block.room()) {
             Ok(0) | Err(_) => return false,

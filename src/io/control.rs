@@ -1,9 +1,9 @@
 //! What steers the threads of a run while they read and write, and where they count what they do.
 
 use crate::event::{Progress, Stop};
-use crate::io::rate_limit::Rate;
+use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
-use crate::io::timing::Clocks;
+use crate::io::timing::Timings;
 
 /// The controls and counters that the threads of a run share.
 #[derive(Clone, Copy, Debug)]
@@ -13,9 +13,9 @@ pub struct Control<'a> {
     /// Whether it is to stop.
     pub stop: &'a Stop,
     /// How fast the source may be read.
-    pub rate: Option<&'a Rate>,
+    pub rate: Option<&'a RateLimit>,
     /// Where its time goes.
-    pub clocks: &'a Clocks,
+    pub clocks: &'a Timings,
     /// How much of large files stays in memory.
     pub resident: &'a Residency,
 }

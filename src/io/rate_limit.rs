@@ -1,8 +1,7 @@
-//! How fast the source may be read: one account of time for all lanes.
+//! How fast the source may be read: one account of time for all workers.
 //!
-//! Every byte that is read moves the time on to which the account is paid up; who is ahead of it by
-//! more than a little waits. Time that nobody used is kept for a little while only, so that a pause is
-//! not followed by a rush.
+//! Every byte read moves the time up to which the account is paid. A worker that is ahead of that time
+//! by more than [`PORTION`] waits. Unused time is kept for [`KEPT`] only, so that no rush follows a pause.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
@@ -20,20 +19,20 @@ const PORTION: Duration = Duration::from_millis(50);
 /// The smallest portion, in bytes: with smaller ones the calls would be what takes the time.
 const LEAST_PORTION: u64 = 4096;
 
-/// Who waits looks up this often whether the run is to stop.
+/// A waiting thread checks this often whether the run is to stop.
 const NAP: Duration = Duration::from_millis(20);
 
-/// A rate that lanes share.
+/// A rate that all workers of a run keep together.
 #[derive(Debug)]
-pub struct Rate {
+pub struct RateLimit {
     /// Bytes in a second; at least 1.
     bytes: u64,
     /// Up to when everything that was read is paid for.
     paid: Mutex<Instant>,
 }
 
-impl Rate {
-    /// So many bytes in a second; 0 counts as 1.
+impl RateLimit {
+    /// At most so many bytes in a second; 0 counts as 1.
     pub fn new(bytes: u64) -> Self {
         Self { bytes: bytes.max(1), paid: Mutex::new(Instant::now()) }
     }
@@ -55,10 +54,10 @@ impl Rate {
         }
     }
 
-    /// Adds bytes to the account; returns the time they are paid for at.
+    /// Adds bytes to the account; returns the time at which they are paid for.
     fn book(&self, read: usize, now: Instant) -> Instant {
         let cost = Duration::from_secs_f64(read as f64 / self.bytes as f64);
-        // What is held is one value, so a panic elsewhere leaves nothing half done.
+        // The mutex holds one value, so a panic elsewhere leaves nothing half done.
         let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = now.checked_sub(KEPT).unwrap_or(now);
         *paid = (*paid).max(kept) + cost;
@@ -72,7 +71,7 @@ mod tests {
 
     #[test]
     fn ten_seconds_hold_what_ten_seconds_may() {
-        let rate = Rate::new(1_000_000);
+        let rate = RateLimit::new(1_000_000);
         let start = Instant::now();
         let (mut now, mut bytes) = (start, 0u64);
         while now - start < Duration::from_secs(10) {
@@ -85,16 +84,18 @@ mod tests {
 
     #[test]
     fn a_pause_gains_little() {
-        let rate = Rate::new(1000);
+        let rate = RateLimit::new(1000);
         let later = Instant::now() + Duration::from_secs(100);
         assert_eq!(rate.book(1000, later), later - KEPT + Duration::from_secs(1));
     }
 
     #[test]
-    fn who_is_to_stop_does_not_wait() {
-        let (rate, stop) = (Rate::new(1), Stop::default());
+    fn a_run_that_is_to_stop_does_not_wait() {
+        let (rate, stop) = (RateLimit::new(1), Stop::default());
         stop.request(1);
         rate.pace(1_000_000, &stop);
-        assert!(Rate::new(1).portion() == 4096 && Rate::new(u64::MAX).portion() > 1 << 40);
+        assert!(
+            RateLimit::new(1).portion() == 4096 && RateLimit::new(u64::MAX).portion() > 1 << 40
+        );
     }
 }

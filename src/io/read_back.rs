@@ -1,5 +1,4 @@
-//! Hashing what is stored: a file is read from its medium, or from wherever its bytes come, to its
-//! end.
+//! Hashing what is stored: a file is read to its end, from its medium or through a cache.
 
 use std::io;
 
@@ -15,50 +14,50 @@ const BLOCK: usize = 512 << 10;
 /// … and of all the files together that are read side by side: 64 KiB each of sixteen.
 const ROOM: usize = 1 << 20;
 
-/// Where the bytes that were hashed came from.
+/// Where the bytes that were hashed were read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
-    /// From the device: none of them was in memory when reading began, or memory was gone round.
+pub enum ReadFrom {
+    /// From the device: none of them was in memory when reading began, or the cache was bypassed.
     Device,
-    /// Perhaps from a cache: the file system has no device of its own (network, tmpfs), or does not
-    /// let go of what it holds in memory, or nothing else was asked for.
+    /// Perhaps from a cache: the file system has no device of its own (network, tmpfs), or keeps its
+    /// pages in memory, or the caller asked for nothing else.
     Cache,
 }
 
-/// What came out of a file.
+/// The result of reading and hashing a file.
 #[derive(Clone, Copy, Debug)]
-pub struct Hashed {
+pub struct FileDigest {
     /// The digest of all of it; `None` for [`Algorithm::None`].
     pub digest: Option<Digest>,
-    /// So many bytes were read.
+    /// How many bytes were read.
     pub bytes: u64,
-    /// Where they came from.
-    pub proof: Proof,
+    /// Where they were read from.
+    pub read_from: ReadFrom,
 }
 
-/// The room that files are read into, one after the other or several side by side.
+/// Reads files back, one after the other or several side by side, through one buffer.
 pub struct ReadBack {
     buffer: Vec<u8>,
     backend: Backend,
 }
 
-/// A file among others that are read side by side.
-struct Beside<'a> {
+/// One of the files that are read side by side.
+struct ParallelRead<'a> {
     medium: Option<Medium<'a>>,
     stream: Stream,
     bytes: u64,
-    came_to: Option<io::Result<Hashed>>,
+    result: Option<io::Result<FileDigest>>,
 }
 
-impl Beside<'_> {
-    /// Reads on; `None` at the end.
+impl ParallelRead<'_> {
+    /// Reads the next bytes; `None` at the end and after an error.
     fn read<'b>(&mut self, room: &'b mut [u8]) -> Option<&'b [u8]> {
         let mut medium = self.medium.take()?;
         match medium.read(room) {
             Ok(0) => {
-                let proof = if medium.finish() { Proof::Device } else { Proof::Cache };
+                let read_from = if medium.finish() { ReadFrom::Device } else { ReadFrom::Cache };
                 let digest = Some(std::mem::take(&mut self.stream).finish());
-                self.came_to = Some(Ok(Hashed { digest, bytes: self.bytes, proof }));
+                self.result = Some(Ok(FileDigest { digest, bytes: self.bytes, read_from }));
                 None
             }
             Ok(read) => {
@@ -67,7 +66,7 @@ impl Beside<'_> {
                 Some(&room[..read])
             }
             Err(error) => {
-                self.came_to = Some(Err(error));
+                self.result = Some(Err(error));
                 None
             }
         }
@@ -75,34 +74,34 @@ impl Beside<'_> {
 }
 
 impl ReadBack {
-    /// Room of 1 MiB, made when it is first used.
+    /// With a buffer of 1 MiB, made when it is first used.
     pub fn new() -> Self {
         Self { buffer: Vec::new(), backend: Backend::best() }
     }
 
-    /// With another way to hash several files at once.
+    /// With this backend to hash several files at once.
     pub fn with(mut self, backend: Backend) -> Self {
         self.backend = backend;
         self
     }
 
-    /// So many files gain from being read side by side; 1 if none do.
+    /// How many files to read side by side; 1 if that gains nothing.
     pub fn side_by_side(&self) -> usize {
         self.backend.lanes()
     }
 
-    /// Reads a file to its end and hashes it; `told` hears how many bytes came each time. `None` if
-    /// it is to stop before the end.
+    /// Reads a file to its end and hashes it; `on_read` is called with the number of bytes of each
+    /// read. `None` if `is_to_stop` said so before the end.
     ///
     /// # Errors
-    /// It could not be read.
+    /// The file could not be read.
     pub fn hash(
         &mut self,
         mut medium: Medium<'_>,
         algorithm: Algorithm,
         is_to_stop: impl Fn() -> bool,
-        mut told: impl FnMut(u64),
-    ) -> io::Result<Option<Hashed>> {
+        mut on_read: impl FnMut(u64),
+    ) -> io::Result<Option<FileDigest>> {
         let room = &mut self.room()[..BLOCK];
         let (mut hasher, mut bytes) = (algorithm.start(), 0);
         loop {
@@ -115,33 +114,33 @@ impl ReadBack {
             }
             hasher.update(&room[..read]);
             bytes += read as u64;
-            told(read as u64);
+            on_read(read as u64);
         }
-        let proof = if medium.finish() { Proof::Device } else { Proof::Cache };
-        Ok(Some(Hashed { digest: hasher.finish(), bytes, proof }))
+        let read_from = if medium.finish() { ReadFrom::Device } else { ReadFrom::Cache };
+        Ok(Some(FileDigest { digest: hasher.finish(), bytes, read_from }))
     }
 
     /// Reads files side by side to their ends and hashes them with SHA-256, as many as
-    /// [`side_by_side`](Self::side_by_side) says or fewer; `told` hears of bytes as they come. What came
-    /// of each, or `None` if it is to stop before all ended.
+    /// [`side_by_side`](Self::side_by_side) says or fewer; `on_read` is called as in [`hash`](Self::hash).
+    /// The result for each, in order, or `None` if `is_to_stop` said so before all ended.
     pub fn hash_all(
         &mut self,
         media: Vec<Medium<'_>>,
         is_to_stop: impl Fn() -> bool,
-        mut told: impl FnMut(u64),
-    ) -> Option<Vec<io::Result<Hashed>>> {
-        let begin = |medium| Beside {
+        mut on_read: impl FnMut(u64),
+    ) -> Option<Vec<io::Result<FileDigest>>> {
+        let begin = |medium| ParallelRead {
             medium: Some(medium),
             stream: Stream::default(),
             bytes: 0,
-            came_to: None,
+            result: None,
         };
         let mut files: Vec<_> = media.into_iter().map(begin).collect();
         let backend = self.backend;
         loop {
             let open = files.iter().filter(|file| file.medium.is_some()).count();
             if open == 0 {
-                return files.into_iter().map(|file| file.came_to).collect();
+                return files.into_iter().map(|file| file.result).collect();
             }
             if is_to_stop() {
                 return None;
@@ -151,7 +150,7 @@ impl ReadBack {
             let mut work = Vec::with_capacity(backend.lanes());
             for (file, room) in open.zip(self.room().chunks_exact_mut(portion)) {
                 if let Some(bytes) = file.read(room) {
-                    told(bytes.len() as u64);
+                    on_read(bytes.len() as u64);
                     work.push((&mut file.stream, bytes));
                 }
             }
@@ -200,15 +199,15 @@ mod tests {
             let (media, mut told) = (files.iter().map(Medium::any).collect(), 0);
             let all = backs.hash_all(media, || false, |bytes| told += bytes).unwrap();
             assert_eq!(told, sizes.iter().sum::<usize>() as u64);
-            for (i, (file, came_to)) in files.iter().zip(all).enumerate() {
+            for (i, (file, result)) in files.iter().zip(all).enumerate() {
                 if i == 4 {
-                    assert!(came_to.is_err(), "{backend:?}");
+                    assert!(result.is_err(), "{backend:?}");
                     continue;
                 }
                 std::io::Seek::rewind(&mut &*file).unwrap();
                 let alone = backs.hash(Medium::any(file), Algorithm::Sha256, || false, |_| ());
-                let (alone, came_to) = (alone.unwrap().unwrap(), came_to.unwrap());
-                assert_eq!((came_to.digest, came_to.bytes), (alone.digest, alone.bytes), "{i}");
+                let (alone, result) = (alone.unwrap().unwrap(), result.unwrap());
+                assert_eq!((result.digest, result.bytes), (alone.digest, alone.bytes), "{i}");
                 std::io::Seek::rewind(&mut &*file).unwrap();
             }
             let media = files.iter().map(Medium::any).collect();

@@ -3,16 +3,16 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// The time of one kind of work, summed over all lanes; nanoseconds.
+/// The time of one stage, summed over all its threads; nanoseconds.
 #[derive(Debug, Default)]
-pub struct Clock {
+pub struct StageTiming {
     /// Working.
     pub busy: AtomicU64,
     /// Waiting for another stage.
     pub waited: AtomicU64,
 }
 
-impl Clock {
+impl StageTiming {
     /// Time spent working.
     pub fn busy(&self) -> Duration {
         Duration::from_nanos(self.busy.load(Relaxed))
@@ -24,27 +24,27 @@ impl Clock {
     }
 }
 
-/// The clocks of a run.
+/// The timings of a run's stages.
 ///
-/// Who has many short things to time does it on clocks of its own and adds them now and then: lanes
-/// that add to the same place for every file slow each other down.
+/// A thread that times many short steps counts them in `Timings` of its own and adds these now and
+/// then: threads that add to the same counter for every file slow each other down.
 #[derive(Debug, Default)]
-pub struct Clocks {
+pub struct Timings {
     /// Opening and reading the source.
-    pub read: Clock,
+    pub read: StageTiming,
     /// Hashing.
-    pub hash: Clock,
+    pub hash: StageTiming,
     /// Writing to the output, in part files.
-    pub write: Clock,
+    pub write: StageTiming,
     /// Reading back what was copied.
-    pub prove: Clock,
+    pub prove: StageTiming,
     /// Making durable, publishing and recording.
-    pub commit: Clock,
+    pub commit: StageTiming,
 }
 
-impl Clocks {
-    /// Adds what others measured.
-    pub fn add(&self, others: &Clocks) {
+impl Timings {
+    /// Adds what another thread measured.
+    pub fn add(&self, others: &Timings) {
         let pairs = [
             (&self.read, &others.read),
             (&self.hash, &others.hash),
@@ -59,19 +59,19 @@ impl Clocks {
     }
 }
 
-/// Adds the time from its start to its end to a counter.
+/// Adds the time from its start until it is dropped to a counter.
 pub struct Timer<'a> {
     counter: &'a AtomicU64,
     since: Instant,
 }
 
 impl<'a> Timer<'a> {
-    /// Starts.
+    /// Starts to measure for `counter`, in nanoseconds.
     pub fn start(counter: &'a AtomicU64) -> Self {
         Self { counter, since: Instant::now() }
     }
 
-    /// Goes on with another counter: what comes now is another kind of work.
+    /// Ends the time of one counter and starts that of another: a different kind of work begins.
     pub fn switch(&mut self, counter: &'a AtomicU64) {
         let now = Instant::now();
         self.add(now);

@@ -8,28 +8,28 @@ use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 use crate::event::Stop;
-use crate::io::rate_limit::Rate;
+use crate::io::rate_limit::RateLimit;
 use crate::io::resident::ResidentTotal;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Attributes, CachePolicy, Dir, Extent, SourcePages};
 
-/// An open file with what was known of it before.
-pub struct Reading<'a> {
+/// An open file, with what the listing said of it.
+pub struct WatchedFile<'a> {
     file: File,
     before: Stat,
     path: &'a dyn Fn() -> PathBuf,
     changed: Cell<bool>,
     pages: SourcePages,
-    stayed: Option<&'a ResidentTotal>,
-    rate: Option<(&'a Rate, &'a Stop)>,
+    residency: Option<&'a ResidentTotal>,
+    rate: Option<(&'a RateLimit, &'a Stop)>,
 }
 
-/// An open file that nobody reads at the moment.
-pub struct PutDown(File, SourcePages);
+/// An open file between two threads that read it in turn.
+pub struct PausedFile(File, SourcePages);
 
-impl<'a> Reading<'a> {
+impl<'a> WatchedFile<'a> {
     /// Opens `name` in `dir`, which was `before` when it was listed; `path` is its full path, for
-    /// messages. That it is still the same file is checked at the end with everything else.
+    /// messages. [`check`](Self::check) tells at the end whether it is still that file.
     pub fn open(
         dir: &Dir,
         name: &OsStr,
@@ -46,40 +46,41 @@ impl<'a> Reading<'a> {
     /// Reads the open file `file`, which is `before`.
     pub fn of(file: File, before: Stat, path: &'a dyn Fn() -> PathBuf) -> Self {
         let (changed, pages) = (Cell::new(false), SourcePages::default());
-        Self { file, before, path, changed, pages, stayed: None, rate: None }
+        Self { file, before, path, changed, pages, residency: None, rate: None }
     }
 
-    /// For somebody else to go on with.
-    pub fn put_down(self) -> PutDown {
-        PutDown(self.file, self.pages)
+    /// Puts it down at its position, for another thread to [`resume`](Self::resume).
+    pub fn pause(self) -> PausedFile {
+        PausedFile(self.file, self.pages)
     }
 
-    /// Goes on with a file that was `before` when it was listed; `stayed` is told how well its pages are
-    /// kept out of the way.
-    pub fn take_up(
-        file: PutDown,
+    /// Goes on with a file that was `before` when it was listed; `residency` counts what it leaves in
+    /// the page cache.
+    pub fn resume(
+        file: PausedFile,
         before: Stat,
         path: &'a dyn Fn() -> PathBuf,
-        stayed: &'a ResidentTotal,
+        residency: &'a ResidentTotal,
     ) -> Self {
-        let PutDown(file, pages) = file;
-        let (changed, stayed) = (Cell::new(false), Some(stayed));
-        Self { file, before, path, changed, pages, stayed, rate: None }
+        let PausedFile(file, pages) = file;
+        let (changed, residency) = (Cell::new(false), Some(residency));
+        Self { file, before, path, changed, pages, residency, rate: None }
     }
 
-    /// Nothing more is read of it, and nobody asks whether it changed.
-    pub fn let_go(self) {
+    /// Ends reading without asking whether it changed.
+    pub fn close(self) {
         self.finish();
     }
 
     fn finish(&self) {
         let resident = self.pages.finish(&self.file);
-        self.stayed.iter().for_each(|stayed| stayed.add(resident));
+        self.residency.iter().for_each(|sum| sum.add(resident));
     }
 
-    /// From now on its pages are kept out of the way of other programs; `stayed` is told how well.
-    pub fn spare_cache(&mut self, how: CachePolicy, stayed: &'a ResidentTotal) {
-        self.stayed = Some(stayed);
+    /// From now on its pages are dropped from the page cache when they were read; `residency` counts
+    /// what stays.
+    pub fn spare_cache(&mut self, how: CachePolicy, residency: &'a ResidentTotal) {
+        self.residency = Some(residency);
         self.pages = SourcePages::new(how, &self.file, self.before.size);
     }
 
@@ -105,8 +106,8 @@ impl<'a> Reading<'a> {
         &self.before
     }
 
-    /// Whether its file system tells where its holes are, of which there are some. Where it does
-    /// not, the whole file is one stretch of data (lseek(2)).
+    /// Whether its file system tells where the holes of this sparse file are. Where it does not, the
+    /// whole file is one extent of data (lseek(2)).
     pub fn tells_holes(&self) -> Result<bool> {
         let all = Extent { start: 0, end: self.before.size };
         let first = sys::next_extent(&self.file, 0, self.before.size);
@@ -117,7 +118,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Reads it no faster than at this rate from now on, unless the run is to stop at once.
-    pub fn at_rate(mut self, rate: Option<&'a Rate>, stop: &'a Stop) -> Self {
+    pub fn at_rate(mut self, rate: Option<&'a RateLimit>, stop: &'a Stop) -> Self {
         self.rate = rate.map(|rate| (rate, stop));
         self
     }
@@ -127,7 +128,7 @@ impl<'a> Reading<'a> {
         &self.file
     }
 
-    /// Reads some bytes; none at the end of the file.
+    /// Reads some bytes into `room`; 0 at the end of the file.
     pub fn read(&self, room: &mut [u8]) -> Result<usize> {
         let most = self.rate.map_or(usize::MAX, |(rate, _)| rate.portion());
         let most = most.min(room.len());

@@ -18,8 +18,8 @@ use crate::error::{Error, Result};
 use crate::io::control::Control;
 use crate::io::options::{Durability, Options, Sparse};
 use crate::io::resident::ResidentTotal;
-use crate::io::watched_file::Reading;
-use crate::io::zero_runs::{Stretch, stretches};
+use crate::io::watched_file::WatchedFile;
+use crate::io::zero_runs::{Segment, segments};
 use crate::part::checkpoint::Checkpoints;
 use crate::part::method::Method;
 pub use crate::part::publish::{Complete, PartName, abandon, discard, forget_journal, publish};
@@ -174,7 +174,7 @@ impl Part {
         &mut self,
         options: &Options,
         sparing: CachePolicy,
-        source: &Reading<'_>,
+        source: &WatchedFile<'_>,
     ) -> Result<()> {
         self.spare(sparing);
         let stat = source.before();
@@ -206,7 +206,7 @@ impl Part {
         &mut self,
         options: &Options,
         sparing: CachePolicy,
-        source: &Reading<'_>,
+        source: &WatchedFile<'_>,
         offset: u64,
     ) -> Result<()> {
         self.prepare(options, sparing, source)?;
@@ -268,9 +268,9 @@ impl Part {
         if self.method == Method::Clone {
             return Ok(());
         }
-        stretches(bytes).try_for_each(|stretch| match stretch {
-            Stretch::Zeros(len) => self.skip(len as u64),
-            Stretch::Data(bytes) => self.append(bytes),
+        segments(bytes).try_for_each(|stretch| match stretch {
+            Segment::Zeros(len) => self.skip(len as u64),
+            Segment::Data(bytes) => self.append(bytes),
         })
     }
 
@@ -407,10 +407,10 @@ impl Part {
         stat: Stat,
         path: &'a dyn Fn() -> PathBuf,
         (how, stayed): (CachePolicy, &'a ResidentTotal),
-    ) -> Result<Reading<'a>> {
+    ) -> Result<WatchedFile<'a>> {
         let file = self.file()?.try_clone();
         let file = file.map_err(|error| Error::io("open again", self.path(), error))?;
-        let mut content = Reading::of(file, stat, path);
+        let mut content = WatchedFile::of(file, stat, path);
         content.spare_cache(how, stayed);
         Ok(content)
     }

@@ -1,7 +1,7 @@
 //! A part file that takes its content by what moves it, rather than from memory.
 
 use crate::error::{Error, Result};
-use crate::io::watched_file::Reading;
+use crate::io::watched_file::WatchedFile;
 use crate::part::part_file::Part;
 use crate::path::Shown;
 use crate::sys::{self, KernelCopy, Mover};
@@ -12,7 +12,7 @@ impl Part {
     pub fn take(
         &mut self,
         mover: &mut Mover,
-        source: &Reading<'_>,
+        source: &WatchedFile<'_>,
         at: u64,
         most: u64,
     ) -> Result<Option<u64>> {
@@ -45,7 +45,7 @@ impl Part {
     pub fn or_source_error(
         &self,
         deed: &'static str,
-        source: &Reading<'_>,
+        source: &WatchedFile<'_>,
         error: std::io::Error,
     ) -> Error {
         if sys::is_disk_full(&error) || sys::is_output_gone(&error) {

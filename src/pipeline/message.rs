@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, RecvError, Sender};
 use crate::error::Error;
 use crate::fanout::chunk::Data;
 use crate::hash::Digest;
-use crate::io::timing::{Clock, Timer};
+use crate::io::timing::{StageTiming, Timer};
 use crate::part::part_file::Part;
 use crate::part::resume::Resumed;
 use crate::sys::Attributes;
@@ -97,7 +97,7 @@ pub enum Cut {
 }
 
 /// Receives the next step, counting the wait; an error when the stage before is gone.
-pub fn receive<E>(from: &Receiver<Step<E>>, clock: &Clock) -> Result<Step<E>, RecvError> {
+pub fn receive<E>(from: &Receiver<Step<E>>, clock: &StageTiming) -> Result<Step<E>, RecvError> {
     from.try_recv().or_else(|_| {
         let _waiting = Timer::start(&clock.waited);
         from.recv()
@@ -108,7 +108,7 @@ pub fn receive<E>(from: &Receiver<Step<E>>, clock: &Clock) -> Result<Step<E>, Re
 pub struct Gone;
 
 /// Sends a step, counting the wait.
-pub fn send<E>(to: &Sender<Step<E>>, step: Step<E>, clock: &Clock) -> Result<(), Gone> {
+pub fn send<E>(to: &Sender<Step<E>>, step: Step<E>, clock: &StageTiming) -> Result<(), Gone> {
     to.try_send(step).or_else(|full| {
         let _waiting = Timer::start(&clock.waited);
         to.send(full.into_inner()).map_err(|_| Gone)

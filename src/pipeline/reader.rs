@@ -10,11 +10,11 @@ use crossbeam_channel::Sender;
 use crate::error::Error;
 use crate::fanout::chunk::Data;
 use crate::hash::Algorithm;
-use crate::io::block::Pool;
+use crate::io::block::BlockPool;
 use crate::io::options::Sparse;
 use crate::io::read_back::ReadBack;
 use crate::io::timing::Timer;
-use crate::io::watched_file::Reading;
+use crate::io::watched_file::WatchedFile;
 use crate::part::resume::{self, Begun};
 use crate::pipeline::message::{Cut, Gone, LargeFile, ReadEnd, Step, send};
 use crate::pipeline::queue::Tasks;
@@ -37,7 +37,7 @@ pub struct Reader<'a> {
     /// What the run shares.
     pub context: &'a Context<'a>,
     /// The lane's blocks.
-    pub pool: Pool,
+    pub pool: BlockPool,
     /// For files that are there already.
     pub read_back: ReadBack,
     /// Where work comes from.
@@ -119,9 +119,14 @@ impl Reader<'_> {
         let taking = context.shared.slot.filter(|_| is_first).and_then(|it| it.come(source, entry));
         let path = || source.path_of(&entry.name);
         let mut timer = Timer::start(&context.control.clocks.read.busy);
-        let mut file =
-            Reading::open(&source.handle, &entry.name, context.options.follow, &entry.stat, &path)?
-                .at_rate(context.control.rate, context.control.stop);
+        let mut file = WatchedFile::open(
+            &source.handle,
+            &entry.name,
+            context.options.follow,
+            &entry.stat,
+            &path,
+        )?
+        .at_rate(context.control.rate, context.control.stop);
         let mut warnings: Vec<Error> = first.into_iter().map(retry::warning).collect();
         let attributes = file.attributes(&mut warnings);
         let pair = context.shared.methods.between(file.file(), &entry.stat, output);
@@ -222,8 +227,9 @@ impl Reader<'_> {
         self.send(Step::Again(Arc::clone(&large)))?;
         let path = || source.path_of(&large.entry.name);
         let Entry { name, stat } = &large.entry;
-        let mut file = Reading::open(&source.handle, name, context.options.follow, stat, &path)?
-            .at_rate(context.control.rate, context.control.stop);
+        let mut file =
+            WatchedFile::open(&source.handle, name, context.options.follow, stat, &path)?
+                .at_rate(context.control.rate, context.control.stop);
         let pair = context.shared.methods.between(file.file(), stat, output);
         file.spare_cache(pair.source, &context.control.resident.source);
         let mut warnings = vec![retry::warning(error)];
@@ -292,7 +298,7 @@ impl Reader<'_> {
         }
     }
 
-    pub(crate) fn seek(&self, file: &Reading<'_>, to: u64) -> Result<(), Ended> {
+    pub(crate) fn seek(&self, file: &WatchedFile<'_>, to: u64) -> Result<(), Ended> {
         let sought = file.file().seek(SeekFrom::Start(to));
         sought.map_err(|error| file.error("find the data of", error))?;
         Ok(())

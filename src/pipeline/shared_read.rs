@@ -5,7 +5,7 @@ use crossbeam_channel::bounded;
 use crate::error::Error;
 use crate::fanout::hub::{Own, Taking};
 use crate::io::options::Cache;
-use crate::io::watched_file::Reading;
+use crate::io::watched_file::WatchedFile;
 use crate::pipeline::message::{Cut, LargeFile, Step};
 use crate::pipeline::reader::{Ended, Reader};
 use crate::sys::CachePolicy;
@@ -14,14 +14,14 @@ use crate::sys::CachePolicy;
 #[derive(Clone, Copy)]
 pub enum Where<'a> {
     /// In an open file that is this lane's alone.
-    Own(&'a Reading<'a>),
+    Own(&'a WatchedFile<'a>),
     /// Together with other outputs.
     Shared(&'a Taking<'a>, &'a Own<'a>),
 }
 
 impl<'a> Where<'a> {
     /// The file, to be looked at.
-    pub fn file(self) -> &'a Reading<'a> {
+    pub fn file(self) -> &'a WatchedFile<'a> {
         match self {
             Where::Own(file) => file,
             Where::Shared(_, own) => own.file,
@@ -35,7 +35,7 @@ impl Reader<'_> {
     pub(crate) fn read_shared<'r>(
         &'r self,
         large: &LargeFile,
-        file: &mut Reading<'r>,
+        file: &mut WatchedFile<'r>,
         taking: &Taking<'_>,
         sparing: CachePolicy,
         total: &mut u64,
@@ -74,7 +74,7 @@ impl Reader<'_> {
         let Some(copy) = taking.copy(source, entry, context.control.stop) else { return Ok(false) };
         let (dir, digest, start) = (copy.dir(), copy.digest, *total);
         let path = || dir.join(&*entry.name);
-        let mut file = Reading::of(copy.file, copy.stat, &path);
+        let mut file = WatchedFile::of(copy.file, copy.stat, &path);
         if context.options.cache == Cache::Drop {
             file.spare_cache(CachePolicy::of(file.file()), &context.control.resident.source);
         }

@@ -5,7 +5,7 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Sender, bounded};
 
-use crate::io::block::Pool;
+use crate::io::block::BlockPool;
 use crate::io::read_back::ReadBack;
 use crate::part::checkpoint::{self, Checkpoints};
 use crate::pipeline::queue::Tasks;
@@ -24,7 +24,7 @@ pub fn start<'scope>(
     tasks: Tasks,
     outcomes: Sender<Message>,
 ) -> io::Result<Vec<ScopedJoinHandle<'scope, ()>>> {
-    let pool = Pool::new(context.options.blocks, context.options.block_size);
+    let pool = BlockPool::new(context.options.blocks, context.options.block_size);
     // Blocks that outputs share are of no lane's pool: only this bounds how many are on their way.
     let queue = if context.shared.slot.is_some() {
         (context.options.blocks / 2).max(1)
@@ -61,7 +61,7 @@ pub fn start_small<'scope>(
     tasks: Tasks,
     outcomes: Sender<Message>,
 ) -> io::Result<ScopedJoinHandle<'scope, ()>> {
-    let pool = Pool::new(1, context.options.block_size);
+    let pool = BlockPool::new(1, context.options.block_size);
     // Nobody is there to hash or write for it, nor is anything sent.
     let (next, _) = bounded(0);
     let reader = Reader { context, pool, read_back: ReadBack::new(), tasks, next, outcomes };

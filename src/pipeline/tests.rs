@@ -15,7 +15,7 @@ use crate::hash::{Algorithm, Digest};
 use crate::io::control::Control;
 use crate::io::options::Options;
 use crate::io::resident::Residency;
-use crate::io::timing::Clocks;
+use crate::io::timing::Timings;
 use crate::path::DirPath;
 use crate::pipeline::queue::tasks;
 use crate::pipeline::start::{start, start_small};
@@ -84,7 +84,7 @@ impl Scene {
             fresh: false,
             ..OutputDir::absent(root("output"))
         });
-        let (progress, clocks) = (Progress::default(), Clocks::default());
+        let (progress, clocks) = (Progress::default(), Timings::default());
         let (ways, resident) = (Ways::default(), Residency::default());
         let context = Context {
             options: Options {

@@ -13,7 +13,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest};
-use crate::io::block::{Block, Pool};
+use crate::io::block::{Block, BlockPool};
 use crate::io::control::Control;
 use crate::io::timing::Timer;
 use crate::stream::ends::{DIED, Ends, Fate};
@@ -40,7 +40,7 @@ enum Hashed {
 /// The gear: the reader's side of it.
 pub struct Chain<'scope, 'a> {
     context: Context<'a>,
-    pool: Pool,
+    pool: BlockPool,
     /// A block that was taken and in which nothing is yet.
     block: Option<Block>,
     to_hasher: Option<Sender<Read>>,
@@ -79,7 +79,7 @@ impl<'scope, 'a: 'scope> Chain<'scope, 'a> {
         let work = move || hash(&context, &from_reader, to_writers);
         let hasher = Builder::new().name("hash".into()).spawn_scoped(scope, work).map_err(fail)?;
         Ok(Self {
-            pool: Pool::new(context.options.blocks, context.options.block_size),
+            pool: BlockPool::new(context.options.blocks, context.options.block_size),
             block: None,
             context,
             to_hasher: Some(to_hasher),
@@ -239,7 +239,7 @@ mod tests {
                 let hasher = scope.spawn(|| -> Option<Digest> { panic!("as a test wants it") });
                 let chain = Chain {
                     context: *context,
-                    pool: Pool::new(1, 1),
+                    pool: BlockPool::new(1, 1),
                     block: None,
                     to_hasher: None,
                     told: bounded(1).1,

@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::hash::Digest;
-use crate::io::block::{Block, Pool};
+use crate::io::block::{Block, BlockPool};
 use crate::stream::ends::Ends;
 use crate::stream::gear::{Cut, Gear};
 use crate::stream::input::{Came, Input};
@@ -43,7 +43,8 @@ impl<'a> Direct<'a> {
     /// To this output.
     pub fn new(number: usize, output: Output<'a>) -> Self {
         let context = output.context;
-        let scratch = Pool::new(1, context.options.block_size).take(&context.control.clocks.read);
+        let scratch =
+            BlockPool::new(1, context.options.block_size).take(&context.control.clocks.read);
         Self { number, output: Some(output), scratch }
     }
 

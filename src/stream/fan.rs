@@ -16,7 +16,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
-use crate::io::block::{Block, Pool};
+use crate::io::block::{Block, BlockPool};
 use crate::io::control::Control;
 use crate::stream::direct::MOST;
 use crate::stream::ends::{Ends, Fate};
@@ -97,7 +97,7 @@ impl<'scope, 'a: 'scope> Fan<'scope, 'a> {
             let thread = thread.spawn_scoped(scope, work).map_err(fail)?;
             branches.push(Branch { number, pipe: write, tell, thread });
         }
-        let scratch = Pool::new(1, 64 << 10).take(&context.control.clocks.read);
+        let scratch = BlockPool::new(1, 64 << 10).take(&context.control.clocks.read);
         Ok(Ok(Self { context: *context, branches, said, head, scratch }))
     }
 }
@@ -355,7 +355,7 @@ mod tests {
                     branches: vec![branch],
                     said: bounded(1).1,
                     head: sys::pipe().unwrap(),
-                    scratch: Pool::new(1, 1).take(&context.control.clocks.read),
+                    scratch: BlockPool::new(1, 1).take(&context.control.clocks.read),
                 };
                 fan.tell_all(|| Turn::Spoiled, ends);
             });

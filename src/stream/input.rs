@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 use crate::io::options::Cache;
-use crate::io::watched_file::Reading;
+use crate::io::watched_file::WatchedFile;
 use crate::stream::named::Named;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, CachePolicy, StreamEnd};
@@ -23,7 +23,7 @@ pub struct Input<'a> {
 
 enum Content<'a> {
     /// A file, which was at this position when reading began.
-    File(Reading<'a>, u64),
+    File(WatchedFile<'a>, u64),
     /// Anything else.
     Flow(StreamEnd),
 }
@@ -81,7 +81,7 @@ impl<'a> Input<'a> {
                     Cache::Drop => CachePolicy::of(&file),
                     Cache::Keep => CachePolicy::None,
                 };
-                let reading = Reading::of(file, stat, path);
+                let reading = WatchedFile::of(file, stat, path);
                 let mut reading = reading.at_rate(context.control.rate, context.control.stop);
                 reading.spare_cache(sparing, &context.control.resident.source);
                 Content::File(reading, start)

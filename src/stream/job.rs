@@ -12,9 +12,9 @@ use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
 use crate::io::control::Control;
 use crate::io::options::{Cache, Damaged, Durability, Options, Reflink, Sparse};
-use crate::io::rate_limit::Rate;
+use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
-use crate::io::timing::Clocks;
+use crate::io::timing::Timings;
 use crate::stream::chain::Chain;
 use crate::stream::direct::Direct;
 use crate::stream::ends::{Ends, Fate};
@@ -112,7 +112,7 @@ impl StreamJob {
             self.inputs.iter().try_for_each(look_at)?;
         }
         self.count(progress);
-        let (clocks, rate) = (Clocks::default(), self.limit_rate.map(Rate::new));
+        let (clocks, rate) = (Timings::default(), self.limit_rate.map(RateLimit::new));
         let resident = Residency::default();
         let durability = match self.sync {
             true => Durability::Grouped { at_once: false },

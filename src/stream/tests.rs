@@ -6,7 +6,7 @@ use crate::event::{Event, Progress, Stop};
 use crate::io::control::Control;
 use crate::io::options::Options;
 use crate::io::resident::Residency;
-use crate::io::timing::Clocks;
+use crate::io::timing::Timings;
 use crate::stream::ends::Ends;
 use crate::stream::named::Named;
 use crate::transfer::context::{Context, Shared};
@@ -21,7 +21,7 @@ pub fn told(work: impl FnOnce(&Context<'_>, &mut Ends<'_>)) -> Vec<String> {
         }
     };
     let names = [Named::Path("out".into())];
-    let (ways, clocks, stop) = (Ways::default(), Clocks::default(), Stop::default());
+    let (ways, clocks, stop) = (Ways::default(), Timings::default(), Stop::default());
     let context = Context {
         options: Options::plain(),
         shared: Shared { reused: None, baseline: None, methods: &ways, slot: None },

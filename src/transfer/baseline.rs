@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::io::options::Durability;
 use crate::io::read_back::ReadBack;
-use crate::io::watched_file::Reading;
+use crate::io::watched_file::WatchedFile;
 use crate::manifest::Index;
 use crate::manifest::index::Found;
 use crate::part::part_file::Part;
@@ -337,7 +337,7 @@ impl Judge<'_> {
         let matters = alike || entry.stat.mtime <= self.expected.written;
         let (Some(dir), true) = (&output.handle, matters) else { return Ok(None) };
         let full = || output.path_of(&entry.name);
-        let file = Reading::open(dir, &entry.name, false, there, &full)?;
+        let file = WatchedFile::open(dir, &entry.name, false, there, &full)?;
         let is_to_stop = || context.control.stop.is_urgent();
         let (medium, mut own) = (Medium::any(file.file()), None);
         let read_back = read_back.unwrap_or_else(|| own.insert(ReadBack::new()));

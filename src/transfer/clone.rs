@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::error::Result;
 use crate::io::options::Reflink;
-use crate::io::watched_file::Reading;
+use crate::io::watched_file::WatchedFile;
 use crate::part::method::Method;
 use crate::part::part_file::Part;
 use crate::sys::stat::Stat;
@@ -21,7 +21,7 @@ use crate::transfer::method::Pair;
 pub fn clone(
     context: &Context<'_>,
     pair: &Pair,
-    source: &Reading<'_>,
+    source: &WatchedFile<'_>,
     part: &mut Part,
     is_hashed: bool,
 ) -> Result<Option<Stat>> {
@@ -45,10 +45,10 @@ pub fn clone(
 pub fn clone_to_hash<'a>(
     context: &'a Context<'a>,
     pair: &Pair,
-    source: &Reading<'_>,
+    source: &WatchedFile<'_>,
     part: &mut Part,
     path: &'a dyn Fn() -> PathBuf,
-) -> Result<Option<Reading<'a>>> {
+) -> Result<Option<WatchedFile<'a>>> {
     let stat = clone(context, pair, source, part, true)?;
     let how = (pair.output, &context.control.resident.output);
     let content = stat.map(|stat| part.content(stat, path, how)).transpose()?;
@@ -57,7 +57,7 @@ pub fn clone_to_hash<'a>(
 }
 
 /// Tries to clone.
-fn is_cloned(reflink: Reflink, pair: &Pair, source: &Reading<'_>, part: &Part) -> Result<bool> {
+fn is_cloned(reflink: Reflink, pair: &Pair, source: &WatchedFile<'_>, part: &Part) -> Result<bool> {
     match sys::clone_file(source.file(), part.file()?) {
         Ok(Cloned::Yes) => Ok(true),
         Ok(Cloned::No { cause, .. }) if reflink == Reflink::Always => {

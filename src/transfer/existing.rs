@@ -8,8 +8,8 @@
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest};
 use crate::io::options::Durability;
-use crate::io::read_back::{Hashed, ReadBack};
-use crate::io::watched_file::Reading;
+use crate::io::read_back::{FileDigest, ReadBack};
+use crate::io::watched_file::WatchedFile;
 use crate::sys::{self, Medium, stat::Stat};
 use crate::transfer::context::Context;
 use crate::transfer::outcome::Fate;
@@ -49,7 +49,7 @@ impl Kept<'_> {
             });
         };
         let path = || output.path_of(&entry.name);
-        let file = Reading::open(dir, &entry.name, false, there, &path)?;
+        let file = WatchedFile::open(dir, &entry.name, false, there, &path)?;
         let medium = match verify {
             true => Medium::of(file.file(), there),
             false => Ok(Medium::any(file.file())),
@@ -58,7 +58,7 @@ impl Kept<'_> {
         let hashed = medium.and_then(|medium| {
             read_back.hash(medium, context.options.algorithm, is_to_stop, |_| ())
         });
-        let Hashed { digest, bytes, proof } = match hashed {
+        let FileDigest { digest, bytes, read_from: proof } = match hashed {
             Ok(Some(hashed)) => hashed,
             Ok(None) => return Ok(Next::Settled(Fate::Abandoned)),
             Err(error) if verify && context.options.policy != Policy::Never => {
@@ -116,7 +116,7 @@ pub fn hash_source(
 ) -> Result<Option<Digest>> {
     let path = || source.path_of(&entry.name);
     let file =
-        Reading::open(&source.handle, &entry.name, context.options.follow, &entry.stat, &path)?;
+        WatchedFile::open(&source.handle, &entry.name, context.options.follow, &entry.stat, &path)?;
     let medium = Medium::any(file.file());
     let is_to_stop = || context.control.stop.is_urgent();
     let pace = |read| {

@@ -12,8 +12,8 @@ use crate::hash::{Algorithm, Digest, Hasher};
 use crate::io::block::Block;
 use crate::io::options::Sparse;
 use crate::io::read_back::ReadBack;
-use crate::io::timing::{Clocks, Timer};
-use crate::io::watched_file::Reading;
+use crate::io::timing::{Timer, Timings};
+use crate::io::watched_file::WatchedFile;
 use crate::part::part_file::Part;
 use crate::sys::{Attributes, CachePolicy};
 use crate::transfer::clone::clone_to_hash;
@@ -38,7 +38,7 @@ pub fn copy_run(
         context.control.progress.set_current(|path| run.source.rel.join_into(&first.name, path));
     }
     let Run { source, output, files } = run;
-    let clocks = Clocks::default();
+    let clocks = Timings::default();
     let mut handful = Handful::new((context, &clocks), (&source, &output));
     let mut outcomes: Vec<Outcome> = Vec::with_capacity(files.len());
     for mut entry in files {
@@ -87,7 +87,7 @@ pub fn copy_run(
 /// Copies a file, and once more if it changed while it was read; then `entry` is what it was the
 /// second time.
 fn copy_watched(
-    (context, clocks): (&Context<'_>, &Clocks),
+    (context, clocks): (&Context<'_>, &Timings),
     (source, output): (&SourceDir, &Arc<OutputDir>),
     (entry, replaces): (&mut Entry, bool),
     (scratch, warnings): (&mut Block, &mut Vec<Error>),
@@ -107,7 +107,7 @@ fn copy_watched(
 
 /// Copies a file once more that changed while it was read, as `first` says.
 fn copy_again(
-    (context, clocks): (&Context<'_>, &Clocks),
+    (context, clocks): (&Context<'_>, &Timings),
     (source, output): (&SourceDir, &Arc<OutputDir>),
     (entry, replaces): (&mut Entry, bool),
     (scratch, warnings): (&mut Block, &mut Vec<Error>),
@@ -131,8 +131,8 @@ pub fn open<'a>(
     Entry { name, stat }: &Entry,
     path: &'a dyn Fn() -> PathBuf,
     warnings: &mut Vec<Error>,
-) -> Result<(Reading<'a>, Attributes, Arc<Pair>)> {
-    let file = Reading::open(&source.handle, name, context.options.follow, stat, path)?;
+) -> Result<(WatchedFile<'a>, Attributes, Arc<Pair>)> {
+    let file = WatchedFile::open(&source.handle, name, context.options.follow, stat, path)?;
     let file = file.at_rate(context.control.rate, context.control.stop);
     let attributes = file.attributes(warnings);
     let pair = context.shared.methods.between(file.file(), stat, output);
@@ -150,7 +150,7 @@ pub fn write(context: &Context<'_>, entry: &Entry, part: &mut Part, content: &[u
 /// A file being copied, and where its time is counted.
 pub struct Copying<'a> {
     pub(crate) context: &'a Context<'a>,
-    pub(crate) clocks: &'a Clocks,
+    pub(crate) clocks: &'a Timings,
     pub(crate) entry: &'a Entry,
     pub(crate) replaces: bool,
     /// Whether the content may come from what outputs share.
@@ -246,7 +246,7 @@ impl Copying<'_> {
         &'a self,
         (source, taking): (&SourceDir, Option<&Taking<'_>>),
         (pair, path): (&Pair, &dyn Fn() -> PathBuf),
-        file: &mut Reading<'f>,
+        file: &mut WatchedFile<'f>,
         part: &mut Part,
         (scratch, total): (&mut Block, &mut u64),
         timer: &mut Timer<'a>,
@@ -272,7 +272,7 @@ impl Copying<'_> {
     fn fill_shared<'a>(
         &'a self,
         (source, taking): (&SourceDir, &Taking<'_>),
-        file: &Reading<'_>,
+        file: &WatchedFile<'_>,
         part: &mut Part,
         (scratch, total): (&mut Block, &mut u64),
         timer: &mut Timer<'a>,
@@ -333,7 +333,7 @@ impl Copying<'_> {
         let copy = taking.copy(source, entry, context.control.stop)?;
         let (dir, digest) = (copy.dir(), copy.digest);
         let path = || dir.join(&*entry.name);
-        let file = Reading::of(copy.file, copy.stat, &path);
+        let file = WatchedFile::of(copy.file, copy.stat, &path);
         scratch.clear();
         while !file.is_all(scratch.len() as u64) {
             match file.read(scratch.room()) {
@@ -355,7 +355,7 @@ impl Copying<'_> {
     /// The timer is on writing before and after.
     fn fill<'a>(
         &'a self,
-        file: &Reading<'_>,
+        file: &WatchedFile<'_>,
         part: &mut Part,
         scratch: &mut Block,
         total: &mut u64,

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest, multibuffer::streams};
 use crate::io::block::Block;
 use crate::io::options::Reflink;
-use crate::io::timing::{Clocks, Timer};
+use crate::io::timing::{Timer, Timings};
 use crate::part::part_file::Part;
 use crate::sys::{Attributes, CachePolicy};
 use crate::transfer::baseline;
@@ -27,7 +27,7 @@ use crate::tree::dirs::{Entry, OutputDir, SourceDir};
 /// Files of one run whose contents are in a block and are still to be hashed and written.
 pub struct Handful<'a> {
     context: &'a Context<'a>,
-    clocks: &'a Clocks,
+    clocks: &'a Timings,
     source: &'a SourceDir,
     output: &'a Arc<OutputDir>,
     /// The most files at a time; 1 where they are copied one by one.
@@ -63,7 +63,7 @@ impl<'a> Handful<'a> {
     /// An empty one. One file at a time is left to others, and so are files that nobody hashes, that are
     /// to be cloned, and that outputs share.
     pub fn new(
-        (context, clocks): (&'a Context<'a>, &'a Clocks),
+        (context, clocks): (&'a Context<'a>, &'a Timings),
         (source, output): (&'a SourceDir, &'a Arc<OutputDir>),
     ) -> Self {
         let apart = context.options.algorithm == Algorithm::None

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::event::{Progress, Stop};
 use crate::hash::multibuffer::Backend;
 use crate::hash::{Algorithm, Digest};
-use crate::io::read_back::{Hashed, ReadBack};
+use crate::io::read_back::{FileDigest, ReadBack};
 use crate::path::RelPath;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Dir, Medium};
@@ -235,14 +235,14 @@ impl<'a> Checker<'a> {
 }
 
 /// What was found against what is listed.
-fn judge(target: &Target, file: &ListedFile<'_>, hashed: &Hashed) -> Verdict {
+fn judge(target: &Target, file: &ListedFile<'_>, hashed: &FileDigest) -> Verdict {
     let ListedFile { path, found, digest } = file;
     if hashed.digest == Some(**digest) {
-        return Verdict::Good(hashed.proof);
+        return Verdict::Good(hashed.read_from);
     }
     let path = || target.path_of(path);
     match Dir::stat_file(&found.file).map(|now| found.stat.change(&now)) {
-        Ok(None) => Verdict::Differs(hashed.proof),
+        Ok(None) => Verdict::Differs(hashed.read_from),
         Ok(Some(change)) => Verdict::Unreadable(Error::finding("check", path(), change)),
         Err(error) => Verdict::Unreadable(Error::io("look at", path(), error)),
     }

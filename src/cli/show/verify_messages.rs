@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::show::console::{Detail, Said};
 use crate::path::{RelPath, Shown};
 use crate::sys;
-use crate::verify::{Comparison, Finding, Proof, Target, Verdict};
+use crate::verify::{Comparison, Finding, ReadFrom, Target, Verdict};
 
 /// How lines are written.
 pub struct Words {
@@ -82,8 +82,10 @@ impl Words {
         let shown = cut(Shown::path(path));
         match verdict {
             Verdict::Good(_) if self.detail != Detail::Verbose => None,
-            Verdict::Good(Proof::Device) => Some(Said::Out(format!("OK {shown}"))),
-            Verdict::Good(Proof::Cache) => Some(Said::Out(format!("OK {shown} (through a cache)"))),
+            Verdict::Good(ReadFrom::Device) => Some(Said::Out(format!("OK {shown}"))),
+            Verdict::Good(ReadFrom::Cache) => {
+                Some(Said::Out(format!("OK {shown} (through a cache)")))
+            }
             Verdict::Differs(_) => self.err(&format!("differs: {shown} ({at})")),
             Verdict::Missing => {
                 let hint = match name.as_bytes().contains(&b'\\') && !self.convert {
