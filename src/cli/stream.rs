@@ -12,7 +12,7 @@ use crate::cli::show::console::{Console, Detail};
 use crate::cli::show::reporter::Told;
 use crate::cli::show::rows::{Rows, size};
 use crate::event::Event;
-use crate::io::read_back::ReadFrom;
+use crate::io::read_back::HashedFrom;
 use crate::path::Shown;
 use crate::stream::ends::Fate;
 use crate::stream::report::{StreamEnding, StreamReport};
@@ -69,8 +69,10 @@ fn summary(report: &StreamReport) -> String {
             Fate::Unproven(_) => "failed: the disk does not hold it as it was written",
         };
         let proof = match fate {
-            Fate::Stands { proof: Some(ReadFrom::Device), .. } => ", read back from the device",
-            Fate::Stands { proof: Some(ReadFrom::Cache), .. } => ", read back only through a cache",
+            Fate::Stands { proof: Some(HashedFrom::Device), .. } => ", read back from the device",
+            Fate::Stands { proof: Some(HashedFrom::Cache), .. } => {
+                ", read back only through a cache"
+            }
             _ => "",
         };
         rows.row("output", format_args!("{} {what}{proof}", Shown::path(named.path())));

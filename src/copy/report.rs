@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::error::Error;
 use crate::event::Stop;
 use crate::fanout::hub::Place;
-use crate::io::read_back::ReadFrom;
+use crate::io::read_back::HashedFrom;
 use crate::io::timing::{StageTiming, Timings};
 use crate::part::method::{Method, Tally};
 use crate::sys::ResidentBytes;
@@ -107,10 +107,10 @@ impl Counts {
     }
 
     /// Counts a file of so many bytes that was read back and found right.
-    pub fn proven(&mut self, proof: ReadFrom, size: u64) {
+    pub fn proven(&mut self, proof: HashedFrom, size: u64) {
         let (files, bytes) = match proof {
-            ReadFrom::Device => (&mut self.from_device, &mut self.from_device_bytes),
-            ReadFrom::Cache => (&mut self.from_cache, &mut self.from_cache_bytes),
+            HashedFrom::Device => (&mut self.from_device, &mut self.from_device_bytes),
+            HashedFrom::Cache => (&mut self.from_cache, &mut self.from_cache_bytes),
         };
         (*files, *bytes) = (*files + 1, bytes.saturating_add(size));
     }

@@ -16,7 +16,7 @@ const ROOM: usize = 1 << 20;
 
 /// Where the bytes that were hashed were read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadFrom {
+pub enum HashedFrom {
     /// From the device: none of them was in memory when reading began, or the cache was bypassed.
     Device,
     /// Perhaps from a cache: the file system has no device of its own (network, tmpfs), or keeps its
@@ -32,7 +32,7 @@ pub struct FileDigest {
     /// How many bytes were read.
     pub bytes: u64,
     /// Where they were read from.
-    pub read_from: ReadFrom,
+    pub hashed_from: HashedFrom,
 }
 
 /// Reads files back, one after the other or several side by side, through one buffer.
@@ -55,9 +55,10 @@ impl ParallelRead<'_> {
         let mut medium = self.medium.take()?;
         match medium.read(room) {
             Ok(0) => {
-                let read_from = if medium.finish() { ReadFrom::Device } else { ReadFrom::Cache };
+                let hashed_from =
+                    if medium.finish() { HashedFrom::Device } else { HashedFrom::Cache };
                 let digest = Some(std::mem::take(&mut self.stream).finish());
-                self.result = Some(Ok(FileDigest { digest, bytes: self.bytes, read_from }));
+                self.result = Some(Ok(FileDigest { digest, bytes: self.bytes, hashed_from }));
                 None
             }
             Ok(read) => {
@@ -116,8 +117,8 @@ impl ReadBack {
             bytes += read as u64;
             on_read(read as u64);
         }
-        let read_from = if medium.finish() { ReadFrom::Device } else { ReadFrom::Cache };
-        Ok(Some(FileDigest { digest: hasher.finish(), bytes, read_from }))
+        let hashed_from = if medium.finish() { HashedFrom::Device } else { HashedFrom::Cache };
+        Ok(Some(FileDigest { digest: hasher.finish(), bytes, hashed_from }))
     }
 
     /// Reads files side by side to their ends and hashes them with SHA-256, as many as

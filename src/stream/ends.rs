@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::event::{Done, Event, EventListener, Progress};
-use crate::io::read_back::ReadFrom;
+use crate::io::read_back::HashedFrom;
 use crate::stream::named::Named;
 
 /// What is said where a thread ended as it never should.
@@ -16,7 +16,7 @@ pub enum Fate {
         /// Whether something gave way for it.
         replaced: bool,
         /// Where it was read back from, if it was.
-        proof: Option<ReadFrom>,
+        proof: Option<HashedFrom>,
         /// What could not be done about it.
         warnings: Vec<Error>,
     },

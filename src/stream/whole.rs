@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::io::options::{Cache, Durability};
-use crate::io::read_back::ReadFrom;
+use crate::io::read_back::HashedFrom;
 use crate::part::part_file::{self, Part};
 use crate::stream::place::FilePlace;
 use crate::sys::stat::Stat;
@@ -24,7 +24,7 @@ const PRIVATE: u32 = 0o600;
 /// How a file ended of which everything came.
 pub enum End {
     /// It stands; `Some` if it was read back.
-    Stands(Option<ReadFrom>),
+    Stands(Option<HashedFrom>),
     /// It is not on its medium as it was written.
     Unproven(Error),
     /// The run was to stop before that was known.

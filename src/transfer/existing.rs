@@ -58,7 +58,7 @@ impl Kept<'_> {
         let hashed = medium.and_then(|medium| {
             read_back.hash(medium, context.options.algorithm, is_to_stop, |_| ())
         });
-        let FileDigest { digest, bytes, read_from: proof } = match hashed {
+        let FileDigest { digest, bytes, hashed_from: proof } = match hashed {
             Ok(Some(hashed)) => hashed,
             Ok(None) => return Ok(Next::Settled(Fate::Abandoned)),
             Err(error) if verify && context.options.policy != Policy::Never => {

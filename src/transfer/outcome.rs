@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
-use crate::io::read_back::ReadFrom;
+use crate::io::read_back::HashedFrom;
 use crate::part::method::Method;
 use crate::part::part_file::{Complete, PartName};
 use crate::tree::dirs::{Entry, OutputDir, SourceDir};
@@ -85,7 +85,7 @@ pub enum Fate {
         /// The digest of what is there.
         digest: Option<Digest>,
         /// Where it came from, if it was to be read back and found right.
-        proof: Option<ReadFrom>,
+        proof: Option<HashedFrom>,
     },
     /// The source's file is not what is expected of it, although nothing says that it was edited. It was
     /// not copied.

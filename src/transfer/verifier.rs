@@ -11,7 +11,7 @@ use crate::error::{Cause, Error, Result};
 use crate::hash::Algorithm;
 use crate::io::block::BlockPool;
 use crate::io::options::Damaged;
-use crate::io::read_back::{ReadBack, ReadFrom};
+use crate::io::read_back::{HashedFrom, ReadBack};
 use crate::part::part_file;
 use crate::path::Shown;
 use crate::sys::{self, Dir, Medium};
@@ -38,7 +38,7 @@ pub fn unprovable(sync: bool, algorithm: Algorithm) -> Option<&'static str> {
 #[derive(Debug)]
 pub enum Verdict {
     /// The copy is what was read from the source.
-    Good(ReadFrom),
+    Good(HashedFrom),
     /// It is not, also when copied once more; what there was of it is put away.
     Bad(Error),
     /// It could not be looked at, for want of descriptors, memory or permission: nobody knows. It is
@@ -113,7 +113,7 @@ impl<'a> Prover<'a> {
     }
 
     /// Where the content came from, if it is what was written; `None` if the run is to stop.
-    fn read_back(&mut self, file: &Waiting) -> Result<Option<ReadFrom>> {
+    fn read_back(&mut self, file: &Waiting) -> Result<Option<HashedFrom>> {
         let path = || file.output.path_of(&file.entry.name);
         let cannot = |error| Error::io("read back", path(), error);
         let (opened, stat) = open(file).map_err(cannot)?;
@@ -125,7 +125,7 @@ impl<'a> Prover<'a> {
                 let finding = "what the disk holds is not what was written";
                 Err(Error::finding("prove", path(), finding))
             }
-            hashed => Ok(hashed.map(|hashed| hashed.read_from)),
+            hashed => Ok(hashed.map(|hashed| hashed.hashed_from)),
         }
     }
 

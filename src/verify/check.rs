@@ -238,11 +238,11 @@ impl<'a> Checker<'a> {
 fn judge(target: &Target, file: &ListedFile<'_>, hashed: &FileDigest) -> Verdict {
     let ListedFile { path, found, digest } = file;
     if hashed.digest == Some(**digest) {
-        return Verdict::Good(hashed.read_from);
+        return Verdict::Good(hashed.hashed_from);
     }
     let path = || target.path_of(path);
     match Dir::stat_file(&found.file).map(|now| found.stat.change(&now)) {
-        Ok(None) => Verdict::Differs(hashed.read_from),
+        Ok(None) => Verdict::Differs(hashed.hashed_from),
         Ok(Some(change)) => Verdict::Unreadable(Error::finding("check", path(), change)),
         Err(error) => Verdict::Unreadable(Error::io("look at", path(), error)),
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::event::Observer;
 use crate::hash::Digest;
-use crate::io::read_back::ReadFrom;
+use crate::io::read_back::HashedFrom;
 use crate::manifest::{Fault, ManifestName};
 use crate::path::RelPath;
 use crate::sys::stat::Kind;
@@ -16,9 +16,9 @@ use crate::verify::target::Target;
 #[derive(Debug)]
 pub enum Verdict {
     /// It has the listed digest.
-    Good(ReadFrom),
+    Good(HashedFrom),
     /// It has another.
-    Differs(ReadFrom),
+    Differs(HashedFrom),
     /// There is nothing of that name.
     Missing,
     /// Its name leads through something that is not a directory; symbolic links are not followed.

@@ -25,7 +25,7 @@ mod unlisted;
 mod verified;
 mod worker;
 
-pub use crate::io::read_back::ReadFrom;
+pub use crate::io::read_back::HashedFrom;
 pub use budget::Budget;
 pub use finding::{Comparison, Finding, FindingListener, FindingObserver, Verdict};
 pub use job::VerifyJob;

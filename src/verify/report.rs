@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::io::read_back::ReadFrom;
+use crate::io::read_back::HashedFrom;
 use crate::verify::finding::{Finding, Verdict};
 use crate::verify::verified::Coverage;
 
@@ -56,8 +56,8 @@ impl Checked {
                 self.bytes += bytes;
                 if let Verdict::Good(proof) | Verdict::Differs(proof) = verdict {
                     match proof {
-                        ReadFrom::Device => self.from_device += 1,
-                        ReadFrom::Cache => self.from_cache += 1,
+                        HashedFrom::Device => self.from_device += 1,
+                        HashedFrom::Cache => self.from_cache += 1,
                     }
                 }
                 match verdict {

@@ -187,7 +187,7 @@ mod tests {
     use std::fs::File;
 
     use super::*;
-    use crate::io::read_back::ReadFrom;
+    use crate::io::read_back::HashedFrom;
 
     #[test]
     fn what_was_verified_is_written_once_in_a_while() {
@@ -214,12 +214,12 @@ mod tests {
             paths.each_ref().map(|path| verified.time_of(path, &digest).unwrap())
         };
         let [a, b, c] = &paths;
-        verify(a, Verdict::Good(ReadFrom::Device));
+        verify(a, Verdict::Good(HashedFrom::Device));
         assert_eq!(written(), [5, 0, 0]);
-        verify(b, Verdict::Good(ReadFrom::Device));
+        verify(b, Verdict::Good(HashedFrom::Device));
         assert_eq!(written(), [5, 0, 0]);
         scrub.record().saved = Instant::now().checked_sub(SAVE);
-        verify(c, Verdict::Differs(ReadFrom::Device));
+        verify(c, Verdict::Differs(HashedFrom::Device));
         assert_eq!(written(), [5, 5, 0]);
         assert_eq!(dir.path().read_dir().unwrap().count(), 1);
     }

@@ -13,7 +13,7 @@ use crate::cli::show::verify_messages::compared;
 use crate::error::Error;
 use crate::event::{Done, Event};
 use crate::path::{Shown, is_deceptive};
-use crate::verify::{Finding, ReadFrom, Target, Verdict};
+use crate::verify::{Finding, HashedFrom, Target, Verdict};
 
 /// A name or a path.
 #[derive(Debug, Default, Serialize)]
@@ -155,8 +155,8 @@ impl<'a> Entry<'a> {
         let (entry, line) = match finding {
             Finding::File { line, path, verdict, .. } => {
                 let entry = match verdict {
-                    Verdict::Good(ReadFrom::Device) => full("good", path, None),
-                    Verdict::Good(ReadFrom::Cache) => {
+                    Verdict::Good(HashedFrom::Device) => full("good", path, None),
+                    Verdict::Good(HashedFrom::Cache) => {
                         full("good", path, Some("through a cache".into()))
                     }
                     Verdict::Differs(_) => full("differs", path, None),

@@ -13,7 +13,7 @@ use crate::cli::record::log::stamp;
 use crate::cli::record::spool::Spool;
 use crate::copy::report::{Counts, Report, Stages};
 use crate::hash::Algorithm;
-use crate::io::read_back::ReadFrom;
+use crate::io::read_back::HashedFrom;
 use crate::part::method::{Method, Tally};
 use crate::stream::ends::Fate;
 use crate::sys;
@@ -218,8 +218,8 @@ pub fn fate_name(fate: &Fate) -> &'static str {
 pub fn read_back(fate: &Fate) -> Option<&'static str> {
     let Fate::Stands { proof: Some(proof), .. } = fate else { return None };
     Some(match proof {
-        ReadFrom::Device => "device",
-        ReadFrom::Cache => "cache",
+        HashedFrom::Device => "device",
+        HashedFrom::Cache => "cache",
     })
 }
 

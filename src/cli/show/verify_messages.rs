@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::show::console::{Detail, Said};
 use crate::path::{RelPath, Shown};
 use crate::sys;
-use crate::verify::{Comparison, Finding, ReadFrom, Target, Verdict};
+use crate::verify::{Comparison, Finding, HashedFrom, Target, Verdict};
 
 /// How lines are written.
 pub struct Words {
@@ -82,8 +82,8 @@ impl Words {
         let shown = cut(Shown::path(path));
         match verdict {
             Verdict::Good(_) if self.detail != Detail::Verbose => None,
-            Verdict::Good(ReadFrom::Device) => Some(Said::Out(format!("OK {shown}"))),
-            Verdict::Good(ReadFrom::Cache) => {
+            Verdict::Good(HashedFrom::Device) => Some(Said::Out(format!("OK {shown}"))),
+            Verdict::Good(HashedFrom::Cache) => {
                 Some(Said::Out(format!("OK {shown} (through a cache)")))
             }
             Verdict::Differs(_) => self.err(&format!("differs: {shown} ({at})")),
