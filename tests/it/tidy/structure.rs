@@ -162,9 +162,9 @@ fn types(source: &Source) -> Vec<(usize, &str)> {
     found
 }
 
-/// Where a file stands but for the system it is for: `sys/unix/dir.rs` and `sys/windows/dir.rs` stand together.
-fn system(name: &str) -> Option<&str> {
-    ["unix", "windows", "portable"].into_iter().find(|it| name.contains(&format!("sys/{it}")))
+/// Whether a file is for one system alone: what each has of a name is one thing.
+fn is_of_a_system(name: &str) -> bool {
+    ["unix", "windows", "portable"].iter().any(|it| name.starts_with(&format!("sys/{it}")))
 }
 
 /// Type names that are defined in two places. A type that each system has in its own way is one.
@@ -177,15 +177,7 @@ pub fn names_with_two_meanings(sources: &[Source]) -> Vec<String> {
     }
     let mut faults = Vec::new();
     for (name, places) in places {
-        let mut systems = BTreeSet::new();
-        let is_pair = places.iter().all(|(source, line)| {
-            let system = system(&source.name);
-            // `#[cfg]` above it: one of two in the same file.
-            let lines: Vec<_> = source.code.lines().collect();
-            let is_chosen =
-                lines[line.saturating_sub(8)..*line].iter().any(|it| it.contains("#[cfg("));
-            system.is_some_and(|system| systems.insert(system) || is_chosen)
-        });
+        let is_pair = places.iter().all(|(source, _)| is_of_a_system(&source.name));
         if places.len() > 1 && !is_pair {
             let all: Vec<_> = places.iter().map(|(source, _)| source.name.as_str()).collect();
             faults.push(format!("{name}: {}", all.join(", ")));
