@@ -4,26 +4,45 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
+/// A signal that follows the first one this soon is the same request: GNU `timeout` signals its child and
+/// then the whole process group.
+const SAME_REQUEST: Duration = Duration::from_secs(1);
+
 /// From now on SIGINT, SIGTERM and SIGHUP store 128 plus their number in `stop`, which is the exit
-/// code that shells expect; a second one ends the process at once. A write beyond the file-size
-/// limit becomes an error of that write instead of a signal that kills.
+/// code that shells expect. A further one, a second or more after the first, ends the process at once.
+/// A write beyond the file-size limit becomes an error of that write instead of a signal that kills.
 pub fn on_interrupt(stop: &Arc<AtomicUsize>) -> io::Result<()> {
-    let again = Arc::new(AtomicBool::new(false));
+    let first = Arc::new(AtomicU64::new(0));
     for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)) {
         let code = 128 + signal;
-        // In this order: the first signal finds `again` unset and sets it.
-        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&again))?;
-        signal_hook::flag::register(signal, Arc::clone(&again))?;
-        signal_hook::flag::register_usize(signal, Arc::clone(stop), code as usize)?;
+        let (first, stop) = (Arc::clone(&first), Arc::clone(stop));
+        let interrupted = move || {
+            let now = milliseconds_since_boot();
+            match first.compare_exchange(0, now, Relaxed, Relaxed) {
+                Ok(_) => stop.store(code as usize, Relaxed),
+                Err(first) if now.saturating_sub(first) < SAME_REQUEST.as_millis() as u64 => {}
+                Err(_) => signal_hook::low_level::exit(code),
+            }
+        };
+        // SAFETY: the handler reads a clock, touches two atomics and may call `_exit`, all of which
+        // signal-safety(7) allows; it neither allocates, locks nor panics.
+        unsafe { signal_hook::low_level::register(signal, interrupted) }?;
     }
     signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     Ok(())
+}
+
+/// A clock that only moves forward; at least 1. Safe in a signal handler.
+fn milliseconds_since_boot() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    (now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000).max(1)
 }
 
 /// Whether the program was started with this signal ignored, as `nohup` does: then it is meant to
