@@ -30,7 +30,7 @@ RUN target="$(uname -m)-unknown-linux-musl" \
  && cargo install --locked --target "$target" --path . --root /installed \
  && mkdir "/out/linux-$(uname -m)" \
  && cp /installed/bin/* "/out/linux-$(uname -m)/" \
- && cp README.md CHANGELOG.md LICENSE-* /out/ \
+ && cp -r README.md CHANGELOG.md SECURITY.md LICENSE-* docs /out/ \
  && rm -rf target
 
 # Windows.

@@ -20,6 +20,7 @@ mod harness;
 mod copy;
 mod failures;
 mod outputs;
+mod readme;
 mod records;
 mod resume;
 mod stream;
