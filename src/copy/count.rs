@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use walkdir::WalkDir;
 
 use crate::event::{Progress, Stop};
-use crate::tree::filter::{Filter, Verdict};
+use crate::tree::filter::{Filter, Inclusion};
 
 /// Adds up the files and links below `root` into the totals of `progress`.
 pub fn count(root: &Path, follow: bool, filter: &Filter, progress: &Progress, stop: &Stop) {
@@ -22,16 +22,16 @@ pub fn count(root: &Path, follow: bool, filter: &Filter, progress: &Progress, st
         }
         let Ok(entry) = entry else { continue };
         above.truncate(entry.depth());
-        let parent = above.last().copied().unwrap_or(Verdict::In);
+        let parent = above.last().copied().unwrap_or(Inclusion::In);
         let kind = entry.file_type();
         let below = entry.path().strip_prefix(root).unwrap_or(entry.path());
         let verdict = filter.judge(below, kind.is_dir(), parent);
         if kind.is_dir() {
             above.push(verdict);
-            if verdict == Verdict::Out {
+            if verdict == Inclusion::Out {
                 walk.skip_current_dir();
             }
-        } else if verdict != Verdict::Out && (kind.is_file() || kind.is_symlink()) {
+        } else if verdict != Inclusion::Out && (kind.is_file() || kind.is_symlink()) {
             progress.total_entries.fetch_add(1, Relaxed);
             if kind.is_file()
                 && let Ok(metadata) = entry.metadata()

@@ -9,9 +9,11 @@ use crate::copy::special::symlink::{self, Linked, Plan};
 use crate::error::Error;
 use crate::event::{Done, Event, EventListener, Progress, Stop};
 use crate::transfer::prepare::look;
-use crate::tree::dirs::{Entry, OutputDir, Run, SourceDir};
-use crate::tree::overwrite::{Decision, Destination, Policy, Source, decide};
-use crate::tree::walk::{Found, Walk};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::{Batch, SourceEntry};
+use crate::tree::found::{WalkItem, Walked};
+use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide};
+use crate::tree::walk::Walk;
 
 /// What a dry run works with.
 pub struct Dry<'a> {
@@ -28,10 +30,13 @@ impl Dry<'_> {
         let mut counts = Counts::default();
         let Prepared { source, output, file, .. } = prepared;
         if let Some(entry) = file {
-            self.files(Run { source, output, files: vec![entry] }, &mut counts);
+            self.files(Batch { source, output, files: vec![entry] }, &mut counts);
         } else {
             let _ = walk.run(source, output, |found| {
-                self.found(found, &mut counts);
+                match found {
+                    Walked::Files(batch) => self.files(batch, &mut counts),
+                    Walked::Item(item) => self.item(item, &mut counts),
+                }
                 match self.stop.is_requested() {
                     true => ControlFlow::Break(()),
                     false => ControlFlow::Continue(()),
@@ -41,15 +46,14 @@ impl Dry<'_> {
         counts
     }
 
-    fn found(&self, found: Found, counts: &mut Counts) {
+    fn item(&self, found: WalkItem, counts: &mut Counts) {
         match found {
-            Found::Files(run) => self.files(run, counts),
-            Found::HardLink(output, entry) => {
+            WalkItem::HardLink(output, entry) => {
                 counts.seen += 1;
                 counts.linked += 1;
                 self.tell(&output, &entry, Done::Linked);
             }
-            Found::Symlink(source, output, entry) => {
+            WalkItem::Symlink(source, output, entry) => {
                 counts.seen += 1;
                 match symlink::plan(&source, &output, &entry, self.policy) {
                     Ok(Plan::Make { .. }) => {
@@ -64,24 +68,24 @@ impl Dry<'_> {
                     Err(error) => self.failed(&error, counts),
                 }
             }
-            Found::Special(source, listed, kind) => {
+            WalkItem::Special(source, listed, kind) => {
                 counts.skipped += 1;
                 let path = source.rel.join(&listed.name);
                 (self.listen)(&Event::Skipped(path.as_bytes(), kind));
             }
-            Found::Failed(error) => {
+            WalkItem::Failed(error) => {
                 counts.seen += 1;
                 self.failed(&error, counts);
             }
-            Found::Warning(warning) => {
+            WalkItem::Warning(warning) => {
                 counts.warnings += 1;
                 (self.listen)(&Event::Warning(&warning));
             }
-            Found::Looked(_) | Found::Done(_) | Found::Swept(..) => {}
+            WalkItem::Looked(_) | WalkItem::Done(_) | WalkItem::LeftoverRemoved(..) => {}
         }
     }
 
-    fn files(&self, run: Run, counts: &mut Counts) {
+    fn files(&self, run: Batch, counts: &mut Counts) {
         for entry in &run.files {
             counts.seen += 1;
             self.progress.entries.fetch_add(1, Relaxed);
@@ -116,10 +120,11 @@ impl Dry<'_> {
         &self,
         source: &SourceDir,
         output: &OutputDir,
-        entry: &Entry,
+        entry: &SourceEntry,
     ) -> Result<Decision, Error> {
         let there = look(output, entry)?;
-        let decision = decide(self.policy, Source(&entry.stat), there.as_ref().map(Destination));
+        let decision =
+            decide(self.policy, SourceStat(&entry.stat), there.as_ref().map(DestinationStat));
         if matches!(decision, Decision::Create | Decision::Replace) {
             // A file that cannot be opened would fail.
             source
@@ -130,7 +135,13 @@ impl Dry<'_> {
         Ok(decision)
     }
 
-    fn left(&self, output: &OutputDir, entry: &Entry, why: &'static str, counts: &mut Counts) {
+    fn left(
+        &self,
+        output: &OutputDir,
+        entry: &SourceEntry,
+        why: &'static str,
+        counts: &mut Counts,
+    ) {
         counts.left += 1;
         (self.listen)(&Event::Left(output.rel.join(&entry.name).as_bytes(), why));
     }
@@ -140,7 +151,7 @@ impl Dry<'_> {
         (self.listen)(&Event::Failed(error));
     }
 
-    fn tell(&self, output: &OutputDir, entry: &Entry, done: Done) {
+    fn tell(&self, output: &OutputDir, entry: &SourceEntry, done: Done) {
         (self.listen)(&Event::Stands(output.rel.join(&entry.name).as_bytes(), done));
     }
 }

@@ -41,11 +41,12 @@ use crate::transfer::baseline::Expected;
 use crate::transfer::context::{Context, Shared};
 use crate::transfer::method::Ways;
 use crate::transfer::verifier::unprovable;
+use crate::tree::classify::Classifier;
 use crate::tree::dirs::OutputDir;
 use crate::tree::filter::Filter;
 use crate::tree::lock::Patience;
 use crate::tree::overwrite::Policy;
-use crate::tree::walk::Walk;
+use crate::tree::walk::{Walk, most_levels};
 
 /// Size of a block in bytes, by default.
 ///
@@ -182,17 +183,18 @@ impl CopyJob {
         let patience = Patience { wait, deed: "copy to", tell: &tell, stop };
         patience.until_free(&self.output)?;
         let prepare = |dry| self.prepare(dry, patience);
+        let among = sharing.map_or(1, Place::among);
         if self.check_space {
             let dry = prepare(true)?;
             // Clones take next to no room.
             if !(self.reflink != Reflink::Never && self.sparse == Sparse::Auto && dry.may_share) {
-                let lookers = |dry: &Prepared| Lanes::suiting(self, dry, false).lookers();
-                let walk = (&self.walk(&dry, true), lookers);
+                let stat_workers = |dry: &Prepared| Lanes::suiting(self, dry, false).stat_workers();
+                let walk = (&self.walk(&dry, true, among), stat_workers);
                 space::check(dry, walk, self.policy, (rooms, progress), stop)?;
             }
         }
         let mut prepared = prepare(self.dry_run)?;
-        let walk = self.walk(&prepared, self.dry_run);
+        let walk = self.walk(&prepared, self.dry_run, among);
         if self.dry_run {
             let (policy, follow) = (self.policy, self.follow_links || prepared.file.is_some());
             let counts = Dry { policy, follow, listen, progress, stop }.run(prepared, &walk);
@@ -215,7 +217,6 @@ impl CopyJob {
         };
         let (clocks, resident) = (Timings::default(), Residency::default());
         let rate = self.limit_rate.map(RateLimit::new);
-        let among = sharing.map_or(1, Place::among);
         let options = Options {
             algorithm: self.algorithm,
             backend: self.backend,
@@ -302,19 +303,23 @@ impl CopyJob {
         })
     }
 
-    fn walk(&self, prepared: &Prepared, dry: bool) -> Walk<'_> {
+    /// What is walked and how, where the outputs of this process are so many.
+    fn walk(&self, prepared: &Prepared, dry: bool, among: usize) -> Walk<'_> {
         Walk {
-            filter: &self.filter,
-            follow: self.follow_links,
-            hard_links: self.hard_links,
+            classifier: Classifier {
+                filter: &self.filter,
+                follow: self.follow_links,
+                hard_links: self.hard_links,
+                folds: !dry && prepared.output.handle.as_ref().is_some_and(Dir::folds_case),
+                block_size: self.block_size as u64,
+            },
             dry,
-            sweeps: prepared.is_ours_alone,
+            cleans_up: prepared.is_ours_alone,
             resumable: self.journaling().map(|journaling| journaling.interval),
             chains: self.durability(&prepared.output) == Durability::Grouped { at_once: false },
-            folds: !dry && prepared.output.handle.as_ref().is_some_and(Dir::folds_case),
-            block_size: self.block_size as u64,
             source_root: prepared.source_id,
             output_root: prepared.output_id,
+            most_levels: most_levels(sys::open_file_limit() / among as u64),
         }
     }
 
@@ -385,7 +390,8 @@ impl CopyJob {
                 }
                 let to_committer = to_committer.clone();
                 // Outputs that share their reading need the same order.
-                let lookers = if context.shared.slot.is_none() { lanes.lookers() } else { 0 };
+                let stat_workers =
+                    if context.shared.slot.is_none() { lanes.stat_workers() } else { 0 };
                 walker =
                     Some(Builder::new().name("walk".into()).spawn_scoped(scope, move || {
                         let Prepared { source, output, file, .. } = prepared;
@@ -393,7 +399,7 @@ impl CopyJob {
                         let to_lanes = &|run| crew.give(run);
                         let outlet =
                             Outlet { to_lanes, to_committer, seen, stop: context.control.stop };
-                        walk_all(walk, &outlet, (source, output, file), lookers);
+                        walk_all(walk, &outlet, (source, output, file), stat_workers);
                         drop(outlet);
                         crew.end()
                     })?);

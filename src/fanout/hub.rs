@@ -31,7 +31,8 @@ use crate::io::watched_file::WatchedFile;
 use crate::path::DirPath;
 use crate::sys::CachePolicy;
 use crate::sys::stat::Stat;
-use crate::tree::dirs::{Entry, OutputDir, SourceDir};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::SourceEntry;
 
 /// All waiting for those that are behind takes at most one part in so many of the time, …
 const SHARE: u32 = 20;
@@ -210,7 +211,7 @@ impl<'a> Place<'a> {
     }
 
     /// The output begins to copy a file; `None` if it has to read it by itself.
-    pub fn come(self, dir: &SourceDir, entry: &Entry) -> Option<Taking<'a>> {
+    pub fn come(self, dir: &SourceDir, entry: &SourceEntry) -> Option<Taking<'a>> {
         let key = self.key(&dir.rel, &entry.name, &entry.stat);
         // The size of an empty file may mean nothing.
         let is_shared = entry.stat.size > 0 && self.sharing.lock().come(key, self.me());
@@ -218,7 +219,7 @@ impl<'a> Place<'a> {
     }
 
     /// The file was copied, and stands at the output under its name.
-    pub fn stands(self, output: &OutputDir, entry: &Entry, digest: Option<Digest>) {
+    pub fn stands(self, output: &OutputDir, entry: &SourceEntry, digest: Option<Digest>) {
         if let (Some(digest), Ok(number)) = (digest, u8::try_from(self.number)) {
             let key = self.key(&output.rel, &entry.name, &entry.stat);
             self.sharing.lock().stands(key, number, digest);
@@ -226,16 +227,16 @@ impl<'a> Place<'a> {
     }
 
     /// What becomes of a file at the output is settled; `came` says whether it was to be copied.
-    pub fn settled(self, output: &OutputDir, entry: &Entry, came: bool) {
+    pub fn settled(self, output: &OutputDir, entry: &SourceEntry, came: bool) {
         self.settled_in(&output.rel, entry, came);
     }
 
     /// The file is not what it was, and is begun again.
-    pub fn begins_again(self, dir: &SourceDir, entry: &Entry) {
+    pub fn begins_again(self, dir: &SourceDir, entry: &SourceEntry) {
         self.settled_in(&dir.rel, entry, true);
     }
 
-    fn settled_in(self, dir: &DirPath, entry: &Entry, came: bool) {
+    fn settled_in(self, dir: &DirPath, entry: &SourceEntry, came: bool) {
         let key = self.key(dir, &entry.name, &entry.stat);
         let mut window = self.sharing.lock();
         match came {
@@ -314,7 +315,7 @@ impl Taking<'_> {
 
     /// A copy that another output has finished, once it has: `None` if none is going to, or the run is
     /// to stop.
-    pub fn copy(&self, source: &SourceDir, entry: &Entry, stop: &Stop) -> Option<Copy> {
+    pub fn copy(&self, source: &SourceDir, entry: &SourceEntry, stop: &Stop) -> Option<Copy> {
         let Place { sharing, .. } = self.place;
         let begun = Instant::now();
         let (mut last, mut since) = (0, begun);
@@ -386,7 +387,7 @@ pub struct Own<'a> {
     /// Where it is, …
     pub dir: &'a SourceDir,
     /// … what it was when it was listed, …
-    pub entry: &'a Entry,
+    pub entry: &'a SourceEntry,
     /// … and how its pages are spared.
     pub sparing: CachePolicy,
     /// Whether a symbolic link stands for what it points to.
@@ -397,7 +398,8 @@ pub struct Own<'a> {
 
 impl Own<'_> {
     fn fill(&self, source: &mut Source, block: &mut Block, at: u64) -> bool {
-        let Self { file: own, dir, entry: Entry { name, stat }, sparing, follow, control } = *self;
+        let Self { file: own, dir, entry: SourceEntry { name, stat }, sparing, follow, control } =
+            *self;
         // What comes at once needs no handle that others can go on with.
         if at == 0 && block.room().len() as u64 >= stat.size {
             return origin::fill(block, own);
@@ -432,7 +434,7 @@ mod tests {
         let handle = Dir::open(dir.path()).unwrap();
         let stat = handle.stat("film".as_ref(), false).unwrap();
         let source = SourceDir { handle, root: dir.path().into(), rel: DirPath::root() };
-        let entry = Entry { name: OsStr::new("film").into(), stat };
+        let entry = SourceEntry { name: OsStr::new("film").into(), stat };
         let (progress, stop) = ([Progress::default(), Progress::default()], Stop::default());
         let sharing = Sharing::new(&progress, 1 << 20, (1 << 16, 4), None);
         let [behind, slow] = [0, 1].map(|number| sharing.place(number).come(&source, &entry));

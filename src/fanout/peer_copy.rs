@@ -8,7 +8,8 @@ use crate::hash::Digest;
 use crate::path::RelPath;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{Dir, name_from_bytes};
-use crate::tree::dirs::{Entry, OutputDir, SourceDir};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::SourceEntry;
 
 /// A finished copy at another output.
 pub struct Copy {
@@ -28,7 +29,7 @@ impl Copy {
         root: &Arc<OutputDir>,
         digest: Digest,
         source: &SourceDir,
-        entry: &Entry,
+        entry: &SourceEntry,
     ) -> Option<Self> {
         let below = source.rel.path();
         let dir = root.handle.as_ref()?.open_below(&below).ok()?;

@@ -16,7 +16,7 @@ use crate::manifest::index::Index;
 use crate::manifest::name::ManifestName;
 use crate::path::RelPath;
 use crate::sys::stat::{Kind, Stat, Time};
-use crate::sys::{Dir, Listing};
+use crate::sys::{Dir, DirReader};
 
 /// The lines of the earlier manifests of an output: the newest finished one, and unfinished ones
 /// that are newer still.
@@ -151,7 +151,7 @@ impl Earlier {
 /// The manifests in the root of an output, the newest first.
 pub fn ours(root: &Dir, is_in_source: impl Fn(&OsStr) -> bool) -> io::Result<Vec<ManifestName>> {
     let here = root.open_dir(".".as_ref(), false)?;
-    let mut listing = Listing::default();
+    let mut listing = DirReader::default();
     let mut names: Vec<ManifestName> = Vec::new();
     loop {
         let batch = listing.next_batch(&here)?;

@@ -27,7 +27,8 @@ use crate::part::publish::{cannot_publish, remove};
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, CachePolicy, Dir, OutputPages};
 use crate::tree::cleanup;
-use crate::tree::dirs::{Entry, OutputDir};
+use crate::tree::dirs::OutputDir;
+use crate::tree::found::SourceEntry;
 use crate::tree::journal::{self, Checkpoint, Journal, Subject};
 
 /// A file being written at the output.
@@ -63,10 +64,10 @@ impl Part {
     pub fn create(
         options: &Options,
         output: &Arc<OutputDir>,
-        entry: &Entry,
+        entry: &SourceEntry,
         replaces: bool,
     ) -> Result<Self> {
-        let Entry { name, stat } = entry;
+        let SourceEntry { name, stat } = entry;
         let create = || {
             let dir = output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
             if options.nameless && !replaces {
@@ -280,7 +281,7 @@ impl Part {
         mut self,
         options: &Options,
         control: &Control<'_>,
-        entry: &Entry,
+        entry: &SourceEntry,
         attributes: &Attributes,
         replaces: bool,
         warnings: &mut Vec<Error>,
@@ -334,7 +335,7 @@ impl Part {
         &mut self,
         options: &Options,
         control: &Control<'_>,
-        entry: &Entry,
+        entry: &SourceEntry,
         attributes: &Attributes,
         warnings: &mut Vec<Error>,
     ) -> Result<()> {
@@ -348,7 +349,7 @@ impl Part {
             });
         }
         if let Durability::Grouped { at_once } = options.durability
-            && !(at_once && self.output.with_root)
+            && !(at_once && self.output.volume.with_root)
         {
             self.with_file("make durable", sys::persist_file)?;
         }

@@ -15,8 +15,9 @@ use crate::io::block::Block;
 use crate::io::options::{Journaling, Options};
 use crate::part::part_file::Part;
 use crate::sys::Dir;
-use crate::tree::cleanup::Swept;
-use crate::tree::dirs::{Entry, OutputDir, SourceDir};
+use crate::tree::cleanup::Leftovers;
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::SourceEntry;
 use crate::tree::journal::{self, Found, Journal, Subject, Version};
 
 /// Where a file is gone on with.
@@ -37,7 +38,7 @@ pub struct Begun {
     /// So many bytes lie between its checkpoints.
     pub checkpoints: Option<u64>,
     /// What a killed run left and was of no use.
-    pub swept: Swept,
+    pub swept: Leftovers,
 }
 
 /// Makes the part file of a large file, or takes up the one that a killed run left. `None` if the run
@@ -46,18 +47,18 @@ pub fn begin(
     options: &Options,
     stop: &Stop,
     (source, output): (&SourceDir, &Arc<OutputDir>),
-    entry: &Entry,
+    entry: &SourceEntry,
     replaces: bool,
     scratch: &mut Block,
     warnings: &mut Vec<Error>,
 ) -> Result<Option<Begun>> {
     let create = || Part::create(options, output, entry, replaces);
     let Some((journaling, dir)) = journaling(options, source, output, entry) else {
-        let (part, swept) = (create()?, Swept::default());
+        let (part, swept) = (create()?, Leftovers::default());
         return Ok(Some(Begun { part, resumed: None, checkpoints: None, swept }));
     };
     let (queue, block) = (options.blocks * options.block_size, options.block_size as u64);
-    let mut swept = Swept::default();
+    let mut swept = Leftovers::default();
     let checkpoints = Some(journaling.step(queue as u64, block));
     match take_up(options, stop, journaling, dir, entry, scratch) {
         Taken::Up { journal, subject, file, resumed } => {
@@ -88,14 +89,19 @@ pub fn begin(
 }
 
 /// The file is not copied after all: removes what a killed run left of it.
-pub fn forget(options: &Options, source: &SourceDir, output: &OutputDir, entry: &Entry) -> Swept {
+pub fn forget(
+    options: &Options,
+    source: &SourceDir,
+    output: &OutputDir,
+    entry: &SourceEntry,
+) -> Leftovers {
     let Some((_, dir)) = journaling(options, source, output, entry).filter(|_| !output.fresh)
     else {
-        return Swept::default();
+        return Leftovers::default();
     };
     match Journal::open(dir, &journal::name_of(&entry.name)) {
         Ok(Some(found)) => discard(output, &found.subject),
-        _ => Swept::default(),
+        _ => Leftovers::default(),
     }
 }
 
@@ -104,7 +110,7 @@ fn journaling<'a>(
     options: &Options,
     source: &SourceDir,
     output: &'a OutputDir,
-    entry: &Entry,
+    entry: &SourceEntry,
 ) -> Option<(Journaling, &'a Dir)> {
     let journaling = options.journaling.filter(|it| entry.stat.size > it.interval)?;
     // A file of the source has the right to its name.
@@ -129,7 +135,7 @@ fn take_up(
     stop: &Stop,
     journaling: Journaling,
     dir: &Dir,
-    entry: &Entry,
+    entry: &SourceEntry,
     scratch: &mut Block,
 ) -> Taken {
     let Ok(Some(found)) = Journal::open(dir, &journal::name_of(&entry.name)) else {
@@ -203,8 +209,8 @@ fn state_of(
 }
 
 /// Removes what a killed run left, the journal first.
-fn discard(output: &OutputDir, subject: &Subject) -> Swept {
-    let mut swept = Swept::default();
+fn discard(output: &OutputDir, subject: &Subject) -> Leftovers {
+    let mut swept = Leftovers::default();
     swept.remove(output, journal::name_of(&subject.name));
     swept.remove(output, subject.part.clone());
     swept

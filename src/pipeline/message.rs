@@ -12,7 +12,8 @@ use crate::io::timing::{StageTiming, Timer};
 use crate::part::part_file::Part;
 use crate::part::resume::Resumed;
 use crate::sys::Attributes;
-use crate::tree::dirs::{Entry, OutputDir, SourceDir};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::SourceEntry;
 use crate::tree::journal::Checkpoint;
 
 /// A file on its way.
@@ -22,7 +23,7 @@ pub struct LargeFile {
     /// Where it goes.
     pub output: Arc<OutputDir>,
     /// The file.
-    pub entry: Entry,
+    pub entry: SourceEntry,
     /// Whether something at the output gives way for it.
     pub replaces: bool,
     /// Where it is gone on with, if a killed run left its beginning.
@@ -37,7 +38,7 @@ impl LargeFile {
     pub fn new(
         source: Arc<SourceDir>,
         output: Arc<OutputDir>,
-        entry: Entry,
+        entry: SourceEntry,
         replaces: bool,
     ) -> Self {
         let (resumed, checkpoints) = (None, None);

@@ -3,21 +3,21 @@
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 
-use crate::tree::dirs::Run;
+use crate::tree::found::Batch;
 
 /// Where work comes from.
 pub struct Feed {
     /// Without lanes for small files alone, everything goes one way, in its order.
-    large: Option<Sender<Run>>,
-    all: Sender<Run>,
+    large: Option<Sender<Batch>>,
+    all: Sender<Batch>,
     block_size: u64,
 }
 
 /// Where a lane takes work.
 #[derive(Clone)]
 pub struct Tasks {
-    large: Option<Receiver<Run>>,
-    all: Option<Receiver<Run>>,
+    large: Option<Receiver<Batch>>,
+    all: Option<Receiver<Batch>>,
 }
 
 /// Both ends, for `lanes` that take everything and `small` that take files of at most `block_size` bytes.
@@ -30,14 +30,14 @@ pub fn tasks(lanes: usize, small: usize, block_size: usize) -> (Feed, Tasks) {
 
 impl Feed {
     /// Waits until there is room for it; false if the lanes are gone.
-    pub fn send(&self, run: Run) -> bool {
+    pub fn send(&self, run: Batch) -> bool {
         let is_large = self.is_large(&run);
         let way = self.large.as_ref().filter(|_| is_large).unwrap_or(&self.all);
         way.send(run).is_ok()
     }
 
     /// Whether it is for lanes that take large files: the walk makes a large file a run of its own.
-    pub fn is_large(&self, run: &Run) -> bool {
+    pub fn is_large(&self, run: &Batch) -> bool {
         run.files.last().is_some_and(|file| file.stat.size > self.block_size)
     }
 }
@@ -54,7 +54,7 @@ impl Tasks {
     }
 
     /// What to do next, as soon as there is something; `None` at the end.
-    pub fn next(&self) -> Option<Run> {
+    pub fn next(&self) -> Option<Batch> {
         match (&self.large, &self.all) {
             // When one has come to its end, there may still be something in the other.
             (Some(large), Some(all)) => select! {

@@ -25,9 +25,10 @@ use crate::transfer::context::Context;
 use crate::transfer::outcome::{Fate, Message, Outcome};
 use crate::transfer::prepare::{Next, arrange};
 use crate::transfer::{retry, small};
-use crate::tree::cleanup::Swept;
-use crate::tree::dirs::{Entry, OutputDir, Run};
-use crate::tree::walk::Found;
+use crate::tree::cleanup::Leftovers;
+use crate::tree::dirs::OutputDir;
+use crate::tree::found::WalkItem;
+use crate::tree::found::{Batch, SourceEntry};
 
 /// What the reader sends to the hasher.
 pub type Read = Step<Result<ReadEnd, Cut>>;
@@ -58,7 +59,7 @@ impl Reader<'_> {
         }
     }
 
-    fn take(&mut self, mut run: Run) -> Result<(), Gone> {
+    fn take(&mut self, mut run: Batch) -> Result<(), Gone> {
         // The walk makes a large file a run of its own.
         let block_size = self.context.options.block_size as u64;
         if self.context.options.algorithm != Algorithm::None
@@ -71,7 +72,7 @@ impl Reader<'_> {
         self.report(outcomes)
     }
 
-    fn take_large(&mut self, run: &Run, entry: Entry) -> Result<(), Gone> {
+    fn take_large(&mut self, run: &Batch, entry: SourceEntry) -> Result<(), Gone> {
         let context = self.context;
         context.control.progress.set_current(|path| run.source.rel.join_into(&entry.name, path));
         let next = if context.control.stop.is_requested() {
@@ -109,8 +110,8 @@ impl Reader<'_> {
     /// goes the way of the file, to its end. `first` is what came of a first try.
     fn copy(
         &self,
-        run: &Run,
-        entry: &Entry,
+        run: &Batch,
+        entry: &SourceEntry,
         replaces: bool,
         first: Option<Error>,
     ) -> Result<(), Ended> {
@@ -165,7 +166,7 @@ impl Reader<'_> {
                 let again = || retry::look_again(context, source, output, entry, replaces);
                 return match file.has_changed().then(again).flatten() {
                     Some(stat) if is_first => {
-                        let entry = Entry { name: entry.name.clone(), stat };
+                        let entry = SourceEntry { name: entry.name.clone(), stat };
                         self.copy(run, &entry, replaces, Some(error))
                     }
                     _ => Err(error.into()),
@@ -221,12 +222,12 @@ impl Reader<'_> {
         let Some(stat) = retry::look_again(context, source, output, entry, *replaces) else {
             return Err(error.into());
         };
-        let entry = Entry { name: entry.name.clone(), stat };
+        let entry = SourceEntry { name: entry.name.clone(), stat };
         let large = LargeFile::new(Arc::clone(source), Arc::clone(output), entry, *replaces);
         let large = Arc::new(large);
         self.send(Step::Again(Arc::clone(&large)))?;
         let path = || source.path_of(&large.entry.name);
-        let Entry { name, stat } = &large.entry;
+        let SourceEntry { name, stat } = &large.entry;
         let mut file =
             WatchedFile::open(&source.handle, name, context.options.follow, stat, &path)?
                 .at_rate(context.control.rate, context.control.stop);
@@ -363,12 +364,12 @@ impl Reader<'_> {
     fn tell(
         &self,
         output: &Arc<OutputDir>,
-        swept: Swept,
+        swept: Leftovers,
         warnings: &mut Vec<Error>,
     ) -> Result<(), Gone> {
         warnings.extend(swept.error);
         swept.removed.into_iter().try_for_each(|name| {
-            let swept = Message::Walked(Found::Swept(Arc::clone(output), name));
+            let swept = Message::Walked(WalkItem::LeftoverRemoved(Arc::clone(output), name));
             self.outcomes.send(swept).map_err(|_| Gone)
         })
     }

@@ -24,7 +24,8 @@ use crate::sys::stat::Stat;
 use crate::transfer::context::{Context, Shared};
 use crate::transfer::method::Ways;
 use crate::transfer::outcome::{Fate, Message, Outcome};
-use crate::tree::dirs::{Entry, OutputDir, Run, SourceDir};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::{Batch, SourceEntry};
 
 /// What the system says of a file.
 fn stat(path: &Path) -> Stat {
@@ -57,20 +58,23 @@ impl Scene {
     }
 
     /// What was listed of a file before anything happened to it.
-    fn entry(&self, name: &str) -> Entry {
+    fn entry(&self, name: &str) -> SourceEntry {
         let dir = Dir::open(&self.dir.path().join("source")).unwrap();
-        Entry { name: OsStr::new(name).into(), stat: dir.stat(OsStr::new(name), false).unwrap() }
+        SourceEntry {
+            name: OsStr::new(name).into(),
+            stat: dir.stat(OsStr::new(name), false).unwrap(),
+        }
     }
 
     /// Runs one lane over these files, in runs as the walker would have them.
-    fn copy(&self, entries: Vec<Entry>, gear: Gear) -> Vec<Outcome> {
+    fn copy(&self, entries: Vec<SourceEntry>, gear: Gear) -> Vec<Outcome> {
         self.copy_unless(&Stop::default(), entries, gear)
     }
 
     fn copy_unless(
         &self,
         stop: &Stop,
-        entries: Vec<Entry>,
+        entries: Vec<SourceEntry>,
         (block_size, blocks, several): Gear,
     ) -> Vec<Outcome> {
         let root = |name| -> Arc<Path> { self.dir.path().join(name).into() };
@@ -109,7 +113,7 @@ impl Scene {
         let (give, tasks) = tasks(runs.len(), self.small, block_size);
         for files in runs {
             let (source, output) = (Arc::clone(&source), Arc::clone(&output));
-            assert!(give.send(Run { source, output, files }));
+            assert!(give.send(Batch { source, output, files }));
         }
         drop(give);
         let (outcomes, inbox) = bounded(1);

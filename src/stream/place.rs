@@ -13,7 +13,7 @@ use crate::stream::named::{Named, names_directory};
 use crate::sys::stat::{Identity, Kind, Stat, Time};
 use crate::sys::{self, Dir, StreamEnd};
 use crate::tree::dirs::OutputDir;
-use crate::tree::overwrite::{Decision, Destination, Policy, Source, decide};
+use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide};
 
 /// Where something goes.
 pub enum Place {
@@ -100,14 +100,14 @@ impl Place {
             return refuse(why);
         }
         let stat = dir.stat_self().map_err(cannot)?;
-        let dir = OutputDir {
+        let mut dir = OutputDir {
             handle: Some(dir),
             fresh: false,
             gid: stat.gid,
-            dev: stat.id.dev,
-            with_root: false,
             ..OutputDir::absent(parent.into())
         };
+        dir.volume.dev = stat.id.dev;
+        dir.volume.with_root = false;
         place_in(&Arc::new(dir), name.to_os_string(), policy).map(Some)
     }
 
@@ -169,7 +169,7 @@ fn place_in(dir: &Arc<OutputDir>, name: OsString, policy: Policy) -> Result<Plac
         uid: 0,
         gid: 0,
     };
-    let decision = decide(policy, Source(&coming), there.as_ref().map(Destination));
+    let decision = decide(policy, SourceStat(&coming), there.as_ref().map(DestinationStat));
     Ok(match decision {
         Decision::Create | Decision::Replace => {
             Place::File(FilePlace { dir: Arc::clone(dir), name, there, coming })

@@ -16,7 +16,7 @@ use crate::sys::{self, Attributes, CachePolicy, Spliced};
 use crate::transfer::context::Context;
 use crate::transfer::outcome::{Fate, Waiting};
 use crate::transfer::verifier::{Prover, Verdict};
-use crate::tree::dirs::Entry;
+use crate::tree::found::SourceEntry;
 
 /// Readable and writable by the owner only.
 const PRIVATE: u32 = 0o600;
@@ -51,7 +51,7 @@ impl<'a> WholeFile<'a> {
             && dir.is_some_and(|dir| dir.can_publish_nameless());
         // Its owner's alone until it is complete.
         let stat = Stat { mode: PRIVATE, ..place.coming };
-        let entry = Entry { name: place.name.as_os_str().into(), stat };
+        let entry = SourceEntry { name: place.name.as_os_str().into(), stat };
         let mut part = Part::create(&context.options, &place.dir, &entry, replaces)?;
         if let (Cache::Drop, Some(dir)) = (context.options.cache, dir) {
             part.spare(CachePolicy::of(dir));
@@ -111,7 +111,7 @@ impl<'a> WholeFile<'a> {
             Ok(now) => attributes(now, place.there.as_ref()),
             Err(error) => return Err(part.discard(error)),
         };
-        let entry = Entry { name: place.name.as_os_str().into(), stat };
+        let entry = SourceEntry { name: place.name.as_os_str().into(), stat };
         let none = Attributes::default();
         let mut proof = None;
         let Context { options, control, .. } = &context;

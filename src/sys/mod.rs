@@ -34,7 +34,7 @@ use unix as system;
 use windows as system;
 
 pub use system::{
-    ALIGNMENT, Attributes, Listing, Manager, Medium, Mover, OutputPages, Place, SourcePages,
+    ALIGNMENT, Attributes, DirReader, Manager, Medium, Mover, OutputPages, Place, SourcePages,
     StreamEnd, allow_holes, capacity, clone_file, close_file, host_name, is_device_error,
     is_disk_full, is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic,
     lock_holder, may_read, most_below, name_from_bytes, names_device, new_file_mode, next_extent,

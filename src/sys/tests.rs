@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 
 use crate::path::RelPath;
 use crate::sys::stat::{Kind, Time};
-use crate::sys::{self, Attributes, Dir, Listing, Lock, Medium};
+use crate::sys::{self, Attributes, Dir, DirReader, Lock, Medium};
 
 fn scene() -> (tempfile::TempDir, Dir) {
     let scene = tempfile::tempdir().unwrap();
@@ -28,7 +28,7 @@ fn part(dir: &Dir, content: &[u8]) -> OsString {
 }
 
 fn list(dir: &Dir) -> Vec<(OsString, Option<Kind>)> {
-    let (mut listing, mut all) = (Listing::default(), Vec::new());
+    let (mut listing, mut all) = (DirReader::default(), Vec::new());
     loop {
         let batch = listing.next_batch(dir).unwrap();
         if batch.is_empty() {
@@ -117,7 +117,7 @@ fn everything_is_listed_once_with_its_kind() {
     assert_eq!(list(&again), expected);
     assert_eq!(list(&again), [], "the position is the handle's");
     let again = dir.open_dir(os("."), false).unwrap();
-    let mut batch = Listing::default().next_batch(&again).unwrap();
+    let mut batch = DirReader::default().next_batch(&again).unwrap();
     assert!(batch.len() < expected.len(), "a batch is bounded");
     let first = batch.pop().unwrap();
     assert_eq!(dir.stat(&first.name, false).unwrap().kind, first.kind.unwrap());

@@ -26,7 +26,8 @@ use crate::sys::{self, Dir, Medium};
 use crate::transfer::context::Context;
 use crate::transfer::outcome::Fate;
 use crate::transfer::prepare::look;
-use crate::tree::dirs::{Entry, OutputDir, SourceDir};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::SourceEntry;
 
 /// The manifest that the source is held against.
 #[derive(Debug)]
@@ -202,7 +203,7 @@ fn is_absent(error: &io::Error) -> bool {
 }
 
 /// Whether an earlier manifest expects something of a file, so that it has to be read.
-pub fn is_expected(context: &Context<'_>, output: &OutputDir, entry: &Entry) -> Result<bool> {
+pub fn is_expected(context: &Context<'_>, output: &OutputDir, entry: &SourceEntry) -> Result<bool> {
     match context.shared.baseline {
         None => Ok(false),
         Some(expected) => {
@@ -217,7 +218,7 @@ pub fn is_expected(context: &Context<'_>, output: &OutputDir, entry: &Entry) -> 
 pub fn objection(
     context: &Context<'_>,
     (source, output): (&SourceDir, &OutputDir),
-    entry: &Entry,
+    entry: &SourceEntry,
     digest: Option<Digest>,
     read_back: Option<&mut ReadBack>,
 ) -> Option<Fate> {
@@ -251,7 +252,7 @@ pub fn objection(
 pub fn further_name(
     expected: &Expected,
     output: &OutputDir,
-    entry: &Entry,
+    entry: &SourceEntry,
     digest: Option<Digest>,
 ) -> Result<Option<Error>> {
     const DEED: &str = "make the hard link";
@@ -280,7 +281,7 @@ struct Judge<'a> {
     expected: &'a Expected,
     source: &'a SourceDir,
     output: &'a OutputDir,
-    entry: &'a Entry,
+    entry: &'a SourceEntry,
     listed: Digest,
 }
 

@@ -6,7 +6,8 @@ use crate::io::options::Options;
 use crate::manifest::carry::Carry;
 use crate::transfer::baseline::Expected;
 use crate::transfer::method::Ways;
-use crate::tree::dirs::{Entry, OutputDir};
+use crate::tree::dirs::OutputDir;
+use crate::tree::found::SourceEntry;
 
 /// What the workers of a run have in common.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +35,7 @@ pub struct Shared<'a> {
 
 impl Context<'_> {
     /// A file is not copied: other outputs need not wait for this one to take it.
-    pub fn pass(&self, output: &OutputDir, entry: &Entry) {
+    pub fn pass(&self, output: &OutputDir, entry: &SourceEntry) {
         if let Some(slot) = self.shared.slot {
             slot.settled(output, entry, false);
         }

@@ -14,7 +14,8 @@ use crate::sys::{self, Medium, stat::Stat};
 use crate::transfer::context::Context;
 use crate::transfer::outcome::Fate;
 use crate::transfer::prepare::Next;
-use crate::tree::dirs::{Entry, OutputDir, SourceDir};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::SourceEntry;
 use crate::tree::overwrite::Policy;
 
 /// A file, and what is known of its copy.
@@ -22,7 +23,7 @@ pub struct Kept<'a> {
     pub(crate) context: &'a Context<'a>,
     pub(crate) source: &'a SourceDir,
     pub(crate) output: &'a OutputDir,
-    pub(crate) entry: &'a Entry,
+    pub(crate) entry: &'a SourceEntry,
     /// What is at the output.
     pub there: &'a Stat,
     /// The digest that an earlier manifest has for it.
@@ -111,7 +112,7 @@ impl Kept<'_> {
 pub fn hash_source(
     context: &Context<'_>,
     source: &SourceDir,
-    entry: &Entry,
+    entry: &SourceEntry,
     read_back: &mut ReadBack,
 ) -> Result<Option<Digest>> {
     let path = || source.path_of(&entry.name);

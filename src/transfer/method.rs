@@ -54,7 +54,7 @@ impl Ways {
 
     /// What is known of the file systems of a source file, which is `stat`, and an output.
     pub fn between(&self, source: &std::fs::File, stat: &Stat, output: &OutputDir) -> Arc<Pair> {
-        let key = (stat.id.dev, output.dev);
+        let key = (stat.id.dev, output.volume.dev);
         let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(pair) = pairs.get(&key) {
             return Arc::clone(pair);

@@ -7,8 +7,9 @@ use crate::hash::Digest;
 use crate::io::read_back::HashedFrom;
 use crate::part::method::Method;
 use crate::part::part_file::{Complete, PartName};
-use crate::tree::dirs::{Entry, OutputDir, SourceDir};
-use crate::tree::walk::Found;
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::SourceEntry;
+use crate::tree::found::WalkItem;
 
 /// What goes to the committer.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub enum Message {
     /// From a lane, of a large file that is on its way.
     Warning(Error),
     /// From the walk: everything that is not for the lanes.
-    Walked(Found),
+    Walked(WalkItem),
 }
 
 /// A file and what became of it.
@@ -29,7 +30,7 @@ pub struct Outcome {
     /// Where it was to go.
     pub output: Arc<OutputDir>,
     /// The file.
-    pub entry: Entry,
+    pub entry: SourceEntry,
     /// What became of it.
     pub fate: Fate,
     /// What could not be done about it although it was copied.
@@ -46,7 +47,7 @@ pub struct Waiting {
     /// Where it is.
     pub output: Arc<OutputDir>,
     /// The file it is the copy of.
-    pub entry: Entry,
+    pub entry: SourceEntry,
     /// Its name meanwhile.
     pub part: PartName,
     /// The digest of all that was read and written.

@@ -11,8 +11,9 @@ use crate::transfer::baseline;
 use crate::transfer::context::Context;
 use crate::transfer::existing::{Kept, hash_source};
 use crate::transfer::outcome::Fate;
-use crate::tree::dirs::{Entry, OutputDir, SourceDir};
-use crate::tree::overwrite::{Decision, Destination, Source, decide};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::SourceEntry;
+use crate::tree::overwrite::{Decision, DestinationStat, SourceStat, decide};
 
 /// What is to be done about a file.
 pub enum Next {
@@ -33,7 +34,7 @@ pub fn arrange(
     context: &Context<'_>,
     source: &SourceDir,
     output: &OutputDir,
-    entry: &Entry,
+    entry: &SourceEntry,
     read_back: &mut ReadBack,
 ) -> Next {
     let there = match look(output, entry) {
@@ -47,7 +48,8 @@ pub fn arrange(
         .shared
         .reused
         .and_then(|carry| carry.digest_of(output.rel.join(&entry.name).as_bytes(), &there));
-    let decision = decide(context.options.policy, Source(&entry.stat), Some(Destination(&there)));
+    let decision =
+        decide(context.options.policy, SourceStat(&entry.stat), Some(DestinationStat(&there)));
     let mut source_is = None;
     if matches!(decision, Decision::Keep | Decision::Leave(_)) {
         match held_against(context, source, output, entry, read_back) {
@@ -76,7 +78,7 @@ fn held_against(
     context: &Context<'_>,
     source: &SourceDir,
     output: &OutputDir,
-    entry: &Entry,
+    entry: &SourceEntry,
     read_back: &mut ReadBack,
 ) -> Result<ControlFlow<Fate, Option<Digest>>> {
     if !baseline::is_expected(context, output, entry)? {
@@ -92,7 +94,7 @@ fn held_against(
 }
 
 /// What is at the output under the file's name.
-pub fn look(output: &OutputDir, entry: &Entry) -> Result<Option<Stat>> {
+pub fn look(output: &OutputDir, entry: &SourceEntry) -> Result<Option<Stat>> {
     let Some(dir) = &output.handle else { return Ok(None) };
     if output.fresh {
         return Ok(None);

@@ -7,8 +7,9 @@ use crate::error::Error;
 use crate::sys::stat::{Kind, Stat};
 use crate::transfer::context::Context;
 use crate::transfer::prepare::look;
-use crate::tree::dirs::{Entry, OutputDir, SourceDir};
-use crate::tree::overwrite::{Decision, Destination, Source, decide};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::SourceEntry;
+use crate::tree::overwrite::{Decision, DestinationStat, SourceStat, decide};
 
 /// What the file is now, if it is worth a second try: it is still there, and the same is to be done
 /// about it as before.
@@ -16,7 +17,7 @@ pub fn look_again(
     context: &Context<'_>,
     source: &SourceDir,
     output: &OutputDir,
-    entry: &Entry,
+    entry: &SourceEntry,
     replaces: bool,
 ) -> Option<Stat> {
     let (before, now) =
@@ -27,11 +28,13 @@ pub fn look_again(
         return None;
     }
     let there = look(output, entry).ok()?;
-    let same = match decide(context.options.policy, Source(&now), there.as_ref().map(Destination)) {
-        Decision::Create => !replaces,
-        Decision::Replace => replaces,
-        Decision::Keep | Decision::Leave(_) | Decision::Refuse(_) => false,
-    };
+    let same =
+        match decide(context.options.policy, SourceStat(&now), there.as_ref().map(DestinationStat))
+        {
+            Decision::Create => !replaces,
+            Decision::Replace => replaces,
+            Decision::Keep | Decision::Leave(_) | Decision::Refuse(_) => false,
+        };
     same.then_some(now)
 }
 

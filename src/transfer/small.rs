@@ -24,20 +24,21 @@ use crate::transfer::outcome::{Fate, Outcome};
 use crate::transfer::prepare::{Next, arrange};
 use crate::transfer::small_batch::{Handful, Taken};
 use crate::transfer::{baseline, retry};
-use crate::tree::dirs::{Entry, OutputDir, Run, SourceDir};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::{Batch, SourceEntry};
 
 /// Copies a run of files through the block `scratch`, one after the other or a handful at a time;
 /// `read_back` is for those that are there already.
 pub fn copy_run(
     context: &Context<'_>,
-    run: Run,
+    run: Batch,
     scratch: &mut Block,
     read_back: &mut ReadBack,
 ) -> Vec<Outcome> {
     if let Some(first) = run.files.first() {
         context.control.progress.set_current(|path| run.source.rel.join_into(&first.name, path));
     }
-    let Run { source, output, files } = run;
+    let Batch { source, output, files } = run;
     let clocks = Timings::default();
     let mut handful = Handful::new((context, &clocks), (&source, &output));
     let mut outcomes: Vec<Outcome> = Vec::with_capacity(files.len());
@@ -89,7 +90,7 @@ pub fn copy_run(
 fn copy_watched(
     (context, clocks): (&Context<'_>, &Timings),
     (source, output): (&SourceDir, &Arc<OutputDir>),
-    (entry, replaces): (&mut Entry, bool),
+    (entry, replaces): (&mut SourceEntry, bool),
     (scratch, warnings): (&mut Block, &mut Vec<Error>),
 ) -> Result<Fate> {
     let mut changed = false;
@@ -109,7 +110,7 @@ fn copy_watched(
 fn copy_again(
     (context, clocks): (&Context<'_>, &Timings),
     (source, output): (&SourceDir, &Arc<OutputDir>),
-    (entry, replaces): (&mut Entry, bool),
+    (entry, replaces): (&mut SourceEntry, bool),
     (scratch, warnings): (&mut Block, &mut Vec<Error>),
     first: Error,
 ) -> Result<Fate> {
@@ -128,7 +129,7 @@ fn copy_again(
 pub fn open<'a>(
     context: &'a Context<'a>,
     (source, output): (&SourceDir, &OutputDir),
-    Entry { name, stat }: &Entry,
+    SourceEntry { name, stat }: &SourceEntry,
     path: &'a dyn Fn() -> PathBuf,
     warnings: &mut Vec<Error>,
 ) -> Result<(WatchedFile<'a>, Attributes, Arc<Pair>)> {
@@ -140,7 +141,12 @@ pub fn open<'a>(
 }
 
 /// Appends content of the file `entry` to its part file.
-pub fn write(context: &Context<'_>, entry: &Entry, part: &mut Part, content: &[u8]) -> Result<()> {
+pub fn write(
+    context: &Context<'_>,
+    entry: &SourceEntry,
+    part: &mut Part,
+    content: &[u8],
+) -> Result<()> {
     match entry.stat.is_sparse() && context.options.sparse == Sparse::Auto {
         true => part.write_with_holes(content),
         false => part.write(content),
@@ -151,7 +157,7 @@ pub fn write(context: &Context<'_>, entry: &Entry, part: &mut Part, content: &[u
 pub struct Copying<'a> {
     pub(crate) context: &'a Context<'a>,
     pub(crate) clocks: &'a Timings,
-    pub(crate) entry: &'a Entry,
+    pub(crate) entry: &'a SourceEntry,
     pub(crate) replaces: bool,
     /// Whether the content may come from what outputs share.
     pub is_shared: bool,

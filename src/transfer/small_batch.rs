@@ -22,7 +22,8 @@ use crate::transfer::baseline;
 use crate::transfer::context::Context;
 use crate::transfer::outcome::{Fate, Outcome};
 use crate::transfer::small::{open, write};
-use crate::tree::dirs::{Entry, OutputDir, SourceDir};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::SourceEntry;
 
 /// Files of one run whose contents are in a block and are still to be hashed and written.
 pub struct Handful<'a> {
@@ -77,7 +78,7 @@ impl<'a> Handful<'a> {
     /// Reads a file behind the others in `block`; `at` is which of the run's outcomes will be its.
     pub fn take(
         &mut self,
-        (entry, replaces): (&Entry, bool),
+        (entry, replaces): (&SourceEntry, bool),
         at: usize,
         block: &mut Block,
         warnings: &mut Vec<Error>,
@@ -156,7 +157,7 @@ impl<'a> Handful<'a> {
     fn write(
         &self,
         loaded: &Loaded,
-        entry: &Entry,
+        entry: &SourceEntry,
         (content, digest): (&[u8], Digest),
         warnings: &mut Vec<Error>,
     ) -> Result<Fate> {

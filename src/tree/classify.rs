@@ -1,233 +1,293 @@
-//! What a directory lists, looked at: its files in runs, everything else one by one.
+//! Telling apart what a directory lists: its regular files go into batches, everything else is handed on
+//! one by one.
 //!
-//! A look waits for the device, or costs the kernel most of what a walk takes, so where nothing has to be
-//! remembered from one entry to the next it may be done beside the walk, by any number of threads.
+//! A look at an entry waits for the device, or costs the kernel most of what a walk takes. Where nothing
+//! has to be remembered from one entry to the next, any number of stat workers may look.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::ffi::{OsStr, OsString};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::Error;
 use crate::path::Shown;
 use crate::sys::ListedEntry;
 use crate::sys::stat::{Identity, Kind, Stat};
-use crate::tree::cleanup::Beginning;
-use crate::tree::dirs::{Entry, OutputDir, Run, SourceDir};
-use crate::tree::filter::Verdict;
-use crate::tree::walk::{Emit, Found, Walk};
+use crate::tree::cleanup::ResumablePart;
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::filter::{Filter, Inclusion};
+use crate::tree::found::{Batch, Emit, SourceEntry, WalkItem, Walked};
 
-/// A run of small files ends at this many files. With many, lanes are mostly in different
-/// directories and do not wait for each other's changes to one: 50,000 files of 4 KiB, two lanes,
+/// A batch of small files ends at this many files. With many, workers are mostly in different
+/// directories and do not wait for each other's changes to one: 50,000 files of 4 KiB, two workers,
 /// tmpfs, relative to 64: 256: 0.97, 1024: 0.96.
-const RUN_FILES: usize = 1024;
+const BATCH_FILES: usize = 1024;
 
-/// … or at this many bytes, so that lanes stay evenly loaded: about 10 ms of work.
-const RUN_BYTES: u64 = 4 << 20;
+/// … or at this many bytes, so that workers stay evenly loaded: about 10 ms of work.
+const BATCH_BYTES: u64 = 4 << 20;
 
 /// Fewer entries are looked at by the walk itself: handing them on would cost about as much.
 const LEAST: usize = 16;
 
 /// How many names of a file with several are still to come, while any are.
-pub type Names = HashMap<Identity, u64>;
+pub type PendingLinks = HashMap<Identity, u64>;
+
+/// Which entries take part, and how they are told apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Classifier<'a> {
+    /// Which entries take part.
+    pub filter: &'a Filter,
+    /// Copy what symbolic links point to.
+    pub follow: bool,
+    /// Hand on the further names of a file as such.
+    pub hard_links: bool,
+    /// The output takes names that differ only in letter case for the same.
+    pub folds: bool,
+    /// A file larger than this is a batch of its own; bytes.
+    pub block_size: u64,
+}
 
 /// What the walk remembers of a directory while it lists it.
 #[derive(Default)]
-pub struct Memory {
-    /// What killed runs left of files in it, as long as nobody takes it up.
-    pub kept: Vec<Beginning>,
+pub struct DirMemory {
+    /// Beginnings of its files that killed runs left at the output, until they are taken up.
+    pub resumable: Vec<ResumablePart>,
     /// The names so far in lower case, where the output takes these for the same.
     folded: HashMap<String, OsString>,
 }
 
-impl Memory {
-    /// Of a directory where killed runs left this.
-    pub fn of(kept: Vec<Beginning>) -> Self {
-        Self { kept, ..Self::default() }
+impl DirMemory {
+    /// Of a directory where killed runs left these beginnings.
+    pub fn of(resumable: Vec<ResumablePart>) -> Self {
+        Self { resumable, ..Self::default() }
     }
 }
 
-/// Some of what a directory lists.
-pub struct Batch {
+/// Some of what a directory lists, not yet looked at.
+pub struct Unclassified {
     source: Arc<SourceDir>,
     output: Arc<OutputDir>,
     listed: Vec<ListedEntry>,
     /// What the filter said of the directory.
-    verdict: Verdict,
+    inclusion: Inclusion,
 }
 
-impl Batch {
+/// A directory in the one that is listed.
+pub struct Subdir {
+    /// The entry.
+    pub listed: ListedEntry,
+    /// What the filter said of it.
+    pub inclusion: Inclusion,
+}
+
+/// An entry that takes part.
+struct Looked {
+    kind: Kind,
+    /// Of files and links.
+    stat: Option<Stat>,
+    inclusion: Inclusion,
+}
+
+impl Unclassified {
     /// The entries `listed` of `source`.
     pub fn new(
         source: &Arc<SourceDir>,
         output: &Arc<OutputDir>,
         mut listed: Vec<ListedEntry>,
-        verdict: Verdict,
+        inclusion: Inclusion,
     ) -> Self {
         // Inode order is close to the order on the disk where listing order is that of a hash
         // (ext4): fewer seeks for the files' inodes and contents.
         listed.sort_unstable_by_key(|listed| listed.ino);
-        Self { source: Arc::clone(source), output: Arc::clone(output), listed, verdict }
+        Self { source: Arc::clone(source), output: Arc::clone(output), listed, inclusion }
     }
 
-    fn run_of(&self, files: Vec<Entry>) -> Run {
-        Run { source: Arc::clone(&self.source), output: Arc::clone(&self.output), files }
+    fn batch_of(&self, files: Vec<SourceEntry>) -> Walked {
+        let (source, output) = (Arc::clone(&self.source), Arc::clone(&self.output));
+        Walked::Files(Batch { source, output, files })
     }
 }
 
-impl Walk<'_> {
-    /// Parts what may be looked at beside the walk from what may not.
-    pub(crate) fn part(&self, mut batch: Batch, memory: &Memory) -> (Batch, Option<Batch>) {
+/// Small files of one directory that are to be handed on together.
+#[derive(Default)]
+struct SmallFiles {
+    files: Vec<SourceEntry>,
+    bytes: u64,
+}
+
+impl SmallFiles {
+    /// Adds a file; a batch's worth of them if that completes one.
+    fn push(&mut self, entry: SourceEntry) -> Option<Vec<SourceEntry>> {
+        self.bytes += entry.stat.size;
+        self.files.push(entry);
+        (self.files.len() == BATCH_FILES || self.bytes >= BATCH_BYTES).then(|| {
+            self.bytes = 0;
+            std::mem::take(&mut self.files)
+        })
+    }
+}
+
+impl Classifier<'_> {
+    /// Parts the entries that the walk must look at itself from those that stat workers may look at.
+    pub(crate) fn part(
+        &self,
+        mut entries: Unclassified,
+        memory: &DirMemory,
+    ) -> (Unclassified, Option<Unclassified>) {
         // What may be a directory is the walk's.
-        let remembers = self.hard_links || self.folds || !memory.kept.is_empty();
-        if remembers || self.follow || batch.listed.iter().any(|listed| listed.kind.is_none()) {
-            return (batch, None);
+        let remembers = self.hard_links || self.folds || !memory.resumable.is_empty();
+        if remembers || self.follow || entries.listed.iter().any(|listed| listed.kind.is_none()) {
+            return (entries, None);
         }
         let is_dir = |listed: &ListedEntry| listed.kind == Some(Kind::Dir);
         let (dirs, others): (Vec<ListedEntry>, Vec<ListedEntry>) =
-            std::mem::take(&mut batch.listed).into_iter().partition(is_dir);
+            std::mem::take(&mut entries.listed).into_iter().partition(is_dir);
         if others.len() < LEAST {
-            batch.listed = dirs.into_iter().chain(others).collect();
-            return (batch, None);
+            entries.listed = dirs.into_iter().chain(others).collect();
+            return (entries, None);
         }
-        let (source, output) = (Arc::clone(&batch.source), Arc::clone(&batch.output));
-        let later = Batch { source, output, listed: others, verdict: batch.verdict };
-        batch.listed = dirs;
-        (batch, Some(later))
+        let (source, output) = (Arc::clone(&entries.source), Arc::clone(&entries.output));
+        let inclusion = entries.inclusion;
+        entries.listed = dirs;
+        (entries, Some(Unclassified { source, output, listed: others, inclusion }))
     }
 
-    /// Looks at a batch that the walk left to others, and hands on all of it.
-    pub fn look_at(&self, batch: Batch, emit: &mut impl Emit) -> ControlFlow<()> {
-        let (source, output) = (Arc::clone(&batch.source), Arc::clone(&batch.output));
-        let dirs = self.hand_on(batch, &mut Memory::default(), &mut Names::new(), emit)?;
-        for (listed, _) in dirs {
+    /// Looks at entries that the walk left to a stat worker, and hands on all of them.
+    pub(crate) fn look_at(&self, entries: Unclassified, emit: &mut impl Emit) -> ControlFlow<()> {
+        let (source, output) = (Arc::clone(&entries.source), Arc::clone(&entries.output));
+        let dirs =
+            self.classify(entries, &mut DirMemory::default(), &mut PendingLinks::new(), emit)?;
+        for Subdir { listed, .. } in dirs {
             let finding = "it has become a directory since its own was listed";
-            emit(Found::Failed(Error::finding("copy", source.path_of(&listed.name), finding)))?;
+            let path = source.path_of(&listed.name);
+            emit.item(WalkItem::Failed(Error::finding("copy", path, finding)))?;
         }
-        emit(Found::Looked(output))
+        emit.item(WalkItem::Looked(output))
     }
 
-    /// Hands on all of a batch but the directories, which it returns.
-    pub(crate) fn hand_on(
+    /// Hands on all of `entries` but the directories, which it returns.
+    pub(crate) fn classify(
         &self,
-        mut batch: Batch,
-        memory: &mut Memory,
-        names: &mut Names,
+        mut entries: Unclassified,
+        memory: &mut DirMemory,
+        links: &mut PendingLinks,
         emit: &mut impl Emit,
-    ) -> ControlFlow<(), Vec<(ListedEntry, Verdict)>> {
+    ) -> ControlFlow<(), Vec<Subdir>> {
         let mut subdirs = Vec::new();
-        let mut run = Vec::with_capacity(batch.listed.len().min(RUN_FILES));
-        let mut run_bytes = 0;
-        for listed in std::mem::take(&mut batch.listed) {
-            let path = match self.filter.is_empty() {
-                true => PathBuf::new(),
-                false => relative(&batch.source, &listed.name),
-            };
-            let judge = |is_dir| self.filter.judge(&path, is_dir, batch.verdict);
-            let mut kind = listed.kind;
-            let mut stat = None;
-            if matches!(kind, None | Some(Kind::File)) || kind == Some(Kind::Symlink) {
-                if kind.is_some() && !self.follow && judge(false) == Verdict::Out {
+        let mut small = SmallFiles::default();
+        for listed in std::mem::take(&mut entries.listed) {
+            let looked = self.look(&entries, &listed).and_then(|looked| match looked {
+                Some(_) => self.refuse(&entries.source, memory, &listed.name).map(|()| looked),
+                None => Ok(None),
+            });
+            let Looked { kind, stat, inclusion } = match looked {
+                Ok(Some(looked)) => looked,
+                Ok(None) => continue,
+                Err(error) => {
+                    emit.item(WalkItem::Failed(error))?;
                     continue;
                 }
-                match batch.source.handle.stat(&listed.name, self.follow) {
-                    Ok(found) => {
-                        kind = Some(found.kind);
-                        stat = Some(found);
-                    }
-                    // What is left out need not be readable.
-                    Err(_) if judge(false) == Verdict::Out => continue,
-                    Err(error) => {
-                        let path = batch.source.path_of(&listed.name);
-                        emit(Found::Failed(Error::io("look at", path, error)))?;
-                        continue;
-                    }
-                }
-            }
-            let kind = kind.unwrap_or(Kind::Device);
-            let verdict = judge(kind == Kind::Dir);
-            if verdict == Verdict::Out {
-                continue;
-            }
-            if let Some(why) = crate::sys::unusable(&listed.name) {
-                let path = batch.source.path_of(&listed.name);
-                emit(Found::Failed(Error::finding("copy", path, why)))?;
-                continue;
-            }
-            if let Some(first) = self.same_at_output(memory, &listed.name) {
-                let finding = format!(
-                    "the output takes this name for the same as {}",
-                    Shown::bytes(first.as_encoded_bytes())
-                );
-                let path = batch.source.path_of(&listed.name);
-                emit(Found::Failed(Error::finding("copy", path, finding)))?;
-                continue;
-            }
-            let (source, output) = (&batch.source, &batch.output);
+            };
+            let (source, output) = (Arc::clone(&entries.source), Arc::clone(&entries.output));
             match (kind, stat) {
-                (Kind::Dir, _) => subdirs.push((listed, verdict)),
+                (Kind::Dir, _) => subdirs.push(Subdir { listed, inclusion }),
                 (Kind::File, Some(stat)) => {
                     output.announce(1);
-                    let entry = Entry { name: listed.name, stat };
-                    if self.hard_links && is_further_name(names, &stat) {
-                        emit(Found::HardLink(Arc::clone(output), entry))?;
+                    let entry = SourceEntry { name: listed.name, stat };
+                    if self.hard_links && is_further_name(links, &stat) {
+                        emit.item(WalkItem::HardLink(output, entry))?;
                     } else if stat.size > self.block_size {
-                        memory.kept.retain(|beginning| *beginning.name != *entry.name);
-                        emit(Found::Files(batch.run_of(vec![entry])))?;
-                    } else {
-                        run.push(entry);
-                        run_bytes += stat.size;
-                        if run.len() == RUN_FILES || run_bytes >= RUN_BYTES {
-                            emit(Found::Files(batch.run_of(std::mem::take(&mut run))))?;
-                            run_bytes = 0;
-                        }
+                        memory.resumable.retain(|part| *part.name != *entry.name);
+                        emit(entries.batch_of(vec![entry]))?;
+                    } else if let Some(files) = small.push(entry) {
+                        emit(entries.batch_of(files))?;
                     }
                 }
                 (Kind::Symlink, Some(stat)) => {
                     output.announce(1);
-                    let entry = Entry { name: listed.name, stat };
-                    emit(Found::Symlink(Arc::clone(source), Arc::clone(output), entry))?;
+                    let entry = SourceEntry { name: listed.name, stat };
+                    emit.item(WalkItem::Symlink(source, output, entry))?;
                 }
-                _ => emit(Found::Special(Arc::clone(source), listed, kind))?,
+                _ => emit.item(WalkItem::Special(source, listed, kind))?,
             }
         }
-        if !run.is_empty() {
-            emit(Found::Files(batch.run_of(run)))?;
+        if !small.files.is_empty() {
+            emit(entries.batch_of(small.files))?;
         }
         ControlFlow::Continue(subdirs)
     }
 
-    /// Another name in the same directory that the output takes for the same as this one.
-    fn same_at_output(&self, memory: &mut Memory, name: &OsStr) -> Option<OsString> {
-        if !self.folds {
-            return None;
+    /// Looks at an entry as far as that is needed; `None` if it is left out.
+    fn look(&self, entries: &Unclassified, listed: &ListedEntry) -> Result<Option<Looked>, Error> {
+        let path = match self.filter.is_empty() {
+            true => PathBuf::new(),
+            false => relative(&entries.source, &listed.name),
+        };
+        let judge = |is_dir| self.filter.judge(&path, is_dir, entries.inclusion);
+        let mut looked = Looked {
+            kind: listed.kind.unwrap_or(Kind::Device),
+            stat: None,
+            inclusion: Inclusion::Out,
+        };
+        if matches!(listed.kind, None | Some(Kind::File | Kind::Symlink)) {
+            if listed.kind.is_some() && !self.follow && judge(false) == Inclusion::Out {
+                return Ok(None);
+            }
+            match entries.source.handle.stat(&listed.name, self.follow) {
+                Ok(stat) => (looked.kind, looked.stat) = (stat.kind, Some(stat)),
+                // What is left out need not be readable.
+                Err(_) if judge(false) == Inclusion::Out => return Ok(None),
+                Err(error) => {
+                    return Err(Error::io("look at", entries.source.path_of(&listed.name), error));
+                }
+            }
         }
-        let folded = name.to_string_lossy().to_lowercase();
-        match memory.folded.entry(folded) {
-            Occupied(first) => Some(first.get().clone()),
+        looked.inclusion = judge(looked.kind == Kind::Dir);
+        Ok((looked.inclusion != Inclusion::Out).then_some(looked))
+    }
+
+    /// Refuses a name that the output cannot hold, or takes for the same as another in the directory.
+    fn refuse(
+        &self,
+        source: &SourceDir,
+        memory: &mut DirMemory,
+        name: &OsStr,
+    ) -> Result<(), Error> {
+        let error = |finding: String| Err(Error::finding("copy", source.path_of(name), finding));
+        if let Some(why) = crate::sys::unusable(name) {
+            return error(why.to_owned());
+        }
+        if !self.folds {
+            return Ok(());
+        }
+        match memory.folded.entry(name.to_string_lossy().to_lowercase()) {
+            Occupied(first) => error(format!(
+                "the output takes this name for the same as {}",
+                Shown::path(Path::new(first.get()))
+            )),
             Vacant(free) => {
                 free.insert(name.to_os_string());
-                None
+                Ok(())
             }
         }
     }
 }
 
 /// Whether this name of a file was preceded by another; forgets the file after its last name.
-fn is_further_name(names: &mut Names, stat: &Stat) -> bool {
+fn is_further_name(links: &mut PendingLinks, stat: &Stat) -> bool {
     if stat.links < 2 {
         return false;
     }
-    if let Some(to_come) = names.get_mut(&stat.id) {
+    if let Some(to_come) = links.get_mut(&stat.id) {
         *to_come -= 1;
         if *to_come == 0 {
-            names.remove(&stat.id);
+            links.remove(&stat.id);
         }
         return true;
     }
-    names.insert(stat.id, stat.links - 1);
+    links.insert(stat.id, stat.links - 1);
     false
 }
 

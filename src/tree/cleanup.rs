@@ -1,4 +1,4 @@
-//! Removing what a killed run left behind: part files that nobody will finish, and their journals.
+//! Cleanup of leftovers: part files of a killed run that no run will finish, and their journals.
 //!
 //! Only in directories that are copied to, and only what has the name of a part file or a journal and
 //! is not in the source. No other run can be at work on them: each output is locked while it is
@@ -10,49 +10,50 @@ use std::io;
 
 use crate::error::{Error, Result};
 use crate::sys::stat::Kind;
-use crate::sys::{Listing, is_journal_name, is_part_name};
+use crate::sys::{DirReader, is_journal_name, is_part_name};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::journal::{Journal, Version};
 
 /// The beginning of a large file that a killed run left.
 #[derive(Debug)]
-pub struct Beginning {
+pub struct ResumablePart {
     /// The name that the file is to have.
     pub name: OsString,
     part: OsString,
     journal: OsString,
 }
 
-/// What was done about what killed runs left in a directory.
+/// What became of the leftovers of killed runs in a directory.
 #[derive(Debug, Default)]
-pub struct Swept {
+pub struct Leftovers {
     /// What was removed.
     pub removed: Vec<OsString>,
     /// What stays to be gone on with.
-    pub kept: Vec<Beginning>,
+    pub resumable: Vec<ResumablePart>,
     /// The first error; what else could be removed is.
     pub error: Option<Error>,
 }
 
-/// Removes what nobody will finish from an output directory that was there already. Beginnings of
-/// files larger than `resumable` stay; without, none do. Links in the source stand for what they point
+/// Removes what no run will finish from an output directory that was there already. Beginnings of
+/// files larger than `larger_than` bytes stay; without, none do. Links in the source stand for what they point
 /// to if `follow`.
-pub fn sweep(
+pub fn clean_up(
     source: &SourceDir,
     output: &OutputDir,
-    listing: &mut Listing,
-    resumable: Option<u64>,
+    reader: &mut DirReader,
+    larger_than: Option<u64>,
     follow: bool,
-) -> Swept {
-    let mut swept = Swept::default();
-    let Some(dir) = output.handle.as_ref().filter(|_| !output.fresh) else { return swept };
+) -> Leftovers {
+    let mut leftovers = Leftovers::default();
+    let Some(dir) = output.handle.as_ref().filter(|_| !output.fresh) else { return leftovers };
     let (mut parts, mut journals) = (Vec::new(), Vec::new());
     loop {
-        let batch = match listing.next_batch(dir) {
+        let batch = match reader.next_batch(dir) {
             Ok(batch) if batch.is_empty() => break,
             Ok(batch) => batch,
             Err(error) => {
-                swept.error = Some(Error::io("look for old part files in", output.path(), error));
+                leftovers.error =
+                    Some(Error::io("look for old part files in", output.path(), error));
                 break;
             }
         };
@@ -69,7 +70,7 @@ pub fn sweep(
         }
     }
     for journal in journals {
-        let beginning = resumable.and_then(|more_than| {
+        let beginning = larger_than.and_then(|more_than| {
             let found = Journal::open(dir, &journal).ok()??;
             let now = source.handle.stat(&found.subject.name, follow).ok()?;
             let same = now.kind == Kind::File && found.subject.source == Version::of(&now);
@@ -78,25 +79,25 @@ pub fn sweep(
                 .then(|| (found.subject.name, parts.swap_remove(at)))
         });
         match beginning {
-            Some((name, part)) => swept.kept.push(Beginning { name, part, journal }),
-            None => swept.remove(output, journal),
+            Some((name, part)) => leftovers.resumable.push(ResumablePart { name, part, journal }),
+            None => leftovers.remove(output, journal),
         }
     }
-    parts.into_iter().for_each(|part| swept.remove(output, part));
-    swept
+    parts.into_iter().for_each(|part| leftovers.remove(output, part));
+    leftovers
 }
 
 /// Removes beginnings that the run does not go on with after all.
-pub fn remove_kept(output: &OutputDir, kept: Vec<Beginning>) -> Swept {
-    let mut swept = Swept::default();
-    for Beginning { part, journal, .. } in kept {
-        swept.remove(output, journal);
-        swept.remove(output, part);
+pub fn remove_resumable(output: &OutputDir, resumable: Vec<ResumablePart>) -> Leftovers {
+    let mut leftovers = Leftovers::default();
+    for ResumablePart { part, journal, .. } in resumable {
+        leftovers.remove(output, journal);
+        leftovers.remove(output, part);
     }
-    swept
+    leftovers
 }
 
-impl Swept {
+impl Leftovers {
     /// Removes a part file or a journal.
     pub fn remove(&mut self, output: &OutputDir, name: OsString) {
         match remove(output, &name) {

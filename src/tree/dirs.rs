@@ -34,17 +34,31 @@ pub struct OutputDir {
     pub fresh: bool,
     /// The directory's group: new entries may take it.
     pub gid: u32,
-    /// The device (file system) it is on; 0 in a dry run for one that is not there yet.
+    /// The file system it is on.
+    pub volume: OutputVolume,
+    /// What to give the directory when everything in it is done; `None` to leave it as it is.
+    pub finish: Option<(Stat, Attributes)>,
+    /// What is still on its way in it.
+    pub work: OpenWork,
+}
+
+/// What is known of the file system that a directory of the output is on.
+#[derive(Debug)]
+pub struct OutputVolume {
+    /// The device number; 0 in a dry run for a directory that is not there yet.
     pub dev: u64,
-    /// Whether everything in it can be made durable through the root's file system at once.
+    /// Whether everything in the directory can be made durable through the root's file system at once.
     pub with_root: bool,
     /// The permissions that files without a name can be born with here; shared with the directory it
     /// was made in, if this run made it.
     pub born: Arc<OnceLock<u32>>,
     /// Whether small files here are written out as soon as they are complete, once that was asked.
     pub hurries: OnceLock<bool>,
-    /// What to give the directory when everything in it is done; `None` to leave it as it is.
-    pub finish: Option<(Stat, Attributes)>,
+}
+
+/// What is still to be done in a directory of the output, and for it.
+#[derive(Debug)]
+pub struct OpenWork {
     /// The directory it was made in, if this run made it: until its name there is durable, nothing
     /// in it is.
     pub made_in: Mutex<Option<Arc<OutputDir>>>,
@@ -54,26 +68,15 @@ pub struct OutputDir {
     pub pending: AtomicUsize,
 }
 
-/// A file of the source as the walker found it.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    /// Its name in its directory.
-    pub name: Arc<OsStr>,
-    /// What the system said of it then (of the target, for a followed link).
-    pub stat: Stat,
-}
-
-/// Files of one directory, the unit of work of a lane: one message for many small files, because a
-/// message each costs 1.15 to 1.7 times as much time (measured; lanes also contend for the
-/// directory). A file larger than a block is a run of its own.
-#[derive(Debug)]
-pub struct Run {
-    /// Where they are.
-    pub source: Arc<SourceDir>,
-    /// Where they go.
-    pub output: Arc<OutputDir>,
-    /// The files.
-    pub files: Vec<Entry>,
+impl Default for OpenWork {
+    /// Nothing but the walker.
+    fn default() -> Self {
+        Self {
+            made_in: Mutex::new(None),
+            left_open: AtomicBool::new(false),
+            pending: AtomicUsize::new(1),
+        }
+    }
 }
 
 impl SourceDir {
@@ -82,7 +85,7 @@ impl SourceDir {
         path_of(&self.root, &self.rel.path()).join(name)
     }
 
-    /// The full path of this directory, for messages.
+    /// The full path of this directory, for messages only: it is never opened by it.
     pub fn path(&self) -> PathBuf {
         path_of(&self.root, &self.rel.path())
     }
@@ -97,14 +100,26 @@ impl OutputDir {
             rel: DirPath::root(),
             fresh: true,
             gid: 0,
-            dev: 0,
-            with_root: true,
-            born: Arc::default(),
-            hurries: OnceLock::new(),
+            volume: OutputVolume {
+                dev: 0,
+                with_root: true,
+                born: Arc::default(),
+                hurries: OnceLock::new(),
+            },
             finish: None,
-            made_in: Mutex::new(None),
-            left_open: AtomicBool::new(false),
-            pending: AtomicUsize::new(1),
+            work: OpenWork::default(),
+        }
+    }
+
+    /// The directory `name` in `parent`, not open yet, for the directory `source` of the source.
+    pub fn below(parent: &OutputDir, name: &OsStr, source: &Stat) -> Self {
+        let OutputVolume { dev, with_root, born, .. } = &parent.volume;
+        let (dev, with_root, born) = (*dev, *with_root, Arc::clone(born));
+        Self {
+            rel: parent.rel.below(name),
+            gid: source.gid,
+            volume: OutputVolume { dev, with_root, born, hurries: OnceLock::new() },
+            ..Self::absent(Arc::clone(&parent.root))
         }
     }
 
@@ -113,7 +128,7 @@ impl OutputDir {
         path_of(&self.root, &self.rel.path()).join(name)
     }
 
-    /// The full path of this directory, for messages.
+    /// The full path of this directory, for messages only: it is never opened by it.
     pub fn path(&self) -> PathBuf {
         path_of(&self.root, &self.rel.path())
     }
@@ -126,13 +141,13 @@ impl OutputDir {
     /// The permissions that files without a name can have from the start here; found out by a trial.
     pub fn modes_at_birth(&self) -> u32 {
         let trial = || self.handle.as_ref().map_or(0, Dir::modes_at_birth);
-        *self.born.get_or_init(trial)
+        *self.volume.born.get_or_init(trial)
     }
 
     /// Whether small files here had better be written out as soon as they are complete.
     pub fn hurries(&self) -> bool {
         let is_short = || self.handle.as_ref().is_some_and(Dir::is_short_of_room_for_unwritten);
-        *self.hurries.get_or_init(is_short)
+        *self.volume.hurries.get_or_init(is_short)
     }
 
     /// Waits until the entries of this directory are on the device, and its own name with those of
@@ -141,7 +156,7 @@ impl OutputDir {
         if let Some(handle) = &self.handle {
             handle.persist()?;
         }
-        let mut made_in = self.made_in.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made_in = self.work.made_in.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(above) = &*made_in {
             above.persist()?;
         }
@@ -149,24 +164,24 @@ impl OutputDir {
         Ok(())
     }
 
-    /// Something that belongs here is missing: the directory must stay writable for its owner.
+    /// Notes that something which belongs here is missing: the directory must stay writable for its owner.
     pub fn leave_open(&self) {
-        self.left_open.store(true, Relaxed);
+        self.work.left_open.store(true, Relaxed);
     }
 
     /// Whether something that belongs here is missing.
     pub fn is_left_open(&self) -> bool {
-        self.left_open.load(Relaxed)
+        self.work.left_open.load(Relaxed)
     }
 
-    /// So many more things are on their way here.
+    /// Counts `more` things that are on their way here.
     pub fn announce(&self, more: usize) {
-        self.pending.fetch_add(more, AcqRel);
+        self.work.pending.fetch_add(more, AcqRel);
     }
 
-    /// One thing less; whether it was the last.
+    /// Counts one thing as arrived; whether it was the last that was on its way.
     pub fn arrived(&self) -> bool {
-        self.pending.fetch_sub(1, AcqRel) == 1
+        self.work.pending.fetch_sub(1, AcqRel) == 1
     }
 }
 

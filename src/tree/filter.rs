@@ -29,7 +29,7 @@ pub struct Filter {
 
 /// What the filter says of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Inclusion {
     /// It takes part; of a directory: so does everything in it that is not excluded.
     In,
     /// A directory that no pattern matches: look inside.
@@ -77,22 +77,22 @@ impl Filter {
     }
 
     /// Judges an entry by its path below the root. `parent` is what was said of its directory.
-    pub fn judge(&self, path: &Path, is_dir: bool, parent: Verdict) -> Verdict {
+    pub fn judge(&self, path: &Path, is_dir: bool, parent: Inclusion) -> Inclusion {
         if self.empty {
-            return Verdict::In;
+            return Inclusion::In;
         }
         match self.globs.matched(path, is_dir) {
-            Match::Ignore(_) => Verdict::Out,
-            Match::Whitelist(_) => Verdict::In,
-            Match::None if !self.closed || parent == Verdict::In => Verdict::In,
-            Match::None if is_dir => Verdict::Undecided,
-            Match::None => Verdict::Out,
+            Match::Ignore(_) => Inclusion::Out,
+            Match::Whitelist(_) => Inclusion::In,
+            Match::None if !self.closed || parent == Inclusion::In => Inclusion::In,
+            Match::None if is_dir => Inclusion::Undecided,
+            Match::None => Inclusion::Out,
         }
     }
 
     /// What is said of the root itself.
-    pub fn root(&self) -> Verdict {
-        if self.closed { Verdict::Undecided } else { Verdict::In }
+    pub fn root(&self) -> Inclusion {
+        if self.closed { Inclusion::Undecided } else { Inclusion::In }
     }
 }
 
@@ -110,16 +110,16 @@ mod tests {
 
     /// Walks the path from the top as the walker does; true if the file takes part.
     fn takes_part(filter: &Filter, path: &str) -> bool {
-        let mut verdict = filter.root();
+        let mut inclusion = filter.root();
         let depth = path.split('/').count();
         for end in 1..=depth {
             let part: Vec<&str> = path.split('/').take(end).collect();
-            verdict = filter.judge(Path::new(&part.join("/")), end < depth, verdict);
-            if verdict == Verdict::Out {
+            inclusion = filter.judge(Path::new(&part.join("/")), end < depth, inclusion);
+            if inclusion == Inclusion::Out {
                 return false;
             }
         }
-        verdict == Verdict::In
+        inclusion == Inclusion::In
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub mod classify;
 pub mod cleanup;
 pub mod dirs;
 pub mod filter;
+pub mod found;
 pub mod journal;
 pub mod last_dir;
 pub mod lock;

@@ -22,11 +22,11 @@ pub enum Policy {
 
 /// What a copy would put somewhere.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a>(pub &'a Stat);
+pub struct SourceStat<'a>(pub &'a Stat);
 
 /// What is there.
 #[derive(Clone, Copy, Debug)]
-pub struct Destination<'a>(pub &'a Stat);
+pub struct DestinationStat<'a>(pub &'a Stat);
 
 /// What becomes of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,12 +46,12 @@ pub enum Decision {
 /// Decides about a regular file.
 pub fn decide(
     policy: Policy,
-    source: Source<'_>,
-    destination: Option<Destination<'_>>,
+    source: SourceStat<'_>,
+    destination: Option<DestinationStat<'_>>,
 ) -> Decision {
     let (source, destination) = match destination {
         None => return Decision::Create,
-        Some(Destination(destination)) => (source.0, destination),
+        Some(DestinationStat(destination)) => (source.0, destination),
     };
     match destination.kind {
         Kind::File => {}
@@ -121,7 +121,8 @@ mod tests {
         ] {
             for (policy, expected) in POLICIES.into_iter().zip(expected) {
                 let (source, there) = (file(100, 50), file(size, secs));
-                let mut decision = decide(policy, Source(&source), Some(Destination(&there)));
+                let mut decision =
+                    decide(policy, SourceStat(&source), Some(DestinationStat(&there)));
                 if let Decision::Leave(why) = decision {
                     assert!(!why.is_empty());
                     decision = left;
@@ -134,7 +135,7 @@ mod tests {
     #[test]
     fn nothing_there() {
         for policy in POLICIES {
-            assert_eq!(decide(policy, Source(&file(1, 1)), None), Decision::Create);
+            assert_eq!(decide(policy, SourceStat(&file(1, 1)), None), Decision::Create);
         }
     }
 
@@ -143,7 +144,8 @@ mod tests {
         for kind in [Kind::Dir, Kind::Symlink, Kind::Fifo, Kind::Socket, Kind::Device] {
             for policy in POLICIES {
                 let there = Stat { kind, ..file(100, 50) };
-                let decision = decide(policy, Source(&file(100, 50)), Some(Destination(&there)));
+                let decision =
+                    decide(policy, SourceStat(&file(100, 50)), Some(DestinationStat(&there)));
                 if kind == Kind::Symlink && policy == Policy::Always {
                     assert_eq!(decision, Decision::Replace);
                 } else {

@@ -5,71 +5,53 @@
 //! no obstacle. Memory does not grow with the number of files: what was found is handed on at once,
 //! and the receiver makes the walk wait.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use crate::error::Error;
 use crate::sys::stat::{Identity, Kind, Stat};
-use crate::sys::{Attributes, Dir, ListedEntry, Listing};
-use crate::tree::classify::{Batch, Memory, Names};
-use crate::tree::cleanup::{self, Beginning, Swept};
-use crate::tree::dirs::{Entry, OutputDir, Run, SourceDir};
-use crate::tree::filter::{Filter, Verdict};
+use crate::sys::{Attributes, Dir, DirReader};
+use crate::tree::classify::{Classifier, DirMemory, PendingLinks, Subdir, Unclassified};
+use crate::tree::cleanup::{self, Leftovers, ResumablePart};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::filter::Inclusion;
+use crate::tree::found::{Emit, WalkItem};
 
-/// Something the walk came upon.
-#[derive(Debug)]
-pub enum Found {
-    /// Files to copy.
-    Files(Run),
-    /// A further name of a file that was handed on before (only when hard links are kept).
-    HardLink(Arc<OutputDir>, Entry),
-    /// A symbolic link to copy as a link.
-    Symlink(Arc<SourceDir>, Arc<OutputDir>, Entry),
-    /// Something that is not opened.
-    Special(Arc<SourceDir>, ListedEntry, Kind),
-    /// An entry, or a directory with all that is in it, that cannot be copied.
-    Failed(Error),
-    /// A part file that a killed run left at the output was removed.
-    Swept(Arc<OutputDir>, OsString),
-    /// A directory's label cannot be read in full, or the like.
-    Warning(Error),
-    /// Nothing more comes of what was looked at in this directory beside the walk.
-    Looked(Arc<OutputDir>),
-    /// The walk has nothing more from this directory.
-    Done(Arc<OutputDir>),
+/// How many files a process must be allowed to have open for each level that a walk may go down: the
+/// directories of both sides are held open on the way, and two thirds of what is allowed is for others:
+/// files, finished directories that wait for their group, and other outputs.
+const OPEN_FILES_PER_LEVEL: u64 = 6;
+
+/// How deep a walk may go in a process that may have so many files open. Without such a bound, one
+/// tree deeper than that left no descriptor for anything else: 990 files beside it failed.
+pub fn most_levels(open_files: u64) -> usize {
+    usize::try_from(open_files / OPEN_FILES_PER_LEVEL).unwrap_or(usize::MAX).max(1)
 }
 
 /// What to walk and how.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Walk<'a> {
-    /// Which entries take part.
-    pub filter: &'a Filter,
-    /// Copy what symbolic links point to.
-    pub follow: bool,
-    /// Hand on the further names of a file as such.
-    pub hard_links: bool,
+    /// Which entries take part, and how they are told apart.
+    pub classifier: Classifier<'a>,
     /// Make nothing.
     pub dry: bool,
     /// Remove part files that killed runs left at the output: only where no other run can be
     /// at work.
-    pub sweeps: bool,
+    pub cleans_up: bool,
     /// … but for the beginnings of files larger than this many bytes, which are gone on with.
     pub resumable: Option<u64>,
     /// Remember in which directory a new one was made: where names are made durable directory by
     /// directory.
     pub chains: bool,
-    /// The output takes names that differ only in letter case for the same.
-    pub folds: bool,
-    /// A file larger than this is a run of its own; bytes.
-    pub block_size: u64,
     /// The source's root.
     pub source_root: Identity,
     /// The output's root; never walked into.
     pub output_root: Option<Identity>,
+    /// How many levels it may go down from the root; see [`most_levels`].
+    pub most_levels: usize,
 }
 
 /// A directory on the way from the root to where the walk is.
@@ -77,18 +59,14 @@ struct Frame {
     source: Arc<SourceDir>,
     output: Arc<OutputDir>,
     id: Identity,
-    verdict: Verdict,
-    subdirs: std::vec::IntoIter<(ListedEntry, Verdict)>,
+    inclusion: Inclusion,
+    subdirs: std::vec::IntoIter<Subdir>,
     listed: bool,
-    memory: Memory,
+    memory: DirMemory,
 }
 
-/// Where what was found goes; `Break` ends the walk.
-pub trait Emit: FnMut(Found) -> ControlFlow<()> {}
-impl<F: FnMut(Found) -> ControlFlow<()>> Emit for F {}
-
-/// Where batches go that somebody else may look at.
-pub(crate) type Defer<'a> = &'a mut dyn FnMut(Batch) -> ControlFlow<()>;
+/// Where entries go that a stat worker may look at.
+pub(crate) type Defer<'a> = &'a mut dyn FnMut(Unclassified) -> ControlFlow<()>;
 
 impl Walk<'_> {
     /// Walks everything below `source`, handing on what it finds until all is found or `emit` ends
@@ -111,96 +89,118 @@ impl Walk<'_> {
         emit: &mut impl Emit,
         mut defer: Option<Defer<'_>>,
     ) -> ControlFlow<()> {
-        let mut listing = Listing::default();
-        let mut names = Names::new();
-        let kept = self.sweep(&source, &output, &mut listing, emit)?;
+        let mut reader = DirReader::default();
+        let mut links = PendingLinks::new();
+        let resumable = self.clean_up(&source, &output, &mut reader, emit)?;
         let mut stack = vec![Frame {
             source,
             output,
             id: self.source_root,
-            verdict: self.filter.root(),
+            inclusion: self.classifier.filter.root(),
             subdirs: Vec::new().into_iter(),
             listed: false,
-            memory: Memory::of(kept),
+            memory: DirMemory::of(resumable),
         }];
         while let Some(top) = stack.last_mut() {
-            if let Some((listed, verdict)) = top.subdirs.next() {
-                match self.enter(&stack, &listed, verdict, emit) {
+            if let Some(subdir) = top.subdirs.next() {
+                match self.enter(&stack, &subdir, emit) {
                     Ok(mut frame) => {
                         let Frame { source, output, .. } = &frame;
-                        frame.memory.kept = self.sweep(source, output, &mut listing, emit)?;
+                        frame.memory.resumable =
+                            self.clean_up(source, output, &mut reader, emit)?;
                         stack.push(frame);
                     }
-                    Err(error) => emit(Found::Failed(error))?,
+                    Err(error) => emit.item(WalkItem::Failed(error))?,
                 }
             } else if top.listed {
-                emit(Found::Done(Arc::clone(&top.output)))?;
+                emit.item(WalkItem::Done(Arc::clone(&top.output)))?;
                 stack.pop();
             } else {
-                match listing.next_batch(&top.source.handle) {
-                    Ok(batch) if batch.is_empty() => {
-                        top.listed = true;
-                        let kept = std::mem::take(&mut top.memory.kept);
-                        tell(&top.output, cleanup::remove_kept(&top.output, kept), emit)?;
-                    }
-                    Ok(listed) => {
-                        let batch = Batch::new(&top.source, &top.output, listed, top.verdict);
-                        let (batch, later) = match defer {
-                            Some(_) => self.part(batch, &top.memory),
-                            None => (batch, None),
-                        };
-                        let subdirs = self.hand_on(batch, &mut top.memory, &mut names, emit)?;
-                        top.subdirs = subdirs.into_iter();
-                        if let (Some(later), Some(defer)) = (later, &mut defer) {
-                            top.output.announce(1);
-                            defer(later)?;
-                        }
-                    }
-                    Err(error) => {
-                        top.listed = true;
-                        emit(Found::Failed(Error::io("list", top.source.path(), error)))?;
-                    }
-                }
+                self.list(top, &mut reader, &mut links, emit, &mut defer)?;
             }
         }
         ControlFlow::Continue(())
     }
 
+    /// Hands on the next entries of a directory, or notes that there are no more.
+    fn list(
+        &self,
+        top: &mut Frame,
+        reader: &mut DirReader,
+        links: &mut PendingLinks,
+        emit: &mut impl Emit,
+        defer: &mut Option<Defer<'_>>,
+    ) -> ControlFlow<()> {
+        match reader.next_batch(&top.source.handle) {
+            Ok(batch) if batch.is_empty() => {
+                top.listed = true;
+                let resumable = std::mem::take(&mut top.memory.resumable);
+                tell(&top.output, cleanup::remove_resumable(&top.output, resumable), emit)
+            }
+            Ok(listed) => {
+                let entries = Unclassified::new(&top.source, &top.output, listed, top.inclusion);
+                let (entries, later) = match defer {
+                    Some(_) => self.classifier.part(entries, &top.memory),
+                    None => (entries, None),
+                };
+                let subdirs = self.classifier.classify(entries, &mut top.memory, links, emit)?;
+                top.subdirs = subdirs.into_iter();
+                if let (Some(later), Some(defer)) = (later, defer) {
+                    top.output.announce(1);
+                    defer(later)?;
+                }
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                top.listed = true;
+                emit.item(WalkItem::Failed(Error::io("list", top.source.path(), error)))
+            }
+        }
+    }
+
     /// Removes what a killed run left in an output directory, but for what can be gone on with, which
     /// is returned.
-    pub fn sweep(
+    pub fn clean_up(
         &self,
         source: &SourceDir,
         output: &Arc<OutputDir>,
-        listing: &mut Listing,
+        reader: &mut DirReader,
         emit: &mut impl Emit,
-    ) -> ControlFlow<(), Vec<Beginning>> {
-        if !self.sweeps {
+    ) -> ControlFlow<(), Vec<ResumablePart>> {
+        if !self.cleans_up {
             return ControlFlow::Continue(Vec::new());
         }
-        let mut swept = cleanup::sweep(source, output, listing, self.resumable, self.follow);
-        let kept = std::mem::take(&mut swept.kept);
-        tell(output, swept, emit)?;
-        ControlFlow::Continue(kept)
+        let follow = self.classifier.follow;
+        let mut leftovers = cleanup::clean_up(source, output, reader, self.resumable, follow);
+        let resumable = std::mem::take(&mut leftovers.resumable);
+        tell(output, leftovers, emit)?;
+        ControlFlow::Continue(resumable)
     }
 
     /// Opens a directory of the source and its counterpart at the output, which is made if missing.
     fn enter(
         &self,
         stack: &[Frame],
-        listed: &ListedEntry,
-        verdict: Verdict,
+        subdir: &Subdir,
         emit: &mut impl Emit,
     ) -> Result<Frame, Error> {
+        let name = &subdir.listed.name;
         let Some(parent) = stack.last() else {
-            return Err(Error::finding("enter", &*listed.name, "the walk is at its end"));
+            return Err(Error::finding("enter", &**name, "the walk is at its end"));
         };
-        let name = &listed.name;
         let from = || parent.source.path_of(name);
+        if stack.len() > self.most_levels {
+            let finding = format!(
+                "it is more than {} levels down, and this process may not open enough files at a \
+                 time to go deeper (ulimit -n)",
+                self.most_levels
+            );
+            return Err(Error::finding("enter", from(), finding));
+        }
         let handle = parent
             .source
             .handle
-            .open_dir(name, self.follow)
+            .open_dir(name, self.classifier.follow)
             .map_err(|error| Error::io("open directory", from(), error))?;
         let stat = handle.stat_self().map_err(|error| Error::io("look at", from(), error))?;
         if stack.iter().any(|above| above.id == stat.id) {
@@ -210,59 +210,59 @@ impl Walk<'_> {
             return Err(Error::finding("copy", from(), "it is the output itself"));
         }
         let attributes = Attributes::read(&handle).or_else(|error| {
-            let _ = emit(Found::Warning(Error::io("read the attributes of", from(), error)));
+            let error = Error::io("read the attributes of", from(), error);
+            let _ = emit.item(WalkItem::Warning(error));
             Ok(Attributes::default())
         })?;
-        let (source_ids, to) = (stack.iter().map(|above| above.id), || parent.output.path_of(name));
-        let mut output = OutputDir {
-            handle: None,
-            root: Arc::clone(&parent.output.root),
-            rel: parent.source.rel.below(name),
-            fresh: true,
-            gid: stat.gid,
-            dev: parent.output.dev,
-            with_root: parent.output.with_root,
-            born: Arc::clone(&parent.output.born),
-            hurries: OnceLock::new(),
-            finish: Some((stat, attributes)),
-            made_in: Mutex::new(None),
-            left_open: AtomicBool::new(false),
-            pending: AtomicUsize::new(1),
-        };
+        let mut output = OutputDir::below(&parent.output, name, &stat);
+        output.finish = Some((stat, attributes));
         if let Some((handle, fresh)) = self.open_output(&parent.output, name)? {
+            let to = || parent.output.path_of(name);
             let there = handle.stat_self().map_err(|error| Error::io("look at", to(), error))?;
-            if there.id == stat.id || source_ids.into_iter().any(|id| id == there.id) {
+            if there.id == stat.id || stack.iter().any(|above| above.id == there.id) {
                 return Err(Error::finding("write to", to(), "it is a directory of the source"));
             }
-            output.dev = there.id.dev;
-            output.with_root = self.output_root.is_some_and(|root| root.dev == there.id.dev);
-            output.gid = there.gid;
-            output.fresh = fresh;
-            if fresh && (self.chains || !output.with_root) {
-                output.made_in = Mutex::new(Some(Arc::clone(&parent.output)));
-            }
-            if !fresh {
-                output.born = Arc::default();
-            }
-            if !fresh && !self.dry {
-                // The attributes that are set in the end take it back.
-                handle.open_up(&there).map_err(|error| Error::io("make writable", to(), error))?;
-            }
-            output.handle = Some(handle);
+            self.attach(&mut output, &parent.output, handle, &there, fresh)
+                .map_err(|error| Error::io("make writable", to(), error))?;
         }
+        let (root, rel) = (Arc::clone(&parent.source.root), output.rel.clone());
         Ok(Frame {
-            source: Arc::new(SourceDir {
-                handle,
-                root: Arc::clone(&parent.source.root),
-                rel: output.rel.clone(),
-            }),
+            source: Arc::new(SourceDir { handle, root, rel }),
             output: Arc::new(output),
             id: stat.id,
-            verdict,
+            inclusion: subdir.inclusion,
             subdirs: Vec::new().into_iter(),
             listed: false,
-            memory: Memory::default(),
+            memory: DirMemory::default(),
         })
+    }
+
+    /// Gives `output`, which is `there` and was made now if `fresh`, its open directory.
+    fn attach(
+        &self,
+        output: &mut OutputDir,
+        parent: &Arc<OutputDir>,
+        handle: Dir,
+        there: &Stat,
+        fresh: bool,
+    ) -> io::Result<()> {
+        let volume = &mut output.volume;
+        volume.dev = there.id.dev;
+        volume.with_root = self.output_root.is_some_and(|root| root.dev == there.id.dev);
+        if fresh && (self.chains || !volume.with_root) {
+            output.work.made_in = Mutex::new(Some(Arc::clone(parent)));
+        }
+        if !fresh {
+            volume.born = Arc::default();
+        }
+        if !fresh && !self.dry {
+            // The attributes that are set in the end take it back.
+            handle.open_up(there)?;
+        }
+        output.gid = there.gid;
+        output.fresh = fresh;
+        output.handle = Some(handle);
+        Ok(())
     }
 
     /// The directory `name` at the output and whether it was made now; `None` in a dry run that
@@ -313,9 +313,10 @@ fn in_the_way(parent: &Dir, name: &OsStr, path: PathBuf, error: io::Error) -> Er
 }
 
 /// Hands on what was removed.
-fn tell(output: &Arc<OutputDir>, swept: Swept, emit: &mut impl Emit) -> ControlFlow<()> {
-    for name in swept.removed {
-        emit(Found::Swept(Arc::clone(output), name))?;
+fn tell(output: &Arc<OutputDir>, leftovers: Leftovers, emit: &mut impl Emit) -> ControlFlow<()> {
+    for name in leftovers.removed {
+        emit.item(WalkItem::LeftoverRemoved(Arc::clone(output), name))?;
     }
-    swept.error.map_or(ControlFlow::Continue(()), |error| emit(Found::Warning(error)))
+    let warn = |error| emit.item(WalkItem::Warning(error));
+    leftovers.error.map_or(ControlFlow::Continue(()), warn)
 }

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::manifest::ManifestName;
 use crate::path::RelPath;
 use crate::sys::stat::{Identity, Kind};
-use crate::sys::{self, Dir, Listing};
+use crate::sys::{self, Dir, DirReader};
 
 /// Where a manifest is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,7 +168,7 @@ fn newest(dir: &Path) -> Result<Newest> {
     };
     let here = Dir::open(dir).map_err(fail)?;
     let (mut finished, mut unfinished) = (Vec::new(), None);
-    let mut listing = Listing::default();
+    let mut listing = DirReader::default();
     loop {
         let batch = listing.next_batch(&here).map_err(fail)?;
         if batch.is_empty() {

@@ -5,7 +5,7 @@ use crate::event::Stop;
 use crate::manifest::ManifestName;
 use crate::path::RelPath;
 use crate::sys::stat::{Identity, Kind};
-use crate::sys::{self, Dir, Listing};
+use crate::sys::{self, Dir, DirReader};
 use crate::verify::finding::Finding;
 use crate::verify::line_reader::ListedRoot;
 use crate::verify::scrub::record_name;
@@ -34,7 +34,7 @@ pub fn search(
         Ok(root) => root,
         Err(error) => return tell(Finding::Unsearched(error)),
     };
-    let mut listing = Listing::default();
+    let mut listing = DirReader::default();
     let mut dirs = vec![RelPath::root()];
     while let Some(path) = dirs.pop() {
         if stop.is_requested() {

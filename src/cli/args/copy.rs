@@ -435,7 +435,7 @@ fn patterns(args: &Args, matches: &ArgMatches) -> Vec<Pattern> {
 mod tests {
     use super::*;
     use crate::cli::invocation::{Asked, Wrong, parse};
-    use crate::tree::filter::Verdict::{self, In, Out};
+    use crate::tree::filter::Inclusion::{self, In, Out};
 
     fn parse_words(words: &str) -> Result<(Args, CopyJob), clap::Error> {
         let words = format!("dircopy -i a -o b {words}");
@@ -446,7 +446,7 @@ mod tests {
         }
     }
 
-    fn verdicts<const N: usize>(words: &str, names: [&str; N]) -> [Verdict; N] {
+    fn verdicts<const N: usize>(words: &str, names: [&str; N]) -> [Inclusion; N] {
         let (_, job) = parse_words(words).unwrap();
         names.map(|name| job.filter.judge(name.as_ref(), false, job.filter.root()))
     }

@@ -17,7 +17,7 @@ use crate::cli::record::destination::Place;
 use crate::error::{Error, Result};
 use crate::manifest::Stamp;
 use crate::sys::stat::Kind;
-use crate::sys::{Dir, Listing};
+use crate::sys::{Dir, DirReader};
 
 /// Of a report no more than this is read to learn what it is; bytes.
 const HEAD: u64 = 1 << 20;
@@ -153,7 +153,7 @@ impl Series {
     fn stamps(&self) -> io::Result<Vec<Stamp>> {
         // A directory is listed once through a handle.
         let (dir, mut listing, mut stamps) =
-            (Dir::open(&self.path)?, Listing::default(), Vec::new());
+            (Dir::open(&self.path)?, DirReader::default(), Vec::new());
         loop {
             let batch = listing.next_batch(&dir)?;
             if batch.is_empty() {

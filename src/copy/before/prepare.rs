@@ -8,8 +8,9 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::path::{DirPath, directory_of};
 use crate::sys::stat::{Identity, Kind};
-use crate::sys::{self, Attributes, Cloned, Dir, Listing, Lock, Place};
-use crate::tree::dirs::{Entry, OutputDir, SourceDir};
+use crate::sys::{self, Attributes, Cloned, Dir, DirReader, Lock, Place};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::SourceEntry;
 use crate::tree::lock::Patience;
 
 /// Both sides, opened and found to be apart.
@@ -17,7 +18,7 @@ pub struct Prepared {
     pub source: Arc<SourceDir>,
     pub source_id: Identity,
     /// The file to copy when the source is one file.
-    pub file: Option<Entry>,
+    pub file: Option<SourceEntry>,
     pub output: Arc<OutputDir>,
     pub output_id: Option<Identity>,
     /// Whether both lie on one file system that can share data between files.
@@ -108,7 +109,7 @@ pub fn prepare(
                 output.finish = Some((stat, Attributes::default()));
             }
         }
-        (output.gid, output.dev) = (stat.gid, stat.id.dev);
+        (output.gid, output.volume.dev) = (stat.gid, stat.id.dev);
         output_id = Some(stat.id);
     }
     if fresh && file.is_none() {
@@ -137,7 +138,7 @@ pub fn prepare(
 }
 
 /// Opens the source directory; for a source that is a file, the directory it is in, and the file.
-pub(crate) fn open_source(from: &Path) -> Result<(Dir, Option<Entry>)> {
+pub(crate) fn open_source(from: &Path) -> Result<(Dir, Option<SourceEntry>)> {
     let fail = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => {
             Error::finding("copy", from, "there is no such file or directory")
@@ -162,7 +163,7 @@ pub(crate) fn open_source(from: &Path) -> Result<(Dir, Option<Entry>)> {
         let finding = format!("it is {}, neither a directory nor a file", stat.kind.name());
         return Err(Error::finding("copy", from, finding));
     }
-    Ok((parent, Some(Entry { name: name.into(), stat })))
+    Ok((parent, Some(SourceEntry { name: name.into(), stat })))
 }
 
 pub(crate) enum Opened {
@@ -208,7 +209,7 @@ fn make_output(parent: &Dir, to: &Path) -> Result<Dir> {
 
 /// Whether nothing is in the directory at `path`; a handle's own position stays where it is.
 fn is_empty(path: &Path) -> io::Result<bool> {
-    Ok(Listing::default().next_batch(&Dir::open(path)?)?.is_empty())
+    Ok(DirReader::default().next_batch(&Dir::open(path)?)?.is_empty())
 }
 
 /// The last component of a path that is to be made.

@@ -17,11 +17,13 @@ use crate::copy::before::reservation::{Claim, Known, Rooms};
 use crate::error::{Error, Result};
 use crate::event::{Progress, Stop};
 use crate::sys::stat::Stat;
-use crate::sys::{self, FreeSpace, Listing, Place, UsedSpace};
+use crate::sys::{self, DirReader, FreeSpace, Place, UsedSpace};
 use crate::transfer::prepare::look;
-use crate::tree::dirs::{Entry, OutputDir, SourceDir};
-use crate::tree::overwrite::{Decision, Destination, Policy, Source, decide};
-use crate::tree::walk::{Found, Walk};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::SourceEntry;
+use crate::tree::found::{WalkItem, Walked};
+use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide};
+use crate::tree::walk::Walk;
 
 /// What a run needs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,14 +37,14 @@ struct Need {
 }
 
 /// Refuses a run for which the output has no room. `prepared` is what a dry run was prepared to, `walk` is dry
-/// and has beside it as many threads as `lookers` says; `rooms` has what other outputs claim.
+/// and has beside it as many threads as `stat_workers` says; `rooms` has what other outputs claim.
 /// Where everything is walked, the totals of `progress` are final afterwards.
 ///
 /// # Errors
 /// There is not enough room.
 pub fn check(
     prepared: Prepared,
-    (walk, lookers): (&Walk<'_>, impl FnOnce(&Prepared) -> usize),
+    (walk, stat_workers): (&Walk<'_>, impl FnOnce(&Prepared) -> usize),
     policy: Policy,
     (rooms, progress): (&Rooms, &Progress),
     stop: &Stop,
@@ -66,7 +68,10 @@ pub fn check(
         let fits = |left: &FreeSpace| twice.fits(left, &root);
         rooms.claim(id.dev, room, (Claim { bytes, files }, Known::AtMost), fits).is_ok()
     };
-    if file.is_none() && !walk.follow && sys::most_below(&source.handle).is_some_and(is_ample) {
+    if file.is_none()
+        && !walk.classifier.follow
+        && sys::most_below(&source.handle).is_some_and(is_ample)
+    {
         return Ok(());
     }
     if let Some(entry) = file {
@@ -74,12 +79,12 @@ pub fn check(
         need.add(policy, output, entry, &room);
         return claim(need);
     }
-    let sum = Sum { walk, lookers: lookers(&prepared), policy, room: &room, stop };
+    let sum = Sum { walk, stat_workers: stat_workers(&prepared), policy, room: &room, stop };
     let Prepared { source, output, .. } = prepared;
     let (need, whole) = sum.up(source, output, |found| {
         let (entries, bytes) = match found {
-            Found::Files(run) => (run.files.len(), run.files.iter().map(|f| f.stat.size).sum()),
-            Found::HardLink(..) | Found::Symlink(..) => (1, 0),
+            Walked::Files(run) => (run.files.len(), run.files.iter().map(|f| f.stat.size).sum()),
+            Walked::Item(WalkItem::HardLink(..) | WalkItem::Symlink(..)) => (1, 0),
             _ => return,
         };
         progress.total_entries.fetch_add(entries as u64, Relaxed);
@@ -92,7 +97,7 @@ pub fn check(
 /// How need is summed up.
 struct Sum<'a> {
     walk: &'a Walk<'a>,
-    lookers: usize,
+    stat_workers: usize,
     policy: Policy,
     room: &'a FreeSpace,
     stop: &'a Stop,
@@ -104,19 +109,21 @@ impl Sum<'_> {
         &self,
         source: Arc<SourceDir>,
         output: Arc<OutputDir>,
-        told: impl Fn(&Found) + Sync,
+        told: impl Fn(&Walked) + Sync,
     ) -> (Need, bool) {
         let (sum, missed) = (Mutex::new(Need::default()), AtomicBool::new(false));
-        let whole = self.walk.run_beside(source, output, self.lookers, &|found| {
+        let whole = self.walk.run_parallel(source, output, self.stat_workers, &|found| {
             told(&found);
             let mut need = Need::default();
             match &found {
-                Found::Files(run) => run
+                Walked::Files(run) => run
                     .files
                     .iter()
                     .for_each(|file| need.add(self.policy, &run.output, file, self.room)),
-                Found::Done(output) => need.add_parts(output, &mut Listing::default()),
-                Found::Failed(_) => missed.store(true, Relaxed),
+                Walked::Item(WalkItem::Done(output)) => {
+                    need.add_parts(output, &mut DirReader::default());
+                }
+                Walked::Item(WalkItem::Failed(_)) => missed.store(true, Relaxed),
                 _ => {}
             }
             sum.lock().unwrap_or_else(PoisonError::into_inner).join(need);
@@ -140,14 +147,14 @@ impl Need {
     }
 
     /// Adds what one file takes.
-    fn add(&mut self, policy: Policy, output: &OutputDir, entry: &Entry, room: &FreeSpace) {
+    fn add(&mut self, policy: Policy, output: &OutputDir, entry: &SourceEntry, room: &FreeSpace) {
         // Another file system that is mounted below the output has room of its own.
-        if !output.with_root {
+        if !output.volume.with_root {
             return;
         }
         // An entry that cannot be looked at will fail, and takes nothing.
         let Ok(there) = look(output, entry) else { return };
-        match decide(policy, Source(&entry.stat), there.as_ref().map(Destination)) {
+        match decide(policy, SourceStat(&entry.stat), there.as_ref().map(DestinationStat)) {
             Decision::Create => self.files += 1,
             Decision::Replace => {}
             Decision::Keep | Decision::Leave(_) | Decision::Refuse(_) => return,
@@ -157,8 +164,8 @@ impl Need {
     }
 
     /// Adds the part files in a directory.
-    fn add_parts(&mut self, output: &OutputDir, listing: &mut Listing) {
-        let Some(dir) = output.handle.as_ref().filter(|_| output.with_root) else { return };
+    fn add_parts(&mut self, output: &OutputDir, listing: &mut DirReader) {
+        let Some(dir) = output.handle.as_ref().filter(|_| output.volume.with_root) else { return };
         while let Ok(batch) = listing.next_batch(dir)
             && !batch.is_empty()
         {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::copy::commit::committer::Committer;
 use crate::error::Error;
 use crate::hash::Digest;
-use crate::tree::dirs::{Entry, OutputDir, SourceDir};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::SourceEntry;
 
 impl Committer<'_> {
     /// The source's file has rotted. What stands in its place at the output, of this digest, stays and is
@@ -13,7 +14,7 @@ impl Committer<'_> {
     pub(crate) fn rotten(
         &mut self,
         output: &Arc<OutputDir>,
-        entry: &Entry,
+        entry: &SourceEntry,
         error: &Error,
         stands: Option<Digest>,
     ) {

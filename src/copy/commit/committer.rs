@@ -29,8 +29,9 @@ use crate::sys::stat::Stat;
 use crate::transfer::context::Context;
 use crate::transfer::outcome::{Fate, Message, Outcome, Waiting};
 use crate::transfer::verifier::{Proven, Verdict};
-use crate::tree::dirs::{Entry, OutputDir};
-use crate::tree::walk::Found;
+use crate::tree::dirs::OutputDir;
+use crate::tree::found::SourceEntry;
+use crate::tree::found::WalkItem;
 
 /// What the committer waits for.
 enum Came {
@@ -167,27 +168,20 @@ impl<'a> Committer<'a> {
         self.ledger.is_broken() || self.context.control.stop.is_requested()
     }
 
-    fn walked(&mut self, found: Found) {
+    fn walked(&mut self, found: WalkItem) {
         match found {
-            Found::Files(run) => {
-                // The walk's thread gives these to the lanes.
-                for entry in &run.files {
-                    let path = run.source.path_of(&entry.name);
-                    self.ledger.failed(&Error::finding("copy", path, "it was given to no lane"));
-                }
-            }
-            Found::HardLink(output, entry) => self.further_name(Link { output, entry }),
-            Found::Symlink(source, output, entry) => self.symlink(&source, &output, &entry),
-            Found::Special(source, listed, kind) => {
+            WalkItem::HardLink(output, entry) => self.further_name(Link { output, entry }),
+            WalkItem::Symlink(source, output, entry) => self.symlink(&source, &output, &entry),
+            WalkItem::Special(source, listed, kind) => {
                 self.ledger.counts.skipped += 1;
                 self.ledger.tell(&source.rel, &listed.name, |path| Event::Skipped(path, kind));
             }
-            Found::Swept(output, name) => {
+            WalkItem::LeftoverRemoved(output, name) => {
                 self.ledger.tell(&output.rel, &name, |path| Event::Swept(path));
             }
-            Found::Failed(error) => self.ledger.failed(&error),
-            Found::Warning(warning) => self.ledger.warn(&warning),
-            Found::Looked(output) | Found::Done(output) => self.arrived(&output),
+            WalkItem::Failed(error) => self.ledger.failed(&error),
+            WalkItem::Warning(warning) => self.ledger.warn(&warning),
+            WalkItem::Looked(output) | WalkItem::Done(output) => self.arrived(&output),
         }
     }
 
@@ -340,7 +334,7 @@ impl<'a> Committer<'a> {
     fn is_synced_with_root(&self, dir: &OutputDir) -> bool {
         match self.context.options.durability {
             Durability::Off => true,
-            Durability::Grouped { at_once } => at_once && dir.with_root,
+            Durability::Grouped { at_once } => at_once && dir.volume.with_root,
         }
     }
 
@@ -348,7 +342,7 @@ impl<'a> Committer<'a> {
     fn copied(
         &mut self,
         output: &Arc<OutputDir>,
-        entry: &Entry,
+        entry: &SourceEntry,
         digest: Option<Digest>,
         (replaced, method): (bool, Method),
     ) {
@@ -382,12 +376,12 @@ impl<'a> Committer<'a> {
         }
     }
 
-    fn abandoned(&mut self, output: &Arc<OutputDir>, entry: &Entry) {
+    fn abandoned(&mut self, output: &Arc<OutputDir>, entry: &SourceEntry) {
         output.leave_open();
         self.done(output, entry, None, false);
     }
 
-    fn failed(&mut self, output: &Arc<OutputDir>, entry: &Entry, error: &Error) {
+    fn failed(&mut self, output: &Arc<OutputDir>, entry: &SourceEntry, error: &Error) {
         output.leave_open();
         self.ledger.failed(error);
         self.done(output, entry, None, false);
@@ -397,7 +391,7 @@ impl<'a> Committer<'a> {
     pub(crate) fn done(
         &mut self,
         output: &Arc<OutputDir>,
-        entry: &Entry,
+        entry: &SourceEntry,
         digest: Option<Digest>,
         there: bool,
     ) {

@@ -11,11 +11,17 @@ use crate::error::Result;
 use crate::event::Done;
 use crate::hash::Digest;
 use crate::transfer::baseline;
-use crate::tree::dirs::{Entry, OutputDir, SourceDir};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::SourceEntry;
 
 impl Committer<'_> {
     /// Copies a symbolic link.
-    pub(crate) fn symlink(&mut self, source: &SourceDir, output: &Arc<OutputDir>, entry: &Entry) {
+    pub(crate) fn symlink(
+        &mut self,
+        source: &SourceDir,
+        output: &Arc<OutputDir>,
+        entry: &SourceEntry,
+    ) {
         let made = symlink::copy(source, output, entry, self.context.options.policy);
         if let Ok((_, Some(warning))) = &made {
             self.ledger.warn(warning);
@@ -65,7 +71,7 @@ impl Committer<'_> {
     fn linked(
         &mut self,
         output: &Arc<OutputDir>,
-        entry: &Entry,
+        entry: &SourceEntry,
         made: Result<Linked>,
         digest: Option<Digest>,
         done: Done,

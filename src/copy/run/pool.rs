@@ -14,7 +14,7 @@ use crate::pipeline::queue::{Feed, Tasks, tasks};
 use crate::pipeline::start::{start, start_small};
 use crate::transfer::context::Context;
 use crate::transfer::outcome::Message;
-use crate::tree::dirs::Run;
+use crate::tree::found::Batch;
 
 /// The lanes, and how to start more.
 pub struct Crew<'scope, 'env> {
@@ -56,7 +56,7 @@ impl<'scope, 'env> Crew<'scope, 'env> {
     }
 
     /// Has somebody copy these files; false if there is nobody to do it.
-    pub fn give(&self, run: Run) -> bool {
+    pub fn give(&self, run: Batch) -> bool {
         let mut hired = self.hired.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.grow(&mut hired, self.feed.is_large(&run)) {
             self.context.control.stop.request(Stop::GIVEN_UP);

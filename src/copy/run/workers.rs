@@ -69,7 +69,7 @@ impl Lanes {
     }
 
     /// How many threads look at files beside the walk: as many as there are lanes, and none beside one.
-    pub fn lookers(self) -> usize {
+    pub fn stat_workers(self) -> usize {
         if self.all() == 1 { 0 } else { self.all() }
     }
 }

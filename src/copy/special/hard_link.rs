@@ -13,8 +13,9 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::path::RelPath;
 use crate::sys::stat::{Identity, Stat};
-use crate::tree::dirs::{Entry, OutputDir};
-use crate::tree::overwrite::{Decision, Destination, Policy, Source, decide};
+use crate::tree::dirs::OutputDir;
+use crate::tree::found::SourceEntry;
+use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide};
 
 /// So many waiting names are enough to commit the group that they may wait for: each holds a
 /// directory open.
@@ -24,7 +25,7 @@ const MANY: usize = 256;
 #[derive(Debug)]
 pub struct Link {
     pub output: Arc<OutputDir>,
-    pub entry: Entry,
+    pub entry: SourceEntry,
 }
 
 /// The first name of a file, once its fate is known.
@@ -74,7 +75,7 @@ impl HardLinks {
     }
 
     /// The fate of a first name is known: returns the names that waited for it.
-    pub fn settle(&mut self, entry: &Entry, first: First) -> Vec<(Link, First)> {
+    pub fn settle(&mut self, entry: &SourceEntry, first: First) -> Vec<(Link, First)> {
         let id = entry.stat.id;
         let file = self.files.entry(id).or_insert_with(|| File::new(entry));
         let waiting = std::mem::take(&mut file.waiting);
@@ -100,7 +101,7 @@ impl HardLinks {
 }
 
 impl File {
-    fn new(entry: &Entry) -> Self {
+    fn new(entry: &SourceEntry) -> Self {
         Self { first: None, waiting: Vec::new(), to_come: entry.stat.links }
     }
 }
@@ -134,7 +135,7 @@ pub fn make(root: &OutputDir, link: &Link, first: &First, policy: Policy) -> Res
     {
         return Ok(Linked::Kept);
     }
-    match decide(policy, Source(&entry.stat), there.as_ref().map(Destination)) {
+    match decide(policy, SourceStat(&entry.stat), there.as_ref().map(DestinationStat)) {
         Decision::Create => dir.hard_link(&from, &first.name, &entry.name).map_err(|error| {
             fail(error).with_note("; without --hard-links it is copied as a file of its own")
         })?,

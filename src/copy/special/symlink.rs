@@ -5,7 +5,8 @@ use std::io;
 use crate::error::{Error, Result};
 use crate::sys::LinkTarget;
 use crate::sys::stat::{Kind, Stat};
-use crate::tree::dirs::{Entry, OutputDir, SourceDir};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::SourceEntry;
 use crate::tree::overwrite::Policy;
 
 /// What became of a link.
@@ -34,7 +35,7 @@ pub enum Plan {
 pub fn copy(
     source: &SourceDir,
     output: &OutputDir,
-    entry: &Entry,
+    entry: &SourceEntry,
     policy: Policy,
 ) -> Result<(Linked, Option<Error>)> {
     let replaces = match plan(source, output, entry, policy)? {
@@ -61,7 +62,12 @@ pub fn copy(
 }
 
 /// Decides about a link.
-pub fn plan(source: &SourceDir, output: &OutputDir, entry: &Entry, policy: Policy) -> Result<Plan> {
+pub fn plan(
+    source: &SourceDir,
+    output: &OutputDir,
+    entry: &SourceEntry,
+    policy: Policy,
+) -> Result<Plan> {
     let fail = |error| Error::io("look at", output.path_of(&entry.name), error);
     let (Some(dir), false) = (&output.handle, output.fresh) else {
         return Ok(Plan::Make { replaces: false });
@@ -94,7 +100,7 @@ pub fn plan(source: &SourceDir, output: &OutputDir, entry: &Entry, policy: Polic
     })
 }
 
-fn read(source: &SourceDir, entry: &Entry) -> Result<LinkTarget> {
+fn read(source: &SourceDir, entry: &SourceEntry) -> Result<LinkTarget> {
     source
         .handle
         .read_link(&entry.name)

@@ -16,15 +16,15 @@ use crate::sys::unix::dir::Dir;
 const BUFFER: usize = 64 * 1024;
 
 /// The buffer that directories are listed through; one serves any number of them.
-pub struct Listing(Vec<MaybeUninit<u8>>);
+pub struct DirReader(Vec<MaybeUninit<u8>>);
 
-impl Default for Listing {
+impl Default for DirReader {
     fn default() -> Self {
         Self(vec![MaybeUninit::uninit(); BUFFER])
     }
 }
 
-impl Listing {
+impl DirReader {
     /// The next entries of `dir`, without `.` and `..`; none when all were listed. The position is
     /// the handle's own, so nobody else may list through it.
     pub fn next_batch(&mut self, dir: &Dir) -> io::Result<Vec<ListedEntry>> {

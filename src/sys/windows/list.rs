@@ -18,15 +18,15 @@ use crate::sys::windows::stat::kind_of;
 const BUFFER: usize = 64 * 1024;
 
 /// The buffer that directories are listed through; one serves any number of them.
-pub struct Listing(Vec<u64>);
+pub struct DirReader(Vec<u64>);
 
-impl Default for Listing {
+impl Default for DirReader {
     fn default() -> Self {
         Self(vec![0; BUFFER / 8])
     }
 }
 
-impl Listing {
+impl DirReader {
     /// The next entries of `dir`, without `.` and `..`; none when all were listed. The position is
     /// the handle's own, so nobody else may list through it.
     pub fn next_batch(&mut self, dir: &Dir) -> io::Result<Vec<ListedEntry>> {

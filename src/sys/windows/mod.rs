@@ -29,7 +29,7 @@ pub use attributes::Attributes;
 pub use disk::{is_on_turning_disk, place_on_disk};
 pub use holder::{host_name, lock_holder};
 pub use leftover::persist_content;
-pub use list::Listing;
+pub use list::DirReader;
 pub use manager::Manager;
 pub use medium::{ALIGNMENT, Medium};
 pub use name::{name_from_bytes, names_device, swallowed_quote, unusable};
