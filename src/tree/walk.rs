@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::error::Error;
 use crate::sys::stat::{Identity, Kind, Stat};
-use crate::sys::{Attributes, Dir, DirReader};
+use crate::sys::{self, Attributes, Dir, DirReader};
 use crate::tree::classify::{Classifier, DirMemory, PendingLinks, Subdir, Unclassified};
 use crate::tree::cleanup::{self, Leftovers, ResumablePart};
 use crate::tree::dirs::{OutputDir, SourceDir};
@@ -208,6 +208,12 @@ impl Walk<'_> {
         }
         if self.output_root == Some(stat.id) {
             return Err(Error::finding("copy", from(), "it is the output itself"));
+        }
+        if self.classifier.follow && sys::is_synthetic(&handle) {
+            // The links below /proc/self/fd lead to what this run holds open, which grows with each look.
+            let finding = "its files are made up by the kernel as they are read (/proc, /sys and the like), and \
+                 links into it are not followed";
+            return Err(Error::finding("enter", from(), finding));
         }
         let attributes = Attributes::read(&handle).or_else(|error| {
             let error = Error::io("read the attributes of", from(), error);

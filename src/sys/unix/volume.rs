@@ -190,9 +190,9 @@ pub fn most_below(dir: &Dir) -> Option<UsedSpace> {
     }
 }
 
-/// Whether a file belongs to a file system that makes its content up when it is read, so that the
+/// Whether a file or directory belongs to a file system that makes its content up when it is read, so that the
 /// size it states means nothing.
-pub fn is_synthetic(file: &File) -> bool {
+pub fn is_synthetic(file: impl AsFd) -> bool {
     #[cfg(target_os = "linux")]
     {
         // From linux/magic.h: proc, sysfs, debugfs, tracefs, securityfs, cgroup, cgroup2, bpf,

@@ -154,6 +154,17 @@ fn a_loop_of_followed_links_is_reported_and_bounded() {
     assert!(names_below(&scene.dst, "f").len() <= 3, "it went round the loop");
 }
 
+/// The links in /proc/self/fd lead to the directories that the run itself holds open: each look found more.
+#[test]
+fn a_followed_link_into_proc_is_refused() {
+    let scene = Scene::new();
+    scene.src.file("good", "good").symlink("descriptors", "/proc/self/fd");
+    let run = scene.copy(&["--follow-links"]);
+    run.assert_code(1).assert_says("made up by the kernel");
+    scene.judge(&run).has("good").verifies().no_leftovers();
+    assert!(names_below(&scene.dst, "d").len() <= 2, "it went into /proc");
+}
+
 #[test]
 fn a_dangling_link_that_is_to_be_followed_is_an_error() {
     let scene = Scene::new();
