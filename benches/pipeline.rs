@@ -62,7 +62,7 @@ fn bench(c: &mut Criterion) {
         };
         variant("sha256", &|_| {});
         variant("none", &|job| job.algorithm = Algorithm::None);
-        variant("one lane", &|job| job.lanes = Some(1));
+        variant("one lane", &|job| job.workers = Some(1));
         for block_size in [64 << 10, 1 << 20] {
             variant(&format!("{} KiB blocks", block_size >> 10), &|job| {
                 job.block_size = block_size

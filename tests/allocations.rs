@@ -49,7 +49,7 @@ type Change = fn(&mut CopyJob);
 
 fn taken(source: &Path, output: &Path, change: Change) -> usize {
     let mut job = CopyJob::new(source, output);
-    (job.sync, job.lanes, job.check_space) = (false, Some(1), false);
+    (job.sync, job.workers, job.check_space) = (false, Some(1), false);
     change(&mut job);
     let before = TAKEN.load(Relaxed);
     let report = job.run(&Observer::new(|_: &Event<'_>| {})).unwrap();

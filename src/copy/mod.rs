@@ -1,12 +1,11 @@
-//! The copy: preparing both sides, running the road, recording what became of everything.
+//! The copy of a tree: what was asked (`job`), what is refused before anything is touched (`before`), the
+//! threads (`run`), what makes copies durable and records them (`commit`), and the report.
 
 pub mod job;
 pub mod report;
-
-mod count;
-mod dry;
+pub mod run;
 
 mod before;
 mod commit;
-pub mod run;
+mod dry_run;
 mod special;

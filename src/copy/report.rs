@@ -116,7 +116,7 @@ impl Counts {
     }
 }
 
-/// How long a stage worked and waited, summed over the lanes.
+/// How long a stage worked and waited, summed over the workers.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct StageTime {
     /// Working.
@@ -212,10 +212,10 @@ pub struct Report {
     pub source_stayed: ResidentBytes,
     /// … and of the output.
     pub output_stayed: ResidentBytes,
-    /// How many lanes worked.
-    pub lanes: usize,
+    /// How many workers there were.
+    pub workers: usize,
     /// How many threads read back what was copied.
-    pub provers: usize,
+    pub verifiers: usize,
     /// Whether the source was held against an earlier manifest.
     pub expected: bool,
     /// Whether an earlier run was cut short, and this one went on with what that had recorded.
@@ -235,8 +235,8 @@ impl Report {
             methods: Vec::new(),
             source_stayed: ResidentBytes::default(),
             output_stayed: ResidentBytes::default(),
-            lanes: 0,
-            provers: 0,
+            workers: 0,
+            verifiers: 0,
             expected: false,
             resumed: false,
             manifest: None,

@@ -400,14 +400,14 @@ fn job(args: &Args, matches: &ArgMatches) -> Result<CopyJob, String> {
         return Err("--metrics would tell of a copy that --dry-run does not make".into());
     }
     args.unattended.apply(&mut job);
-    job.lanes = args.jobs.map(|jobs| jobs as usize);
+    job.workers = args.jobs.map(|jobs| jobs as usize);
     job.queue_size = args.queue_size as usize;
     job.block_size = args.block_size.unwrap_or(BLOCK_SIZE);
     let memory = job.most_memory().saturating_add(args.lag as u64);
     if memory > MOST_MEMORY {
         return Err(format!(
             "{} jobs with {} blocks of {} bytes, and what --lag adds, would take {} of memory; make one of them smaller",
-            job.most_lanes(),
+            job.most_workers(),
             job.queue_size,
             job.block_size,
             humansize::format_size(memory, humansize::BINARY)

@@ -116,8 +116,8 @@ pub struct Work<'a> {
 impl<'a> Work<'a> {
     /// That of a run.
     pub fn of(report: &'a Report) -> Self {
-        let Report { lanes, provers, stages, .. } = report;
-        Self { lanes: *lanes, provers: *provers, stages }
+        let Report { workers, verifiers, stages, .. } = report;
+        Self { lanes: *workers, provers: *verifiers, stages }
     }
 }
 

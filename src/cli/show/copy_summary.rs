@@ -118,8 +118,8 @@ fn times(stages: &Stages, time: impl Fn(&StageTime) -> Duration) -> String {
 
 /// The stage that was busy for the largest share of the time it could have been.
 fn bottleneck(report: &Report) -> &'static str {
-    let lanes = report.lanes.max(1) as f64;
-    let provers = report.provers.max(1) as f64;
+    let lanes = report.workers.max(1) as f64;
+    let provers = report.verifiers.max(1) as f64;
     let Stages { read, hash, write, prove, commit } = &report.stages;
     [
         ("reading the source", read.busy.as_secs_f64() / lanes),

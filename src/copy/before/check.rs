@@ -15,7 +15,7 @@ impl CopyJob {
     /// # Errors
     /// Why the job would be refused.
     pub fn check(&self) -> Result<()> {
-        self.makes_sense()?;
+        self.check_options()?;
         let stop = Stop::default();
         let patience = Patience { wait: false, deed: "copy to", tell: &|_| (), stop: &stop };
         let expected = self.expect.as_deref().map(|path| Expected::open(path, &|| false));

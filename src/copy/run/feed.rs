@@ -1,45 +1,39 @@
-//! The walk's thread: what it and those who look at files beside it find goes to the lanes and to the committer.
+//! The walk's thread: what it and the stat workers beside it find goes to the workers and to the committer.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crossbeam_channel::Sender;
 
+use crate::copy::before::prepare::Prepared;
 use crate::event::Stop;
 use crate::sys::DirReader;
 use crate::transfer::outcome::Message;
-use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::found::{Batch, SourceEntry};
-use crate::tree::found::{WalkItem, Walked};
+use crate::tree::found::{Batch, WalkItem, Walked};
 use crate::tree::walk::Walk;
 
 /// Where everything goes that is found.
 pub struct Outlet<'a> {
-    /// Files: says whether there is anybody to copy them.
-    pub to_lanes: &'a (dyn Fn(Batch) -> bool + Sync),
-    /// All else.
+    /// Takes files; false if there is no worker left to copy them.
+    pub to_workers: &'a (dyn Fn(Batch) -> bool + Sync),
+    /// Takes everything else.
     pub to_committer: Sender<Message>,
-    /// Is added to: what is to be accounted for.
-    pub seen: &'a AtomicU64,
+    /// Counts the entries that are to be accounted for.
+    pub found: &'a AtomicU64,
     /// Ends the walk.
     pub stop: &'a Stop,
 }
 
-/// Walks the source, or takes its only file: files go to the lanes, everything else to the committer. Up to
-/// so many `stat_workers` look at files beside the walk.
-pub fn walk_all(
-    walk: &Walk<'_>,
-    outlet: &Outlet<'_>,
-    (source, output, file): (Arc<SourceDir>, Arc<OutputDir>, Option<SourceEntry>),
-    stat_workers: usize,
-) {
+/// Walks the source, or takes its only file: files go to the workers, everything else to the committer. Up to
+/// `stat_workers` threads stat files beside the walk.
+pub fn walk_all(walk: &Walk<'_>, outlet: &Outlet<'_>, prepared: Prepared, stat_workers: usize) {
+    let Prepared { source, output, file, .. } = prepared;
     if let Some(entry) = file {
         // Beginnings of other files stay: these files are not this run's.
-        let sweep = &mut |found| outlet.hand_on(found);
-        let _ = walk.clean_up(&source, &output, &mut DirReader::default(), sweep);
+        let tell = &mut |found| outlet.hand_on(found);
+        let _ = walk.clean_up(&source, &output, &mut DirReader::default(), tell);
         output.announce(1);
-        // Fails only if the lanes are gone, and then the entry is missed in the account.
+        // Fails only if the workers are gone, and then the entry is missed in the account.
         let _ = outlet.hand_on(Walked::Files(Batch { source, output, files: vec![entry] }));
         return;
     }
@@ -54,13 +48,13 @@ impl Outlet<'_> {
 
     fn hand_on(&self, found: Walked) -> ControlFlow<()> {
         let entries = match &found {
-            Walked::Files(run) => run.files.len(),
+            Walked::Files(batch) => batch.files.len(),
             Walked::Item(WalkItem::HardLink(..) | WalkItem::Symlink(..) | WalkItem::Failed(_)) => 1,
             Walked::Item(_) => 0,
         };
-        self.seen.fetch_add(entries as u64, Relaxed);
+        self.found.fetch_add(entries as u64, Relaxed);
         let sent = match found {
-            Walked::Files(run) => (self.to_lanes)(run),
+            Walked::Files(batch) => (self.to_workers)(batch),
             Walked::Item(item) => self.to_committer.send(Message::Walked(item)).is_ok(),
         };
         if sent { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

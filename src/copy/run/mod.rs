@@ -1,6 +1,10 @@
-//! The threads of a run.
+//! How a copy goes: to one output or several, and in which threads.
 
-pub mod feed;
 pub mod outputs;
-pub mod pool;
+
+mod count;
+mod feed;
+mod output_run;
+mod threads;
+mod worker_pool;
 pub mod workers;

@@ -12,13 +12,14 @@ use crate::copy::before::disjoint;
 use crate::copy::before::reservation::Rooms;
 use crate::copy::job::CopyJob;
 use crate::copy::report::Report;
+use crate::copy::run::output_run::OutputRun;
 use crate::error::{Error, Result};
 use crate::event::{EventObserver, Progress};
 use crate::fanout::hub::{Place, Sharing};
 pub use crate::fanout::ledger::MOST_OUTPUTS;
 
 /// The most that is held for outputs that are behind, by default; bytes. With the blocks that are on
-/// their way in the lanes, two outputs stay below 64 MiB on a machine with four cores.
+/// their way in the workers, two outputs stay below 64 MiB on a machine with four cores.
 pub const DEFAULT_LAG: u64 = 32 << 20;
 
 /// One of several outputs: its job and the job's observer.
@@ -33,12 +34,12 @@ pub struct OutputJob<'a> {
 /// Runs the jobs side by side, with at most `lag` bytes held for those that are behind. For each, in order, its report, or why it was refused.
 ///
 /// # Errors
-/// The outputs are not apart, or more than [`MOST_OUTPUTS`], or the source cannot be read: nothing was
+/// The outputs are not disjoint, or more than [`MOST_OUTPUTS`], or the source cannot be read: nothing was
 /// touched.
 pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Report>>> {
     let Some(OutputJob { job, .. }) = outputs.first() else { return Ok(Vec::new()) };
-    let refused = apart(outputs.iter().map(|output| output.job))?;
-    let in_flight = outputs.len() * job.most_lanes() * job.blocks(outputs.len());
+    let refused = check_disjoint(outputs.iter().map(|output| output.job))?;
+    let in_flight = outputs.len() * job.most_workers() * job.blocks(outputs.len());
     let block_size = job.block_size.max(1);
     let progresses = outputs.iter().map(|output| &*output.observer.progress);
     let sharing = Sharing::new(progresses, lag, (block_size, in_flight), job.limit_rate);
@@ -55,7 +56,7 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
                 continue;
             }
             let run = move || {
-                let report = job.run_beside((guest.place, rooms), observer);
+                let report = OutputRun { job, observer, slot: guest.place, rooms }.run();
                 drop(guest);
                 report
             };
@@ -75,7 +76,7 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
 }
 
 /// For each of several jobs why its output is refused, if it is.
-fn apart<'a>(jobs: impl Iterator<Item = &'a CopyJob>) -> Result<Vec<Option<Error>>> {
+fn check_disjoint<'a>(jobs: impl Iterator<Item = &'a CopyJob>) -> Result<Vec<Option<Error>>> {
     let jobs: Vec<&CopyJob> = jobs.collect();
     let Some(CopyJob { source, .. }) = jobs.first() else { return Ok(Vec::new()) };
     let outputs: Vec<&Path> = jobs.iter().map(|job| &*job.output).collect();
@@ -90,8 +91,8 @@ fn apart<'a>(jobs: impl Iterator<Item = &'a CopyJob>) -> Result<Vec<Option<Error
 /// outputs; nothing is made. Whether there is room is not looked at: that takes a walk.
 pub fn check_all(jobs: &[CopyJob]) -> Vec<Error> {
     // One that is alone may be around its source.
-    let apart = if jobs.len() > 1 { apart(jobs.iter()).err() } else { None };
-    match apart {
+    let refused = if jobs.len() > 1 { check_disjoint(jobs.iter()).err() } else { None };
+    match refused {
         Some(refused) => vec![refused],
         None => jobs.iter().filter_map(|job| job.check().err()).collect(),
     }

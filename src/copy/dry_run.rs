@@ -7,7 +7,7 @@ use crate::copy::before::prepare::Prepared;
 use crate::copy::report::Counts;
 use crate::copy::special::symlink::{self, Linked, Plan};
 use crate::error::Error;
-use crate::event::{Done, Event, EventListener, Progress, Stop};
+use crate::event::{Done, Event, EventObserver, Stop};
 use crate::transfer::prepare::look;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::{Batch, SourceEntry};
@@ -16,15 +16,14 @@ use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, deci
 use crate::tree::walk::Walk;
 
 /// What a dry run works with.
-pub struct Dry<'a> {
+pub struct DryRun<'a> {
     pub policy: Policy,
     pub follow: bool,
-    pub listen: &'a EventListener<'a>,
-    pub progress: &'a Progress,
+    pub observer: &'a EventObserver<'a>,
     pub stop: &'a Stop,
 }
 
-impl Dry<'_> {
+impl DryRun<'_> {
     /// Tells what would become of every entry, as if it had.
     pub fn run(&self, prepared: Prepared, walk: &Walk<'_>) -> Counts {
         let mut counts = Counts::default();
@@ -71,7 +70,7 @@ impl Dry<'_> {
             WalkItem::Special(source, listed, kind) => {
                 counts.skipped += 1;
                 let path = source.rel.join(&listed.name);
-                (self.listen)(&Event::Skipped(path.as_bytes(), kind));
+                (self.observer.listen)(&Event::Skipped(path.as_bytes(), kind));
             }
             WalkItem::Failed(error) => {
                 counts.seen += 1;
@@ -79,7 +78,7 @@ impl Dry<'_> {
             }
             WalkItem::Warning(warning) => {
                 counts.warnings += 1;
-                (self.listen)(&Event::Warning(&warning));
+                (self.observer.listen)(&Event::Warning(&warning));
             }
             WalkItem::Looked(_) | WalkItem::Done(_) | WalkItem::LeftoverRemoved(..) => {}
         }
@@ -88,8 +87,8 @@ impl Dry<'_> {
     fn files(&self, run: Batch, counts: &mut Counts) {
         for entry in &run.files {
             counts.seen += 1;
-            self.progress.entries.fetch_add(1, Relaxed);
-            self.progress.bytes.fetch_add(entry.stat.size, Relaxed);
+            self.observer.progress.entries.fetch_add(1, Relaxed);
+            self.observer.progress.bytes.fetch_add(entry.stat.size, Relaxed);
             match self.decide(&run.source, &run.output, entry) {
                 Ok(Decision::Create) => {
                     (counts.copied, counts.bytes) =
@@ -143,15 +142,15 @@ impl Dry<'_> {
         counts: &mut Counts,
     ) {
         counts.left += 1;
-        (self.listen)(&Event::Left(output.rel.join(&entry.name).as_bytes(), why));
+        (self.observer.listen)(&Event::Left(output.rel.join(&entry.name).as_bytes(), why));
     }
 
     fn failed(&self, error: &Error, counts: &mut Counts) {
         counts.failed += 1;
-        (self.listen)(&Event::Failed(error));
+        (self.observer.listen)(&Event::Failed(error));
     }
 
     fn tell(&self, output: &OutputDir, entry: &SourceEntry, done: Done) {
-        (self.listen)(&Event::Stands(output.rel.join(&entry.name).as_bytes(), done));
+        (self.observer.listen)(&Event::Stands(output.rel.join(&entry.name).as_bytes(), done));
     }
 }

@@ -1,0 +1,323 @@
+//! A copy to one output, from the first look at both sides to the report.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use jiff::Timestamp;
+
+use crate::copy::before::prepare::Prepared;
+use crate::copy::before::reservation::Rooms;
+use crate::copy::before::space;
+use crate::copy::commit::accounting::Ledger;
+use crate::copy::commit::committer::Committer;
+use crate::copy::commit::group::{Group, most_dirs};
+use crate::copy::commit::rotation::Rotation;
+use crate::copy::commit::verifying::{Provers, Proving, proving};
+use crate::copy::dry_run::DryRun;
+use crate::copy::job::CopyJob;
+use crate::copy::report::{Counts, Ending, Report, Stages};
+use crate::copy::run::threads::{Threads, Worked};
+use crate::copy::run::workers::WorkerCount;
+use crate::error::{Error, Result};
+use crate::event::{Event, EventObserver, Stop};
+use crate::fanout::hub::Place;
+use crate::hash::Algorithm;
+use crate::io::control::Control;
+use crate::io::options::{Durability, Options, Reflink, Sparse};
+use crate::io::rate_limit::RateLimit;
+use crate::io::resident::Residency;
+use crate::io::timing::Timings;
+use crate::manifest::carry::Carry;
+use crate::manifest::write::ManifestFile;
+use crate::sys::{self, Dir, is_on_turning_disk};
+use crate::transfer::baseline::Expected;
+use crate::transfer::context::{Context, Shared};
+use crate::transfer::method::Ways;
+use crate::tree::classify::Classifier;
+use crate::tree::dirs::OutputDir;
+use crate::tree::lock::Patience;
+use crate::tree::walk::{Walk, most_levels};
+
+impl CopyJob {
+    /// Runs the job.
+    ///
+    /// # Errors
+    /// The job was refused and nothing was touched. Everything that goes wrong later is told to
+    /// `observer` and counted in the report; look at its [`ending`](Report::ending).
+    pub fn run(&self, observer: &EventObserver<'_>) -> Result<Report> {
+        OutputRun { job: self, observer, slot: None, rooms: &Rooms::default() }.run()
+    }
+}
+
+/// A copy to one output, which may be one of several.
+pub struct OutputRun<'a> {
+    pub job: &'a CopyJob,
+    pub observer: &'a EventObserver<'a>,
+    /// The output's slot among those that share their reading of the source.
+    pub slot: Option<Place<'a>>,
+    /// The space that outputs reserve on the file systems they are on.
+    pub rooms: &'a Rooms,
+}
+
+/// What a run reads before the first file, in this order, and keeps until its end.
+struct Earlier {
+    baseline: Option<Expected>,
+    reused: Option<Carry>,
+    /// What could not be learnt.
+    warnings: Vec<Error>,
+}
+
+impl OutputRun<'_> {
+    /// Copies, or in a dry run tells what would be copied.
+    ///
+    /// # Errors
+    /// The job was refused and nothing was touched.
+    pub fn run(&self) -> Result<Report> {
+        let started = Instant::now();
+        let Self { job, observer, .. } = *self;
+        // A run that gives itself up leaves the program's stop as it is.
+        let stop = &observer.stop.of_one();
+        job.check_options()?;
+        let is_to_stop = || stop.is_requested();
+        let open = |path| Expected::open(path, &is_to_stop);
+        let baseline = job.expect.as_deref().map(open).transpose()?;
+        let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
+        let wait = job.wait && !job.dry_run;
+        let patience = Patience { wait, deed: "copy to", tell: &tell, stop };
+        patience.until_free(&job.output)?;
+        if job.check_space {
+            self.check_space(patience)?;
+        }
+        let mut prepared = job.prepare(job.dry_run, patience)?;
+        if job.dry_run {
+            let walk = self.walk(&prepared, true);
+            let follow = self.follows(&prepared);
+            let counts = DryRun { policy: job.policy, follow, observer, stop }.run(prepared, &walk);
+            return Ok(Report::dry(counts, stop, started.elapsed()));
+        }
+        let mut warnings = std::mem::take(&mut prepared.warnings);
+        let reused = self.load_earlier_manifests(&prepared, stop, &mut warnings);
+        let earlier = Earlier { baseline, reused, warnings };
+        Ok(self.copy(prepared, &earlier, started, stop))
+    }
+
+    /// Refuses a run for which the output has no space.
+    fn check_space(&self, patience: Patience<'_>) -> Result<()> {
+        let Self { job, observer, rooms, .. } = *self;
+        let dry = job.prepare(true, patience)?;
+        // Clones take next to no space.
+        if job.reflink != Reflink::Never && job.sparse == Sparse::Auto && dry.may_share {
+            return Ok(());
+        }
+        let stat_workers = |dry: &Prepared| self.workers(dry, false).stat_workers();
+        let walk = (&self.walk(&dry, true), stat_workers);
+        space::check(dry, walk, job.policy, (rooms, &observer.progress), patience.stop)
+    }
+
+    fn copy(
+        &self,
+        mut prepared: Prepared,
+        earlier: &Earlier,
+        started: Instant,
+        stop: &Stop,
+    ) -> Report {
+        let Self { job, observer, slot, .. } = *self;
+        let options = self.options(&prepared);
+        let (clocks, resident) = (Timings::default(), Residency::default());
+        let own_rate = job.limit_rate.map(RateLimit::new);
+        let rate = slot.map_or(own_rate.as_ref(), Place::rate);
+        let Earlier { baseline, reused, .. } = earlier;
+        let (methods, baseline) = (&Ways::new(&options), baseline.as_ref());
+        let shared = Shared { reused: reused.as_ref(), baseline, methods, slot };
+        let progress = &*observer.progress;
+        let control = Control { progress, stop, rate, clocks: &clocks, resident: &resident };
+        let context = Context { options, shared, control };
+        let walk = self.walk(&prepared, false);
+        let workers = self.workers(&prepared, slot.is_some());
+        let verifiers = self.verifiers(&prepared.output, workers.full);
+        let (mut committer, verifier_threads) =
+            self.committer(&context, &mut prepared, &earlier.warnings, verifiers);
+        if let Some(slot) = slot {
+            slot.begin(&prepared.output, started, stop);
+        }
+        let tree = prepared.file.is_none().then(|| Arc::clone(&prepared.source));
+        let threads = Threads::new(job, &context, &walk, workers);
+        let Worked { workers, found } = threads.run(prepared, verifier_threads, &mut committer);
+        self.check_account(found, stop, &mut committer);
+        committer.settle_expected(tree.as_deref());
+        let manifest = committer.finish();
+        let mut counts = Counts { seen: found, ..committer.ledger.counts };
+        if let Some(slot) = slot {
+            counts.shared(slot);
+        }
+        let methods = committer.ledger.methods();
+        let ending = Ending::of(&counts, stop, committer.ledger.into_broken());
+        Report {
+            counts,
+            ending,
+            elapsed: started.elapsed(),
+            stages: Stages::of(&clocks),
+            methods,
+            source_stayed: resident.source.sum(),
+            output_stayed: resident.output.sum(),
+            workers,
+            verifiers,
+            expected: baseline.is_some(),
+            resumed: reused.as_ref().is_some_and(|carry| carry.unfinished().next().is_some()),
+            manifest,
+        }
+    }
+
+    /// The committer, and the threads that read copies back for it, if there are to be `verifiers`.
+    fn committer<'a>(
+        &self,
+        context: &'a Context<'a>,
+        prepared: &mut Prepared,
+        warnings: &[Error],
+        verifiers: usize,
+    ) -> (Committer<'a>, Option<Provers>)
+    where
+        Self: 'a,
+    {
+        let Self { job, observer, .. } = *self;
+        let mut ledger = Ledger::new(context, &observer.listen, Arc::clone(&prepared.output));
+        let source = &prepared.source;
+        ledger.rotation =
+            job.keep_manifests.map(|keep| Rotation { keep, source: Arc::clone(source) });
+        warnings.iter().for_each(|warning| ledger.warn(warning));
+        let manifest = self.begin_manifest(prepared).unwrap_or_else(|error| {
+            ledger.give_up(error);
+            None
+        });
+        if let Some(parent) = prepared.parent.take().filter(|_| job.sync)
+            && let Err(error) = parent.persist()
+        {
+            // The output's own name would not be as durable as what is in it.
+            ledger.give_up(Error::io("make durable the name of", &job.output, error));
+        }
+        let open_files = sys::open_file_limit() / self.outputs() as u64;
+        let most_dirs = most_dirs(open_files, job.verify.is_some());
+        let (proving, threads) = match verifiers {
+            0 => (Proving::none(), None),
+            _ => {
+                let (proving, threads) = proving(verifiers, most_dirs);
+                (proving, Some(threads))
+            }
+        };
+        let root = Arc::clone(&prepared.output);
+        let hold = (Group::new(most_dirs), proving);
+        (Committer::new(ledger, context, root, manifest, job.hard_links, hold), threads)
+    }
+
+    /// Gives the run up if not everything that was found is accounted for: something was lost on the way.
+    fn check_account(&self, found: u64, stop: &Stop, committer: &mut Committer<'_>) {
+        let settled = committer.ledger.counts.settled();
+        if stop.is_requested() || found == settled {
+            return;
+        }
+        let finding = format!(
+            "{found} entries were found, {settled} are accounted for; this is a defect of dircopy"
+        );
+        committer.ledger.give_up(Error::finding("account for all of", &self.job.source, finding));
+    }
+
+    /// The digests that earlier manifests at the output list.
+    fn load_earlier_manifests(
+        &self,
+        prepared: &Prepared,
+        stop: &Stop,
+        warnings: &mut Vec<Error>,
+    ) -> Option<Carry> {
+        let Prepared { source, output, .. } = prepared;
+        let root = output.handle.as_ref()?;
+        if self.job.algorithm == Algorithm::None || output.fresh {
+            return None;
+        }
+        let is_in_source = |name: &OsStr| source.handle.stat(name, false).is_ok();
+        let (carry, unreadable) =
+            Carry::load(root, &self.job.output, is_in_source, &|| stop.is_requested());
+        warnings.extend(unreadable);
+        Some(carry)
+    }
+
+    fn begin_manifest(&self, prepared: &Prepared) -> Result<Option<ManifestFile>> {
+        let (Some(root), Algorithm::Sha256) = (&prepared.output.handle, self.job.algorithm) else {
+            return Ok(None);
+        };
+        let path = &self.job.output;
+        let root = root.try_clone().map_err(|error| Error::io("open", path, error))?;
+        let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
+        ManifestFile::create(root, path.as_path().into(), Timestamp::now(), is_in_source).map(Some)
+    }
+
+    fn options(&self, prepared: &Prepared) -> Options {
+        let Self { job, .. } = *self;
+        let output = prepared.output.handle.as_ref();
+        Options {
+            algorithm: job.algorithm,
+            backend: job.backend,
+            block_size: job.block_size.max(1),
+            blocks: job.blocks(self.outputs()),
+            follow: self.follows(prepared),
+            policy: job.policy,
+            durability: self.durability(&prepared.output),
+            verify: job.verify,
+            nameless: !job.sync && output.is_some_and(Dir::can_publish_nameless),
+            journaling: job.journaling().filter(|_| prepared.is_ours_alone),
+            reflink: job.reflink,
+            sparse: job.sparse,
+            cache: job.cache,
+        }
+    }
+
+    fn walk(&self, prepared: &Prepared, dry: bool) -> Walk<'_> {
+        let Self { job, .. } = *self;
+        Walk {
+            classifier: Classifier {
+                filter: &job.filter,
+                follow: job.follow_links,
+                hard_links: job.hard_links,
+                folds: !dry && prepared.output.handle.as_ref().is_some_and(Dir::folds_case),
+                block_size: job.block_size as u64,
+            },
+            dry,
+            cleans_up: prepared.is_ours_alone,
+            resumable: job.journaling().map(|journaling| journaling.interval),
+            chains: self.durability(&prepared.output) == Durability::Grouped { at_once: false },
+            source_root: prepared.source_id,
+            output_root: prepared.output_id,
+            most_levels: most_levels(sys::open_file_limit() / self.outputs() as u64),
+        }
+    }
+
+    /// How many outputs share the reading of the source.
+    fn outputs(&self) -> usize {
+        self.slot.map_or(1, Place::among)
+    }
+
+    /// Whether a symbolic link in the source stands for what it points to. A source that is one file may be named
+    /// through a link.
+    fn follows(&self, prepared: &Prepared) -> bool {
+        self.job.follow_links || prepared.file.is_some()
+    }
+
+    fn durability(&self, output: &OutputDir) -> Durability {
+        let at_once = output.handle.as_ref().is_some_and(Dir::can_persist_all);
+        if self.job.sync { Durability::Grouped { at_once } } else { Durability::Off }
+    }
+
+    fn workers(&self, prepared: &Prepared, shared: bool) -> WorkerCount {
+        let Prepared { source, output, .. } = prepared;
+        WorkerCount::suiting(self.job.workers, &source.handle, output.handle.as_ref(), shared)
+    }
+
+    /// How many threads read copies back. A disk that turns serves one of them best.
+    fn verifiers(&self, output: &OutputDir, workers: usize) -> usize {
+        match (self.job.verify, &output.handle) {
+            (None, _) => 0,
+            (_, Some(root)) if is_on_turning_disk(root) => 1,
+            _ => workers,
+        }
+    }
+}
