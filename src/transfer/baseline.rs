@@ -28,6 +28,7 @@ use crate::transfer::outcome::Fate;
 use crate::transfer::prepare::look;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
+use crate::tree::last_dir::LastDir;
 
 /// The manifest that the source is held against.
 #[derive(Debug)]
@@ -166,31 +167,16 @@ impl Expected {
         is_to_stop: &dyn Fn() -> bool,
         mut tell: impl FnMut(&RelPath),
     ) -> Result<u64> {
-        let mut open: Option<(RelPath, Option<Dir>)> = None;
+        let mut last = LastDir::default();
         let mut unvisited = self.index.unvisited(is_to_stop);
         for listed in unvisited.by_ref() {
             let (path, _) = listed.map_err(|error| self.unreadable(error))?;
-            let Some((above, name)) = path.split() else { continue };
-            let Ok(name) = sys::name_from_bytes(name) else { continue };
-            if open.as_ref().is_none_or(|(dir, _)| *dir != above) {
-                match source.open_below(&above) {
-                    Ok(dir) => open = Some((above, Some(dir))),
-                    Err(error) if is_absent(&error) => open = Some((above, None)),
-                    // Nobody knows what is in there, and the walk has said so.
-                    Err(_) => {
-                        open = None;
-                        continue;
-                    }
-                }
-            }
-            let there = match open.as_ref().and_then(|(_, dir)| dir.as_ref()) {
-                None => false,
-                Some(dir) => match dir.stat(name, follow) {
-                    Ok(stat) => stat.kind == Kind::File,
-                    Err(error) => !is_absent(&error),
-                },
+            let is_gone = match last.stat(source, &path, follow) {
+                Ok(stat) => stat.kind != Kind::File,
+                // Any other error hides the file; the walk told it.
+                Err(error) => is_absent(&error),
             };
-            if !there {
+            if is_gone {
                 tell(&path);
             }
         }
