@@ -102,9 +102,9 @@ pub use tree::filter::{Filter, Pattern};
 pub use tree::overwrite::Policy;
 
 // Copying streams.
-pub use stream::ends::Fate as StreamFate;
+pub use stream::outcome::OutputOutcome;
 pub use stream::report::{StreamEnding, StreamReport};
-pub use stream::{Named, StreamJob};
+pub use stream::{Endpoint, StreamJob};
 
 // Checking a tree.
 pub use verify::check::ReadFrom;

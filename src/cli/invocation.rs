@@ -13,7 +13,7 @@ use crate::cli::args::verify::VerifyArgs;
 use crate::copy::job::CopyJob;
 use crate::error::Error;
 use crate::stream::StreamJob;
-use crate::stream::named::is_stream;
+use crate::stream::endpoint::is_stream;
 
 /// What is asked for.
 #[derive(Debug)]

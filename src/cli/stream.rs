@@ -14,15 +14,15 @@ use crate::cli::show::rows::{Rows, size};
 use crate::event::Event;
 use crate::io::read_back::HashedFrom;
 use crate::path::Shown;
-use crate::stream::ends::Fate;
+use crate::stream::outcome::OutputOutcome;
 use crate::stream::report::{StreamEnding, StreamReport};
-use crate::stream::{Named, StreamJob};
+use crate::stream::{Endpoint, StreamJob};
 
 /// Passes the inputs on to the outputs.
 pub fn stream(args: &Args, job: &StreamJob, file: Option<&JobFile>, command: &[OsString]) -> Exit {
     let (view, detail) = (args.say.view(), args.say.detail());
     // Standard output may be where the bytes go.
-    let taken = job.outputs.contains(&Named::Standard);
+    let taken = job.outputs.contains(&Endpoint::Standard);
     let console = Console::new("dircopy", detail, view.bar()).aside(taken);
     let console = console.in_json(args.unattended.records.speaks_json());
     let stop = stop_by_signals(&console);
@@ -59,18 +59,20 @@ fn summary(report: &StreamReport) -> String {
     rows.counted(&[("failed", report.failed, "inputs or manifests")]);
     for (named, fate) in &report.outputs {
         let what = match fate {
-            Fate::Stands { replaced: false, .. } => "is complete",
-            Fate::Stands { .. } => "is complete, in place of another",
-            Fate::Passed => "has everything",
-            Fate::Closed => "was no longer read",
-            Fate::Stopped(_) => "is given up",
-            Fate::Left(_) => "is left as it was",
-            Fate::Failed(_) => "failed",
-            Fate::Unproven(_) => "failed: the disk does not hold it as it was written",
+            OutputOutcome::Stands { replaced: false, .. } => "is complete",
+            OutputOutcome::Stands { .. } => "is complete, in place of another",
+            OutputOutcome::Passed => "has everything",
+            OutputOutcome::Closed => "was no longer read",
+            OutputOutcome::Stopped(_) => "is given up",
+            OutputOutcome::Left(_) => "is left as it was",
+            OutputOutcome::Failed(_) => "failed",
+            OutputOutcome::Unproven(_) => "failed: the disk does not hold it as it was written",
         };
         let proof = match fate {
-            Fate::Stands { proof: Some(HashedFrom::Device), .. } => ", read back from the device",
-            Fate::Stands { proof: Some(HashedFrom::Cache), .. } => {
+            OutputOutcome::Stands { proof: Some(HashedFrom::Device), .. } => {
+                ", read back from the device"
+            }
+            OutputOutcome::Stands { proof: Some(HashedFrom::Cache), .. } => {
                 ", read back only through a cache"
             }
             _ => "",

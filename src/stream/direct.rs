@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::hash::Digest;
 use crate::io::block::{Block, BlockPool};
-use crate::stream::ends::Ends;
-use crate::stream::gear::{Cut, Gear};
-use crate::stream::input::{Came, Input};
-use crate::stream::output::{Lost, Output};
+use crate::stream::engine::{Engine, FeedError};
+use crate::stream::input::{Input, ReadResult};
+use crate::stream::outcome::OutputStates;
+use crate::stream::output::{Lost, OpenOutput};
 use crate::sys::stat::Kind;
 use crate::sys::{self, KernelCopy, Mover, Spliced};
 
@@ -23,56 +23,57 @@ pub const MOST: u64 = 1 << 20;
 /// 35 and 38 ms with 128 KiB, 43 and 56 ms with 64 KiB.
 const PORTION: u64 = 128 << 10;
 
-/// The gear.
-pub struct Direct<'a> {
+/// The engine.
+pub struct DirectEngine<'a> {
     /// The number of the output, and the output itself until it is settled.
     number: usize,
-    output: Option<Output<'a>>,
+    output: Option<OpenOutput<'a>>,
     /// For what the kernel does not move.
     scratch: Block,
 }
 
-/// How bytes are moved.
-enum How {
+/// MoveBy bytes are moved.
+enum MoveBy {
     Splice,
     Files(Mover),
     Through,
 }
 
-impl<'a> Direct<'a> {
+impl<'a> DirectEngine<'a> {
     /// To this output.
-    pub fn new(number: usize, output: Output<'a>) -> Self {
+    pub fn new(output: OpenOutput<'a>) -> Self {
+        let number = output.number;
         let context = output.context;
         let scratch =
             BlockPool::new(1, context.options.block_size).take(&context.control.clocks.read);
         Self { number, output: Some(output), scratch }
     }
 
-    fn settle(&mut self, ends: &mut Ends<'_>, lost: Lost) -> Cut {
+    fn settle(&mut self, states: &mut OutputStates<'_>, lost: Lost) -> FeedError {
         if let Some(output) = self.output.take() {
-            ends.settle(self.number, output.discard(lost));
+            states.settle(self.number, output.discard(lost));
         }
-        Cut::All
+        FeedError::All
     }
 }
 
-/// How bytes can go from one to the other.
-fn first(input: &Input<'_>, output: &Output<'_>) -> How {
+/// MoveBy bytes can go from one to the other.
+fn first(input: &Input<'_>, output: &OpenOutput<'_>) -> MoveBy {
     let to = output.end().map_or(Kind::File, |end| end.stat().kind);
     match (input.stat().kind, to) {
-        (Kind::Fifo, Kind::Fifo | Kind::File) | (Kind::File, Kind::Fifo) => How::Splice,
-        (Kind::File, Kind::File) => How::Files(Mover::new(KernelCopy::Range)),
-        _ => How::Through,
+        (Kind::Fifo, Kind::Fifo | Kind::File) | (Kind::File, Kind::Fifo) => MoveBy::Splice,
+        (Kind::File, Kind::File) => MoveBy::Files(Mover::new(KernelCopy::Range)),
+        _ => MoveBy::Through,
     }
 }
 
 /// Moves what there is in one step.
 fn step(
-    how: &mut How,
+    how: &mut MoveBy,
     input: &mut Input<'_>,
-    output: &mut Output<'_>,
+    output: &mut OpenOutput<'_>,
     scratch: &mut Block,
-) -> Result<Option<u64>, Step> {
+) -> Result<Option<u64>, MoveError> {
     let most = match input.stat().kind {
         Kind::File => PORTION,
         _ => MOST,
@@ -80,32 +81,32 @@ fn step(
     let most = input.before_move(most);
     let from = input.file();
     let spliced = match how {
-        How::Splice => output.take(most, |to, most| sys::splice(from, to, most)),
-        How::Files(mover) => output.take(input.before_move(u64::MAX), |to, most| {
+        MoveBy::Splice => output.take(most, |to, most| sys::splice(from, to, most)),
+        MoveBy::Files(mover) => output.take(input.before_move(u64::MAX), |to, most| {
             Ok(mover.go_on(from, to, most)?.map_or(Spliced::NotHere, Spliced::Bytes))
         }),
-        How::Through => {
+        MoveBy::Through => {
             scratch.clear();
-            return match input.read(scratch.room()).map_err(Step::Input)? {
-                Came::Nothing => Ok(None),
-                Came::End => Ok(Some(0)),
-                Came::Bytes(bytes) => {
+            return match input.read(scratch.room()).map_err(MoveError::Input)? {
+                ReadResult::Nothing => Ok(None),
+                ReadResult::End => Ok(Some(0)),
+                ReadResult::Bytes(bytes) => {
                     scratch.fill(bytes);
-                    output.write(scratch).map_err(Step::Output)?;
+                    output.write(scratch).map_err(MoveError::OpenOutput)?;
                     Ok(Some(bytes as u64))
                 }
             };
         }
     };
-    match spliced.map_err(Step::Output)? {
+    match spliced.map_err(MoveError::OpenOutput)? {
         Spliced::Wait => Ok(None),
         Spliced::NotHere => {
-            *how = How::Through;
+            *how = MoveBy::Through;
             Ok(None)
         }
         // The stated size of a file may mean nothing: reading will show.
         Spliced::Bytes(0) if input.stat().kind == Kind::File && input.came() == 0 => {
-            *how = How::Through;
+            *how = MoveBy::Through;
             Ok(None)
         }
         Spliced::Bytes(bytes) => {
@@ -116,19 +117,23 @@ fn step(
 }
 
 /// Why a step could not be made.
-enum Step {
+enum MoveError {
     Input(crate::error::Error),
-    Output(Lost),
+    OpenOutput(Lost),
 }
 
-impl Gear for Direct<'_> {
-    fn feed(&mut self, input: &mut Input<'_>, ends: &mut Ends<'_>) -> Result<(), Cut> {
-        let Some(output) = &mut self.output else { return Err(Cut::All) };
+impl Engine for DirectEngine<'_> {
+    fn feed(
+        &mut self,
+        input: &mut Input<'_>,
+        states: &mut OutputStates<'_>,
+    ) -> Result<(), FeedError> {
+        let Some(output) = &mut self.output else { return Err(FeedError::All) };
         let context = output.context;
         let mut how = first(input, output);
         while !input.is_all() {
             if context.control.stop.is_urgent() {
-                return Err(self.settle(ends, Lost::Stopped));
+                return Err(self.settle(states, Lost::Stopped));
             }
             match step(&mut how, input, output, &mut self.scratch) {
                 Ok(None) => {}
@@ -136,27 +141,27 @@ impl Gear for Direct<'_> {
                 Ok(Some(bytes)) => {
                     context.control.progress.bytes.fetch_add(bytes, Relaxed);
                 }
-                Err(Step::Input(error)) => return Err(Cut::Input(error)),
-                Err(Step::Output(lost)) => return Err(self.settle(ends, lost)),
+                Err(MoveError::Input(error)) => return Err(FeedError::Input(error)),
+                Err(MoveError::OpenOutput(lost)) => return Err(self.settle(states, lost)),
             }
         }
-        input.finish().map_err(Cut::Input)
+        input.finish().map_err(FeedError::Input)
     }
 
-    fn spoil(&mut self, ends: &mut Ends<'_>) {
+    fn spoil(&mut self, states: &mut OutputStates<'_>) {
         if let Some(output) = self.output.take_if(|output| output.is_file()) {
             let lost = Lost::Failed(output.cut_short());
-            ends.settle(self.number, output.discard(lost));
+            states.settle(self.number, output.discard(lost));
         }
     }
 
-    fn finish(mut self: Box<Self>, whole: bool, ends: &mut Ends<'_>) -> Option<Digest> {
+    fn finish(mut self: Box<Self>, whole: bool, states: &mut OutputStates<'_>) -> Option<Digest> {
         if let Some(output) = self.output.take() {
-            let fate = match whole {
+            let outcome = match whole {
                 true => output.finish(None),
                 false => output.discard(Lost::Stopped),
             };
-            ends.settle(self.number, fate);
+            states.settle(self.number, outcome);
         }
         None
     }

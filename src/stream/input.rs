@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::error::{Error, Result};
 use crate::io::options::Cache;
 use crate::io::watched_file::WatchedFile;
-use crate::stream::named::Named;
+use crate::stream::endpoint::Endpoint;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, CachePolicy, StreamEnd};
 use crate::transfer::context::Context;
@@ -16,12 +16,12 @@ use crate::transfer::context::Context;
 pub struct Input<'a> {
     context: &'a Context<'a>,
     path: &'a dyn Fn() -> PathBuf,
-    content: Content<'a>,
+    content: InputKind<'a>,
     /// Bytes that came of it.
     came: u64,
 }
 
-enum Content<'a> {
+enum InputKind<'a> {
     /// A file, which was at this position when reading began.
     File(WatchedFile<'a>, u64),
     /// Anything else.
@@ -29,7 +29,7 @@ enum Content<'a> {
 }
 
 /// What came of reading.
-pub enum Came {
+pub enum ReadResult {
     /// So many bytes; more may follow.
     Bytes(usize),
     /// Nothing yet.
@@ -39,20 +39,23 @@ pub enum Came {
 }
 
 /// Opens an input; `None` when the run is to stop while this waits for somebody to write to a FIFO.
-pub fn open(named: &Named, mut is_to_stop: impl FnMut() -> bool) -> Result<Option<StreamEnd>> {
-    let opened = match named {
-        Named::Standard => StreamEnd::standard_input(),
-        Named::Path(path) => StreamEnd::open_input(path),
+pub fn open(
+    endpoint: &Endpoint,
+    mut is_to_stop: impl FnMut() -> bool,
+) -> Result<Option<StreamEnd>> {
+    let opened = match endpoint {
+        Endpoint::Standard => StreamEnd::standard_input(),
+        Endpoint::Path(path) => StreamEnd::open_input(path),
     };
-    let end = opened.map_err(|error| match sys::names_device(named.path()) {
-        Some(why) => Error::finding("open", named.path(), why),
-        None => Error::io("open", named.path(), error),
+    let end = opened.map_err(|error| match sys::names_device(endpoint.path()) {
+        Some(why) => Error::finding("open", endpoint.path(), why),
+        None => Error::io("open", endpoint.path(), error),
     })?;
     if end.stat().kind == Kind::Dir {
-        return Err(Error::finding("read", named.path(), "it is a directory"));
+        return Err(Error::finding("read", endpoint.path(), "it is a directory"));
     }
     // Before the first byte, a FIFO that nobody opened for writing looks like one at its end.
-    while matches!(named, Named::Path(_)) && end.stat().kind == Kind::Fifo {
+    while matches!(endpoint, Endpoint::Path(_)) && end.stat().kind == Kind::Fifo {
         if sys::wait_readable(end.file()) {
             break;
         }
@@ -84,9 +87,9 @@ impl<'a> Input<'a> {
                 let reading = WatchedFile::of(file, stat, path);
                 let mut reading = reading.at_rate(context.control.rate, context.control.stop);
                 reading.spare_cache(sparing, &context.control.resident.source);
-                Content::File(reading, start)
+                InputKind::File(reading, start)
             }
-            _ => Content::Flow(end),
+            _ => InputKind::Flow(end),
         };
         Ok(Self { context, path, content, came: 0 })
     }
@@ -94,16 +97,16 @@ impl<'a> Input<'a> {
     /// What the system said of it when it was opened.
     pub fn stat(&self) -> &Stat {
         match &self.content {
-            Content::File(reading, _) => reading.before(),
-            Content::Flow(end) => end.stat(),
+            InputKind::File(reading, _) => reading.before(),
+            InputKind::Flow(end) => end.stat(),
         }
     }
 
     /// The open file.
     pub fn file(&self) -> &File {
         match &self.content {
-            Content::File(reading, _) => reading.file(),
-            Content::Flow(end) => end.file(),
+            InputKind::File(reading, _) => reading.file(),
+            InputKind::Flow(end) => end.file(),
         }
     }
 
@@ -119,36 +122,36 @@ impl<'a> Input<'a> {
 
     /// Fills room with what is there: all of it from a file. From anything else, what can be had
     /// without waiting once something came: whoever types waits for an answer.
-    pub fn read(&mut self, room: &mut [u8]) -> Result<Came> {
+    pub fn read(&mut self, room: &mut [u8]) -> Result<ReadResult> {
         let most = self.most_at_once(room.len() as u64) as usize;
         let (room, mut filled) = (&mut room[..most], 0);
         while filled < room.len() {
             let rest = &mut room[filled..];
             let read = match &self.content {
-                Content::File(reading, _) => Ok(Some(reading.read(rest)?)),
-                Content::Flow(end) if filled == 0 => end.read(rest),
-                Content::Flow(end) => end.read_at_once(rest),
+                InputKind::File(reading, _) => Ok(Some(reading.read(rest)?)),
+                InputKind::Flow(end) if filled == 0 => end.read(rest),
+                InputKind::Flow(end) => end.read_at_once(rest),
             };
             match read.map_err(|error| Error::io("read", (self.path)(), error))? {
                 // An end is found again.
                 None | Some(0) if filled > 0 => break,
-                None => return Ok(Came::Nothing),
-                Some(0) => return Ok(Came::End),
+                None => return Ok(ReadResult::Nothing),
+                Some(0) => return Ok(ReadResult::End),
                 Some(read) => filled += read,
             }
         }
         self.came += filled as u64;
-        if let (Content::Flow(_), Some(rate)) = (&self.content, self.context.control.rate) {
+        if let (InputKind::Flow(_), Some(rate)) = (&self.content, self.context.control.rate) {
             rate.pace(filled, self.context.control.stop);
         }
-        Ok(Came::Bytes(filled))
+        Ok(ReadResult::Bytes(filled))
     }
 
     /// How many bytes the kernel may move before [`moved`](Self::moved) is told.
     pub fn before_move(&self, most: u64) -> u64 {
         match &self.content {
-            Content::File(reading, start) => most.min(reading.before_move(start + self.came)),
-            Content::Flow(_) => self.most_at_once(most),
+            InputKind::File(reading, start) => most.min(reading.before_move(start + self.came)),
+            InputKind::Flow(_) => self.most_at_once(most),
         }
     }
 
@@ -156,8 +159,8 @@ impl<'a> Input<'a> {
     pub fn moved(&mut self, bytes: u64) {
         self.came += bytes;
         match &self.content {
-            Content::File(reading, _) => reading.moved(bytes),
-            Content::Flow(_) => {
+            InputKind::File(reading, _) => reading.moved(bytes),
+            InputKind::Flow(_) => {
                 if let Some(rate) = self.context.control.rate {
                     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
                     rate.pace(bytes, self.context.control.stop);
@@ -173,8 +176,8 @@ impl<'a> Input<'a> {
     /// Whether the bytes are all there are, as far as a file's size tells.
     pub fn is_all(&self) -> bool {
         match &self.content {
-            Content::File(reading, start) => reading.is_all(start + self.came),
-            Content::Flow(_) => false,
+            InputKind::File(reading, start) => reading.is_all(start + self.came),
+            InputKind::Flow(_) => false,
         }
     }
 
@@ -184,8 +187,8 @@ impl<'a> Input<'a> {
     /// It is not what it was when reading began.
     pub fn finish(&self) -> Result<()> {
         match &self.content {
-            Content::File(reading, start) => reading.check(start + self.came),
-            Content::Flow(_) => Ok(()),
+            InputKind::File(reading, start) => reading.check(start + self.came),
+            InputKind::Flow(_) => Ok(()),
         }
     }
 }

@@ -1,13 +1,11 @@
-//! A stream from beginning to end.
+//! A stream job: what is asked for, and its run from the first refusal to the report.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::{Scope, scope};
 use std::time::Instant;
 
-use crate::error::{Error, Result};
-use crate::event::{Event, EventObserver, Observer, Progress};
+use crate::error::Result;
+use crate::event::{EventObserver, Observer, Progress};
 use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
 use crate::io::control::Control;
@@ -15,20 +13,14 @@ use crate::io::options::{Cache, Damaged, Durability, Options, Reflink, Sparse};
 use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
 use crate::io::timing::Timings;
-use crate::stream::chain::Chain;
-use crate::stream::direct::Direct;
-use crate::stream::ends::{Ends, Fate};
-use crate::stream::fan::Fan;
-use crate::stream::gear::{Cut, Gear};
-use crate::stream::input::{self, Input};
-use crate::stream::listing::{Listing, SUFFIX, add_line};
-use crate::stream::named::Named;
-use crate::stream::output::{Lost, Output, Sink};
-use crate::stream::place::Place;
-use crate::stream::refuse::{is_output, look_at};
-use crate::stream::report::{StreamEnding, StreamReport};
-use crate::stream::whole::WholeFile;
-use crate::sys::stat::{Identity, Kind};
+use crate::stream::endpoint::Endpoint;
+use crate::stream::outcome::OutputStates;
+use crate::stream::place::OutputPlace;
+use crate::stream::places::OutputPlaces;
+use crate::stream::refusal;
+use crate::stream::report::StreamReport;
+use crate::stream::run::StreamRun;
+use crate::sys::stat::Kind;
 use crate::transfer::context::{Context, Shared};
 use crate::transfer::method::Ways;
 use crate::tree::overwrite::Policy;
@@ -37,9 +29,9 @@ use crate::tree::overwrite::Policy;
 #[derive(Clone, Debug)]
 pub struct StreamJob {
     /// What is read, one after the other.
-    pub inputs: Vec<Named>,
+    pub inputs: Vec<Endpoint>,
     /// What all of it is written to.
-    pub outputs: Vec<Named>,
+    pub outputs: Vec<Endpoint>,
     /// Where the lines of all outputs go; without one, that of a file goes beside it.
     pub manifest: Option<PathBuf>,
     /// What is computed over the bytes; with [`Algorithm::None`] there is no manifest, and the kernel
@@ -49,14 +41,14 @@ pub struct StreamJob {
     pub policy: Policy,
     /// Make files durable before they get their names.
     pub sync: bool,
-    /// Read files back from their medium before they get their names, and what happens to those that are
+    /// InputCounts files back from their medium before they get their names, and what happens to those that are
     /// not there as they were written.
     pub verify: Option<Damaged>,
     /// What becomes of pages in the system's cache.
     pub cache: Cache,
     /// Look at all inputs before anything is written.
     pub strict: bool,
-    /// Read no faster than this; bytes in a second.
+    /// InputCounts no faster than this; bytes in a second.
     pub limit_rate: Option<u64>,
     /// Blocks on their way; at least 1.
     pub queue_size: usize,
@@ -64,17 +56,11 @@ pub struct StreamJob {
     pub block_size: usize,
 }
 
-/// Where everything goes.
-pub(super) struct Placed {
-    pub(super) outputs: Vec<(Place, Option<Place>)>,
-    pub(super) manifest: Option<Listing>,
-}
-
 impl StreamJob {
     /// A job with the defaults of the command line, and blocks of that size.
     pub fn new(
-        inputs: Vec<Named>,
-        outputs: Vec<Named>,
+        inputs: Vec<Endpoint>,
+        outputs: Vec<Endpoint>,
         queue_size: usize,
         block_size: usize,
     ) -> Self {
@@ -102,130 +88,97 @@ impl StreamJob {
     pub fn run(&self, observer: &EventObserver<'_>) -> Result<StreamReport> {
         let Observer { progress, stop, listen } = observer;
         let started = Instant::now();
-        self.refuse_proof()?;
-        self.refuse_ends()?;
-        let find = |named: &Named| Place::find(named, self.policy, stop).map(Some);
-        let placed = self.place(&find)?;
-        let taken = self.keep_apart(&placed)?;
-        self.refuse_nothing_to_prove(&placed)?;
+        self.refuse_options()?;
+        let find = |endpoint: &Endpoint| OutputPlace::find(endpoint, self.policy, stop).map(Some);
+        let places = self.places(&find)?;
+        let taken = refusal::keep_apart(&self.inputs, &self.outputs, &places)?;
+        self.refuse_nothing_to_prove(&places)?;
         if self.strict {
-            self.inputs.iter().try_for_each(look_at)?;
+            self.inputs.iter().try_for_each(refusal::look_at_input)?;
         }
         self.count(progress);
         let (clocks, rate) = (Timings::default(), self.limit_rate.map(RateLimit::new));
         let resident = Residency::default();
-        let durability = match self.sync {
-            true => Durability::Grouped { at_once: false },
-            false => Durability::Off,
+        let options = self.options();
+        let ways = Ways::new(&options);
+        let shared = Shared { reused: None, baseline: None, methods: &ways, slot: None };
+        let (clocks, resident) = (&clocks, &resident);
+        let control = Control { progress, stop, rate: rate.as_ref(), clocks, resident };
+        let context = Context { options, shared, control };
+        let states = OutputStates::new(&self.outputs, listen, progress);
+        let mut run = StreamRun::new(&self.inputs, &context, states, taken);
+        let OutputPlaces { outputs, mut manifest } = places;
+        let digest = run.pass_on(outputs, manifest.as_mut());
+        let is_listed = match (&digest, manifest) {
+            (Some(digest), Some(manifest)) => run.write_manifest(digest, manifest),
+            _ => false,
         };
-        let options = Options {
+        let manifest = self.manifest.clone().filter(|_| is_listed);
+        Ok(run.into_report(digest, manifest, started))
+    }
+
+    /// Looks whether the job would be refused, or an input would be missing, and opens and makes nothing.
+    ///
+    /// # Errors
+    /// Why the job would be refused, or which input would be missing.
+    pub fn check(&self) -> Result<()> {
+        self.refuse_options()?;
+        let places = self.places(&|endpoint| OutputPlace::look(endpoint, self.policy))?;
+        refusal::keep_apart(&self.inputs, &self.outputs, &places)?;
+        self.refuse_nothing_to_prove(&places)?;
+        self.inputs.iter().try_for_each(refusal::look_at_input)
+    }
+
+    /// What can be refused before anything is looked at.
+    fn refuse_options(&self) -> Result<()> {
+        if self.verify.is_some() {
+            refusal::refuse_unprovable(self.sync, self.algorithm)?;
+        }
+        refusal::refuse_standard(&self.inputs, self.manifest.as_deref())
+    }
+
+    fn refuse_nothing_to_prove(&self, places: &OutputPlaces) -> Result<()> {
+        match self.verify {
+            Some(_) => refusal::refuse_nothing_to_prove(places),
+            None => Ok(()),
+        }
+    }
+
+    /// Finds the places of everything that is to be written; `find` finds one, if it is to be known.
+    fn places(
+        &self,
+        find: &dyn Fn(&Endpoint) -> Result<Option<OutputPlace>>,
+    ) -> Result<OutputPlaces> {
+        let beside =
+            (self.algorithm != Algorithm::None && self.manifest.is_none()).then_some(self.policy);
+        OutputPlaces::find(&self.outputs, self.manifest.as_deref(), beside, find)
+    }
+
+    fn options(&self) -> Options {
+        Options {
             algorithm: self.algorithm,
             backend: Backend::One,
             block_size: self.block_size.max(1),
             blocks: self.queue_size.max(1),
             follow: true,
             policy: self.policy,
-            durability,
+            durability: match self.sync {
+                true => Durability::Grouped { at_once: false },
+                false => Durability::Off,
+            },
             verify: self.verify,
             nameless: false,
             journaling: None,
             reflink: Reflink::Auto,
             sparse: Sparse::Auto,
             cache: self.cache,
-        };
-        let ways = Ways::new(&options);
-        let shared = Shared { reused: None, baseline: None, methods: &ways, slot: None };
-        let (clocks, resident) = (&clocks, &resident);
-        let control = Control { progress, stop, rate: rate.as_ref(), clocks, resident };
-        let context = Context { options, shared, control };
-        let mut ends = Ends::new(&self.outputs, listen, progress);
-        let Placed { outputs, mut manifest } = placed;
-        let outputs = begin(&context, &self.outputs, outputs, &mut ends);
-        let replaces = outputs.iter().any(|(_, output)| match &output.sink {
-            Sink::File(file) => file.place().there.is_some(),
-            Sink::Open(_) => false,
-        });
-        let mut read = Read::default();
-        let digest = scope(|scope| {
-            let mut gear = match start(scope, &context, outputs) {
-                Ok(Some(gear)) => gear,
-                Ok(None) => return None,
-                Err(error) => {
-                    read.failed += 1;
-                    ends.tell(&error);
-                    return None;
-                }
-            };
-            self.feed(&context, &mut *gear, &mut ends, &taken, &mut read);
-            let mut whole = read.opened > 0 && !stop.is_urgent();
-            if let Some(manifest) = manifest.as_mut().filter(|_| whole && replaces)
-                && let Err(error) = manifest.retire(&context)
-            {
-                ends.tell(&error);
-                (whole, read.failed) = (false, read.failed + 1);
-            }
-            gear.finish(whole, &mut ends)
-        });
-        let mut lines = Vec::new();
-        for (named, fate) in ends.all() {
-            if let (Some(digest), Some(true)) = (&digest, fate.map(Fate::is_whole)) {
-                add_line(&mut lines, digest, named);
-            }
         }
-        let mut listed = None;
-        if let Some(manifest) = manifest.filter(|_| !lines.is_empty()) {
-            let mut warnings = Vec::new();
-            match manifest.write(&context, &lines, &mut warnings) {
-                Ok(()) => listed.clone_from(&self.manifest),
-                Err(error) => {
-                    ends.tell(&error);
-                    read.failed += 1;
-                }
-            }
-            warnings.iter().for_each(|warning| listen(&Event::Warning(warning)));
-        }
-        let fates =
-            ends.into_fates().into_iter().map(|fate| fate.unwrap_or_else(|| Lost::Stopped.fate()));
-        let outputs: Vec<_> = self.outputs.iter().cloned().zip(fates).collect();
-        let fates = outputs.iter().map(|(_, fate)| fate);
-        Ok(StreamReport {
-            inputs: read.whole,
-            failed: read.failed,
-            bytes: read.bytes,
-            digest,
-            manifest: listed,
-            ending: StreamEnding::of(fates, read.failed > 0, stop.requested()),
-            outputs,
-            elapsed: started.elapsed(),
-        })
-    }
-
-    /// Finds the places of everything that is to be written; `find` finds one, if it is to be known.
-    pub(super) fn place(&self, find: &dyn Fn(&Named) -> Result<Option<Place>>) -> Result<Placed> {
-        let mut outputs = Vec::new();
-        for named in &self.outputs {
-            let Some(place) = find(named)? else { continue };
-            let beside = match &place {
-                Place::File(file)
-                    if self.algorithm != Algorithm::None && self.manifest.is_none() =>
-                {
-                    Some(file.beside(SUFFIX, self.policy)?)
-                }
-                _ => None,
-            };
-            outputs.push((place, beside));
-        }
-        let manifest = self.manifest.clone().map(Named::Path).map(|named| {
-            let place = find(&named)?;
-            place.map(|place| Listing::at(place, &named)).transpose()
-        });
-        Ok(Placed { outputs, manifest: manifest.transpose()?.flatten() })
     }
 
     /// Adds up what is known of the inputs' sizes, if that is all of them.
     fn count(&self, progress: &Progress) {
-        let size = |named: &Named| {
-            let stat = named.stat_input().ok()?;
+        let size = |endpoint: &Endpoint| {
+            let stat = endpoint.stat_input().ok()?;
             (stat.kind == Kind::File && stat.size > 0).then_some(stat.size)
         };
         progress.total_entries.store(self.inputs.len() as u64, Relaxed);
@@ -234,133 +187,4 @@ impl StreamJob {
             progress.counted.store(true, Relaxed);
         }
     }
-
-    /// Passes on one input after the other.
-    fn feed(
-        &self,
-        context: &Context<'_>,
-        gear: &mut dyn Gear,
-        ends: &mut Ends<'_>,
-        taken: &HashSet<Identity>,
-        read: &mut Read,
-    ) {
-        for named in &self.inputs {
-            let path = || named.path().to_path_buf();
-            let mut is_over = || {
-                gear.hear(ends);
-                context.control.stop.is_urgent() || !ends.are_open()
-            };
-            if is_over() {
-                return;
-            }
-            let opened = match input::open(named, is_over) {
-                Ok(Some(end))
-                    if end.stat().kind == Kind::File && taken.contains(&end.stat().id) =>
-                {
-                    Err(is_output(named))
-                }
-                Ok(Some(end)) => Input::new(context, end, &path),
-                Ok(None) => return,
-                Err(error) => Err(error),
-            };
-            let mut input = match opened {
-                Ok(input) => input,
-                Err(error) => {
-                    read.failed += 1;
-                    ends.tell(&error);
-                    continue;
-                }
-            };
-            let fed = gear.feed(&mut input, ends);
-            read.bytes += input.came();
-            match fed {
-                Ok(()) => (read.whole, read.opened) = (read.whole + 1, read.opened + 1),
-                Err(Cut::Input(error)) => {
-                    read.failed += 1;
-                    ends.tell(&error);
-                    // Of what could not be read at all nothing is half there.
-                    if input.came() > 0 {
-                        read.opened += 1;
-                        gear.spoil(ends);
-                    }
-                }
-                Err(Cut::All) => return,
-            }
-            context.control.progress.entries.fetch_add(1, Relaxed);
-        }
-    }
-}
-
-/// What came of reading.
-#[derive(Default)]
-struct Read {
-    /// Inputs of which something came, …
-    opened: u64,
-    /// … which were read to their end, …
-    whole: u64,
-    /// … and what failed.
-    failed: u64,
-    bytes: u64,
-}
-
-/// Opens the outputs; those that cannot be are settled.
-fn begin<'a>(
-    context: &Context<'a>,
-    names: &[Named],
-    places: Vec<(Place, Option<Place>)>,
-    ends: &mut Ends<'_>,
-) -> Vec<(usize, Output<'a>)> {
-    let mut outputs = Vec::new();
-    for (number, (named, (place, beside))) in names.iter().zip(places).enumerate() {
-        let refuse = |why| Fate::Failed(Error::finding("write to", named.path(), why));
-        let listing = match beside {
-            None => Ok(None),
-            Some(Place::File(place)) => Ok(Some(Listing::File(place))),
-            Some(_) => Err(Fate::Left(
-                "its manifest is there already; --overwrite-policy update or always replaces it",
-            )),
-        };
-        let opened = match (place, listing) {
-            (Place::Left(why), _) => Err(Fate::Left(why)),
-            (Place::Refused(why), _) => Err(refuse(why)),
-            (_, Err(left)) => Err(left),
-            (Place::Open(end), Ok(listing)) => Ok((Sink::Open(end), listing)),
-            (Place::File(place), Ok(listing)) => WholeFile::begin(context, place)
-                .map(|file| (Sink::File(Box::new(file)), listing))
-                .map_err(Fate::Failed),
-        };
-        match opened {
-            Ok((sink, listing)) => {
-                let output = Output { named: named.clone(), context: *context, sink, listing };
-                output.prepare();
-                outputs.push((number, output));
-            }
-            Err(fate) => ends.settle(number, fate),
-        }
-    }
-    outputs
-}
-
-/// Chooses the way; `None` if there is nothing to go to.
-fn start<'scope, 'a: 'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    context: &Context<'a>,
-    mut outputs: Vec<(usize, Output<'a>)>,
-) -> Result<Option<Box<dyn Gear + 'scope>>> {
-    if outputs.is_empty() {
-        return Ok(None);
-    }
-    if context.options.algorithm == Algorithm::None {
-        if outputs.len() == 1
-            && let Some((number, output)) = outputs.pop()
-        {
-            return Ok(Some(Box::new(Direct::new(number, output))));
-        }
-        match Fan::start(scope, context, outputs)? {
-            Ok(fan) => return Ok(Some(Box::new(fan))),
-            // There are no pipes for it.
-            Err(back) => outputs = back,
-        }
-    }
-    Ok(Some(Box::new(Chain::start(scope, context, outputs)?)))
 }

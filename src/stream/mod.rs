@@ -6,27 +6,29 @@
 //! that, and one output that fails costs that output.
 //!
 //! With a digest, one thread reads, one hashes, and one for each output writes, over bounded queues of
-//! blocks that they share (`chain`). Without, the kernel moves the bytes: to one output in one thread
-//! (`direct`), to several through a pipe for each (`fan`).
+//! blocks that they share (`hashed`). Without, the kernel moves the bytes: to one output in one thread
+//! (`direct`), to several through a pipe for each (`tee`).
 
-pub mod job;
-pub mod named;
-pub mod report;
-
-mod chain;
+mod atomic_file;
 mod direct;
-pub mod ends;
-mod fan;
-mod gear;
+pub mod endpoint;
+mod engine;
+mod hashed;
 mod input;
-mod listing;
+pub mod job;
+mod manifest;
+pub mod outcome;
 mod output;
 mod place;
-mod refuse;
+mod places;
+mod refusal;
+pub mod report;
+mod run;
+mod start;
+mod tee;
 #[cfg(test)]
 mod tests;
-mod whole;
 
+pub use endpoint::Endpoint;
 pub use job::StreamJob;
-pub use named::Named;
 pub use report::StreamReport;

@@ -5,23 +5,25 @@ use std::io;
 
 use crate::error::Error;
 use crate::hash::Digest;
-use crate::stream::ends::Fate;
-use crate::stream::listing::{Listing, line_beside};
-use crate::stream::named::Named;
-use crate::stream::whole::{End, WholeFile};
+use crate::stream::atomic_file::{AtomicFile, Completion};
+use crate::stream::endpoint::Endpoint;
+use crate::stream::manifest::{StreamManifest, line_beside};
+use crate::stream::outcome::OutputOutcome;
 use crate::sys::{self, Spliced, StreamEnd};
 use crate::transfer::context::Context;
 
 /// An output.
-pub struct Output<'a> {
+pub struct OpenOutput<'a> {
+    /// Which of the outputs it is, counted from 0.
+    pub number: usize,
     /// What the user calls it.
-    pub named: Named,
+    pub endpoint: Endpoint,
     /// What the run shares.
     pub context: Context<'a>,
     /// Where bytes go.
     pub sink: Sink<'a>,
     /// The manifest beside it.
-    pub listing: Option<Listing>,
+    pub manifest: Option<StreamManifest>,
 }
 
 /// Where bytes go.
@@ -29,7 +31,7 @@ pub enum Sink<'a> {
     /// To what is open.
     Open(StreamEnd),
     /// Into a file.
-    File(Box<WholeFile<'a>>),
+    File(Box<AtomicFile<'a>>),
 }
 
 /// Why an output is dropped.
@@ -44,16 +46,16 @@ pub enum Lost {
 
 impl Lost {
     /// What became of an output that is dropped.
-    pub fn fate(self) -> Fate {
+    pub fn outcome(self) -> OutputOutcome {
         match self {
-            Lost::Closed => Fate::Closed,
-            Lost::Stopped => Fate::Stopped(Vec::new()),
-            Lost::Failed(error) => Fate::Failed(error),
+            Lost::Closed => OutputOutcome::Closed,
+            Lost::Stopped => OutputOutcome::Stopped(Vec::new()),
+            Lost::Failed(error) => OutputOutcome::Failed(error),
         }
     }
 }
 
-impl Output<'_> {
+impl OpenOutput<'_> {
     /// Whether it is a file that has no name yet.
     pub fn is_file(&self) -> bool {
         matches!(self.sink, Sink::File(_))
@@ -83,7 +85,7 @@ impl Output<'_> {
         match end.write_all(bytes, || self.context.control.stop.is_urgent()) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Lost::Stopped),
-            Err(error) => Err(lost(&self.named, "write", error)),
+            Err(error) => Err(lost(&self.endpoint, "write", error)),
         }
     }
 
@@ -96,62 +98,65 @@ impl Output<'_> {
         match &mut self.sink {
             Sink::File(file) => file.take(most, moving).map_err(Lost::Failed),
             Sink::Open(end) => {
-                moving(end.file(), most).map_err(|error| lost(&self.named, "copy to", error))
+                moving(end.file(), most).map_err(|error| lost(&self.endpoint, "copy to", error))
             }
         }
     }
 
     /// Everything came: the file gets its name, and the manifest beside it its line.
-    pub fn finish(self, digest: Option<Digest>) -> Fate {
-        let Self { named, context, sink, mut listing } = self;
+    pub fn finish(self, digest: Option<Digest>) -> OutputOutcome {
+        let Self { endpoint, context, sink, mut manifest, .. } = self;
         let file = match sink {
             // What a file system says only now would be lost with the handle.
             Sink::Open(end) => {
                 return match sys::close_file(end.into_file()) {
-                    Ok(()) => Fate::Passed,
-                    Err(error) => lost(&named, "close", error).fate(),
+                    Ok(()) => OutputOutcome::Passed,
+                    Err(error) => lost(&endpoint, "close", error).outcome(),
                 };
             }
             Sink::File(file) => file,
         };
         if context.control.stop.is_urgent() {
-            return Fate::Stopped(file.abandon());
+            return OutputOutcome::Stopped(file.abandon());
         }
         let (mut warnings, place) = (Vec::new(), file.place().clone());
-        let retire = || listing.as_mut().map_or(Ok(()), |listing| listing.retire(&context));
+        let retire = || manifest.as_mut().map_or(Ok(()), |manifest| manifest.retire(&context));
         let proof = match file.finish(digest, retire, &mut warnings) {
-            Ok(End::Stands(proof)) => proof,
-            Ok(End::Unproven(error)) => return Fate::Unproven(error),
-            Ok(End::Stopped) => return Fate::Stopped(warnings),
-            Err(error) => return Fate::Failed(error),
+            Ok(Completion::Stands(proof)) => proof,
+            Ok(Completion::Unproven(error)) => return OutputOutcome::Unproven(error),
+            Ok(Completion::Stopped) => return OutputOutcome::Stopped(warnings),
+            Err(error) => return OutputOutcome::Failed(error),
         };
-        if let (Some(listing), Some(digest)) = (listing, &digest)
-            && let Err(error) = listing.write(&context, &line_beside(digest, &place), &mut warnings)
+        if let (Some(manifest), Some(digest)) = (manifest, &digest)
+            && let Err(error) =
+                manifest.write(&context, &line_beside(digest, &place), &mut warnings)
         {
-            return Fate::Failed(error.with_note("; the file itself is complete"));
+            return OutputOutcome::Failed(error.with_note("; the file itself is complete"));
         }
-        Fate::Stands { replaced: place.there.is_some(), proof, warnings }
+        OutputOutcome::Stands { replaced: place.there.is_some(), proof, warnings }
     }
 
     /// It is not completed, because of `lost`: removes what there is of it.
-    pub fn discard(self, lost: Lost) -> Fate {
+    pub fn discard(self, lost: Lost) -> OutputOutcome {
         match (self.sink, lost) {
-            (Sink::File(file), Lost::Failed(error)) => Fate::Failed(file.discard(error)),
-            (Sink::File(file), Lost::Stopped | Lost::Closed) => Fate::Stopped(file.abandon()),
-            (Sink::Open(_), lost) => lost.fate(),
+            (Sink::File(file), Lost::Failed(error)) => OutputOutcome::Failed(file.discard(error)),
+            (Sink::File(file), Lost::Stopped | Lost::Closed) => {
+                OutputOutcome::Stopped(file.abandon())
+            }
+            (Sink::Open(_), lost) => lost.outcome(),
         }
     }
 
     /// An input was cut short: a file that would lack a piece is not to stand.
     pub fn cut_short(&self) -> Error {
         let finding = "an input could not be read to its end, and a piece would be missing";
-        Error::finding("complete", self.named.path(), finding)
+        Error::finding("complete", self.endpoint.path(), finding)
     }
 }
 
-fn lost(named: &Named, deed: &'static str, error: io::Error) -> Lost {
+fn lost(endpoint: &Endpoint, deed: &'static str, error: io::Error) -> Lost {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Lost::Closed,
-        _ => Lost::Failed(Error::io(deed, named.path(), error)),
+        _ => Lost::Failed(Error::io(deed, endpoint.path(), error)),
     }
 }

@@ -9,14 +9,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::path::directory_of;
-use crate::stream::named::{Named, names_directory};
+use crate::stream::endpoint::{Endpoint, names_directory};
 use crate::sys::stat::{Identity, Kind, Stat, Time};
 use crate::sys::{self, Dir, StreamEnd};
 use crate::tree::dirs::OutputDir;
 use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide};
 
 /// Where something goes.
-pub enum Place {
+pub enum OutputPlace {
     /// To what is open: standard output, a FIFO, a device.
     Open(StreamEnd),
     /// Into a file that gets its name when it is whole.
@@ -47,7 +47,7 @@ impl FilePlace {
     }
 
     /// The place of the file beside this one that has `suffix` after its name.
-    pub fn beside(&self, suffix: &str, policy: Policy) -> Result<Place> {
+    pub fn beside(&self, suffix: &str, policy: Policy) -> Result<OutputPlace> {
         let mut name = self.name.clone();
         name.push(suffix);
         place_in(&self.dir, name, policy)
@@ -60,16 +60,16 @@ impl FilePlace {
     }
 }
 
-impl Place {
+impl OutputPlace {
     /// Finds the place of an output.
     ///
     /// # Errors
     /// It cannot be one.
-    pub fn find(named: &Named, policy: Policy, stop: &Stop) -> Result<Self> {
-        match (Self::look(named, policy)?, named) {
+    pub fn find(endpoint: &Endpoint, policy: Policy, stop: &Stop) -> Result<Self> {
+        match (Self::look(endpoint, policy)?, endpoint) {
             (Some(place), _) => Ok(place),
-            (None, Named::Standard) => standard_output(),
-            (None, Named::Path(path)) => open(path, stop),
+            (None, Endpoint::Standard) => standard_output(),
+            (None, Endpoint::Path(path)) => open(path, stop),
         }
     }
 
@@ -78,8 +78,8 @@ impl Place {
     ///
     /// # Errors
     /// It cannot be one.
-    pub fn look(named: &Named, policy: Policy) -> Result<Option<Self>> {
-        let Named::Path(path) = named else { return Ok(None) };
+    pub fn look(endpoint: &Endpoint, policy: Policy) -> Result<Option<Self>> {
+        let Endpoint::Path(path) = endpoint else { return Ok(None) };
         let refuse = |why: &str| Err(Error::finding("write to", path, why.to_owned()));
         if names_directory(path) {
             return refuse("a stream goes into a file, and this names a directory");
@@ -114,30 +114,30 @@ impl Place {
     /// Which file is there, if it is a regular one.
     pub fn identity(&self) -> Option<Identity> {
         let stat = match self {
-            Place::Open(end) => Some(end.stat()),
-            Place::File(place) => place.there.as_ref(),
-            Place::Left(_) | Place::Refused(_) => None,
+            OutputPlace::Open(end) => Some(end.stat()),
+            OutputPlace::File(place) => place.there.as_ref(),
+            OutputPlace::Left(_) | OutputPlace::Refused(_) => None,
         };
         stat.filter(|stat| stat.kind == Kind::File).map(|stat| stat.id)
     }
 }
 
-fn standard_output() -> Result<Place> {
+fn standard_output() -> Result<OutputPlace> {
     let path = Path::new("-");
     if sys::was_closed_at_start(1) {
         return Err(Error::finding("write to", path, "standard output is closed"));
     }
     let end = StreamEnd::standard_output();
-    end.map(Place::Open).map_err(|error| Error::io("write to", path, error))
+    end.map(OutputPlace::Open).map_err(|error| Error::io("write to", path, error))
 }
 
 /// Opens what is there, waiting for somebody to read from a FIFO.
-fn open(path: &Path, stop: &Stop) -> Result<Place> {
+fn open(path: &Path, stop: &Stop) -> Result<OutputPlace> {
     const NAP: std::time::Duration = std::time::Duration::from_millis(20);
     loop {
         let opened = StreamEnd::open_output(path);
         match opened.map_err(|error| Error::io("open for writing", path, error))? {
-            Some(end) => return Ok(Place::Open(end)),
+            Some(end) => return Ok(OutputPlace::Open(end)),
             None if stop.is_urgent() => {
                 return Err(Error::finding("open for writing", path, "nobody reads from it"));
             }
@@ -148,7 +148,7 @@ fn open(path: &Path, stop: &Stop) -> Result<Place> {
 
 /// Decides about a file by the overwrite policy: what comes is of now, and nobody knows its size, so
 /// that nothing that is there is the same or a cut-off beginning of it.
-fn place_in(dir: &Arc<OutputDir>, name: OsString, policy: Policy) -> Result<Place> {
+fn place_in(dir: &Arc<OutputDir>, name: OsString, policy: Policy) -> Result<OutputPlace> {
     let there = match dir.handle.as_ref().map(|handle| handle.stat(&name, false)) {
         Some(Ok(stat)) => Some(stat),
         Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
@@ -172,12 +172,12 @@ fn place_in(dir: &Arc<OutputDir>, name: OsString, policy: Policy) -> Result<Plac
     let decision = decide(policy, SourceStat(&coming), there.as_ref().map(DestinationStat));
     Ok(match decision {
         Decision::Create | Decision::Replace => {
-            Place::File(FilePlace { dir: Arc::clone(dir), name, there, coming })
+            OutputPlace::File(FilePlace { dir: Arc::clone(dir), name, there, coming })
         }
-        Decision::Keep => Place::Left("it is there already"),
-        Decision::Leave(_) => {
-            Place::Left("it is there already; --overwrite-policy update or always replaces it")
-        }
-        Decision::Refuse(why) => Place::Refused(why),
+        Decision::Keep => OutputPlace::Left("it is there already"),
+        Decision::Leave(_) => OutputPlace::Left(
+            "it is there already; --overwrite-policy update or always replaces it",
+        ),
+        Decision::Refuse(why) => OutputPlace::Refused(why),
     })
 }

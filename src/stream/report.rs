@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::hash::Digest;
-use crate::stream::ends::Fate;
-use crate::stream::named::Named;
+use crate::stream::endpoint::Endpoint;
+use crate::stream::outcome::OutputOutcome;
 
 /// What came of a stream.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct StreamReport {
     /// The digest of these, if one was computed and everything was read.
     pub digest: Option<Digest>,
     /// The outputs in the order they were given in, and what became of each.
-    pub outputs: Vec<(Named, Fate)>,
+    pub outputs: Vec<(Endpoint, OutputOutcome)>,
     /// The manifest of all outputs, if there is one.
     pub manifest: Option<PathBuf>,
     /// How it ended.
@@ -47,34 +47,34 @@ pub enum StreamEnding {
 
 impl StreamReport {
     /// Outputs that have everything.
-    pub fn whole(&self) -> usize {
-        self.outputs.iter().filter(|(_, fate)| fate.is_whole()).count()
+    pub fn complete(&self) -> usize {
+        self.outputs.iter().filter(|(_, outcome)| outcome.is_complete()).count()
     }
 }
 
 impl StreamEnding {
     /// How a stream ended of which this became of the outputs; `amiss` if something else is missing.
     pub(super) fn of<'a>(
-        fates: impl Iterator<Item = &'a Fate>,
+        outcomes: impl Iterator<Item = &'a OutputOutcome>,
         amiss: bool,
         asked: Option<usize>,
     ) -> Self {
-        let (mut whole, mut closed, mut failed, mut left, mut stopped) = (0, 0, 0, 0, 0);
+        let (mut complete, mut closed, mut failed, mut left, mut stopped) = (0, 0, 0, 0, 0);
         let mut unproven = 0;
-        for fate in fates {
-            *match fate {
-                Fate::Stands { .. } | Fate::Passed => &mut whole,
-                Fate::Closed => &mut closed,
-                Fate::Failed(_) => &mut failed,
-                Fate::Unproven(_) => &mut unproven,
-                Fate::Left(_) => &mut left,
-                Fate::Stopped(_) => &mut stopped,
+        for outcome in outcomes {
+            *match outcome {
+                OutputOutcome::Stands { .. } | OutputOutcome::Passed => &mut complete,
+                OutputOutcome::Closed => &mut closed,
+                OutputOutcome::Failed(_) => &mut failed,
+                OutputOutcome::Unproven(_) => &mut unproven,
+                OutputOutcome::Left(_) => &mut left,
+                OutputOutcome::Stopped(_) => &mut stopped,
             } += 1;
         }
         match asked {
             Some(code) if stopped > 0 => StreamEnding::Interrupted(code),
             _ if unproven > 0 => StreamEnding::Unproven,
-            _ if failed > 0 && whole + closed + left + stopped == 0 && !amiss => {
+            _ if failed > 0 && complete + closed + left + stopped == 0 && !amiss => {
                 StreamEnding::Stopped
             }
             _ if failed + left + stopped > 0 || amiss => StreamEnding::Incomplete,

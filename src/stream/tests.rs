@@ -7,20 +7,20 @@ use crate::io::control::Control;
 use crate::io::options::Options;
 use crate::io::resident::Residency;
 use crate::io::timing::Timings;
-use crate::stream::ends::Ends;
-use crate::stream::named::Named;
+use crate::stream::endpoint::Endpoint;
+use crate::stream::outcome::OutputStates;
 use crate::transfer::context::{Context, Shared};
 use crate::transfer::method::Ways;
 
 /// The failures that `work` tells of a stream with one output.
-pub fn told(work: impl FnOnce(&Context<'_>, &mut Ends<'_>)) -> Vec<String> {
+pub fn told(work: impl FnOnce(&Context<'_>, &mut OutputStates<'_>)) -> Vec<String> {
     let (heard, progress) = (Mutex::<Vec<String>>::default(), Progress::default());
     let listen = |event: &Event<'_>| {
         if let Event::Failed(error) = event {
             heard.lock().unwrap().push(error.to_string());
         }
     };
-    let names = [Named::Path("out".into())];
+    let names = [Endpoint::Path("out".into())];
     let (ways, clocks, stop) = (Ways::default(), Timings::default(), Stop::default());
     let context = Context {
         options: Options::plain(),
@@ -33,6 +33,6 @@ pub fn told(work: impl FnOnce(&Context<'_>, &mut Ends<'_>)) -> Vec<String> {
             resident: &Residency::default(),
         },
     };
-    work(&context, &mut Ends::new(&names, &listen, &progress));
+    work(&context, &mut OutputStates::new(&names, &listen, &progress));
     heard.into_inner().unwrap()
 }

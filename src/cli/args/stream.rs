@@ -7,7 +7,7 @@ use clap::parser::ValueSource;
 
 use crate::cli::args::copy::Args;
 use crate::copy::job::CopyJob;
-use crate::stream::{Named, StreamJob};
+use crate::stream::{Endpoint, StreamJob};
 
 /// What only streams have.
 #[derive(Clone, Debug, clap::Args)]
@@ -66,15 +66,15 @@ pub fn refuse_others(matches: &ArgMatches, stream: bool) -> Result<(), String> {
 }
 
 /// What inputs are.
-pub fn inputs(paths: &[PathBuf]) -> Vec<Named> {
-    paths.iter().map(|path| Named::from(&**path)).collect()
+pub fn inputs(paths: &[PathBuf]) -> Vec<Endpoint> {
+    paths.iter().map(|path| Endpoint::from(&**path)).collect()
 }
 
 /// What outputs are. Standard output is the same by its other names: what else is said does not go there.
-pub fn outputs(paths: &[PathBuf]) -> Vec<Named> {
+pub fn outputs(paths: &[PathBuf]) -> Vec<Endpoint> {
     let named = |path: &PathBuf| match STANDARD_OUTPUT.iter().any(|name| path == Path::new(name)) {
-        true => Named::Standard,
-        false => Named::from(&**path),
+        true => Endpoint::Standard,
+        false => Endpoint::from(&**path),
     };
     paths.iter().map(named).collect()
 }

@@ -7,7 +7,7 @@ use crate::cli::record::rotation::is_series;
 use crate::error::{Error, Result};
 use crate::manifest::ManifestName;
 use crate::path::directory_of;
-use crate::stream::Named;
+use crate::stream::Endpoint;
 
 impl Wanted<'_> {
     /// Refuses to write to `path`, one of these, what something else is to be.
@@ -40,7 +40,7 @@ impl Task<'_> {
             Task::Stream { inputs, outputs } => {
                 let ends = inputs.iter().map(|named| (named, source));
                 let ends = ends.chain(outputs.iter().map(|named| (named, output)));
-                let files = ends.filter(|(named, _)| **named != Named::Standard);
+                let files = ends.filter(|(named, _)| **named != Endpoint::Standard);
                 files.map(|(named, what)| (full(named.path()), what)).collect()
             }
             Task::Check(_) => Vec::new(),

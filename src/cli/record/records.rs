@@ -27,7 +27,7 @@ use crate::copy::report::{Ending, Report};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::path::{Shown, directory_of};
-use crate::stream::{Named, StreamReport};
+use crate::stream::{Endpoint, StreamReport};
 use crate::verify::{Finding, Target, Verdict, VerifyReport};
 
 /// Where things are to go.
@@ -94,7 +94,7 @@ pub enum Task<'a> {
     /// A copy from one path to others.
     Copy { source: &'a Path, outputs: &'a [PathBuf], dry_run: bool },
     /// A stream.
-    Stream { inputs: &'a [Named], outputs: &'a [Named] },
+    Stream { inputs: &'a [Endpoint], outputs: &'a [Endpoint] },
     /// A check of these directories.
     Check(&'a [PathBuf]),
 }
@@ -333,7 +333,7 @@ impl<'a> Records<'a> {
             _ => None,
         };
         let fate = |at| report.and_then(|report| report.outputs.get(at)).map(|(_, fate)| fate);
-        let output = |(at, named): (usize, &Named)| StreamOutput {
+        let output = |(at, named): (usize, &Endpoint)| StreamOutput {
             name: Name::path(named.path()),
             fate: fate(at).map(fate_name),
             read_back: fate(at).and_then(read_back),
@@ -373,9 +373,9 @@ impl<'a> Records<'a> {
                 ("dircopy", "output", self.outputs(ran).map(output).collect())
             }
             Task::Stream { outputs, .. } => {
-                let name = |named: &Named| match named {
-                    Named::Standard => "-".to_owned(),
-                    Named::Path(path) => shown(path),
+                let name = |named: &Endpoint| match named {
+                    Endpoint::Standard => "-".to_owned(),
+                    Endpoint::Path(path) => shown(path),
                 };
                 let outputs: Vec<String> = outputs.iter().map(name).collect();
                 let figures = vec![figure(outputs.join(" "), exit, passed(ran), Vec::new())];

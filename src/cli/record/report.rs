@@ -15,7 +15,7 @@ use crate::copy::report::{Counts, Report, Stages};
 use crate::hash::Algorithm;
 use crate::io::read_back::HashedFrom;
 use crate::part::method::{Method, Tally};
-use crate::stream::ends::Fate;
+use crate::stream::outcome::OutputOutcome;
 use crate::sys;
 use crate::verify::{Checked, Coverage};
 
@@ -201,22 +201,22 @@ pub struct StreamOutput {
 }
 
 /// What became of an output of a stream, in a word.
-pub fn fate_name(fate: &Fate) -> &'static str {
+pub fn fate_name(fate: &OutputOutcome) -> &'static str {
     match fate {
-        Fate::Stands { replaced: false, .. } => "copied",
-        Fate::Stands { .. } => "replaced",
-        Fate::Passed => "passed",
-        Fate::Closed => "closed",
-        Fate::Stopped(_) => "given-up",
-        Fate::Left(_) => "left",
-        Fate::Failed(_) => "failed",
-        Fate::Unproven(_) => "unproven",
+        OutputOutcome::Stands { replaced: false, .. } => "copied",
+        OutputOutcome::Stands { .. } => "replaced",
+        OutputOutcome::Passed => "passed",
+        OutputOutcome::Closed => "closed",
+        OutputOutcome::Stopped(_) => "given-up",
+        OutputOutcome::Left(_) => "left",
+        OutputOutcome::Failed(_) => "failed",
+        OutputOutcome::Unproven(_) => "unproven",
     }
 }
 
 /// Where the file of an output was read back from, if it was.
-pub fn read_back(fate: &Fate) -> Option<&'static str> {
-    let Fate::Stands { proof: Some(proof), .. } = fate else { return None };
+pub fn read_back(fate: &OutputOutcome) -> Option<&'static str> {
+    let OutputOutcome::Stands { proof: Some(proof), .. } = fate else { return None };
     Some(match proof {
         HashedFrom::Device => "device",
         HashedFrom::Cache => "cache",

@@ -22,7 +22,7 @@ use crate::tree::found::SourceEntry;
 const PRIVATE: u32 = 0o600;
 
 /// How a file ended of which everything came.
-pub enum End {
+pub enum Completion {
     /// It stands; `Some` if it was read back.
     Stands(Option<HashedFrom>),
     /// It is not on its medium as it was written.
@@ -32,13 +32,13 @@ pub enum End {
 }
 
 /// A file on its way.
-pub struct WholeFile<'a> {
+pub struct AtomicFile<'a> {
     context: Context<'a>,
     part: Part,
     place: FilePlace,
 }
 
-impl<'a> WholeFile<'a> {
+impl<'a> AtomicFile<'a> {
     /// Begins it. Without a name where that can be, because then nobody takes it for something that a
     /// killed run left behind.
     pub fn begin(context: &Context<'a>, place: FilePlace) -> Result<Self> {
@@ -94,7 +94,7 @@ impl<'a> WholeFile<'a> {
         digest: Option<Digest>,
         before: impl FnOnce() -> Result<()>,
         warnings: &mut Vec<Error>,
-    ) -> Result<End> {
+    ) -> Result<Completion> {
         let Self { context, part, place } = self;
         let replaces = place.there.is_some();
         // Only of what has a digest there is something to compare.
@@ -127,9 +127,9 @@ impl<'a> WholeFile<'a> {
                     warnings.extend(proven.warnings);
                     match proven.verdict {
                         Verdict::Good(good) => proof = Some(good),
-                        Verdict::Bad(error) => return Ok(End::Unproven(error)),
+                        Verdict::Bad(error) => return Ok(Completion::Unproven(error)),
                         Verdict::Failed(error) => return Err(error),
-                        Verdict::Abandoned => return Ok(End::Stopped),
+                        Verdict::Abandoned => return Ok(Completion::Stopped),
                     }
                     file = proven.file;
                 }
@@ -152,7 +152,7 @@ impl<'a> WholeFile<'a> {
             let durable = place.dir.persist();
             durable.map_err(|error| Error::io("make durable the name of", place.path(), error))?;
         }
-        Ok(End::Stands(proof))
+        Ok(Completion::Stands(proof))
     }
 
     /// Removes it because of `error`, which is returned.

@@ -10,36 +10,36 @@ use crate::sys::{Dir, StreamEnd};
 
 /// An end of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum Endpoint {
     /// Standard input or output, whichever it is: `-`.
     Standard,
     /// What is at this path.
     Path(PathBuf),
 }
 
-impl From<&Path> for Named {
+impl From<&Path> for Endpoint {
     fn from(path: &Path) -> Self {
         match path.as_os_str() == "-" {
-            true => Named::Standard,
-            false => Named::Path(path.to_path_buf()),
+            true => Endpoint::Standard,
+            false => Endpoint::Path(path.to_path_buf()),
         }
     }
 }
 
-impl Named {
+impl Endpoint {
     /// As the user wrote it.
     pub fn path(&self) -> &Path {
         match self {
-            Named::Standard => Path::new("-"),
-            Named::Path(path) => path,
+            Endpoint::Standard => Path::new("-"),
+            Endpoint::Path(path) => path,
         }
     }
 
     /// What the system says of it as an input; of what it points to, if it is a link.
     pub fn stat_input(&self) -> io::Result<Stat> {
         match self {
-            Named::Standard => Ok(*StreamEnd::standard_input()?.stat()),
-            Named::Path(path) => stat(path),
+            Endpoint::Standard => Ok(*StreamEnd::standard_input()?.stat()),
+            Endpoint::Path(path) => stat(path),
         }
     }
 }
@@ -47,10 +47,10 @@ impl Named {
 /// Whether a stream is meant, rather than a copy of a tree or of a file into a directory: an end is `-`, an
 /// input is a FIFO or a device, there are several inputs, or a file goes where something other than a
 /// directory is.
-pub fn is_stream(inputs: &[Named], outputs: &[Named]) -> bool {
-    let kind = |named: &Named| stat(named.path()).map(|stat| stat.kind).ok();
+pub fn is_stream(inputs: &[Endpoint], outputs: &[Endpoint]) -> bool {
+    let kind = |endpoint: &Endpoint| stat(endpoint.path()).map(|stat| stat.kind).ok();
     match inputs {
-        _ if inputs.iter().chain(outputs).any(|named| *named == Named::Standard) => true,
+        _ if inputs.iter().chain(outputs).any(|endpoint| *endpoint == Endpoint::Standard) => true,
         [input] => match kind(input) {
             Some(Kind::Fifo | Kind::Device) => true,
             Some(Kind::File) => outputs.iter().filter_map(kind).any(|kind| kind != Kind::Dir),

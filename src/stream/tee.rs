@@ -19,10 +19,10 @@ use crate::hash::Digest;
 use crate::io::block::{Block, BlockPool};
 use crate::io::control::Control;
 use crate::stream::direct::MOST;
-use crate::stream::ends::{Ends, Fate};
-use crate::stream::gear::{Cut, Gear};
-use crate::stream::input::{Came, Input};
-use crate::stream::output::{Lost, Output};
+use crate::stream::engine::{Engine, FeedError};
+use crate::stream::input::{Input, ReadResult};
+use crate::stream::outcome::{OutputOutcome, OutputStates};
+use crate::stream::output::{Lost, OpenOutput};
 use crate::sys::stat::Kind;
 use crate::sys::{self, Spliced};
 use crate::transfer::context::Context;
@@ -31,7 +31,7 @@ use crate::transfer::context::Context;
 const LOOK_UP: Duration = Duration::from_secs(1);
 
 /// What an output's thread is told.
-enum Turn {
+enum BranchOrder {
     /// So many bytes are in its pipe.
     Bytes(u64),
     /// Nothing more comes, and what came is all, or is not.
@@ -43,38 +43,38 @@ enum Turn {
 }
 
 /// What an output's thread says.
-enum Said {
+enum BranchReply {
     /// Its pipe is empty.
     Done,
     /// What became of the output; it says no more then.
-    Over(Fate),
+    Over(OutputOutcome),
 }
 
 /// An output's side that is filled.
 struct Branch<'scope> {
     number: usize,
     pipe: File,
-    tell: Sender<Turn>,
+    tell: Sender<BranchOrder>,
     thread: ScopedJoinHandle<'scope, ()>,
 }
 
-/// The gear.
-pub struct Fan<'scope, 'a> {
+/// The engine.
+pub struct TeeEngine<'scope, 'a> {
     context: Context<'a>,
     branches: Vec<Branch<'scope>>,
-    said: Receiver<(usize, Said)>,
+    said: Receiver<(usize, BranchReply)>,
     /// What inputs that are no pipes are put into, to be read from the first and written to the second.
     head: (File, File),
     scratch: Block,
 }
 
-impl<'scope, 'a: 'scope> Fan<'scope, 'a> {
+impl<'scope, 'a: 'scope> TeeEngine<'scope, 'a> {
     /// Makes pipes and starts threads for these outputs; gives the outputs back where there are no pipes.
     pub fn start(
         scope: &'scope Scope<'scope, '_>,
         context: &Context<'a>,
-        outputs: Vec<(usize, Output<'a>)>,
-    ) -> Result<Result<Self, Vec<(usize, Output<'a>)>>> {
+        outputs: Vec<OpenOutput<'a>>,
+    ) -> Result<Result<Self, Vec<OpenOutput<'a>>>> {
         let Ok(mut pipes) = outputs.iter().map(|_| sys::pipe()).collect::<io::Result<Vec<_>>>()
         else {
             return Ok(Err(outputs));
@@ -89,10 +89,11 @@ impl<'scope, 'a: 'scope> Fan<'scope, 'a> {
         let fail = |error| Error::io("start the threads for", "the stream", error);
         let (say, said) = bounded(2 * outputs.len());
         let mut branches = Vec::new();
-        for ((number, output), (read, write)) in outputs.into_iter().zip(pipes.drain(..)) {
+        for (output, (read, write)) in outputs.into_iter().zip(pipes.drain(..)) {
             let (tell, told) = bounded(1);
             let say = say.clone();
-            let work = move || work(number, output, &read, &told, &say);
+            let number = output.number;
+            let work = move || work(output, &read, &told, &say);
             let thread = Builder::new().name(format!("write{number}"));
             let thread = thread.spawn_scoped(scope, work).map_err(fail)?;
             branches.push(Branch { number, pipe: write, tell, thread });
@@ -102,36 +103,40 @@ impl<'scope, 'a: 'scope> Fan<'scope, 'a> {
     }
 }
 
-impl Fan<'_, '_> {
+impl TeeEngine<'_, '_> {
     /// Hands on what is at the head, to everybody; how much that was.
-    fn round(&mut self, head: Option<&File>, ends: &mut Ends<'_>) -> Result<Spliced, Cut> {
-        let Some((last, others)) = self.branches.split_last() else { return Err(Cut::All) };
+    fn round(
+        &mut self,
+        head: Option<&File>,
+        states: &mut OutputStates<'_>,
+    ) -> Result<Spliced, FeedError> {
+        let Some((last, others)) = self.branches.split_last() else { return Err(FeedError::All) };
         let spliced = split(head.unwrap_or(&self.head.0), last, others).map_err(|error| {
             // Some have got what others have not, and nobody can take that back.
-            ends.tell(&Error::io("split", "the stream", error));
-            self.tell_all(|| Turn::Apart, ends);
-            Cut::All
+            states.tell(&Error::io("split", "the stream", error));
+            self.tell_all(|| BranchOrder::Apart, states);
+            FeedError::All
         })?;
         if let Spliced::Bytes(bytes @ 1..) = spliced {
-            self.tell_all(|| Turn::Bytes(bytes), ends);
+            self.tell_all(|| BranchOrder::Bytes(bytes), states);
         }
         Ok(spliced)
     }
 
     /// Tells everybody, and waits until they are done with it.
-    fn tell_all(&mut self, turn: impl Fn() -> Turn, ends: &mut Ends<'_>) {
+    fn tell_all(&mut self, turn: impl Fn() -> BranchOrder, states: &mut OutputStates<'_>) {
         self.branches.iter().for_each(|branch| drop(branch.tell.send(turn())));
         let mut answered = 0;
         while answered < self.branches.len() {
             match self.said.recv_timeout(LOOK_UP) {
-                Ok((_, Said::Done)) => answered += 1,
-                Ok((number, Said::Over(fate))) => {
-                    ends.settle(number, fate);
+                Ok((_, BranchReply::Done)) => answered += 1,
+                Ok((number, BranchReply::Over(outcome))) => {
+                    states.settle(number, outcome);
                     self.branches.retain(|branch| branch.number != number);
                 }
                 Err(_) => {
                     for over in self.branches.extract_if(.., |it| it.thread.is_finished()) {
-                        end(over, ends);
+                        end(over, states);
                     }
                 }
             }
@@ -139,12 +144,12 @@ impl Fan<'_, '_> {
     }
 
     /// Puts what an input has into the head that is ours, as much as there is room for; false at its end.
-    fn fill(&mut self, input: &mut Input<'_>, how: &mut bool) -> Result<Option<u64>, Cut> {
+    fn fill(&mut self, input: &mut Input<'_>, how: &mut bool) -> Result<Option<u64>, FeedError> {
         let room = sys::capacity(&self.head.1);
         if *how {
             let most = input.before_move(room);
             let spliced = sys::splice(input.file(), &self.head.1, most);
-            let spliced = spliced.map_err(|error| Cut::Input(input.error("copy", error)))?;
+            let spliced = spliced.map_err(|error| FeedError::Input(input.error("copy", error)))?;
             match spliced {
                 Spliced::Bytes(bytes) if bytes > 0 || input.came() > 0 => {
                     input.moved(bytes);
@@ -159,31 +164,35 @@ impl Fan<'_, '_> {
         let space = self.scratch.room();
         // The head is empty, so there is room for that.
         let most = space.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-        match input.read(space.get_mut(..most).unwrap_or_default()).map_err(Cut::Input)? {
-            Came::Nothing => Ok(None),
-            Came::End => Ok(Some(0)),
-            Came::Bytes(bytes) => {
+        match input.read(space.get_mut(..most).unwrap_or_default()).map_err(FeedError::Input)? {
+            ReadResult::Nothing => Ok(None),
+            ReadResult::End => Ok(Some(0)),
+            ReadResult::Bytes(bytes) => {
                 self.scratch.fill(bytes);
                 let written = io::Write::write_all(&mut &self.head.1, &self.scratch);
-                written.map_err(|error| Cut::Input(input.error("pass on", error)))?;
+                written.map_err(|error| FeedError::Input(input.error("pass on", error)))?;
                 Ok(Some(bytes as u64))
             }
         }
     }
 }
 
-impl Gear for Fan<'_, '_> {
-    fn feed(&mut self, input: &mut Input<'_>, ends: &mut Ends<'_>) -> Result<(), Cut> {
+impl Engine for TeeEngine<'_, '_> {
+    fn feed(
+        &mut self,
+        input: &mut Input<'_>,
+        states: &mut OutputStates<'_>,
+    ) -> Result<(), FeedError> {
         let Control { stop, progress, .. } = self.context.control;
         let is_pipe = input.stat().kind == Kind::Fifo
             && sys::capacity(input.file()) <= sys::capacity(&self.head.0);
         let mut splices = input.stat().kind == Kind::File || input.stat().kind == Kind::Fifo;
         while !input.is_all() {
-            if stop.is_urgent() || !ends.are_open() {
-                return Err(Cut::All);
+            if stop.is_urgent() || !states.are_open() {
+                return Err(FeedError::All);
             }
             if is_pipe {
-                match self.round(Some(input.file()), ends)? {
+                match self.round(Some(input.file()), states)? {
                     Spliced::Bytes(0) => break,
                     Spliced::Bytes(bytes) => {
                         input.moved(bytes);
@@ -199,7 +208,7 @@ impl Gear for Fan<'_, '_> {
                 Some(mut bytes) => {
                     progress.bytes.fetch_add(bytes, Relaxed);
                     while bytes > 0 {
-                        match self.round(None, ends)? {
+                        match self.round(None, states)? {
                             Spliced::Bytes(moved) => bytes = bytes.saturating_sub(moved),
                             Spliced::Wait | Spliced::NotHere => {}
                         }
@@ -207,20 +216,20 @@ impl Gear for Fan<'_, '_> {
                 }
             }
         }
-        input.finish().map_err(Cut::Input)
+        input.finish().map_err(FeedError::Input)
     }
 
-    fn spoil(&mut self, ends: &mut Ends<'_>) {
-        self.tell_all(|| Turn::Spoiled, ends);
+    fn spoil(&mut self, states: &mut OutputStates<'_>) {
+        self.tell_all(|| BranchOrder::Spoiled, states);
     }
 
-    fn finish(mut self: Box<Self>, whole: bool, ends: &mut Ends<'_>) -> Option<Digest> {
-        self.branches.iter().for_each(|branch| drop(branch.tell.send(Turn::End { whole })));
+    fn finish(mut self: Box<Self>, whole: bool, states: &mut OutputStates<'_>) -> Option<Digest> {
+        self.branches.iter().for_each(|branch| drop(branch.tell.send(BranchOrder::End { whole })));
         let branches = std::mem::take(&mut self.branches);
-        branches.into_iter().for_each(|branch| end(branch, ends));
+        branches.into_iter().for_each(|branch| end(branch, states));
         for (number, said) in self.said.try_iter() {
-            if let Said::Over(fate) = said {
-                ends.settle(number, fate);
+            if let BranchReply::Over(outcome) = said {
+                states.settle(number, outcome);
             }
         }
         None
@@ -229,11 +238,11 @@ impl Gear for Fan<'_, '_> {
 
 /// Waits for the end of an output's thread, which is told nothing more. What became of the output it has
 /// said, unless it died.
-fn end(branch: Branch<'_>, ends: &mut Ends<'_>) {
+fn end(branch: Branch<'_>, states: &mut OutputStates<'_>) {
     let Branch { number, tell, thread, pipe } = branch;
     drop((tell, pipe));
     if thread.join().is_err() {
-        ends.died(number);
+        states.died(number);
     }
 }
 
@@ -270,42 +279,42 @@ fn split(head: &File, last: &Branch<'_>, others: &[Branch<'_>]) -> io::Result<Sp
 
 /// Moves what comes into an output's pipe on to the output, until that is complete or lost.
 fn work(
-    number: usize,
-    mut output: Output<'_>,
+    mut output: OpenOutput<'_>,
     pipe: &File,
-    told: &Receiver<Turn>,
-    say: &Sender<(usize, Said)>,
+    told: &Receiver<BranchOrder>,
+    say: &Sender<(usize, BranchReply)>,
 ) {
+    let number = output.number;
     let mut splices = !matches!(output.end().map(|end| end.stat().kind), Some(Kind::Device));
-    let fate = loop {
+    let outcome = loop {
         match told.recv() {
-            Ok(Turn::Bytes(bytes)) => match drain(&mut output, pipe, bytes, &mut splices) {
+            Ok(BranchOrder::Bytes(bytes)) => match drain(&mut output, pipe, bytes, &mut splices) {
                 Ok(()) => {}
                 Err(lost) => break output.discard(lost),
             },
-            Ok(Turn::Spoiled) if output.is_file() => {
+            Ok(BranchOrder::Spoiled) if output.is_file() => {
                 let lost = Lost::Failed(output.cut_short());
                 break output.discard(lost);
             }
-            Ok(Turn::Spoiled) => {}
-            Ok(Turn::Apart) => {
+            Ok(BranchOrder::Spoiled) => {}
+            Ok(BranchOrder::Apart) => {
                 let finding = "nobody knows what it has of the stream";
-                let error = Error::finding("go on with", output.named.path(), finding);
+                let error = Error::finding("go on with", output.endpoint.path(), finding);
                 break output.discard(Lost::Failed(error));
             }
-            Ok(Turn::End { whole: true }) => break output.finish(None),
-            Ok(Turn::End { whole: false }) | Err(_) => break output.discard(Lost::Stopped),
+            Ok(BranchOrder::End { whole: true }) => break output.finish(None),
+            Ok(BranchOrder::End { whole: false }) | Err(_) => break output.discard(Lost::Stopped),
         }
-        if say.send((number, Said::Done)).is_err() {
+        if say.send((number, BranchReply::Done)).is_err() {
             break output.discard(Lost::Stopped);
         }
     };
-    let _ = say.send((number, Said::Over(fate)));
+    let _ = say.send((number, BranchReply::Over(outcome)));
 }
 
 /// Moves so many bytes from the pipe to the output.
 fn drain(
-    output: &mut Output<'_>,
+    output: &mut OpenOutput<'_>,
     pipe: &File,
     mut left: u64,
     splices: &mut bool,
@@ -326,7 +335,7 @@ fn drain(
         let most = room.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let space = room.get_mut(..most).unwrap_or_default();
         let read = { pipe }.read(space).map_err(|error| {
-            Lost::Failed(Error::io("read what is to go to", output.named.path(), error))
+            Lost::Failed(Error::io("read what is to go to", output.endpoint.path(), error))
         })?;
         output.write(space.get(..read).unwrap_or_default())?;
         left = left.saturating_sub(read as u64);
@@ -341,23 +350,23 @@ mod tests {
 
     #[test]
     fn the_death_of_an_output_is_told() {
-        // Where there are no such pipes there is no fan.
+        // Where there are no such pipes there is no engine.
         if sys::pipe().is_err() {
             return;
         }
-        let failures = told(|context, ends| {
+        let failures = told(|context, states| {
             std::thread::scope(|scope| {
                 let thread = scope.spawn(|| panic!("as a test wants it"));
                 let (tell, _told) = bounded(1);
                 let branch = Branch { number: 0, pipe: sys::pipe().unwrap().1, tell, thread };
-                let mut fan = Fan {
+                let mut engine = TeeEngine {
                     context: *context,
                     branches: vec![branch],
                     said: bounded(1).1,
                     head: sys::pipe().unwrap(),
                     scratch: BlockPool::new(1, 1).take(&context.control.clocks.read),
                 };
-                fan.tell_all(|| Turn::Spoiled, ends);
+                engine.tell_all(|| BranchOrder::Spoiled, states);
             });
         });
         assert_eq!(failures, ["cannot finish out: its thread died; this is a defect of dircopy"]);

@@ -4,9 +4,9 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::io::options::{Durability, Options};
 use crate::manifest::line;
-use crate::stream::named::Named;
-use crate::stream::place::{FilePlace, Place};
-use crate::stream::whole::WholeFile;
+use crate::stream::atomic_file::AtomicFile;
+use crate::stream::endpoint::Endpoint;
+use crate::stream::place::{FilePlace, OutputPlace};
 use crate::sys::{self, StreamEnd};
 use crate::transfer::context::Context;
 
@@ -14,28 +14,28 @@ use crate::transfer::context::Context;
 pub const SUFFIX: &str = ".sha256sum";
 
 /// Where lines go.
-pub enum Listing {
+pub enum StreamManifest {
     /// Into a file that gets its name when it is whole.
     File(FilePlace),
     /// To what is open.
     Open(StreamEnd),
 }
 
-impl Listing {
+impl StreamManifest {
     /// At this place, which must be one.
-    pub fn at(place: Place, named: &Named) -> Result<Self> {
+    pub fn at(place: OutputPlace, endpoint: &Endpoint) -> Result<Self> {
         match place {
-            Place::File(place) => Ok(Listing::File(place)),
-            Place::Open(end) => Ok(Listing::Open(end)),
-            Place::Left(why) | Place::Refused(why) => {
-                Err(Error::finding("write the manifest", named.path(), why))
+            OutputPlace::File(place) => Ok(StreamManifest::File(place)),
+            OutputPlace::Open(end) => Ok(StreamManifest::Open(end)),
+            OutputPlace::Left(why) | OutputPlace::Refused(why) => {
+                Err(Error::finding("write the manifest", endpoint.path(), why))
             }
         }
     }
 
     /// Removes an older one, before what it lists is replaced: no line may be wrong at any moment.
     pub fn retire(&mut self, context: &Context<'_>) -> Result<()> {
-        let Listing::File(place) = self else { return Ok(()) };
+        let StreamManifest::File(place) = self else { return Ok(()) };
         let Some(dir) = place.there.take().and(place.dir.handle.as_ref()) else { return Ok(()) };
         let removed = dir.remove(&place.name).and_then(|()| match context.options.durability {
             Durability::Off => Ok(()),
@@ -52,17 +52,17 @@ impl Listing {
         warnings: &mut Vec<Error>,
     ) -> Result<()> {
         match self {
-            Listing::File(place) => {
+            StreamManifest::File(place) => {
                 // There is no digest of it to be proven by.
                 let options = Options { verify: None, ..context.options };
                 let context = Context { options, ..*context };
-                let mut file = WholeFile::begin(&context, place)?;
+                let mut file = AtomicFile::begin(&context, place)?;
                 match file.write(lines) {
                     Ok(()) => file.finish(None, || Ok(()), warnings).map(drop),
                     Err(error) => Err(file.discard(error)),
                 }
             }
-            Listing::Open(end) => {
+            StreamManifest::Open(end) => {
                 let written = end.write_all(lines, || context.control.stop.is_urgent());
                 if !written.map_err(|error| Error::io("write", "the manifest", error))? {
                     return Err(Error::finding("write", "the manifest", "interrupted"));
@@ -83,9 +83,11 @@ pub fn line_beside(digest: &Digest, place: &FilePlace) -> Vec<u8> {
 
 /// Adds the line of an output to a manifest of all: under the name that the user gave it, from where the
 /// program was started.
-pub fn add_line(lines: &mut Vec<u8>, digest: &Digest, named: &Named) {
-    match named {
-        Named::Standard => line::write_standard(lines, digest),
-        Named::Path(path) => line::write_path(lines, digest, path.as_os_str().as_encoded_bytes()),
+pub fn add_line(lines: &mut Vec<u8>, digest: &Digest, endpoint: &Endpoint) {
+    match endpoint {
+        Endpoint::Standard => line::write_standard(lines, digest),
+        Endpoint::Path(path) => {
+            line::write_path(lines, digest, path.as_os_str().as_encoded_bytes())
+        }
     }
 }

@@ -16,14 +16,14 @@ use crate::hash::{Algorithm, Digest};
 use crate::io::block::{Block, BlockPool};
 use crate::io::control::Control;
 use crate::io::timing::Timer;
-use crate::stream::ends::{DIED, Ends, Fate};
-use crate::stream::gear::{Cut, Gear};
-use crate::stream::input::{Came, Input};
-use crate::stream::output::{Lost, Output};
+use crate::stream::engine::{Engine, FeedError};
+use crate::stream::input::{Input, ReadResult};
+use crate::stream::outcome::{DIED, OutputOutcome, OutputStates};
+use crate::stream::output::{Lost, OpenOutput};
 use crate::transfer::context::Context;
 
 /// What goes from the reader to the hasher.
-enum Read {
+enum ToHasher {
     Data(Block),
     Spoiled,
     End,
@@ -31,43 +31,44 @@ enum Read {
 
 /// What goes from the hasher to the writers.
 #[derive(Clone)]
-enum Hashed {
+enum ToWriter {
     Data(Arc<Block>),
     Spoiled,
     End(Option<Digest>),
 }
 
-/// The gear: the reader's side of it.
-pub struct Chain<'scope, 'a> {
+/// The engine: the reader's side of it.
+pub struct HashedEngine<'scope, 'a> {
     context: Context<'a>,
     pool: BlockPool,
     /// A block that was taken and in which nothing is yet.
     block: Option<Block>,
-    to_hasher: Option<Sender<Read>>,
-    told: Receiver<(usize, Fate)>,
+    to_hasher: Option<Sender<ToHasher>>,
+    told: Receiver<(usize, OutputOutcome)>,
     hasher: Option<ScopedJoinHandle<'scope, Option<Digest>>>,
     writers: Vec<(usize, ScopedJoinHandle<'scope, ()>)>,
 }
 
-impl<'scope, 'a: 'scope> Chain<'scope, 'a> {
-    /// Starts the threads for these outputs, which come with their numbers.
+impl<'scope, 'a: 'scope> HashedEngine<'scope, 'a> {
+    /// Starts the threads for these outputs.
     pub fn start(
         scope: &'scope Scope<'scope, '_>,
         context: &Context<'a>,
-        outputs: Vec<(usize, Output<'a>)>,
+        outputs: Vec<OpenOutput<'a>>,
     ) -> Result<Self> {
         let context = *context;
         let fail = |error| Error::io("start the threads for", "the stream", error);
         let (to_hasher, from_reader) = bounded(context.options.blocks);
         let (tell, told) = bounded(outputs.len());
         let (mut writers, mut to_writers) = (Vec::new(), Vec::new());
-        for (number, output) in outputs {
+        for output in outputs {
+            let number = output.number;
             let (to_writer, from_hasher) = bounded(context.options.blocks);
             let tell = tell.clone();
             let work = move || {
-                let fate = write(output, &from_hasher);
-                // There is room for every fate.
-                let _ = tell.send((number, fate));
+                let outcome = write(output, &from_hasher);
+                // There is room for every outcome.
+                let _ = tell.send((number, outcome));
                 // A block that came too late for an output that is lost must go home all the same: with
                 // one block there is no other to go on with.
                 from_hasher.iter().for_each(drop);
@@ -89,23 +90,27 @@ impl<'scope, 'a: 'scope> Chain<'scope, 'a> {
         })
     }
 
-    fn send(&self, read: Read) -> Result<(), Cut> {
+    fn send(&self, read: ToHasher) -> Result<(), FeedError> {
         let sent = self.to_hasher.as_ref().is_some_and(|to_hasher| to_hasher.send(read).is_ok());
-        if sent { Ok(()) } else { Err(Cut::All) }
+        if sent { Ok(()) } else { Err(FeedError::All) }
     }
 }
 
-impl Gear for Chain<'_, '_> {
-    fn hear(&mut self, ends: &mut Ends<'_>) {
-        self.told.try_iter().for_each(|(number, fate)| ends.settle(number, fate));
+impl Engine for HashedEngine<'_, '_> {
+    fn hear(&mut self, states: &mut OutputStates<'_>) {
+        self.told.try_iter().for_each(|(number, outcome)| states.settle(number, outcome));
     }
 
-    fn feed(&mut self, input: &mut Input<'_>, ends: &mut Ends<'_>) -> Result<(), Cut> {
+    fn feed(
+        &mut self,
+        input: &mut Input<'_>,
+        states: &mut OutputStates<'_>,
+    ) -> Result<(), FeedError> {
         let Control { stop, clocks, progress, .. } = self.context.control;
         while !input.is_all() {
-            self.hear(ends);
-            if stop.is_urgent() || !ends.are_open() {
-                return Err(Cut::All);
+            self.hear(states);
+            if stop.is_urgent() || !states.are_open() {
+                return Err(FeedError::All);
             }
             let mut block = match self.block.take() {
                 Some(block) => block,
@@ -113,33 +118,33 @@ impl Gear for Chain<'_, '_> {
             };
             let came = {
                 let _busy = Timer::start(&clocks.read.busy);
-                input.read(block.room()).map_err(Cut::Input)?
+                input.read(block.room()).map_err(FeedError::Input)?
             };
             match came {
-                Came::End => {
+                ReadResult::End => {
                     self.block = Some(block);
                     break;
                 }
-                Came::Nothing => self.block = Some(block),
-                Came::Bytes(bytes) => {
+                ReadResult::Nothing => self.block = Some(block),
+                ReadResult::Bytes(bytes) => {
                     block.fill(bytes);
                     progress.bytes.fetch_add(bytes as u64, Relaxed);
-                    self.send(Read::Data(block))?;
+                    self.send(ToHasher::Data(block))?;
                 }
             }
         }
-        input.finish().map_err(Cut::Input)
+        input.finish().map_err(FeedError::Input)
     }
 
-    fn spoil(&mut self, _: &mut Ends<'_>) {
+    fn spoil(&mut self, _: &mut OutputStates<'_>) {
         // Where nobody hears it, nothing is left to be spoiled.
-        let _ = self.send(Read::Spoiled);
+        let _ = self.send(ToHasher::Spoiled);
     }
 
-    fn finish(mut self: Box<Self>, whole: bool, ends: &mut Ends<'_>) -> Option<Digest> {
+    fn finish(mut self: Box<Self>, whole: bool, states: &mut OutputStates<'_>) -> Option<Digest> {
         self.block = None;
         if whole {
-            let _ = self.send(Read::End);
+            let _ = self.send(ToHasher::End);
         }
         self.to_hasher = None;
         let digest = match self.hasher.take().map(ScopedJoinHandle::join) {
@@ -147,7 +152,7 @@ impl Gear for Chain<'_, '_> {
             None => None,
             Some(Err(_)) => {
                 // The outputs know no more than that nothing comes any more.
-                ends.tell(&Error::finding("hash", "the stream", DIED));
+                states.tell(&Error::finding("hash", "the stream", DIED));
                 None
             }
         };
@@ -156,9 +161,9 @@ impl Gear for Chain<'_, '_> {
             writer.join().is_err().then_some(number)
         };
         let died: Vec<usize> = writers.into_iter().filter_map(died).collect();
-        self.hear(ends);
+        self.hear(states);
         for number in died {
-            ends.died(number);
+            states.died(number);
         }
         digest
     }
@@ -167,8 +172,8 @@ impl Gear for Chain<'_, '_> {
 /// Hashes what comes, until it ends or nobody wants it any more. Returns the digest of all.
 fn hash(
     context: &Context<'_>,
-    from: &Receiver<Read>,
-    mut to: Vec<Sender<Hashed>>,
+    from: &Receiver<ToHasher>,
+    mut to: Vec<Sender<ToWriter>>,
 ) -> Option<Digest> {
     let mut hasher = context.options.algorithm.start();
     let clock = &context.control.clocks.hash;
@@ -178,15 +183,15 @@ fn hash(
             from.recv()
         };
         let hashed = match read {
-            Ok(Read::Data(block)) => {
+            Ok(ToHasher::Data(block)) => {
                 let _busy = Timer::start(&clock.busy);
                 hasher.update(&block);
-                Hashed::Data(Arc::new(block))
+                ToWriter::Data(Arc::new(block))
             }
-            Ok(Read::Spoiled) => Hashed::Spoiled,
-            Ok(Read::End) => {
+            Ok(ToHasher::Spoiled) => ToWriter::Spoiled,
+            Ok(ToHasher::End) => {
                 let digest = hasher.finish();
-                to.retain(|to| to.send(Hashed::End(digest)).is_ok());
+                to.retain(|to| to.send(ToWriter::End(digest)).is_ok());
                 return digest;
             }
             Err(_) => return None,
@@ -197,7 +202,7 @@ fn hash(
 }
 
 /// Writes what comes to an output, until that is complete or lost.
-fn write(mut output: Output<'_>, from: &Receiver<Hashed>) -> Fate {
+fn write(mut output: OpenOutput<'_>, from: &Receiver<ToWriter>) -> OutputOutcome {
     let clock = &output.context.control.clocks.write;
     loop {
         let hashed = {
@@ -206,22 +211,22 @@ fn write(mut output: Output<'_>, from: &Receiver<Hashed>) -> Fate {
         };
         let _busy = Timer::start(&clock.busy);
         match hashed {
-            Ok(Hashed::Data(block)) => {
+            Ok(ToWriter::Data(block)) => {
                 if let Err(lost) = output.write(&block) {
                     return output.discard(lost);
                 }
             }
-            Ok(Hashed::Spoiled) if output.is_file() => {
+            Ok(ToWriter::Spoiled) if output.is_file() => {
                 let lost = Lost::Failed(output.cut_short());
                 return output.discard(lost);
             }
-            Ok(Hashed::Spoiled) => {}
-            Ok(Hashed::End(None)) if output.context.options.algorithm != Algorithm::None => {
+            Ok(ToWriter::Spoiled) => {}
+            Ok(ToWriter::End(None)) if output.context.options.algorithm != Algorithm::None => {
                 let finding = "it came to no digest; this is a defect of dircopy";
-                let error = Error::finding("complete", output.named.path(), finding);
+                let error = Error::finding("complete", output.endpoint.path(), finding);
                 return output.discard(Lost::Failed(error));
             }
-            Ok(Hashed::End(digest)) => return output.finish(digest),
+            Ok(ToWriter::End(digest)) => return output.finish(digest),
             Err(_) => return output.discard(Lost::Stopped),
         }
     }
@@ -234,10 +239,10 @@ mod tests {
 
     #[test]
     fn the_death_of_the_hasher_is_told() {
-        let failures = told(|context, ends| {
+        let failures = told(|context, states| {
             std::thread::scope(|scope| {
                 let hasher = scope.spawn(|| -> Option<Digest> { panic!("as a test wants it") });
-                let chain = Chain {
+                let chain = HashedEngine {
                     context: *context,
                     pool: BlockPool::new(1, 1),
                     block: None,
@@ -246,7 +251,7 @@ mod tests {
                     hasher: Some(hasher),
                     writers: Vec::new(),
                 };
-                assert!(Box::new(chain).finish(true, ends).is_none());
+                assert!(Box::new(chain).finish(true, states).is_none());
             });
         });
         let told = "cannot hash the stream: its thread died; this is a defect of dircopy";

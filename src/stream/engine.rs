@@ -2,11 +2,11 @@
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
-use crate::stream::ends::Ends;
 use crate::stream::input::Input;
+use crate::stream::outcome::OutputStates;
 
 /// Why an input is not gone on with.
-pub enum Cut {
+pub enum FeedError {
     /// It failed.
     Input(Error),
     /// The run is to stop, or no output is left.
@@ -14,17 +14,21 @@ pub enum Cut {
 }
 
 /// A way for the bytes.
-pub trait Gear {
+pub trait Engine {
     /// Passes on all of an input. Outputs that are lost meanwhile are settled.
-    fn feed(&mut self, input: &mut Input<'_>, ends: &mut Ends<'_>) -> Result<(), Cut>;
+    fn feed(
+        &mut self,
+        input: &mut Input<'_>,
+        states: &mut OutputStates<'_>,
+    ) -> Result<(), FeedError>;
 
     /// Settles the outputs that were lost since.
-    fn hear(&mut self, _: &mut Ends<'_>) {}
+    fn hear(&mut self, _: &mut OutputStates<'_>) {}
 
     /// An input was cut short: files are given up.
-    fn spoil(&mut self, ends: &mut Ends<'_>);
+    fn spoil(&mut self, states: &mut OutputStates<'_>);
 
     /// Everything came, or, unless `whole`, it did not: settles the outputs that are left. Returns the
     /// digest of everything.
-    fn finish(self: Box<Self>, whole: bool, ends: &mut Ends<'_>) -> Option<Digest>;
+    fn finish(self: Box<Self>, whole: bool, states: &mut OutputStates<'_>) -> Option<Digest>;
 }

@@ -1,0 +1,125 @@
+//! What became of the outputs, told as it happens.
+
+use crate::error::Error;
+use crate::event::{Done, Event, EventListener, Progress};
+use crate::io::read_back::HashedFrom;
+use crate::stream::endpoint::Endpoint;
+
+/// What is said where a thread ended as it never should.
+pub const DIED: &str = "its thread died; this is a defect of dircopy";
+
+/// What became of an output.
+#[derive(Debug)]
+pub enum OutputOutcome {
+    /// The file stands, and is durable if that is asked for.
+    Stands {
+        /// Whether something gave way for it.
+        replaced: bool,
+        /// Where it was read back from, if it was.
+        proof: Option<HashedFrom>,
+        /// What could not be done about it.
+        warnings: Vec<Error>,
+    },
+    /// Everything was written to what was open.
+    Passed,
+    /// Who read from it went away before the end.
+    Closed,
+    /// The run was to stop; what of it could not be removed.
+    Stopped(Vec<Error>),
+    /// What was there stays, for this reason.
+    Left(&'static str),
+    /// It failed.
+    Failed(Error),
+    /// It was not on its medium as it was written.
+    Unproven(Error),
+}
+
+impl OutputOutcome {
+    /// Whether the output has everything.
+    pub fn is_complete(&self) -> bool {
+        matches!(self, OutputOutcome::Stands { .. } | OutputOutcome::Passed)
+    }
+}
+
+/// The outputs of a run in the order in which they were given, with what became of those that are done.
+pub struct OutputStates<'a> {
+    endpoints: &'a [Endpoint],
+    outcomes: Vec<Option<OutputOutcome>>,
+    listen: &'a EventListener<'a>,
+    progress: &'a Progress,
+}
+
+impl<'a> OutputStates<'a> {
+    /// Nothing became of any yet.
+    pub fn new(
+        endpoints: &'a [Endpoint],
+        listen: &'a EventListener<'a>,
+        progress: &'a Progress,
+    ) -> Self {
+        Self { endpoints, outcomes: endpoints.iter().map(|_| None).collect(), listen, progress }
+    }
+
+    /// Notes and tells what became of one.
+    pub fn settle(&mut self, number: usize, outcome: OutputOutcome) {
+        let Some(endpoint) = self.endpoints.get(number) else { return };
+        let path = endpoint.path().as_os_str().as_encoded_bytes();
+        match &outcome {
+            OutputOutcome::Stands { replaced, warnings, .. } => {
+                self.warn(warnings);
+                let done = if *replaced { Done::Replaced } else { Done::Copied };
+                (self.listen)(&Event::Stands(path, done));
+            }
+            OutputOutcome::Left(why) => (self.listen)(&Event::Left(path, why)),
+            OutputOutcome::Failed(error) | OutputOutcome::Unproven(error) => self.tell(error),
+            OutputOutcome::Stopped(stays) => self.warn(stays),
+            OutputOutcome::Passed | OutputOutcome::Closed => {}
+        }
+        if let Some(place) = self.outcomes.get_mut(number) {
+            *place = Some(outcome);
+        }
+    }
+
+    /// Notes and tells that the thread of one died.
+    pub fn died(&mut self, number: usize) {
+        if let Some(endpoint) = self.endpoints.get(number) {
+            self.settle(
+                number,
+                OutputOutcome::Failed(Error::finding("finish", endpoint.path(), DIED)),
+            );
+        }
+    }
+
+    /// Tells of a failure.
+    pub fn tell(&self, error: &Error) {
+        self.progress.failed.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        (self.listen)(&Event::Failed(error));
+    }
+
+    /// Whether there is an output left of which nothing became yet.
+    pub fn are_open(&self) -> bool {
+        self.outcomes.iter().any(Option::is_none)
+    }
+
+    /// The outputs with what became of them.
+    pub fn all(&self) -> impl Iterator<Item = (&Endpoint, Option<&OutputOutcome>)> {
+        self.endpoints
+            .iter()
+            .zip(&self.outcomes)
+            .map(|(endpoint, outcome)| (endpoint, outcome.as_ref()))
+    }
+
+    /// The outputs as they were given.
+    pub fn endpoints(&self) -> &'a [Endpoint] {
+        self.endpoints
+    }
+
+    /// Tells of what could not be done about something that stands.
+    pub fn warn(&self, warnings: &[Error]) {
+        warnings.iter().for_each(|warning| (self.listen)(&Event::Warning(warning)));
+    }
+
+    /// What became of them; `None` of one that is not settled.
+    pub fn into_outcomes(self) -> Vec<Option<OutputOutcome>> {
+        self.outcomes
+    }
+}

@@ -1,0 +1,186 @@
+//! A stream on its way: inputs go to the engine one after the other, and the manifest is written when all
+//! outputs are settled.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::scope;
+use std::time::Instant;
+
+use crate::hash::Digest;
+use crate::stream::endpoint::Endpoint;
+use crate::stream::engine::{Engine, FeedError};
+use crate::stream::input::{self, Input};
+use crate::stream::manifest::{StreamManifest, add_line};
+use crate::stream::outcome::{OutputOutcome, OutputStates};
+use crate::stream::output::{Lost, Sink};
+use crate::stream::places::PlacedOutput;
+use crate::stream::refusal::is_output;
+use crate::stream::report::{StreamEnding, StreamReport};
+use crate::stream::start::{open_outputs, start_engine};
+use crate::sys::stat::{Identity, Kind};
+use crate::transfer::context::Context;
+
+/// A stream on its way.
+pub struct StreamRun<'r> {
+    inputs: &'r [Endpoint],
+    context: &'r Context<'r>,
+    states: OutputStates<'r>,
+    /// Output files, which no input may be.
+    taken: HashSet<Identity>,
+    counts: InputCounts,
+}
+
+/// How the reading of the inputs went.
+#[derive(Default)]
+struct InputCounts {
+    /// Inputs of which something came, …
+    opened: u64,
+    /// … which were read to their end, …
+    whole: u64,
+    /// … and what failed.
+    failed: u64,
+    bytes: u64,
+}
+
+impl<'r> StreamRun<'r> {
+    /// A run of which nothing is read yet.
+    pub fn new(
+        inputs: &'r [Endpoint],
+        context: &'r Context<'r>,
+        states: OutputStates<'r>,
+        taken: HashSet<Identity>,
+    ) -> Self {
+        Self { inputs, context, states, taken, counts: InputCounts::default() }
+    }
+
+    /// Passes on all inputs to the outputs, and settles these. Returns the digest of everything, if there
+    /// is one. An older manifest is removed before a file that it lists is replaced.
+    pub fn pass_on(
+        &mut self,
+        outputs: Vec<PlacedOutput>,
+        manifest: Option<&mut StreamManifest>,
+    ) -> Option<Digest> {
+        let outputs = open_outputs(self.context, outputs, &mut self.states);
+        let replaces = outputs.iter().any(|output| match &output.sink {
+            Sink::File(file) => file.place().there.is_some(),
+            Sink::Open(_) => false,
+        });
+        scope(|scope| {
+            let mut engine = match start_engine(scope, self.context, outputs) {
+                Ok(engine) => engine?,
+                Err(error) => {
+                    self.counts.failed += 1;
+                    self.states.tell(&error);
+                    return None;
+                }
+            };
+            self.feed(&mut *engine);
+            let mut complete = self.counts.opened > 0 && !self.context.control.stop.is_urgent();
+            if let Some(manifest) = manifest.filter(|_| complete && replaces)
+                && let Err(error) = manifest.retire(self.context)
+            {
+                self.states.tell(&error);
+                self.counts.failed += 1;
+                complete = false;
+            }
+            engine.finish(complete, &mut self.states)
+        })
+    }
+
+    /// Passes on one input after the other.
+    fn feed(&mut self, engine: &mut dyn Engine) {
+        let Self { inputs, context, states, taken, counts: read } = self;
+        let context = *context;
+        for endpoint in *inputs {
+            let path = || endpoint.path().to_path_buf();
+            let mut is_over = || {
+                engine.hear(states);
+                context.control.stop.is_urgent() || !states.are_open()
+            };
+            if is_over() {
+                return;
+            }
+            let opened = match input::open(endpoint, is_over) {
+                Ok(Some(end))
+                    if end.stat().kind == Kind::File && taken.contains(&end.stat().id) =>
+                {
+                    Err(is_output(endpoint))
+                }
+                Ok(Some(end)) => Input::new(context, end, &path),
+                Ok(None) => return,
+                Err(error) => Err(error),
+            };
+            let mut input = match opened {
+                Ok(input) => input,
+                Err(error) => {
+                    read.failed += 1;
+                    states.tell(&error);
+                    continue;
+                }
+            };
+            let fed = engine.feed(&mut input, states);
+            read.bytes += input.came();
+            match fed {
+                Ok(()) => (read.whole, read.opened) = (read.whole + 1, read.opened + 1),
+                Err(FeedError::Input(error)) => {
+                    read.failed += 1;
+                    states.tell(&error);
+                    // Of what could not be read at all nothing is half there.
+                    if input.came() > 0 {
+                        read.opened += 1;
+                        engine.spoil(states);
+                    }
+                }
+                Err(FeedError::All) => return,
+            }
+            context.control.progress.entries.fetch_add(1, Relaxed);
+        }
+    }
+    /// Writes the manifest of all outputs that are complete; false if there is none.
+    pub fn write_manifest(&mut self, digest: &Digest, manifest: StreamManifest) -> bool {
+        let mut lines = Vec::new();
+        for (endpoint, outcome) in self.states.all() {
+            if outcome.is_some_and(OutputOutcome::is_complete) {
+                add_line(&mut lines, digest, endpoint);
+            }
+        }
+        if lines.is_empty() {
+            return false;
+        }
+        let mut warnings = Vec::new();
+        let written = manifest.write(self.context, &lines, &mut warnings);
+        if let Err(error) = &written {
+            self.states.tell(error);
+            self.counts.failed += 1;
+        }
+        self.states.warn(&warnings);
+        written.is_ok()
+    }
+
+    /// What came of it; `manifest` is the one of all outputs that was written.
+    pub fn into_report(
+        self,
+        digest: Option<Digest>,
+        manifest: Option<PathBuf>,
+        started: Instant,
+    ) -> StreamReport {
+        let Self { context, states, counts, .. } = self;
+        let endpoints = states.endpoints().iter().cloned();
+        let outcomes = states.into_outcomes().into_iter();
+        let outcomes = outcomes.map(|outcome| outcome.unwrap_or_else(|| Lost::Stopped.outcome()));
+        let outputs: Vec<_> = endpoints.zip(outcomes).collect();
+        let outcomes = outputs.iter().map(|(_, outcome)| outcome);
+        let asked = context.control.stop.requested();
+        StreamReport {
+            inputs: counts.whole,
+            failed: counts.failed,
+            bytes: counts.bytes,
+            digest,
+            manifest,
+            ending: StreamEnding::of(outcomes, counts.failed > 0, asked),
+            outputs,
+            elapsed: started.elapsed(),
+        }
+    }
+}

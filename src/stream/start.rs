@@ -1,0 +1,81 @@
+//! Opens the outputs of a stream and chooses the engine for them.
+
+use std::thread::Scope;
+
+use crate::error::{Error, Result};
+use crate::hash::Algorithm;
+use crate::stream::atomic_file::AtomicFile;
+use crate::stream::direct::DirectEngine;
+use crate::stream::engine::Engine;
+use crate::stream::hashed::HashedEngine;
+use crate::stream::manifest::StreamManifest;
+use crate::stream::outcome::{OutputOutcome, OutputStates};
+use crate::stream::output::{OpenOutput, Sink};
+use crate::stream::place::OutputPlace;
+use crate::stream::places::PlacedOutput;
+use crate::stream::tee::TeeEngine;
+use crate::transfer::context::Context;
+
+/// Opens the outputs; those that cannot be are settled.
+pub fn open_outputs<'a>(
+    context: &Context<'a>,
+    places: Vec<PlacedOutput>,
+    states: &mut OutputStates<'_>,
+) -> Vec<OpenOutput<'a>> {
+    let mut outputs = Vec::new();
+    let endpoints = states.endpoints();
+    for (number, (endpoint, placed)) in endpoints.iter().zip(places).enumerate() {
+        let PlacedOutput { place, beside } = placed;
+        let refuse = |why| OutputOutcome::Failed(Error::finding("write to", endpoint.path(), why));
+        let manifest = match beside {
+            None => Ok(None),
+            Some(OutputPlace::File(place)) => Ok(Some(StreamManifest::File(place))),
+            Some(_) => Err(OutputOutcome::Left(
+                "its manifest is there already; --overwrite-policy update or always replaces it",
+            )),
+        };
+        let opened = match (place, manifest) {
+            (OutputPlace::Left(why), _) => Err(OutputOutcome::Left(why)),
+            (OutputPlace::Refused(why), _) => Err(refuse(why)),
+            (_, Err(left)) => Err(left),
+            (OutputPlace::Open(end), Ok(manifest)) => Ok((Sink::Open(end), manifest)),
+            (OutputPlace::File(place), Ok(manifest)) => AtomicFile::begin(context, place)
+                .map(|file| (Sink::File(Box::new(file)), manifest))
+                .map_err(OutputOutcome::Failed),
+        };
+        match opened {
+            Ok((sink, manifest)) => {
+                let (endpoint, context) = (endpoint.clone(), *context);
+                let output = OpenOutput { number, endpoint, context, sink, manifest };
+                output.prepare();
+                outputs.push(output);
+            }
+            Err(outcome) => states.settle(number, outcome),
+        }
+    }
+    outputs
+}
+
+/// Starts the engine that suits; `None` if no output is open.
+pub fn start_engine<'scope, 'a: 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    context: &Context<'a>,
+    mut outputs: Vec<OpenOutput<'a>>,
+) -> Result<Option<Box<dyn Engine + 'scope>>> {
+    if outputs.is_empty() {
+        return Ok(None);
+    }
+    if context.options.algorithm == Algorithm::None {
+        if outputs.len() == 1
+            && let Some(output) = outputs.pop()
+        {
+            return Ok(Some(Box::new(DirectEngine::new(output))));
+        }
+        match TeeEngine::start(scope, context, outputs)? {
+            Ok(engine) => return Ok(Some(Box::new(engine))),
+            // There are no pipes for it.
+            Err(back) => outputs = back,
+        }
+    }
+    Ok(Some(Box::new(HashedEngine::start(scope, context, outputs)?)))
+}
