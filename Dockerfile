@@ -14,7 +14,7 @@ ARG LAST=windows
 # Linux. The programs are handed on only if the tests passed, built with the same libc. Tests that
 # need privileges, FUSE or a file system of their own say so and skip.
 #
-# Static, so that neither the image nor whoever takes the files needs any distribution below them.
+# Static, so that neither the image nor the machine they run on needs any distribution below them.
 # musl rather than glibc: a static glibc still wants its own version's shared parts for some calls,
 # and its licence asks more of those who hand it on. A test's C code needs musl-gcc; dircopy has none.
 FROM rust:1-slim-bookworm AS build

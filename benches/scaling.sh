@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What the number of lanes gains: 1 to 8 of them, and as many as dircopy chooses itself, on several devices.
+# What the number of workers gains: 1 to 8 of them, and as many as dircopy chooses itself, on several devices.
 #
-#   benches/scaling.sh [--rows REGEX] [--rounds N] [--lanes "N …"] [--more] [--quick]
+#   benches/scaling.sh [--rows REGEX] [--rounds N] [--workers "N …"] [--more] [--quick]
 #                      [--program FILE] [--scratch DIR] [--memory DIR] [--out DIR]
 #
 #   --rows REGEX   only the rows whose name matches (grep -E); --list prints the names
-#   --rounds N     runs of each number of lanes in each row (5)
-#   --lanes "N …"  which numbers ("1 2 4 8")
+#   --rounds N     runs of each number of workers in each row (5)
+#   --workers "N …"  which numbers ("1 2 4 8")
 #   --more         add to what --out has already: a long series can be taken in portions
 #   --quick        tiny data, one round, debug build: shows that the script works
 #   --program FILE measure this dircopy instead of one built here
@@ -22,7 +22,7 @@
 # `ssd` and `hdd` nothing is in memory at first, and the output is removed behind the device's back. dircopy
 # believes no loop device to turn, so /sys says it of another in a mount namespace of the script's own.
 #
-# Numbers of lanes take turns; each round starts with another one. The table tells the median and the least of each,
+# Numbers of workers take turns; each round starts with another one. The table tells the median and the least of each,
 # and how what dircopy chooses itself compares with the best fixed number by either: the most that is asked for is 1.05.
 # The best is the best of several series, which counts against the choice.
 set -euo pipefail
@@ -30,12 +30,12 @@ cd "$(dirname "$0")/.."
 if [ "$(id -u)" = 0 ] && [ ! "${DIRCOPY_SCALING:-}" ]; then
     DIRCOPY_SCALING=private exec unshare -m --propagation slave "$0" "$@"
 fi
-ROWS=. ROUNDS=5 LANES="1 2 4 8" MORE="" QUICK="" LIST="" DIRCOPY="" SCRATCH=${TMPDIR:-/tmp} MEMORY=/dev/shm OUT=$PWD/target/scaling
+ROWS=. ROUNDS=5 WORKERS="1 2 4 8" MORE="" QUICK="" LIST="" DIRCOPY="" SCRATCH=${TMPDIR:-/tmp} MEMORY=/dev/shm OUT=$PWD/target/scaling
 while [ $# -gt 0 ]; do
     case $1 in
     --rows) ROWS=$2 && shift ;;
     --rounds) ROUNDS=$2 && shift ;;
-    --lanes) LANES=$2 && shift ;;
+    --workers) WORKERS=$2 && shift ;;
     --more) MORE=yes ;;
     --quick) QUICK=yes ;;
     --program) DIRCOPY=$(realpath "$2") && shift ;;
@@ -62,7 +62,7 @@ rows() {
 [ -z "$LIST" ] || { rows && exit; }
 note() { echo "scaling: $*" >&2; }
 PROFILE=release
-[ -z "$QUICK" ] || { ROUNDS=1 LANES="1 2" PROFILE=dev; }
+[ -z "$QUICK" ] || { ROUNDS=1 WORKERS="1 2" PROFILE=dev; }
 if [ -z "$DIRCOPY" ]; then
     cargo build --quiet --locked --profile $PROFILE --bins
     DIRCOPY=${CARGO_TARGET_DIR:-$PWD/target}/${PROFILE/dev/debug}/dircopy
@@ -94,7 +94,7 @@ files() { # dir count size each
 }
 make_source() { # workload dir device
     local n deep=$2 SCALE=16
-    # So that a run takes a second or so, and no disk that turns minutes with too many lanes.
+    # So that a run takes a second or so, and no disk that turns minutes with too many workers.
     case $3/$1 in
     tmpfs/small | disk/small) SCALE=1000 ;;
     tmpfs/* | disk/large) SCALE=128 ;;
@@ -143,7 +143,7 @@ make_device() { # workload device
     attach && make_source "$1" "$DISK/mnt/src" "$2" && detach
 }
 
-run() { # row lanes
+run() { # row workers
     local device workload start jobs=()
     IFS=/ read -r device workload _ <<<"$1"
     [ "$2" = default ] || jobs=(--jobs "$2")
@@ -176,7 +176,7 @@ run_row() { # row
     disk) SRC=$DISK/src && rm -rf "$SRC" && make_source "$workload" "$SRC" "$device" ;;
     tmpfs) detach && SRC=$MEMORY/src && rm -rf "$SRC" "$MEMORY"/{out,content} && make_source "$workload" "$SRC" "$device" ;;
     esac
-    read -ra numbers <<<"$LANES default"
+    read -ra numbers <<<"$WORKERS default"
     for ((round = 0; round < ROUNDS; round++)); do
         for ((i = 0; i < ${#numbers[@]}; i++)); do
             run "$1" "${numbers[(i + round) % ${#numbers[@]}]}"
@@ -196,17 +196,17 @@ jq -n --slurpfile rows "$OUT/rows.jsonl" --slurpfile runs "$OUT/runs.jsonl" --ar
     --arg kernel "$(uname -sr)" --arg quick "$QUICK" '
     def median: sort | (.[(length - 1) / 2 | floor] + .[length / 2 | floor]) / 2;
     {machine: {$date, $cpu, $cores, $memory, $kernel, rounds: ([$runs[] | [.row, .name]] | group_by(.) | map(length) | "\(min) to \(max)"),
-            quick: ($quick != ""), beside: "one lane"},
+            quick: ($quick != ""), beside: "one worker"},
      rows: [$rows | group_by(.row)[] | last | . as $row | . + {contenders: ([$runs[] | select(.row == $row.row)] | group_by(.name)
         | (map(select(.[0].name == "1"))[0] // .[0] | map(.seconds) | median) as $base
-        | map({name: (if .[0].name == "default" then "dircopy itself" elif .[0].name == "1" then "1 lane" else .[0].name + " lanes" end),
+        | map({name: (if .[0].name == "default" then "dircopy itself" elif .[0].name == "1" then "1 worker" else .[0].name + " workers" end),
             runs: map(.seconds), median: (map(.seconds) | median), min: (map(.seconds) | min),
             max: (map(.seconds) | max), ratio: ((map(.seconds) | median) / $base)}))}]}' >"$OUT/scaling.json"
 jq -r '
     def told: . * 1000 | round / 1000 | tostring;
     def short: . * 100 | round / 100 | tostring;
     def cell: if . then "\(.median | told) (\(.min | told), \(.runs | length))" else "" end;
-    ([.rows[].contenders[].name | select(test("lanes?$"))] | unique | sort_by(split(" ")[0] | tonumber)) as $names
+    ([.rows[].contenders[].name | select(test("workers?$"))] | unique | sort_by(split(" ")[0] | tonumber)) as $names
     | "| work: median (least, of so many) | " + ($names | join(" | ")) + " | as chosen | beside the best: medians, least | within 1.05 |",
       "|---|" + ($names | map("--:|") | add) + "--:|--:|---|",
       (.rows[] | . as $row | def of($name): [$row.contenders[] | select(.name == $name)][0];
