@@ -6,7 +6,8 @@
 #
 #   --rows REGEX   only the rows whose name matches (grep -E); --list prints the names
 #   --rounds N     runs of each number of workers in each row (5)
-#   --workers "N …"  which numbers ("1 2 4 8")
+#   --workers "N …"
+#                  which numbers ("1 2 4 8")
 #   --more         add to what --out has already: a long series can be taken in portions
 #   --quick        tiny data, one round, debug build: shows that the script works
 #   --program FILE measure this dircopy instead of one built here
