@@ -2,8 +2,8 @@
 //! so that none of the three can say what the others do not.
 //!
 //! `cargo run --example documents -- DIR` writes `DIR/man/*.1` and `DIR/completions/*`. It is an
-//! example and not a part of the program, so that nobody who installs dircopy builds what only
-//! packages need.
+//! example and not a part of the program, so that an installation does not build what only packages
+//! need.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -30,11 +30,18 @@ pub fn write(dir: &Path) -> io::Result<()> {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::PowerShell] {
             clap_complete::generate_to(shell, &mut command, &name, &completions)?;
         }
+        // A page for `dircopy help` would say nothing, and `clap_mangen` is silent about options that `-h` hides.
+        let mut command = with_all_options(command).disable_help_subcommand(true);
         // Subcommands learn from it what they are called in full.
         command.build();
         pages(&command, &man)?;
     }
     Ok(())
+}
+
+/// The command and its subcommands with no option hidden from `-h`.
+fn with_all_options(command: Command) -> Command {
+    command.mut_args(|arg| arg.hide_short_help(false)).mut_subcommands(with_all_options)
 }
 
 /// Writes the page of a command and those of its subcommands.
@@ -62,7 +69,11 @@ fn pages(command: &Command, dir: &Path) -> io::Result<()> {
 /// What the help ends with: a table of exit codes up to the first empty line, then notes. `clap_mangen`
 /// knows nothing of the table and would run it together.
 fn closing_sections(command: &Command) -> Roff {
-    let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let text = command
+        .get_after_long_help()
+        .or(command.get_after_help())
+        .map(ToString::to_string)
+        .unwrap_or_default();
     let (codes, notes) = text.split_once("\n\n").unwrap_or((&text, ""));
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);

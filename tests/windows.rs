@@ -179,7 +179,7 @@ fn a_rich_tree_goes_over() {
         fs::create_dir_all(scene.src().join("no/thing/in it")).unwrap();
         scene.complete(&scene.copy(args));
         let again = scene.copy(args);
-        assert!(again.out.contains("311 already"), "{}", again.out);
+        assert!(again.out.contains("unchanged   311 files"), "{}", again.out);
         scene.complete(&again);
     }
 }
@@ -531,7 +531,7 @@ fn what_windows_does_not_have_is_refused_or_warned_of() {
     scene.file("a", "abc");
     scene.copy(&["--reflink", "always"]).code(2).says(&["clone", "cannot share data"]);
     let run = scene.copy(&["--ionice", "idle", "--cache", "drop", "--sparse", "always"]);
-    run.says(&["the turn at the disk"]);
+    run.says(&["the disk priority"]);
     scene.complete(&run);
 }
 

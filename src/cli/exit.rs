@@ -36,10 +36,10 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// How a run ended. What could not be said, although it should have been, is not success.
-    pub fn of(ending: &Ending, said_all: bool) -> Self {
+    /// How a run ended. A run whose messages or records could not all be written is no success.
+    pub fn of(ending: &Ending, all_written: bool) -> Self {
         match ending {
-            Ending::Complete if said_all => Exit::Complete,
+            Ending::Complete if all_written => Exit::Complete,
             Ending::Complete | Ending::Incomplete => Exit::Incomplete,
             Ending::Unproven | Ending::Rotten => Exit::Untrue,
             Ending::Stopped(_) => Exit::Stopped,
@@ -49,20 +49,20 @@ impl Exit {
 
     /// How a run to several outputs ended: as the worst of them did. One that was refused was not
     /// touched, but others were.
-    pub fn of_all(ran: &[Result<Report>], said_all: bool) -> Self {
+    pub fn of_all(ran: &[Result<Report>], all_written: bool) -> Self {
         if ran.iter().all(Result::is_err) {
             return Exit::Refused;
         }
         let exit = |ran: &Result<Report>| match ran {
-            Ok(report) => Exit::of(&report.ending, said_all),
+            Ok(report) => Exit::of(&report.ending, all_written),
             Err(_) => Exit::Incomplete,
         };
         ran.iter().map(exit).max_by_key(|exit| exit.weight()).unwrap_or(Exit::Complete)
     }
 
     /// How one of several outputs ended.
-    pub fn of_one(ran: &Result<Report>, said_all: bool) -> Self {
-        ran.as_ref().map_or(Exit::Refused, |report| Exit::of(&report.ending, said_all))
+    pub fn of_one(ran: &Result<Report>, all_written: bool) -> Self {
+        ran.as_ref().map_or(Exit::Refused, |report| Exit::of(&report.ending, all_written))
     }
 
     /// How bad it is that one of several outputs ended so.
@@ -78,9 +78,9 @@ impl Exit {
     }
 
     /// How a stream ended. A reader that goes away ends it as it ends other programs.
-    pub fn of_stream(ending: StreamEnding, said_all: bool) -> Self {
+    pub fn of_stream(ending: StreamEnding, all_written: bool) -> Self {
         match ending {
-            StreamEnding::Complete if said_all => Exit::Complete,
+            StreamEnding::Complete if all_written => Exit::Complete,
             StreamEnding::Complete | StreamEnding::Incomplete => Exit::Incomplete,
             StreamEnding::Unproven => Exit::Untrue,
             StreamEnding::Closed => Exit::of_stop(READER_GONE),
@@ -91,13 +91,13 @@ impl Exit {
 
     /// How a check ended, by the worst that was found: a file that is known to be wrong outweighs a
     /// line that may hide one, and that a file that may be right.
-    pub fn of_check(report: &VerifyReport, said_all: bool) -> Self {
+    pub fn of_check(report: &VerifyReport, all_written: bool) -> Self {
         let counts = &report.counts;
         match report.interrupted {
             Some(code) => Exit::of_stop(code),
             None if counts.is_untrue() => Exit::Untrue,
             None if counts.is_unusable() => Exit::Unusable,
-            None if counts.is_incomplete() || !said_all => Exit::Incomplete,
+            None if counts.is_incomplete() || !all_written => Exit::Incomplete,
             None => Exit::Complete,
         }
     }
@@ -110,8 +110,8 @@ impl Exit {
         }
     }
 
-    /// The same after something could not be said that should have been.
-    pub fn unsaid(self) -> Self {
+    /// The same after a line or a record could not be written.
+    pub fn unwritten(self) -> Self {
         if self == Exit::Complete { Exit::Incomplete } else { self }
     }
 

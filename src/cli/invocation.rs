@@ -4,109 +4,281 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{ArgMatches, FromArgMatches};
+use clap::{ArgMatches, Command, FromArgMatches};
 
-use crate::cli::args::copy::{Args, command, jobs, whole};
+use crate::cli::args::command;
+use crate::cli::args::copy::{CopyArgs, jobs};
 use crate::cli::args::job_file::JobFile;
 use crate::cli::args::stream;
 use crate::cli::args::verify::VerifyArgs;
 use crate::copy::job::CopyJob;
 use crate::error::Error;
+use crate::path::Shown;
 use crate::stream::StreamJob;
 use crate::stream::endpoint::is_stream;
+use crate::sys;
 
-/// What is asked for.
+/// What a command line asks for.
 #[derive(Debug)]
-pub enum Asked {
+pub enum Invocation {
     /// A copy, by a job file if there is one.
-    Copy(Box<Copy>, Option<JobFile>),
+    Copy(Box<CopyInvocation>, Option<JobFile>),
     /// A check.
     Verify(VerifyArgs),
-    /// To tell what a job would run; with the options that it sets.
-    Job(Box<Copy>, JobFile, ArgMatches),
+    /// To say what a job would run; with the options that it sets.
+    CheckJob(Box<CopyInvocation>, JobFile, ArgMatches),
+    /// To list the jobs.
+    ListJobs,
 }
 
 /// A copy, as options and as jobs.
 #[derive(Debug)]
-pub struct Copy {
+pub struct CopyInvocation {
     /// The options.
-    pub args: Args,
+    pub args: CopyArgs,
     /// A job for each output.
     pub jobs: Vec<CopyJob>,
-    /// The stream that it is, if it is one.
+    /// The job of the stream, if it is one.
     pub stream: Option<StreamJob>,
 }
 
 /// What is wrong with a command line.
 #[derive(Debug)]
-pub enum Wrong {
-    /// What was typed; or nothing is, and this is the help.
-    Typed(clap::Error),
+pub enum UsageError {
+    /// The command line; or nothing is wrong, and this is the help.
+    CommandLine(clap::Error),
     /// A job file.
-    File(Vec<Error>),
-    /// Both together, the job file being this one.
-    Together(PathBuf, clap::Error),
+    JobFile(Vec<Error>),
+    /// The command line together with this job file.
+    WithJob(PathBuf, clap::Error),
 }
 
-impl From<clap::Error> for Wrong {
+impl From<clap::Error> for UsageError {
     fn from(error: clap::Error) -> Self {
-        Wrong::Typed(error)
+        UsageError::CommandLine(error)
     }
 }
 
-impl From<Vec<Error>> for Wrong {
+impl From<Vec<Error>> for UsageError {
     fn from(errors: Vec<Error>) -> Self {
-        Wrong::File(errors)
+        UsageError::JobFile(errors)
     }
 }
 
-/// Reads the command line. The error may be the help.
-pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Asked, Wrong> {
-    let mut command = command();
-    let args = whole(args, &mut command)?;
+/// Reads the command line of `dircopy`. The error may be the help.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, UsageError> {
+    let mut command = command::dircopy();
+    let args = refuse_swallowed_quotes(args, &mut command)?;
     let matches = command.try_get_matches_from_mut(args.clone())?;
     match matches.subcommand() {
-        Some(("verify", matches)) => Ok(Asked::Verify(VerifyArgs::from_arg_matches(matches)?)),
+        Some(("verify", matches)) => Ok(Invocation::Verify(VerifyArgs::from_arg_matches(matches)?)),
         Some((_, jobs)) => {
-            let name = jobs.subcommand().and_then(|(_, check)| check.get_one::<OsString>("name"));
-            let file = JobFile::open(name.map_or(OsStr::new(""), |name| name), &command)?;
+            let Some(("check", check)) = jobs.subcommand() else { return Ok(Invocation::ListJobs) };
+            let name = check.get_one::<OsString>("name").map_or(OsStr::new(""), |name| name);
+            let file = JobFile::open(name, &command)?;
             let program = args.into_iter().take(1).collect();
-            let (copy, matches) = together(&file, program)?;
-            Ok(Asked::Job(copy, file, matches))
+            let (copy, matches) = with_job(&file, program)?;
+            Ok(Invocation::CheckJob(copy, file, matches))
         }
         None => match matches.get_one::<OsString>("job") {
-            None => Ok(Asked::Copy(Box::new(copy(&matches, &mut command)?), None)),
+            None => Ok(Invocation::Copy(Box::new(copy(&matches, &mut command)?), None)),
             Some(name) => {
                 let mut file = JobFile::open(name, &command)?;
                 file.yield_to(&matches, &command);
-                let (copy, _) = together(&file, args)?;
-                Ok(Asked::Copy(copy, Some(file)))
+                let (copy, _) = with_job(&file, args)?;
+                Ok(Invocation::Copy(copy, Some(file)))
             }
         },
     }
 }
 
-/// Reads what a job file says and then what was typed.
-fn together(file: &JobFile, mut args: Vec<OsString>) -> Result<(Box<Copy>, ArgMatches), Wrong> {
-    let at = args.len().min(1);
-    args.splice(at..at, file.words());
-    let mut command = command();
-    let matches = command.try_get_matches_from_mut(args);
-    let read = matches.and_then(|matches| Ok((Box::new(copy(&matches, &mut command)?), matches)));
-    read.map_err(|error| Wrong::Together(file.path.clone(), error))
+/// Reads the command line of `dirverify`. The error may be the help.
+pub fn parse_verify(args: impl IntoIterator<Item = OsString>) -> Result<VerifyArgs, clap::Error> {
+    let mut command = command::dirverify();
+    let args = refuse_swallowed_quotes(args, &mut command)?;
+    VerifyArgs::from_arg_matches(&command.try_get_matches_from(args)?)
 }
 
-fn copy(matches: &ArgMatches, command: &mut clap::Command) -> Result<Copy, clap::Error> {
-    if let Some(lacking) = ["input", "output"].iter().find(|id| matches.get_raw(id).is_none()) {
-        let text = format!("neither the job nor the command line gives --{lacking}");
-        return Err(command.error(ErrorKind::MissingRequiredArgument, text));
-    }
-    let args = Args::from_arg_matches(matches)?;
+/// Reads the options of a job file and then those of the command line.
+fn with_job(
+    file: &JobFile,
+    mut args: Vec<OsString>,
+) -> Result<(Box<CopyInvocation>, ArgMatches), UsageError> {
+    let at = args.len().min(1);
+    args.splice(at..at, file.words());
+    let mut command = command::dircopy();
+    let matches = command.try_get_matches_from_mut(args);
+    let read = matches.and_then(|matches| Ok((Box::new(copy(&matches, &mut command)?), matches)));
+    read.map_err(|error| UsageError::WithJob(file.path.clone(), error))
+}
+
+fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, clap::Error> {
+    let mut args = CopyArgs::from_arg_matches(matches)?;
+    take_positionals(&mut args)
+        .map_err(|text| command.error(ErrorKind::MissingRequiredArgument, text))?;
     let inputs = stream::inputs(&args.input);
     let outputs = stream::outputs(&args.output);
     let is_stream = is_stream(&inputs, &outputs);
     let jobs = stream::refuse_others(matches, is_stream).and_then(|()| jobs(&args, matches));
     let jobs = jobs.map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
-    let stream = jobs.first().filter(|_| is_stream).map(|job| stream::job(&args, job));
-    Ok(Copy { args, jobs, stream })
+    let stream = jobs.first().filter(|_| is_stream);
+    let stream = stream.map(|job| args.stream.job(inputs, outputs, job));
+    Ok(CopyInvocation { args, jobs, stream })
+}
+
+/// Takes `SRC DST…` for `-i SRC -o DST…`.
+fn take_positionals(args: &mut CopyArgs) -> Result<(), String> {
+    let (input, output) = (args.input.first(), args.output.first());
+    let shown = |path: &PathBuf| Shown::path(path).to_string();
+    match (&args.source, &*args.destinations) {
+        (Some(source), [_, ..]) if input.is_none() && output.is_none() => {
+            args.input = vec![source.clone()];
+            args.output = std::mem::take(&mut args.destinations);
+        }
+        (Some(source), []) if input.is_none() && output.is_none() => {
+            let source = shown(source);
+            return Err(format!(
+                "there is no output\n\n  tip: name it after the source: dircopy {source} DST"
+            ));
+        }
+        (Some(stray), _) => {
+            let stray = shown(stray);
+            let [input, output] = [(input, "SRC"), (output, &*stray)]
+                .map(|(path, name)| path.map_or(name.to_owned(), shown));
+            return Err(format!(
+                "{stray} has no option before it, and others have\n\n  \
+                 tip: dircopy {input} {output}, or dircopy -i {input} -o {output}"
+            ));
+        }
+        (None, _) if input.is_none() && args.job.is_some() => {
+            return Err("neither the job nor the command line gives --input".into());
+        }
+        (None, _) if output.is_none() && args.job.is_some() => {
+            return Err("neither the job nor the command line gives --output".into());
+        }
+        (None, _) if input.is_none() => {
+            return Err("there is nothing to copy\n\n  tip: dircopy SRC DST".into());
+        }
+        (None, _) if output.is_none() => {
+            return Err("there is no output\n\n  tip: name it with --output".into());
+        }
+        (None, _) => {}
+    }
+    Ok(())
+}
+
+/// The arguments, unless one of them shows that Windows cut the command line in the wrong place.
+fn refuse_swallowed_quotes(
+    args: impl IntoIterator<Item = OsString>,
+    command: &mut Command,
+) -> Result<Vec<OsString>, clap::Error> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    match args.iter().skip(1).find(|arg| sys::swallowed_quote(arg)) {
+        None => Ok(args),
+        Some(arg) => Err(command.error(
+            ErrorKind::ValueValidation,
+            format!(
+                "this argument has a quotation mark in it: {}\n\n\
+                 On the command line \\\" stands for the mark itself, so a quoted path must not end \
+                 with a backslash: write \"C:\\photos\" or \"C:\\photos\\\\\" instead of \
+                 \"C:\\photos\\\"",
+                Shown::bytes(arg.as_encoded_bytes())
+            ),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::filter::Inclusion::{self, In, Out};
+
+    fn parse_words(words: &str) -> Result<(CopyArgs, CopyJob), clap::Error> {
+        let words = format!("dircopy -i a -o b {words}");
+        match parse(words.split_whitespace().map(OsString::from)) {
+            Ok(Invocation::Copy(mut copy, None)) => Ok((copy.args, copy.jobs.remove(0))),
+            Err(UsageError::CommandLine(error)) => Err(error),
+            other => panic!("{words} is no copy: {other:?}"),
+        }
+    }
+
+    fn verdicts<const N: usize>(words: &str, names: [&str; N]) -> [Inclusion; N] {
+        let (_, job) = parse_words(words).unwrap();
+        names.map(|name| job.filter.judge(name.as_ref(), false, job.filter.root()))
+    }
+
+    #[test]
+    fn filters_keep_their_order() {
+        let words = "--exclude x --include y --exclude z --include w";
+        assert_eq!(verdicts(words, ["x", "y", "z", "w", "v"]), [Out, In, Out, In, Out]);
+        assert_eq!(verdicts("--include x --exclude x", ["x"]), [Out]);
+        assert_eq!(verdicts("--exclude x --include x", ["x"]), [In]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for words in [
+            "--block-size 0",
+            "--block-size -1",
+            "--block-size banana",
+            "--block-size 1000000T",
+            "--jobs 0",
+            "--workers 100000",
+            "--queue-size 0",
+            "--queue-size -3",
+            "--overwrite-policy sometimes",
+            "--hash md5",
+            "--resume maybe",
+            "--block-size 1GiB --queue-size 1000",
+            "--exclude a[",
+            "-q -v",
+            "--reflink always --sparse never",
+            "--reflink always --sparse always",
+            "--reflink sometimes",
+            "--sparse 1",
+            "--cache",
+            "--dry-run --metrics m",
+            "--limit-rate 0",
+            "--limit-rate fast",
+            "--max-duration 8",
+            "--log-format xml",
+            "--lag much",
+            "--lag 9G",
+            "--no-such-option",
+            "stray",
+            "--limit-rate 5",
+        ] {
+            let error = parse_words(words).expect_err(words);
+            assert_eq!(error.exit_code(), 2, "{words}");
+        }
+        let nothing = parse(["dircopy".into()]);
+        assert!(matches!(nothing, Err(UsageError::CommandLine(error)) if error.exit_code() == 2));
+    }
+
+    #[test]
+    fn paths_need_no_options() {
+        let words = |words: &str| parse(words.split(' ').map(OsString::from));
+        match words("dircopy a b c -v") {
+            Ok(Invocation::Copy(copy, None)) => {
+                assert_eq!(copy.args.input, [PathBuf::from("a")]);
+                assert_eq!(copy.args.output, [PathBuf::from("b"), PathBuf::from("c")]);
+                assert_eq!(copy.jobs.len(), 2);
+            }
+            other => panic!("no copy: {other:?}"),
+        }
+        for (line, tip) in [
+            ("dircopy a", "tip: name it after the source: dircopy a DST"),
+            ("dircopy -i a b", "tip: dircopy a b, or dircopy -i a -o b"),
+            ("dircopy -i a", "tip: name it with --output"),
+            ("dircopy -o b a", "tip: dircopy SRC b, or dircopy -i SRC -o b"),
+            ("dircopy -v", "tip: dircopy SRC DST"),
+        ] {
+            match words(line) {
+                Err(UsageError::CommandLine(error)) => {
+                    assert!(error.exit_code() == 2 && error.to_string().contains(tip), "{error}");
+                }
+                other => panic!("{line}: {other:?}"),
+            }
+        }
+    }
 }

@@ -1,5 +1,5 @@
-//! What `dircopy jobs check` does: it tells what a job would run and what is in its way, and touches
-//! nothing.
+//! `dircopy jobs check` says what a job would run and what is in its way; `dircopy jobs list` lists the
+//! jobs. Both touch nothing.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -7,22 +7,47 @@ use std::path::Path;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches};
 
-use crate::cli::args::copy::command;
-use crate::cli::args::job_file::{JobFile, is_key};
+use crate::cli::args::command;
+use crate::cli::args::job_file::{self, JobFile, is_key};
 use crate::cli::exit::Exit;
-use crate::cli::invocation::Copy;
+use crate::cli::invocation::CopyInvocation;
 use crate::cli::record::json;
-use crate::cli::record::records::Task;
+use crate::cli::record::task::Task;
 use crate::cli::show::console::Console;
+use crate::cli::show::line::Detail;
 use crate::copy::run::outputs::check_all;
 use crate::error::Error;
 use crate::path::Shown;
 
-/// Tells what a job would run. `matches` are its options alone.
-pub fn explain(file: &JobFile, asked: &Copy, matches: &ArgMatches, console: &Console) -> Exit {
+/// Lists the jobs that `--job` finds by name.
+pub fn list(console: &Console) -> Exit {
+    let (jobs, errors) = job_file::list();
+    for (name, path) in &jobs {
+        console.out(&format!(
+            "{:<20} {}",
+            Shown::path(Path::new(name)).to_string(),
+            Shown::path(path)
+        ));
+    }
+    for error in &errors {
+        console.err(&format!("dircopy: {error}"));
+    }
+    match errors.is_empty() && console.all_written() {
+        true => Exit::Complete,
+        false => Exit::Incomplete,
+    }
+}
+
+/// Says what a job would run. `matches` are its options alone.
+pub fn check(
+    file: &JobFile,
+    invocation: &CopyInvocation,
+    matches: &ArgMatches,
+    console: &Console,
+) -> Exit {
     console.out(&format!("# {}", Shown::path(&file.path)));
     let (mut set, mut defaults) = (Vec::new(), Vec::new());
-    for option in command().get_arguments().filter(|option| is_key(option)) {
+    for option in command::dircopy().get_arguments().filter(|option| is_key(option)) {
         let (id, Some(long)) = (option.get_id().as_str(), option.get_long()) else { continue };
         let value = |value: &OsStr| match option.get_action() {
             ArgAction::SetTrue => value.to_string_lossy().into_owned(),
@@ -46,11 +71,11 @@ pub fn explain(file: &JobFile, asked: &Copy, matches: &ArgMatches, console: &Con
     if !defaults.is_empty() {
         console.out(&format!("# by default: {}", defaults.join(", ")));
     }
-    let problems = problems(asked);
+    let problems = problems(invocation);
     for problem in &problems {
         console.err(&format!("dircopy: {problem}"));
     }
-    match problems.is_empty() && console.said_all() {
+    match problems.is_empty() && console.all_written() {
         true => Exit::Complete,
         false => Exit::Incomplete,
     }
@@ -62,7 +87,7 @@ fn text(value: &OsStr) -> String {
 }
 
 /// What would keep the job from running, or make it run otherwise than from here.
-fn problems(Copy { args, jobs, stream }: &Copy) -> Vec<Error> {
+fn problems(CopyInvocation { args, jobs, stream }: &CopyInvocation) -> Vec<Error> {
     let records = &args.unattended.records;
     let (task, refused) = match (stream, &jobs[..]) {
         (Some(stream), _) => {
@@ -76,7 +101,7 @@ fn problems(Copy { args, jobs, stream }: &Copy) -> Vec<Error> {
         }
     };
     let mut problems = refused;
-    problems.extend(records.wanted().problems(&task));
+    problems.extend(records.options("dircopy", Detail::Normal).problems(&task));
     let paths = [records.report.as_deref(), records.metrics.as_deref(), records.log.as_deref()];
     let ends = args.input.iter().chain(&args.output).map(|end| &**end);
     let ends = ends.filter(|end| *end != Path::new("-"));

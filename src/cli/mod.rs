@@ -2,6 +2,7 @@
 //! code.
 
 mod args;
+mod copy;
 mod exit;
 mod invocation;
 mod jobs;
@@ -14,6 +15,5 @@ mod show;
 mod stream;
 mod verify;
 
-pub use args::copy::command;
-pub use args::verify::command as verify_command;
+pub use args::command::{dircopy as command, dirverify as verify_command};
 pub use program::{dircopy, dirverify};

@@ -1,5 +1,5 @@
-//! What the service manager is told while a run goes on, and that it came to its end: systemd shows it
-//! in `systemctl status`.
+//! Status messages to the service manager: how far a run is, and how it ended. systemd shows them in
+//! `systemctl status`.
 
 use std::sync::Arc;
 use std::thread::{Builder, Scope};
@@ -12,21 +12,21 @@ use crate::cli::show::progress::how_far;
 use crate::event::{Progress, Stop};
 use crate::sys::Manager;
 
-/// How often it is told: as often as somebody may look.
+/// The interval of status messages: as often as an administrator looks.
 const OFTEN: Duration = Duration::from_secs(2);
 
-/// The service manager, if the program is run by one that wants to know.
+/// The service manager, if one started the program and asks for status messages.
 pub struct Service(Option<Manager>);
 
 impl Service {
-    /// The one that the environment names.
+    /// The service manager that the environment names.
     pub fn find() -> Self {
         Self(Manager::find())
     }
 
-    /// Tells it how the run goes, in a thread of its own, until the other end of `done` is dropped.
-    /// Where there is no thread to be had, the run is not worse for it.
-    pub fn tell_beside<'scope>(
+    /// Reports how far the run is, in a thread of its own, until the other end of `done` is dropped. Without
+    /// a thread the run goes on unreported.
+    pub fn report_beside<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
         progress: &'scope [Arc<Progress>],
@@ -49,8 +49,8 @@ impl Service {
         let _ = Builder::new().name("status".into()).spawn_scoped(scope, tell);
     }
 
-    /// Tells it how the run ended.
-    pub fn tell_end(&self, exit: Exit) {
+    /// Reports how the run ended.
+    pub fn report_end(&self, exit: Exit) {
         let Some(manager) = &self.0 else { return };
         let (name, code) = (exit.name(), exit.code());
         manager.tell(&format!("STOPPING=1\nSTATUS=ended: {name}, exit code {code}"));

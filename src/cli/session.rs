@@ -1,4 +1,4 @@
-//! What every program does around its run: hear signals, and tell how far it is and how it ended.
+//! What every program does around its run: hear signals, show progress, record how it ended.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -7,87 +7,104 @@ use std::sync::atomic::Ordering::Relaxed;
 use crossbeam_channel::{Sender, bounded};
 
 use crate::cli::exit::Exit;
-use crate::cli::record::records::{Ran, Records, Task, Wanted};
+use crate::cli::record::options::RecordOptions;
+use crate::cli::record::records::Records;
+use crate::cli::record::task::{RunResult, Task};
 use crate::cli::service::Service;
 use crate::cli::show::console::Console;
+use crate::cli::show::line::Detail;
 use crate::cli::show::progress::View;
 use crate::error::Error;
 use crate::event::{Progress, Stop};
 use crate::sys;
 
-/// What signals ask to stop.
-pub fn stop_by_signals(console: &Console) -> Stop {
-    let stop = Stop::default();
-    if let Err(error) = sys::on_interrupt(stop.handle()) {
-        console.warn(&format!("cannot catch signals: {error}"));
-    }
-    stop
-}
-
-/// Who follows a run: somebody who looks at its progress, and the service manager.
-pub struct Watched<'a> {
+/// What a run is set up with.
+pub struct Setup<'s, 'a> {
+    /// The options for records.
+    pub options: RecordOptions<'s>,
     /// How progress is shown.
-    pub view: &'a View,
-    /// Who started the program.
-    pub service: &'a Service,
-    /// Where the user is told of what goes wrong with either.
-    pub console: &'a Console,
+    pub view: View,
+    /// Whether standard output carries the copied bytes.
+    pub aside: bool,
+    /// What the run does.
+    pub task: Task<'a>,
+    /// The arguments of the program, its name first.
+    pub command: &'s [OsString],
 }
 
-impl Watched<'_> {
-    /// Does `work`, of which `progress` tells, one of them for each output, and `stop` whether it is to end.
-    pub fn run<R>(&self, progress: &[Arc<Progress>], stop: &Stop, work: impl FnOnce() -> R) -> R {
+/// A run of a program, from its arguments to its exit code.
+pub struct Session<'a> {
+    /// The two streams.
+    pub console: Console,
+    /// What the run records.
+    pub records: Records<'a>,
+    /// Ends the run early; signals ask for it.
+    pub stop: Stop,
+    view: View,
+    service: Service,
+}
+
+impl<'a> Session<'a> {
+    /// Catches signals and opens the records.
+    ///
+    /// # Errors
+    /// A record cannot be opened: the run was refused and has ended with this exit code.
+    pub fn open(setup: Setup<'_, 'a>) -> Result<Self, Exit> {
+        let Setup { options, view, aside, task, command } = setup;
+        let detail = options.detail.unwrap_or(Detail::Normal);
+        let console = Console::new(options.name, detail, view.bar());
+        let console = console.aside(aside).in_json(options.json_on_stderr);
+        let stop = Stop::default();
+        if let Err(error) = sys::on_interrupt(stop.handle()) {
+            console.warn(&format!("cannot catch signals: {error}"));
+        }
+        sys::raise_open_file_limit();
+        let (records, opened) = Records::open(&options, task, command);
+        let session = Self { console, records, stop, view, service: Service::find() };
+        match opened {
+            Ok(()) => Ok(session),
+            Err(refused) => Err(session.end_refused(&refused)),
+        }
+    }
+
+    /// Runs `work` and shows how far it is; `progress` has the counters of each output.
+    pub fn run<R>(&self, progress: &[Arc<Progress>], work: impl FnOnce() -> R) -> R {
         for progress in progress {
             progress.watched.store(!matches!(self.view, View::None), Relaxed);
         }
         std::thread::scope(|scope| {
             let (running, done) = bounded(0);
-            self.service.tell_beside(scope, progress, stop, done.clone());
-            self.view.show_beside(scope, progress, self.console, done);
+            self.service.report_beside(scope, progress, &self.stop, done.clone());
+            self.view.show_beside(scope, progress, &self.console, done);
             let result = work();
             drop::<Sender<()>>(running);
             result
         })
     }
 
-    /// The same where there is one.
-    pub fn run_one<R>(&self, stop: &Stop, work: impl FnOnce(Arc<Progress>) -> R) -> R {
+    /// Runs `work`, which has one progress.
+    pub fn run_one<R>(&self, work: impl FnOnce(Arc<Progress>) -> R) -> R {
         let progress = Arc::<Progress>::default();
-        self.run(&[Arc::clone(&progress)], stop, || work(progress))
-    }
-
-    /// Tells why nothing was done; how that ends.
-    pub fn refused(&self, why: &Error, stop: &Stop) -> Exit {
-        self.console.refused(why);
-        stop.requested().map_or(Exit::Refused, Exit::of_stop)
-    }
-
-    /// Opens what the run is to leave. If something of it cannot be, the run is refused: that ends it, and
-    /// what could be opened says so.
-    pub fn open<'r>(
-        &self,
-        wanted: &Wanted<'_>,
-        task: Task<'r>,
-        command: &[OsString],
-        stop: &Stop,
-    ) -> Result<Records<'r>, Exit> {
-        let (records, opened) = Records::open(wanted, task, command);
-        match opened {
-            Ok(()) => Ok(records),
-            Err(refused) => Err(self.end_refused(&records, &refused, stop)),
-        }
+        self.run(&[Arc::clone(&progress)], || work(progress))
     }
 
     /// Ends a run that was refused.
-    pub fn end_refused(&self, records: &Records<'_>, why: &Error, stop: &Stop) -> Exit {
-        let exit = self.refused(why, stop);
-        self.end(records, &Ran::Refused(why), exit)
+    pub fn end_refused(&self, error: &Error) -> Exit {
+        self.console.refused(error);
+        let exit = self.stop.requested().map_or(Exit::Refused, Exit::of_stop);
+        self.end(&RunResult::Refused(error), exit, |_| None)
     }
 
-    /// Writes down how the run ended and tells who started it; `exit` is how it ended otherwise.
-    pub fn end(&self, records: &Records<'_>, ran: &Ran<'_>, exit: Exit) -> Exit {
-        let exit = records.close(ran, exit, self.console);
-        self.service.tell_end(exit);
+    /// Records how the run ended, `exit` being its exit code if everything can be written. `verdict` makes
+    /// the last line on the screen.
+    pub fn end(
+        &self,
+        ran: &RunResult<'_>,
+        exit: Exit,
+        verdict: impl FnOnce(Exit) -> Option<String>,
+    ) -> Exit {
+        let exit = self.records.finish(ran, exit, &self.console, verdict);
+        self.service.report_end(exit);
         exit
     }
 }

@@ -1,97 +1,95 @@
-//! What `dircopy verify` and `dirverify` do, from their arguments to their exit code.
+//! A check by `dircopy verify` or `dirverify`, from its arguments to its exit code.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::cli::args::verify::VerifyArgs;
 use crate::cli::exit::Exit;
-use crate::cli::record::json::Entry;
-use crate::cli::record::records::{Ran, Records, Task, Wanted};
-use crate::cli::service::Service;
-use crate::cli::session::{Watched, stop_by_signals};
-use crate::cli::show::console::{Console, Detail};
-use crate::cli::show::verify_messages::Words;
-use crate::cli::show::verify_summary::summary;
+use crate::cli::record::entry::RecordEntry;
+use crate::cli::record::options::RecordOptions;
+use crate::cli::record::task::{RunResult, Task};
+use crate::cli::session::{Session, Setup};
+use crate::cli::show::line::Detail;
+use crate::cli::show::verify_messages::VerifyMessages;
+use crate::cli::show::verify_summary::{summary, verdict};
 use crate::error::Error;
 use crate::event::Observer;
 use crate::manifest::escape;
-use crate::sys;
-use crate::verify::{Finding, Target, Verdict, VerifyReport};
+use crate::verify::{Finding, Target, Verdict};
 
 /// Runs the check, as the program of this name.
-pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> ExitCode {
-    let (view, detail) = (args.say.view(), args.say.detail());
-    let console = Console::new(name, detail, view.bar()).in_json(args.records.speaks_json());
-    let stop = stop_by_signals(&console);
-    sys::raise_open_file_limit();
+pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Exit {
+    let detail = args.verbosity.detail();
     let list = args.list_failed.as_deref();
-    let wanted = Wanted { detail: Some(detail), list, name, ..args.records.wanted() };
-    let service = Service::find();
-    let watched = Watched { view: &view, service: &service, console: &console };
-    let records = match watched.open(&wanted, Task::Check(&args.dirs), command, &stop) {
-        Ok(records) => records,
-        Err(exit) => return exit.into(),
-    };
-    let failed = match args.list_failed.as_deref().map(|path| List::create(path, args.null)) {
-        None => None,
-        Some(Ok(list)) => Some(list),
-        Some(Err(error)) => {
-            let path = args.list_failed.as_deref().unwrap_or(Path::new(""));
-            let refused = Error::io("make", path, error);
-            return watched.end_refused(&records, &refused, &stop).into();
-        }
-    };
-    let words = Words { name, detail, convert: args.convert_paths };
-    let teller = Teller { words, console: &console, failed, records: &records };
-    let listen = |target: &Target, finding: &Finding| teller.hear(target, finding);
-    let report = watched.run_one(&stop, |progress| {
-        args.job().run(&Observer { progress, stop: stop.clone(), listen })
+    let opened = Session::open(Setup {
+        options: RecordOptions { list, ..args.records.options(name, detail) },
+        view: args.verbosity.view(),
+        aside: false,
+        task: Task::Check(&args.dirs),
+        command,
     });
-    let (ran, exit) = match &report {
-        Err(refused) => (Ran::Refused(refused), watched.refused(refused, &stop)),
-        Ok(report) => (Ran::Checked(report), teller.finish(report)),
+    let session = match opened {
+        Ok(session) => session,
+        Err(exit) => return exit,
     };
-    watched.end(&records, &ran, exit).into()
+    let create = |path: &Path| {
+        let list = FailedList::create(path, args.null);
+        list.map_err(|error| Error::io("make", path, error))
+    };
+    let failed = match list.map(create).transpose() {
+        Ok(failed) => failed,
+        Err(refused) => return session.end_refused(&refused),
+    };
+    let messages = VerifyMessages { name, detail, convert: args.convert_paths };
+    let reporter = VerifyReporter { messages, session: &session, failed };
+    let listen = |target: &Target, finding: &Finding| reporter.finding(target, finding);
+    let ran = session.run_one(|progress| {
+        args.job().run(&Observer { progress, stop: session.stop.clone(), listen })
+    });
+    let report = match &ran {
+        Ok(report) => report,
+        Err(refused) => return session.end_refused(refused),
+    };
+    let list_written = reporter.close_list();
+    let says = detail != Detail::Quiet;
+    if says {
+        session.console.out(&summary(report));
+    }
+    let exit = Exit::of_check(report, list_written && session.console.all_written());
+    session.end(&RunResult::Checked(report), exit, |exit| says.then(|| verdict(report, exit)))
 }
 
-/// Tells the user.
-struct Teller<'a> {
-    words: Words,
-    console: &'a Console,
-    failed: Option<List>,
-    records: &'a Records<'a>,
+/// Hands the findings to the screen, the records and the list of failed files.
+struct VerifyReporter<'a> {
+    messages: VerifyMessages,
+    session: &'a Session<'a>,
+    failed: Option<FailedList>,
 }
 
-impl Teller<'_> {
-    fn finish(self, report: &VerifyReport) -> Exit {
-        let mut said_all = true;
-        if let Some(list) = self.failed
-            && !list.close()
-        {
-            said_all = false;
-            self.console
-                .err(&format!("{}: cannot write the list of failed files", self.words.name));
+impl VerifyReporter<'_> {
+    /// Whether all of the list was written.
+    fn close_list(self) -> bool {
+        let written = self.failed.is_none_or(FailedList::close);
+        if !written {
+            let text = format!("{}: cannot write the list of failed files", self.messages.name);
+            self.session.console.err(&text);
         }
-        if self.words.detail != Detail::Quiet {
-            self.console.out(&summary(report));
-        }
-        Exit::of_check(report, said_all && self.console.said_all())
+        written
     }
 
-    fn hear(&self, target: &Target, finding: &Finding) {
-        let said = self.words.of(target, finding);
-        self.records.hear(target, finding, said.as_ref());
-        if let Some(said) = &said {
-            self.console.say(said, || Entry::found(target, finding).0);
+    fn finding(&self, target: &Target, finding: &Finding) {
+        let line = self.messages.of(target, finding);
+        self.session.records.finding(target, finding, line.as_ref());
+        if let Some(line) = &line {
+            self.session.console.entry(line, || RecordEntry::found(target, finding).0);
         }
         if let Some(list) = &self.failed
             && let Finding::File { path, verdict, .. } = finding
-            // A name that was refused is no path of a file.
+            // A refused name is no path of a file.
             && !matches!(verdict, Verdict::Good(_) | Verdict::Refused(_))
         {
             list.add(&target.path_of(path));
@@ -99,14 +97,14 @@ impl Teller<'_> {
     }
 }
 
-/// The list of what failed, for scripts.
-struct List {
+/// The list of the files that failed, for scripts.
+struct FailedList {
     file: Mutex<BufWriter<File>>,
     null: bool,
     whole: AtomicBool,
 }
 
-impl List {
+impl FailedList {
     fn create(path: &Path, null: bool) -> std::io::Result<Self> {
         let file = Mutex::new(BufWriter::new(File::create(path)?));
         Ok(Self { file, null, whole: AtomicBool::new(true) })

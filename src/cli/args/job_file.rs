@@ -3,6 +3,7 @@
 //! A job file is no language of its own. Each key is a long option, and what stands there becomes
 //! arguments, which the definition of the command line reads and checks like those that were typed.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
@@ -101,7 +102,11 @@ impl JobFile {
             };
             against(one, other) || against(other, one)
         };
+        let has_paths = given.contains_id("source");
         self.settings.retain(|setting| {
+            if has_paths && ["input", "output"].contains(&&*setting.option) {
+                return false;
+            }
             let Some(own) = option_called(command, &setting.option) else { return true };
             !typed.iter().any(|arg| match arg.get_long() {
                 Some("dry-run") => RECORDS.contains(&&*setting.option),
@@ -115,6 +120,36 @@ impl JobFile {
 /// The directories in which jobs are looked for by name, in this order.
 pub fn directories() -> Vec<PathBuf> {
     sys::settings_directories().into_iter().map(|dir| dir.join("dircopy").join("jobs")).collect()
+}
+
+/// The jobs in these directories by name, each with the file that is run, and what could not be listed.
+pub fn list() -> (BTreeMap<OsString, PathBuf>, Vec<Error>) {
+    let (mut jobs, mut errors) = (BTreeMap::new(), Vec::new());
+    for dir in directories() {
+        let fail = |error| Error::io("list the jobs in", &dir, error);
+        let entries = match std::fs::read_dir(&dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => {
+                errors.push(fail(error));
+                continue;
+            }
+        };
+        for entry in entries {
+            let path = match entry {
+                Ok(entry) => entry.path(),
+                Err(error) => {
+                    errors.push(fail(error));
+                    break;
+                }
+            };
+            let is_job = path.extension().is_some_and(|extension| extension == "toml");
+            if let (Some(name), true) = (path.file_stem(), is_job) {
+                jobs.entry(name.to_os_string()).or_insert(path);
+            }
+        }
+    }
+    (jobs, errors)
 }
 
 fn find(name: &OsStr) -> Result<(PathBuf, File)> {
@@ -157,13 +192,13 @@ fn read(path: &Path, file: File) -> Result<String> {
 }
 
 /// What is wrong with a key or its value.
-struct Fault {
+struct KeyError {
     /// Where, in bytes from the start of the file; otherwise at the key.
     at: Option<usize>,
     text: String,
 }
 
-impl From<String> for Fault {
+impl From<String> for KeyError {
     fn from(text: String) -> Self {
         Self { at: None, text }
     }
@@ -173,13 +208,13 @@ fn setting(
     command: &Command,
     key: &str,
     value: &Spanned<DeValue<'_>>,
-) -> std::result::Result<Setting, Fault> {
+) -> std::result::Result<Setting, KeyError> {
     let Some(option) = option_called(command, key) else {
         return Err(unknown(command, key).into());
     };
     let mut words = Vec::new();
     let mut add = |value: &Spanned<DeValue<'_>>| {
-        let fail = |text: String| Fault {
+        let fail = |text: String| KeyError {
             at: Some(value.span().start),
             text: format!("{}: {text}", shown(key)),
         };
@@ -187,17 +222,21 @@ fn setting(
             check(command, &word).map_err(fail)?;
             words.push(word);
         }
-        Ok::<(), Fault>(())
+        Ok::<(), KeyError>(())
     };
     match (option.get_action(), value.get_ref()) {
         (ArgAction::Append, DeValue::Array(values)) => values.iter().try_for_each(&mut add)?,
         _ => add(value)?,
     }
-    Ok(Setting { option: key.to_owned(), words })
+    Ok(Setting { option: option.get_long().unwrap_or(key).to_owned(), words })
 }
 
 fn option_called<'a>(command: &'a Command, key: &str) -> Option<&'a Arg> {
-    command.get_arguments().find(|arg| is_key(arg) && arg.get_long() == Some(key))
+    let is_called = |arg: &&Arg| {
+        let aliases = arg.get_all_aliases().unwrap_or_default();
+        arg.get_long() == Some(key) || aliases.contains(&key)
+    };
+    command.get_arguments().filter(|arg| is_key(arg)).find(is_called)
 }
 
 /// The argument that a value makes; none for a switch that is off.
@@ -291,17 +330,18 @@ fn shown(key: &str) -> Shown<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::args::copy::command;
+    use crate::cli::args::command;
 
     /// A file with a value of every key is read, and no option is forgotten.
     #[test]
     fn every_long_option_is_a_key_or_cannot_be_one() {
-        let command = command();
+        let command = command::dircopy();
         let mut text = String::new();
         for option in command.get_arguments() {
-            let long = option.get_long().unwrap();
+            let Some(long) = option.get_long() else { continue };
             let value = match option.get_action() {
                 ArgAction::SetTrue => "true",
+                _ if long == "limit-rate" => "1000000",
                 _ if is_number(option) => "9",
                 _ => match (option.get_possible_values().first(), long) {
                     (Some(value), _) => &format!("\"{}\"", value.get_name()),

@@ -1,4 +1,10 @@
-//! Sizes on the command line: `4096`, `128K`, `1MiB`, `2GB`.
+//! Numbers on the command line: sizes such as `4096`, `128K`, `1MiB` and `2GB`, and their limits.
+
+/// More workers than any machine gains from; a typing error is more likely.
+pub const MOST_WORKERS: u64 = 256;
+
+/// A rate below this needs a unit, because `--limit-rate 5` hardly means 5 bytes a second; bytes.
+const LEAST_PLAIN_RATE: u64 = 64 << 10;
 
 /// Reads a number of bytes. The units are those of GNU tools: `K` and `KiB` are 1024 bytes, `KB` is
 /// 1000, likewise M, G and T, in either case.
@@ -25,10 +31,14 @@ pub fn parse(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "the number is too large".into())
 }
 
-/// Reads a rate: bytes in a second, at least 1.
+/// Reads a rate: bytes in a second, at least 1, and with a unit if there are few.
 pub fn parse_rate(text: &str) -> Result<u64, String> {
+    let has_unit = text.contains(|c: char| c.is_ascii_alphabetic());
     match parse(text)? {
         0 => Err("at a rate of 0 nothing would ever be copied".into()),
+        rate if rate < LEAST_PLAIN_RATE && !has_unit => Err(format!(
+            "{rate} bytes a second: was {rate}K or {rate}M meant? {rate}B is taken as it stands"
+        )),
         rate => Ok(rate),
     }
 }
@@ -64,6 +74,17 @@ mod tests {
         for text in ["", "banana", "-1", "1.5M", "K", "1X", "1KiBs", "99999999999T", "0x10", "+1"] {
             assert!(parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_low_rate_needs_a_unit() {
+        for (text, rate) in [("5M", 5 << 20), ("5B", 5), ("65536", 65_536), ("1 k", 1024)] {
+            assert_eq!(parse_rate(text), Ok(rate), "{text}");
+        }
+        for text in ["5", "65535", "0", "0K"] {
+            assert!(parse_rate(text).is_err(), "{text}");
+        }
+        assert!(parse_rate("5").is_err_and(|error| error.contains("5K or 5M")));
     }
 
     #[test]

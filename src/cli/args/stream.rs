@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
-use crate::cli::args::copy::Args;
 use crate::copy::job::CopyJob;
 use crate::stream::{Endpoint, StreamJob};
 
@@ -13,14 +12,16 @@ use crate::stream::{Endpoint, StreamJob};
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Streams")]
 pub struct StreamArgs {
-    /// Write the lines of all outputs to FILE, under the names given here (standard output is
-    /// named "-" there), instead of each beside its output as NAME.sha256sum
-    #[arg(long, value_name = "FILE")]
+    /// Write the digests of all outputs to FILE, under the names given here
+    ///
+    /// Standard output is named "-" there. Without this each output has a NAME.sha256sum beside it.
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub manifest: Option<PathBuf>,
 
-    /// Look at all inputs before the first byte is written, and refuse if one is missing or may not be
-    /// read; without this it is named and the rest goes on
-    #[arg(long)]
+    /// Refuse before the first byte is written if an input is missing or unreadable
+    ///
+    /// Without this it is named and the others are copied.
+    #[arg(long, hide_short_help = true)]
     pub strict: bool,
 }
 
@@ -36,7 +37,7 @@ const OF_TREES: [&str; 18] = [
     "resume",
     "checkpoint",
     "no_space_check",
-    "jobs",
+    "workers",
     "simd",
     "max_duration",
     "stop_at",
@@ -79,17 +80,18 @@ pub fn outputs(paths: &[PathBuf]) -> Vec<Endpoint> {
     paths.iter().map(named).collect()
 }
 
-/// The job of a stream; `copy` has what it shares with the copy of a tree.
-pub fn job(args: &Args, copy: &CopyJob) -> StreamJob {
-    let (inputs, outputs) = (inputs(&args.input), outputs(&args.output));
-    let mut job = StreamJob::new(inputs, outputs, copy.queue_size, copy.block_size);
-    job.manifest.clone_from(&args.stream.manifest);
-    job.strict = args.stream.strict;
-    job.algorithm = copy.algorithm;
-    job.policy = copy.policy;
-    job.sync = copy.sync;
-    job.verify = copy.verify;
-    job.cache = copy.cache;
-    job.limit_rate = copy.limit_rate;
-    job
+impl StreamArgs {
+    /// The job of a stream; `copy` has what it shares with the copy of a tree.
+    pub fn job(&self, inputs: Vec<Endpoint>, outputs: Vec<Endpoint>, copy: &CopyJob) -> StreamJob {
+        let mut job = StreamJob::new(inputs, outputs, copy.queue_size, copy.block_size);
+        job.manifest.clone_from(&self.manifest);
+        job.strict = self.strict;
+        job.algorithm = copy.algorithm;
+        job.policy = copy.policy;
+        job.sync = copy.sync;
+        job.verify = copy.verify;
+        job.cache = copy.cache;
+        job.limit_rate = copy.limit_rate;
+        job
+    }
 }

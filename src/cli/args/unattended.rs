@@ -1,115 +1,131 @@
-//! The options for runs that nobody watches: what they leave to read, how they give way, when they end.
+//! The options for unattended runs: what they record, how they give way, when they end.
 
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ValueEnum, value_parser};
+use clap::value_parser;
 use jiff::Timestamp;
 
 use crate::cli::args::size;
-use crate::cli::record::records::Wanted;
+use crate::cli::args::values::{Choice, Choose, one_of};
+use crate::cli::record::options::RecordOptions;
 use crate::cli::schedule;
+use crate::cli::show::line::Detail;
 use crate::copy::job::CopyJob;
 use crate::error::Error;
 use crate::sys::{self, IoPriority};
 
-/// What a run leaves for programs to read.
+/// What a run writes for programs to read.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Unattended runs")]
 pub struct RecordArgs {
-    /// Write a report of the run to FILE when it ends, however it ends, as JSON; docs/report.schema.json
-    /// says what is in it. Into a directory each run writes one with its time in its name
-    #[arg(long, value_name = "FILE|DIR")]
+    /// Write a report of the run as JSON to FILE, however the run ends
+    ///
+    /// Into a directory each run writes one with its time in its name. docs/report.schema.json says what is
+    /// in it.
+    #[arg(long, value_name = "FILE|DIR", help_heading = None)]
     pub report: Option<PathBuf>,
 
-    /// When the report was written, remove old ones of this kind of run from the directory it went to; the
-    /// newest N stay, and the newest of a run that exited with 0
-    #[arg(long, value_name = "N", requires = "report")]
+    /// Keep only the newest N reports of this kind of run in the directory of --report
+    ///
+    /// The newest report of a run that exited with 0 stays too.
+    #[arg(long, value_name = "N", requires = "report", hide_short_help = true)]
     pub keep_reports: Option<NonZero<usize>>,
 
-    /// Write the figures of the run to FILE when it ends, for Prometheus' textfile collector
-    #[arg(long, value_name = "FILE")]
+    /// Write the figures of the run to FILE, for Prometheus' textfile collector
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub metrics: Option<PathBuf>,
 
-    /// Append what happens to FILE, beside what is said on standard error
-    #[arg(long, value_name = "FILE")]
+    /// Append what happens to FILE, in addition to standard error
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub log: Option<PathBuf>,
 
-    /// How what happens is written: to the file of --log, otherwise on standard error
-    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
+    /// Format of the file of --log; without that, of standard error
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = one_of::<LogFormat>(),
+          hide_short_help = true)]
     pub log_format: LogFormat,
 }
 
-/// The options of a copy that nobody watches.
+/// The options of an unattended copy.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Unattended runs")]
-pub struct Unattended {
+pub struct UnattendedArgs {
     #[command(flatten)]
     pub records: RecordArgs,
 
-    /// Read the source no faster than SIZE in a second, all lanes together: 50M, 800KB …
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_rate)]
+    /// Read the source no faster than SIZE a second: 50M, 800KB …
+    ///
+    /// All workers and outputs together.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_rate, help_heading = None)]
     pub limit_rate: Option<u64>,
 
-    /// After this time (45m, 8h, 1h30m) begin no more files, finish those in hand, and exit with 6
-    #[arg(long, value_name = "DURATION", value_parser = schedule::parse_duration)]
+    /// After this time (45m, 8h, 1h30m) start no more files, finish the current ones, exit with 6
+    #[arg(long, value_name = "DURATION", value_parser = schedule::parse_duration,
+          hide_short_help = true)]
     pub max_duration: Option<Duration>,
 
-    /// The same when the clock shows HH:MM next, local time
-    #[arg(long, value_name = "HH:MM", value_parser = schedule::parse_time)]
+    /// The same when the clock next shows HH:MM, local time
+    #[arg(long, value_name = "HH:MM", value_parser = schedule::parse_time, hide_short_help = true)]
     pub stop_at: Option<Timestamp>,
 
-    /// Be so nice to other programs that want the processor, from -20 to 19; a warning if that is not
-    /// allowed
-    #[arg(long, value_name = "N", allow_negative_numbers = true,
+    /// Niceness, from -20 to 19; a warning if it cannot be set
+    #[arg(long, value_name = "N", allow_negative_numbers = true, hide_short_help = true,
           value_parser = value_parser!(i32).range(-20..=19))]
     pub nice: Option<i32>,
 
-    /// Give way at the disk: idle, best-effort or best-effort:N, N from 0 to 7 (Linux, and only disks
-    /// whose scheduler looks at it); a warning if that is not allowed
-    #[arg(long, value_name = "CLASS", value_parser = parse_ionice)]
+    /// Disk priority: idle, best-effort or best-effort:N, N from 0 to 7; a warning if it cannot be set
+    ///
+    /// Linux, and only disks whose scheduler looks at it.
+    #[arg(long, value_name = "CLASS", value_parser = parse_ionice, hide_short_help = true)]
     pub ionice: Option<IoPriority>,
 
-    /// If another run is at work on the output, wait until it ends instead of refusing
-    #[arg(long)]
+    /// Wait for another run on the output to end instead of refusing
+    #[arg(long, hide_short_help = true)]
     pub wait: bool,
 
-    /// After a run with nothing amiss, remove old manifests from the output; the newest N stay
-    #[arg(long, value_name = "N")]
+    /// After a run without failures keep only the newest N manifests at the output
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub keep_manifests: Option<NonZero<usize>>,
 }
 
 /// How a log is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// As on a terminal
+    /// As on a terminal.
     Text,
-    /// One JSON object a line
+    /// One JSON object a line.
     Json,
 }
 
+impl Choose for LogFormat {
+    fn choices() -> Vec<Choice<Self>> {
+        vec![
+            ("text", LogFormat::Text, "As on a terminal"),
+            ("json", LogFormat::Json, "One JSON object a line"),
+        ]
+    }
+}
+
 impl RecordArgs {
-    /// Where things are to go.
-    pub fn wanted(&self) -> Wanted<'_> {
+    /// What the program `name` records; the log has messages in this detail.
+    pub fn options(&self, name: &'static str, detail: Detail) -> RecordOptions<'_> {
         let json = self.log_format == LogFormat::Json;
-        Wanted {
+        RecordOptions {
+            name,
+            detail: Some(detail),
+            json_on_stderr: json && self.log.is_none(),
             report: self.report.as_deref(),
             keep_reports: self.keep_reports,
             metrics: self.metrics.as_deref(),
             log: self.log.as_deref().map(|path| (path, json)),
-            ..Wanted::default()
+            ..RecordOptions::default()
         }
-    }
-
-    /// Whether standard error gets JSON.
-    pub fn speaks_json(&self) -> bool {
-        self.log.is_none() && self.log_format == LogFormat::Json
     }
 }
 
-impl Unattended {
-    /// Hands on what is the job's.
+impl UnattendedArgs {
+    /// Sets the options that are the job's.
     pub fn apply(&self, job: &mut CopyJob) {
         job.limit_rate = self.limit_rate;
         job.wait = self.wait;
@@ -122,7 +138,7 @@ impl Unattended {
         let nice = self.nice.map_or(Ok(()), sys::set_nice);
         let ionice = self.ionice.map_or(Ok(()), sys::set_io_priority);
         let nice = nice.map_err(fail("set the niceness of")).err();
-        let ionice = ionice.map_err(fail("set the turn at the disk of")).err();
+        let ionice = ionice.map_err(fail("set the disk priority of")).err();
         nice.into_iter().chain(ionice).collect()
     }
 }

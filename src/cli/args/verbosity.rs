@@ -1,27 +1,28 @@
-//! The options that say how much a program tells the one who runs it.
+//! The options for how much a program says.
 
-use crate::cli::args::copy::When;
-use crate::cli::show::console::Detail;
-use crate::cli::show::progress::View;
+use crate::cli::args::values::one_of;
+use crate::cli::show::line::Detail;
+use crate::cli::show::progress::{View, When};
 
-/// How much is told.
+/// How much a program says.
 #[derive(Clone, Debug, clap::Args)]
-pub struct SayArgs {
-    /// When to show progress; auto is when standard error is a terminal
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
+pub struct VerbosityArgs {
+    /// When to show progress
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of::<When>(),
+          hide_short_help = true)]
     pub progress: When,
 
-    /// Say nothing but what is wrong
+    /// Only say what is wrong
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Name every entry and what became of it
+    /// Name every entry, and say where the time went
     #[arg(short, long, conflicts_with = "quiet")]
     pub verbose: bool,
 }
 
-impl SayArgs {
-    /// How much that is.
+impl VerbosityArgs {
+    /// The detail of messages and summary.
     pub fn detail(&self) -> Detail {
         match self {
             Self { quiet: true, .. } => Detail::Quiet,

@@ -1,4 +1,4 @@
-//! Where a file goes that is written when the run ends.
+//! The destination of a file that is written when the run ends.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -10,18 +10,18 @@ use crate::path::directory_of;
 use crate::sys::Dir;
 use crate::sys::stat::Kind;
 
-/// Where a file goes that is written when the run ends.
+/// The destination of a file that is written when the run ends.
 #[derive(Debug)]
-pub struct Place {
+pub struct Destination {
     dir: Dir,
     name: OsString,
     path: PathBuf,
     what: &'static str,
 }
 
-impl Place {
-    /// Looks at the place of a file, which is `what` (in messages): its directory must be there, and
-    /// what has its name must be a regular file, because it will be replaced.
+impl Destination {
+    /// Opens the directory of the file. `what` is the deed in messages. A file of that name will be replaced,
+    /// so it must be a regular file.
     pub fn new(what: &'static str, path: &Path) -> Result<Self> {
         let finding = |text: &str| Error::finding(what, path, text.to_owned());
         let Some(name) = path.file_name() else {
@@ -41,7 +41,7 @@ impl Place {
         Ok(Self { dir, name: name.to_os_string(), path: path.to_path_buf(), what })
     }
 
-    /// What is there now; nothing if there is no file, or it is longer than `most` bytes.
+    /// The first `most` bytes of the file that is there now.
     pub fn read(&self, most: u64) -> io::Result<Vec<u8>> {
         use std::io::Read;
         let mut bytes = Vec::new();
@@ -49,8 +49,8 @@ impl Place {
         Ok(bytes)
     }
 
-    /// Makes the file with what `fill` writes, and lets it take the place of the one before, when it
-    /// is whole and on the disk. Nobody sees a half of it, and after an error the one before is there.
+    /// Writes the file by `fill`, syncs it and then replaces the earlier one, so that no reader sees half of
+    /// it. After an error the earlier one is still there.
     pub fn write(&self, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
         let publish = |temporary: &OsStr| self.dir.publish(temporary, &self.name, true);
         let written = self.dir.write_atomically(fill, publish);

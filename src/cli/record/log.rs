@@ -18,7 +18,7 @@ const VERSION: u32 = 1;
 
 /// A line with what all lines have.
 #[derive(Serialize)]
-struct Line<'a, T> {
+struct LogLine<'a, T> {
     log_version: u32,
     time: String,
     #[serde(flatten)]
@@ -27,7 +27,7 @@ struct Line<'a, T> {
 
 /// A line that is a text and no more.
 #[derive(Serialize)]
-pub struct Message<'a> {
+pub struct TextLine<'a> {
     /// `message`, or what else it is.
     pub event: &'static str,
     /// The text.
@@ -36,7 +36,7 @@ pub struct Message<'a> {
 
 /// Something as a line of JSON, without its end.
 pub fn json_line(what: &impl Serialize) -> String {
-    json::line(&Line { log_version: VERSION, time: now(), what })
+    json::line(&LogLine { log_version: VERSION, time: now(), what })
 }
 
 /// The time in UTC, as RFC 3339 has it, to the millisecond.
@@ -79,14 +79,14 @@ impl Log {
     }
 
     /// Writes a line: the text, or what it is about as JSON.
-    pub fn say(&self, text: &str, what: &impl Serialize) {
+    pub fn write(&self, text: &str, what: &impl Serialize) {
         let line = match self.json {
             true => json_line(what),
             false => format!("{} {text}", now()),
         };
         // In one call, so that the lines of two programs that share a log do not mix.
         let line = format!("{line}\n");
-        // A line is in it or not, whoever panicked meanwhile.
+        // A line is in it or not, also after a panic elsewhere.
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = file.write_all(line.as_bytes()) {
             self.lost.get_or_init(|| Error::io("write to the log", &self.path, error));

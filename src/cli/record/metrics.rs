@@ -1,4 +1,4 @@
-//! Figures of the last run as a text file for Prometheus.
+//! MetricsFile of the last run as a text file for Prometheus.
 //!
 //! node_exporter's textfile collector reads such files (`*.prom`) from a directory. The format is
 //! <https://prometheus.io/docs/instrumenting/exposition_formats/>. Everything is a gauge: it tells of
@@ -6,10 +6,14 @@
 
 use std::fmt::Write;
 
-use crate::verify::Coverage;
+use crate::cli::record::report::fate_name;
+use crate::cli::record::task::RunResult;
+use crate::copy::report::Report;
+use crate::error::Result;
+use crate::verify::{Coverage, VerifyReport};
 
-/// What the figures are about.
-pub struct Figures<'a> {
+/// A file of metrics.
+pub struct MetricsFile<'a> {
     /// What the names of the metrics start with.
     pub prefix: &'static str,
     /// The label that tells two jobs apart.
@@ -20,13 +24,13 @@ pub struct Figures<'a> {
     /// How long it took; seconds.
     pub elapsed: f64,
     /// For each value of the label.
-    pub figures: Vec<Figure>,
+    pub rows: Vec<MetricsRow>,
     /// What the file says that is there now.
     pub before: &'a [u8],
 }
 
-/// Figures with one value of the label.
-pub struct Figure {
+/// MetricsFile with one value of the label.
+pub struct MetricsRow {
     /// The value.
     pub label: String,
     pub exit_code: u8,
@@ -46,29 +50,29 @@ type Samples = Vec<(Option<&'static str>, f64)>;
 /// The metric whose value outlives a run.
 const LAST_SUCCESS: &str = "last_success_timestamp_seconds";
 
-impl Figures<'_> {
+impl MetricsFile<'_> {
     /// The text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let name = |name: &str| format!("{}_{name}", self.prefix);
-        let label = |figure: &Figure| format!("{}=\"{}\"", self.label, escaped(&figure.label));
-        let mut gauge = |metric: &str, help: &str, samples: &dyn Fn(&Figure) -> Samples| {
+        let label = |row: &MetricsRow| format!("{}=\"{}\"", self.label, escaped(&row.label));
+        let mut gauge = |metric: &str, help: &str, samples: &dyn Fn(&MetricsRow) -> Samples| {
             let metric = name(metric);
             let mut lines = String::new();
-            for figure in &self.figures {
-                for (fate, value) in samples(figure) {
+            for row in &self.rows {
+                for (fate, value) in samples(row) {
                     let fate = fate.map_or(String::new(), |fate| format!(",fate=\"{fate}\""));
                     // Writing to a string does not fail.
-                    let _ = writeln!(lines, "{metric}{{{}{fate}}} {value}", label(figure));
+                    let _ = writeln!(lines, "{metric}{{{}{fate}}} {value}", label(row));
                 }
             }
             if !lines.is_empty() {
                 let _ = write!(text, "# HELP {metric} {help}\n# TYPE {metric} gauge\n{lines}");
             }
         };
-        let success = |figure: &Figure| match figure.exit_code {
+        let success = |row: &MetricsRow| match row.exit_code {
             0 => self.ended,
-            _ => self.last_success(&format!("{}{{{}}}", name(LAST_SUCCESS), label(figure))),
+            _ => self.last_success(&format!("{}{{{}}}", name(LAST_SUCCESS), label(row))),
         };
         let all = |counts: &[(&'static str, u64)]| -> Samples {
             counts.iter().map(|(fate, count)| (Some(*fate), *count as f64)).collect()
@@ -80,34 +84,34 @@ impl Figures<'_> {
         gauge(
             LAST_SUCCESS,
             "When the last run ended that did everything it was asked for (exit code 0); 0 if none did.",
-            &|figure| vec![(None, success(figure))],
+            &|row| vec![(None, success(row))],
         );
         gauge("duration_seconds", "How long the last run took.", &|_| vec![(None, self.elapsed)]);
-        gauge("exit_code", "The exit code of the last run.", &|figure| {
-            vec![(None, figure.exit_code.into())]
+        gauge("exit_code", "The exit code of the last run.", &|row| {
+            vec![(None, row.exit_code.into())]
         });
-        gauge("files", "Files and links of the last run, by what became of them.", &|figure| {
-            all(&figure.files)
+        gauge("files", "Files and links of the last run, by what became of them.", &|row| {
+            all(&row.files)
         });
         gauge(
             "expected_files",
             "Files of the manifest that the source was held against, by what was found.",
-            &|figure| all(&figure.expected),
+            &|row| all(&row.expected),
         );
-        gauge("portion_files", "Listed files by what portions did with them.", &|figure| {
-            figure.covered.map_or_else(Vec::new, |Coverage { listed, now, never, .. }| {
+        gauge("portion_files", "Listed files by what portions did with them.", &|row| {
+            row.covered.map_or_else(Vec::new, |Coverage { listed, now, never, .. }| {
                 all(&[("verified_now", now), ("not_verified", never), ("listed", listed)])
             })
         });
         gauge(
             "oldest_verification_timestamp_seconds",
             "When the file was verified that was not for the longest time; 0 if one never was.",
-            &|figure| {
-                let oldest = figure.covered.map(|covered| covered.oldest.unwrap_or(0) as f64);
+            &|row| {
+                let oldest = row.covered.map(|covered| covered.oldest.unwrap_or(0) as f64);
                 oldest.map(|oldest| (None, oldest)).into_iter().collect()
             },
         );
-        gauge("bytes", "Bytes of the files of the last run.", &|figure| all(&figure.bytes));
+        gauge("bytes", "Bytes of the files of the last run.", &|row| all(&row.bytes));
         text
     }
 
@@ -116,6 +120,74 @@ impl Figures<'_> {
         let before = String::from_utf8_lossy(self.before);
         let value = before.lines().find_map(|line| line.strip_prefix(sample)?.trim().parse().ok());
         value.filter(|value: &f64| value.is_finite()).unwrap_or(0.0)
+    }
+}
+
+/// Files, or outputs of a stream, and bytes, each with its value of the label `fate`.
+#[derive(Default)]
+pub struct LabelledCounts {
+    pub files: Vec<(&'static str, u64)>,
+    pub bytes: Vec<(&'static str, u64)>,
+}
+
+/// Files and bytes of a copy by what became of them.
+pub fn copied(ran: &Result<Report>) -> LabelledCounts {
+    let Ok(Report { counts, .. }) = ran else { return LabelledCounts::default() };
+    LabelledCounts {
+        files: vec![
+            ("copied", counts.copied),
+            ("replaced", counts.replaced),
+            ("hard_linked", counts.linked),
+            ("linked", counts.symlinks),
+            ("kept", counts.kept),
+            ("left", counts.left),
+            ("failed", counts.failed),
+            ("skipped", counts.skipped),
+        ],
+        bytes: vec![("copied", counts.bytes), ("kept", counts.kept_bytes)],
+    }
+}
+
+/// Outputs of a stream by what became of them, and its bytes.
+pub fn passed(ran: &RunResult<'_>) -> LabelledCounts {
+    let RunResult::Streamed(report) = ran else { return LabelledCounts::default() };
+    let count = |name| {
+        let fates = report.outputs.iter().map(|(_, fate)| fate_name(fate));
+        (name, fates.filter(|fate| *fate == name).count() as u64)
+    };
+    let names = ["copied", "replaced", "passed", "left", "failed", "closed", "given-up"];
+    let files = names.map(count).to_vec();
+    LabelledCounts { files, bytes: vec![("read", report.bytes)] }
+}
+
+/// Files of the manifest that the source was held against, by what was found.
+pub fn expected(ran: &Result<Report>) -> Vec<(&'static str, u64)> {
+    match ran {
+        Ok(Report { counts, expected: true, .. }) => vec![
+            ("as_expected", counts.as_expected),
+            ("edited", counts.edited),
+            ("rotten", counts.rotten),
+            ("gone", counts.gone),
+            ("unusable_lines", counts.unusable_lines),
+        ],
+        _ => Vec::new(),
+    }
+}
+
+/// The same of a check.
+pub fn checked(ran: &RunResult<'_>) -> LabelledCounts {
+    let RunResult::Checked(VerifyReport { counts, .. }) = ran else {
+        return LabelledCounts::default();
+    };
+    LabelledCounts {
+        files: vec![
+            ("good", counts.good),
+            ("differ", counts.differ),
+            ("missing", counts.missing),
+            ("unreadable", counts.unreadable),
+            ("not_listed", counts.unlisted),
+        ],
+        bytes: vec![("read", counts.bytes)],
     }
 }
 
@@ -129,13 +201,13 @@ mod tests {
     use super::*;
 
     fn figures(exit_code: u8, before: &str) -> String {
-        let figures = Figures {
+        let figures = MetricsFile {
             prefix: "dircopy",
             label: "output",
             started: 1.5,
             ended: 2_000_000_000.25,
             elapsed: 3.0,
-            figures: vec![Figure {
+            rows: vec![MetricsRow {
                 label: "/a\"b\\\n".into(),
                 exit_code,
                 files: vec![("copied", 7)],

@@ -1,16 +1,16 @@
-//! What a run leaves for programs to read: events as JSON lines, a report, and figures for
-//! Prometheus.
+//! What a run records for programs: events as JSON lines, a report, and figures for Prometheus.
 //!
 //! The formats are promised: `docs/report.schema.json` and `docs/guide/scheduled.md` say what is in them.
 
 pub mod destination;
+pub mod entry;
 mod finish;
 pub mod json;
 pub mod log;
 mod metrics;
-pub mod numbers;
-mod path_conflict;
+pub mod options;
 pub mod records;
 mod report;
 pub mod rotation;
 mod spool;
+pub mod task;

@@ -1,8 +1,7 @@
-//! All that a run leaves for programs to read, from the start of the run to its end.
+//! Everything that a run records for programs, from its start to its end.
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
@@ -11,165 +10,41 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::cli::exit::Exit;
-use crate::cli::record::destination::{Place, is_inside};
-use crate::cli::record::json::{self, Entry, Name};
+use crate::cli::record::destination::Destination;
+use crate::cli::record::entry::RecordEntry;
+use crate::cli::record::json::{self, JsonName};
 use crate::cli::record::log::{Log, stamp};
-use crate::cli::record::metrics::{Figure, Figures};
-use crate::cli::record::numbers::{checked, copied, expected, passed};
-use crate::cli::record::report::{
-    Cache, Copied, Head, Job, Manifest, Output, Portion, StreamOutput, Streamed, Work, fate_name,
-    methods, read_back,
+use crate::cli::record::metrics::{
+    LabelledCounts, MetricsFile, MetricsRow, checked, copied, expected, passed,
 };
-use crate::cli::record::rotation::{ReportPlace, WRITE, is_series};
+use crate::cli::record::options::RecordOptions;
+use crate::cli::record::report::{
+    CacheSection, CopySection, JobSection, ManifestSection, OutputSection, ReportJson,
+    ScrubSection, StreamOutputSection, StreamSection, WorkSection, fate_name, methods, read_back,
+};
+use crate::cli::record::rotation::{ReportDestination, WRITE, is_directory};
 use crate::cli::record::spool::Spool;
-use crate::cli::show::console::{Detail, Said, words};
-use crate::copy::report::{Ending, Report};
+use crate::cli::record::task::{Finished, RunResult, Task, error};
+use crate::cli::show::copy_messages::message;
+use crate::cli::show::line::{Detail, ScreenLine};
+use crate::copy::report::Report;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::path::{Shown, directory_of};
-use crate::stream::{Endpoint, StreamReport};
-use crate::verify::{Finding, Target, Verdict, VerifyReport};
-
-/// Where things are to go.
-#[derive(Default)]
-pub struct Wanted<'a> {
-    /// The report.
-    pub report: Option<&'a Path>,
-    /// How many reports stay, if it goes into a directory.
-    pub keep_reports: Option<NonZero<usize>>,
-    /// The figures.
-    pub metrics: Option<&'a Path>,
-    /// The log, and whether it is JSON.
-    pub log: Option<(&'a Path, bool)>,
-    /// How much the log tells.
-    pub detail: Option<Detail>,
-    /// Where a check lists what failed.
-    pub list: Option<&'a Path>,
-    /// What the program is called.
-    pub name: &'static str,
-    /// The job file that was used, and the arguments it stands for.
-    pub file: Option<(&'a Path, Vec<OsString>)>,
-}
-
-impl Wanted<'_> {
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
-        let paths = [self.report, self.metrics, self.log.map(|(path, _)| path), self.list];
-        paths.into_iter().flatten()
-    }
-
-    /// Which of these files are inside the tree that is copied: writing them changes it.
-    pub fn inside(&self, source: &Path) -> Vec<Error> {
-        let file = |path: &Path| if is_series(path) { path.join("report") } else { path.into() };
-        let inside = self.paths().filter(|path| is_inside(&file(path), source));
-        let finding = "it is inside, and writing it changes the tree that is copied";
-        inside.map(|path| Error::finding("keep out of the source", path, finding)).collect()
-    }
-
-    /// All that would keep these things from being written, as far as it can be known before; nothing is
-    /// made.
-    pub fn problems(&self, task: &Task<'_>) -> Vec<Error> {
-        let report = self.report_place(task, Timestamp::now()).map(drop);
-        let metrics = self.metrics_place().map(drop);
-        let log = self.log.map_or(Ok(()), |(path, _)| Log::look(path));
-        let clash = self.paths().try_for_each(|path| self.refuse_clash(path, task));
-        [clash, report, metrics, log].into_iter().filter_map(Result::err).collect()
-    }
-
-    fn report_place(&self, task: &Task<'_>, started: Timestamp) -> Result<Option<ReportPlace>> {
-        let kind = match task {
-            Task::Copy { dry_run: true, .. } => "dry-run",
-            task => task.kind(),
-        };
-        let place = |path| ReportPlace::new(path, kind, started, self.keep_reports);
-        self.report.map(place).transpose()
-    }
-
-    fn metrics_place(&self) -> Result<Option<Place>> {
-        self.metrics.map(|path| Place::new("write the metrics", path)).transpose()
-    }
-}
-
-/// What a run is about.
-pub enum Task<'a> {
-    /// A copy from one path to others.
-    Copy { source: &'a Path, outputs: &'a [PathBuf], dry_run: bool },
-    /// A stream.
-    Stream { inputs: &'a [Endpoint], outputs: &'a [Endpoint] },
-    /// A check of these directories.
-    Check(&'a [PathBuf]),
-}
-
-impl Task<'_> {
-    /// What it is called in reports.
-    fn kind(&self) -> &'static str {
-        match self {
-            Task::Copy { .. } => "copy",
-            Task::Stream { .. } => "stream",
-            Task::Check(_) => "verify",
-        }
-    }
-}
-
-/// How a run ended.
-pub enum Ran<'a> {
-    /// It was refused.
-    Refused(&'a Error),
-    /// A copy: its report for each output, or why that was refused.
-    Copied(&'a [Result<Report>]),
-    /// A stream.
-    Streamed(&'a StreamReport),
-    /// A check.
-    Checked(&'a VerifyReport),
-}
-
-/// How a run ended in all.
-pub(crate) struct End<'r> {
-    pub(crate) ran: &'r Ran<'r>,
-    /// How it ended otherwise.
-    pub(crate) otherwise: Exit,
-    /// Whether everything that was to be said and written was.
-    pub(crate) said_all: bool,
-}
-
-impl End<'_> {
-    /// What the program exits with.
-    pub(crate) fn exit(&self) -> Exit {
-        if self.said_all { self.otherwise } else { self.otherwise.unsaid() }
-    }
-}
-
-impl Ran<'_> {
-    /// Why it was refused, or stopped early.
-    pub(crate) fn error(&self) -> Option<Entry<'static>> {
-        match self {
-            Ran::Refused(error) => Some(Entry::error("refused", error)),
-            // Of several each has its own.
-            Ran::Copied([ran]) => error(ran),
-            _ => None,
-        }
-    }
-}
-
-/// Why an output was refused, or given up early.
-pub(crate) fn error(ran: &Result<Report>) -> Option<Entry<'static>> {
-    match ran {
-        Err(error) => Some(Entry::error("refused", error)),
-        Ok(Report { ending: Ending::Stopped(error), .. }) => Some(Entry::error("stopped", error)),
-        Ok(_) => None,
-    }
-}
+use crate::stream::Endpoint;
+use crate::verify::{Finding, Target, Verdict};
 
 /// What a run leaves.
 pub struct Records<'a> {
     task: Task<'a>,
     command: Vec<OsString>,
     started: (Timestamp, Instant),
-    pub(crate) report: Option<(ReportPlace, Mutex<Spool>)>,
-    metrics: Option<Place>,
+    pub(crate) report: Option<(ReportDestination, Mutex<Spool>)>,
+    metrics: Option<Destination>,
     pub(crate) log: Option<Log>,
     detail: Detail,
     pub(crate) name: &'static str,
-    file: Option<Job>,
+    file: Option<JobSection>,
 }
 
 #[derive(Serialize)]
@@ -180,47 +55,52 @@ struct Started<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Opens what is wanted, so that what cannot be written is known before anything is done: then the
-    /// run is to be refused for the error, and what could be opened can say so.
-    pub fn open(wanted: &Wanted<'_>, task: Task<'a>, command: &[OsString]) -> (Self, Result<()>) {
+    /// Opens every file of `options`, so that one that cannot be written is known before anything is done. For
+    /// such an error the run is to be refused, and the files that could be opened record that.
+    pub fn open(
+        options: &RecordOptions<'_>,
+        task: Task<'a>,
+        command: &[OsString],
+    ) -> (Self, Result<()>) {
         let started = (Timestamp::now(), Instant::now());
-        let apart = |path| wanted.refuse_clash(path, &task);
-        let report = wanted.report.map_or(Ok(None), |path| {
-            apart(path)?;
-            let place = wanted.report_place(&task, started.0)?;
-            let dir = if is_series(path) { path } else { directory_of(path) };
+        let check = |path| options.refuse_conflict(path, &task);
+        let report = options.report.map_or(Ok(None), |path| {
+            check(path)?;
+            let place = options.report_destination(&task, started.0)?;
+            let dir = if is_directory(path) { path } else { directory_of(path) };
             let spool = Spool::new(dir).map_err(|error| Error::io(WRITE, path, error))?;
             Ok(place.map(|place| (place, Mutex::new(spool))))
         });
-        let metrics = wanted.metrics.map_or(Ok(()), apart).and_then(|()| wanted.metrics_place());
-        let log = wanted.log.map(|(path, json)| apart(path).and_then(|()| Log::open(path, json)));
-        let mut opened = wanted.list.map_or(Ok(()), apart);
+        let metrics =
+            options.metrics.map_or(Ok(()), check).and_then(|()| options.metrics_destination());
+        let log = options.log.map(|(path, json)| check(path).and_then(|()| Log::open(path, json)));
+        let mut opened = options.list.map_or(Ok(()), check);
         let records = Self {
-            report: or_wrong(report, &mut opened),
-            metrics: or_wrong(metrics, &mut opened),
-            log: or_wrong(log.transpose(), &mut opened),
+            report: or_refuse(report, &mut opened),
+            metrics: or_refuse(metrics, &mut opened),
+            log: or_refuse(log.transpose(), &mut opened),
             task,
             command: command.to_vec(),
             started,
-            detail: wanted.detail.unwrap_or(Detail::Normal),
-            name: wanted.name,
-            file: wanted
-                .file
-                .as_ref()
-                .map(|(path, words)| Job { path: Name::path(path), arguments: as_text(words) }),
+            detail: options.detail.unwrap_or(Detail::Normal),
+            name: options.name,
+            file: options.file.map(|file| JobSection {
+                path: JsonName::path(&file.path),
+                arguments: as_text(&file.words()),
+            }),
         };
         if let Some(log) = &records.log {
             let command = as_text(&records.command);
             let line = command.join(" ");
             let text = format!("{}: started: {}", records.name, Shown::bytes(line.as_bytes()));
             let program_version = env!("CARGO_PKG_VERSION");
-            log.say(&text, &Started { event: "started", program_version, command: &command });
+            log.write(&text, &Started { event: "started", program_version, command: &command });
         }
         (records, opened)
     }
 
     /// Notes an entry for the report.
-    pub fn note(&self, entry: &Entry<'_>) {
+    pub fn note(&self, entry: &RecordEntry<'_>) {
         if let Some((_, spool)) = &self.report
             && let Ok(mut spool) = spool.lock()
         {
@@ -228,26 +108,26 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Notes what a check found, and what was said about it, if anything was.
-    pub fn hear(&self, target: &Target, finding: &Finding, said: Option<&Said>) {
-        if said.is_none() && matches!(finding, Finding::File { verdict: Verdict::Good(_), .. }) {
+    /// Notes a finding of a check, and the line that was said about it, if there was one.
+    pub fn finding(&self, target: &Target, finding: &Finding, line: Option<&ScreenLine>) {
+        if line.is_none() && matches!(finding, Finding::File { verdict: Verdict::Good(_), .. }) {
             return;
         }
-        let (entry, amiss) = Entry::found(target, finding);
+        let (entry, amiss) = RecordEntry::found(target, finding);
         if amiss {
             self.note(&entry);
         }
-        if let (Some(log), Some(said)) = (&self.log, said) {
-            log.say(said.text(), &entry);
+        if let (Some(log), Some(line)) = (&self.log, line) {
+            log.write(line.text(), &entry);
         }
     }
 
-    pub(crate) fn write_report(&self, end: &End<'_>) -> Result<()> {
+    pub(crate) fn write_report(&self, finished: &Finished<'_>) -> Result<()> {
         let Some((place, spool)) = &self.report else { return Ok(()) };
-        let (ran, exit) = (end.ran, end.exit());
+        let (ran, exit) = (finished.ran, finished.exit());
         let bytes = self.command.iter().map(|word| word.as_encoded_bytes());
         let is_text = bytes.clone().all(|word| std::str::from_utf8(word).is_ok());
-        let head = Head {
+        let head = ReportJson {
             kind: self.task.kind(),
             command: as_text(&self.command),
             job: self.file.as_ref(),
@@ -258,17 +138,17 @@ impl<'a> Records<'a> {
             exit_code: exit.code(),
             ending: exit.name(),
             error: ran.error(),
-            copy: self.copied(end),
+            copy: self.copied(finished),
             stream: self.streamed(ran),
             checked: match ran {
-                Ran::Checked(report) => Some(&report.counts),
+                RunResult::Checked(report) => Some(&report.counts),
                 _ => None,
             },
             portion: match ran {
-                Ran::Checked(report) => report.covered.as_ref().map(Portion::of),
+                RunResult::Checked(report) => report.covered.as_ref().map(ScrubSection::of),
                 _ => None,
             },
-            ..Head::default()
+            ..ReportJson::default()
         };
         place.write(|file| match spool.lock() {
             Ok(mut spool) => head.write(&mut spool, file),
@@ -279,14 +159,14 @@ impl<'a> Records<'a> {
     /// The outputs, and what came of them, if it came to that.
     pub(crate) fn outputs<'r>(
         &self,
-        ran: &Ran<'r>,
+        ran: &RunResult<'r>,
     ) -> impl Iterator<Item = (&'a Path, Option<&'r Result<Report>>)> + use<'a, 'r> {
         let outputs: &'a [PathBuf] = match &self.task {
             Task::Copy { outputs, .. } => outputs,
             Task::Stream { .. } | Task::Check(_) => &[],
         };
         let ran: &'r [Result<Report>] = match ran {
-            Ran::Copied(ran) => ran,
+            RunResult::Copied(ran) => ran,
             _ => &[],
         };
         outputs.iter().enumerate().map(move |(at, output)| (output.as_path(), ran.get(at)))
@@ -296,79 +176,81 @@ impl<'a> Records<'a> {
         matches!(&self.task, Task::Copy { outputs, .. } if outputs.len() > 1)
     }
 
-    fn copied<'r>(&self, end: &End<'r>) -> Option<Copied<'r>> {
-        let ran = end.ran;
+    fn copied<'r>(&self, finished: &Finished<'r>) -> Option<CopySection<'r>> {
+        let ran = finished.ran;
         let &Task::Copy { source, dry_run, .. } = &self.task else { return None };
         let several = self.are_several();
         let report = |ran: Option<&'r Result<Report>>| ran.and_then(|ran| ran.as_ref().ok());
         let output = |(path, ran): (&Path, Option<&'r Result<Report>>)| {
             let (report, own) = (report(ran), ran.filter(|_| several));
-            let exit = own.map(|ran| Exit::of_one(ran, end.said_all));
-            Output {
-                name: Name::path(path),
+            let exit = own.map(|ran| Exit::of_one(ran, finished.all_written));
+            OutputSection {
+                name: JsonName::path(path),
                 exit_code: exit.map(Exit::code),
                 ending: exit.map(Exit::name),
                 error: own.and_then(error),
                 counts: report.map(|report| &report.counts),
                 resumed: report.map(|report| report.resumed),
                 methods: report.map(methods).unwrap_or_default(),
-                cache: report.map(Cache::of),
-                manifest: report.and_then(|report| report.manifest.as_deref()).map(Manifest::of),
-                work: report.filter(|_| several).map(Work::of),
+                cache: report.map(CacheSection::of),
+                manifest: report
+                    .and_then(|report| report.manifest.as_deref())
+                    .map(ManifestSection::of),
+                work: report.filter(|_| several).map(WorkSection::of),
             }
         };
         let work = self.outputs(ran).next().and_then(|(_, ran)| report(ran));
-        Some(Copied {
+        Some(CopySection {
             dry_run,
-            source: Name::path(source),
+            source: JsonName::path(source),
             outputs: self.outputs(ran).map(output).collect(),
-            work: work.filter(|_| !several).map(Work::of),
+            work: work.filter(|_| !several).map(WorkSection::of),
         })
     }
 
-    fn streamed(&self, ran: &Ran<'_>) -> Option<Streamed> {
+    fn streamed(&self, ran: &RunResult<'_>) -> Option<StreamSection> {
         let &Task::Stream { inputs, outputs } = &self.task else { return None };
         let report = match ran {
-            Ran::Streamed(report) => Some(*report),
+            RunResult::Streamed(report) => Some(*report),
             _ => None,
         };
         let fate = |at| report.and_then(|report| report.outputs.get(at)).map(|(_, fate)| fate);
-        let output = |(at, named): (usize, &Endpoint)| StreamOutput {
-            name: Name::path(named.path()),
+        let output = |(at, named): (usize, &Endpoint)| StreamOutputSection {
+            name: JsonName::path(named.path()),
             fate: fate(at).map(fate_name),
             read_back: fate(at).and_then(read_back),
         };
-        Some(Streamed {
-            inputs: inputs.iter().map(|named| Name::path(named.path())).collect(),
+        Some(StreamSection {
+            inputs: inputs.iter().map(|named| JsonName::path(named.path())).collect(),
             outputs: outputs.iter().enumerate().map(output).collect(),
             bytes: report.map(|report| report.bytes),
             sha256: report.and_then(|report| report.digest).map(|digest| digest.to_string()),
         })
     }
 
-    pub(crate) fn write_metrics(&self, end: &End<'_>) -> Result<()> {
+    pub(crate) fn write_metrics(&self, finished: &Finished<'_>) -> Result<()> {
         let Some(place) = &self.metrics else { return Ok(()) };
-        let (ran, exit) = (end.ran, end.exit());
+        let (ran, exit) = (finished.ran, finished.exit());
         let full = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         let shown = |path: &Path| Shown::path(&full(path)).to_string();
-        let figure = |label, exit: Exit, (files, bytes), expected| Figure {
+        let row = |label, exit: Exit, counts: LabelledCounts, expected| MetricsRow {
             label,
             exit_code: exit.code(),
-            files,
-            bytes,
+            files: counts.files,
+            bytes: counts.bytes,
             expected,
             covered: match ran {
-                Ran::Checked(report) => report.covered,
+                RunResult::Checked(report) => report.covered,
                 _ => None,
             },
         };
-        let (prefix, label, figures) = match &self.task {
+        let (prefix, label, rows) = match &self.task {
             Task::Copy { .. } => {
                 let output = |(path, ran): (&Path, Option<&Result<Report>>)| {
                     let own = ran.filter(|_| self.are_several());
-                    let exit = own.map_or(exit, |ran| Exit::of_one(ran, end.said_all));
+                    let exit = own.map_or(exit, |ran| Exit::of_one(ran, finished.all_written));
                     let expected = ran.map(expected).unwrap_or_default();
-                    figure(shown(path), exit, ran.map(copied).unwrap_or_default(), expected)
+                    row(shown(path), exit, ran.map(copied).unwrap_or_default(), expected)
                 };
                 ("dircopy", "output", self.outputs(ran).map(output).collect())
             }
@@ -378,39 +260,39 @@ impl<'a> Records<'a> {
                     Endpoint::Path(path) => shown(path),
                 };
                 let outputs: Vec<String> = outputs.iter().map(name).collect();
-                let figures = vec![figure(outputs.join(" "), exit, passed(ran), Vec::new())];
-                ("dircopy", "output", figures)
+                let rows = vec![row(outputs.join(" "), exit, passed(ran), Vec::new())];
+                ("dircopy", "output", rows)
             }
             Task::Check(dirs) => {
                 let here = [PathBuf::from(".")];
                 let dirs = if dirs.is_empty() { &here[..] } else { dirs };
                 let dirs: Vec<String> = dirs.iter().map(|dir| shown(dir)).collect();
-                let figures = vec![figure(dirs.join(" "), exit, checked(ran), Vec::new())];
-                ("dircopy_verify", "directory", figures)
+                let rows = vec![row(dirs.join(" "), exit, checked(ran), Vec::new())];
+                ("dircopy_verify", "directory", rows)
             }
         };
         let seconds = |time: Timestamp| time.as_millisecond() as f64 / 1e3;
         // Without a file that was there, there is no last success to keep.
         let before = place.read(1 << 20).unwrap_or_default();
-        let figures = Figures {
+        let metrics = MetricsFile {
             prefix,
             label,
             started: seconds(self.started.0),
             ended: seconds(Timestamp::now()),
             elapsed: self.started.1.elapsed().as_secs_f64(),
-            figures,
+            rows,
             before: &before,
         };
-        let text = figures.text();
+        let text = metrics.text();
         place.write(|file| file.write_all(text.as_bytes()))
     }
 }
 
-/// What was opened; if it could not be, that is what is wrong, unless something else is already.
-fn or_wrong<T>(opened: Result<Option<T>>, wrong: &mut Result<()>) -> Option<T> {
+/// What was opened; `refused` keeps the first error.
+fn or_refuse<T>(opened: Result<Option<T>>, refused: &mut Result<()>) -> Option<T> {
     opened.unwrap_or_else(|error| {
-        if wrong.is_ok() {
-            *wrong = Err(error);
+        if refused.is_ok() {
+            *refused = Err(error);
         }
         None
     })
@@ -426,21 +308,21 @@ fn as_text(words: &[OsString]) -> Vec<String> {
 }
 
 impl Records<'_> {
-    /// An event, and at which output, if there are several.
-    pub fn event(&self, event: &Event<'_>, at: Option<&str>) {
-        // Of nearly every file: nothing is amiss, and nobody wants to read it.
+    /// An event, at `output` if there are several.
+    pub fn event(&self, event: &Event<'_>, output: Option<&str>) {
+        // Nearly every file has one, and only a log wants it.
         if self.log.is_none() && matches!(event, Event::Stands(..)) {
             return;
         }
-        let (entry, amiss) = Entry::of(event);
-        let entry = entry.at(at);
+        let (entry, amiss) = RecordEntry::of(event);
+        let entry = entry.at(output);
         if amiss {
             self.note(&entry);
         }
         if let Some(log) = &self.log
-            && let Some(said) = words(event, self.detail)
+            && let Some(line) = message(event, self.detail)
         {
-            log.say(said.at(at).text(), &entry);
+            log.write(line.at(output).text(), &entry);
         }
     }
 }

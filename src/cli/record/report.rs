@@ -8,7 +8,8 @@ use std::path::Path;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::cli::record::json::{self, Entry, Name};
+use crate::cli::record::entry::RecordEntry;
+use crate::cli::record::json::{self, JsonName};
 use crate::cli::record::log::stamp;
 use crate::cli::record::spool::Spool;
 use crate::copy::report::{Counts, Report, Stages};
@@ -25,7 +26,7 @@ const VERSION: u32 = 1;
 
 /// A report but for its entries.
 #[derive(Serialize)]
-pub struct Head<'a> {
+pub struct ReportJson<'a> {
     pub format: &'static str,
     pub version: u32,
     /// `copy` or `verify`.
@@ -39,8 +40,8 @@ pub struct Head<'a> {
     pub command_bytes: Option<Vec<String>>,
     /// The job file that was used.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub job: Option<&'a Job>,
-    pub working_directory: Option<Name>,
+    pub job: Option<&'a JobSection>,
+    pub working_directory: Option<JsonName>,
     pub host: String,
     /// When it started and ended.
     pub started: String,
@@ -50,31 +51,31 @@ pub struct Head<'a> {
     pub ending: &'static str,
     /// Why it was refused, or stopped early.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<Entry<'a>>,
+    pub error: Option<RecordEntry<'a>>,
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
-    pub copy: Option<Copied<'a>>,
+    pub copy: Option<CopySection<'a>>,
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
-    pub stream: Option<Streamed>,
+    pub stream: Option<StreamSection>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked: Option<&'a Checked>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub portion: Option<Portion>,
+    pub portion: Option<ScrubSection>,
     /// Entries that are not in the report because they could not be kept.
     pub entries_left_out: u64,
 }
 
 /// A job file.
 #[derive(Serialize)]
-pub struct Job {
+pub struct JobSection {
     #[serde(flatten)]
-    pub path: Name,
+    pub path: JsonName,
     /// The arguments it stood for, those that the command line took the place of left out.
     pub arguments: Vec<String>,
 }
 
 /// What is said of a check in portions.
 #[derive(Serialize)]
-pub struct Portion {
+pub struct ScrubSection {
     listed: u64,
     verified_now: u64,
     not_verified: u64,
@@ -82,7 +83,7 @@ pub struct Portion {
     oldest_verification: Option<String>,
 }
 
-impl Portion {
+impl ScrubSection {
     /// What a portion covered.
     pub fn of(covered: &Coverage) -> Self {
         let Coverage { listed, now, never, oldest } = *covered;
@@ -94,18 +95,18 @@ impl Portion {
 
 /// What is said of a copy.
 #[derive(Serialize)]
-pub struct Copied<'a> {
+pub struct CopySection<'a> {
     pub dry_run: bool,
-    pub source: Name,
-    pub outputs: Vec<Output<'a>>,
+    pub source: JsonName,
+    pub outputs: Vec<OutputSection<'a>>,
     /// Of several outputs each has its own.
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
-    pub work: Option<Work<'a>>,
+    pub work: Option<WorkSection<'a>>,
 }
 
 /// Who worked, and where the time went.
 #[derive(Serialize)]
-pub struct Work<'a> {
+pub struct WorkSection<'a> {
     /// How many lanes worked.
     lanes: usize,
     /// How many threads read back what was copied.
@@ -113,7 +114,7 @@ pub struct Work<'a> {
     stages: &'a Stages,
 }
 
-impl<'a> Work<'a> {
+impl<'a> WorkSection<'a> {
     /// That of a run.
     pub fn of(report: &'a Report) -> Self {
         let Report { workers, verifiers, stages, .. } = report;
@@ -123,9 +124,9 @@ impl<'a> Work<'a> {
 
 /// What is said of an output.
 #[derive(Serialize)]
-pub struct Output<'a> {
+pub struct OutputSection<'a> {
     #[serde(flatten)]
-    pub name: Name,
+    pub name: JsonName,
     /// Of one of several: how the run to it ended, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u8>,
@@ -133,7 +134,7 @@ pub struct Output<'a> {
     pub ending: Option<&'static str>,
     /// … and why it was refused, or stopped early.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<Entry<'a>>,
+    pub error: Option<RecordEntry<'a>>,
     /// Missing when the run was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<&'a Counts>,
@@ -144,25 +145,25 @@ pub struct Output<'a> {
     pub methods: BTreeMap<&'static str, Tally>,
     /// What stayed in memory; missing when the run was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache: Option<Cache>,
+    pub cache: Option<CacheSection>,
     /// Missing when there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub manifest: Option<Manifest>,
+    pub manifest: Option<ManifestSection>,
     /// Of one of several.
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
-    pub work: Option<Work<'a>>,
+    pub work: Option<WorkSection<'a>>,
 }
 
 /// What of large files came into memory by the run and stayed there.
 #[derive(Serialize)]
-pub struct Cache {
+pub struct CacheSection {
     source_bytes: u64,
     source_of_bytes: u64,
     output_bytes: u64,
     output_of_bytes: u64,
 }
 
-impl Cache {
+impl CacheSection {
     /// … of this run.
     pub fn of(report: &Report) -> Self {
         Self {
@@ -176,9 +177,9 @@ impl Cache {
 
 /// What is said of a stream.
 #[derive(Serialize)]
-pub struct Streamed {
-    pub inputs: Vec<Name>,
-    pub outputs: Vec<StreamOutput>,
+pub struct StreamSection {
+    pub inputs: Vec<JsonName>,
+    pub outputs: Vec<StreamOutputSection>,
     /// Missing when the run was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
@@ -189,9 +190,9 @@ pub struct Streamed {
 
 /// What is said of an output of a stream.
 #[derive(Serialize)]
-pub struct StreamOutput {
+pub struct StreamOutputSection {
     #[serde(flatten)]
-    pub name: Name,
+    pub name: JsonName,
     /// Missing when the run was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fate: Option<&'static str>,
@@ -236,9 +237,9 @@ pub fn methods(report: &Report) -> BTreeMap<&'static str, Tally> {
 
 /// The manifest that a run left.
 #[derive(Serialize)]
-pub struct Manifest {
+pub struct ManifestSection {
     #[serde(flatten)]
-    name: Name,
+    name: JsonName,
     /// Whether it has its final name, which it gets only when the run came to its end.
     finished: bool,
     /// Its own digest; missing when it could not be read.
@@ -246,11 +247,11 @@ pub struct Manifest {
     sha256: Option<String>,
 }
 
-impl Manifest {
+impl ManifestSection {
     /// The manifest at `path`.
     pub fn of(path: &Path) -> Self {
         let finished = path.extension().is_some_and(|extension| extension == "sha256sum");
-        Self { name: Name::path(path), finished, sha256: digest(path).ok().flatten() }
+        Self { name: JsonName::path(path), finished, sha256: digest(path).ok().flatten() }
     }
 }
 
@@ -267,7 +268,7 @@ fn digest(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-impl Default for Head<'_> {
+impl Default for ReportJson<'_> {
     fn default() -> Self {
         Self {
             format: "dircopy-report",
@@ -278,7 +279,7 @@ impl Default for Head<'_> {
             command: Vec::new(),
             command_bytes: None,
             job: None,
-            working_directory: std::env::current_dir().ok().map(|dir| Name::path(&dir)),
+            working_directory: std::env::current_dir().ok().map(|dir| JsonName::path(&dir)),
             host: sys::host_name(),
             started: String::new(),
             ended: String::new(),
@@ -295,7 +296,7 @@ impl Default for Head<'_> {
     }
 }
 
-impl Head<'_> {
+impl ReportJson<'_> {
     /// Writes the report with the entries in `spool`.
     pub fn write(mut self, spool: &mut Spool, to: &mut File) -> io::Result<()> {
         self.entries_left_out = spool.left_out();

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 
-use crate::cli::record::destination::Place;
+use crate::cli::record::destination::Destination;
 use crate::error::{Error, Result};
 use crate::manifest::Stamp;
 use crate::sys::stat::Kind;
@@ -26,39 +26,39 @@ const HEAD: u64 = 1 << 20;
 pub const WRITE: &str = "write the report";
 
 /// Where a report goes.
-pub enum ReportPlace {
+pub enum ReportDestination {
     /// To a file, in place of the one before.
-    File(Place),
+    File(Destination),
     /// Into a directory, beside those before.
-    Series(Series),
+    Directory(ReportDirectory),
 }
 
 /// A directory of reports.
-pub struct Series {
+pub struct ReportDirectory {
     dir: Dir,
     path: PathBuf,
     /// What the run does.
     kind: &'static str,
     /// The newest so many stay.
     keep: Option<NonZero<usize>>,
-    own: Mutex<Own>,
+    own: Mutex<OwnReport>,
 }
 
 /// The report of this run.
 #[derive(Clone, Copy)]
-struct Own {
+struct OwnReport {
     stamp: Stamp,
     /// Whether it is there.
     written: bool,
 }
 
 /// Whether a report that is to go to `path` goes into a directory.
-pub fn is_series(path: &Path) -> bool {
+pub fn is_directory(path: &Path) -> bool {
     let ends = path.as_os_str().to_string_lossy().ends_with(std::path::is_separator);
     ends || path.is_dir()
 }
 
-impl ReportPlace {
+impl ReportDestination {
     /// Looks at the place of the report of a run of this kind, that started then. `keep` is for a
     /// directory only.
     ///
@@ -70,23 +70,23 @@ impl ReportPlace {
         started: Timestamp,
         keep: Option<NonZero<usize>>,
     ) -> Result<Self> {
-        if !is_series(path) {
+        if !is_directory(path) {
             if keep.is_some() {
                 let finding = "--report names one file; --keep-reports is for a directory";
                 return Err(Error::finding("keep several reports at", path, finding));
             }
-            return Place::new(WRITE, path).map(Self::File);
+            return Destination::new(WRITE, path).map(Self::File);
         }
         let dir = Dir::open(path).map_err(|error| Error::io(WRITE, path, error))?;
-        let own = Mutex::new(Own { stamp: Stamp::new(started), written: false });
-        Ok(Self::Series(Series { dir, path: path.to_path_buf(), kind, keep, own }))
+        let own = Mutex::new(OwnReport { stamp: Stamp::new(started), written: false });
+        Ok(Self::Directory(ReportDirectory { dir, path: path.to_path_buf(), kind, keep, own }))
     }
 
     /// Writes the report, whole or not at all; once more replaces it.
     pub fn write(&self, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
         match self {
             Self::File(place) => place.write(fill),
-            Self::Series(series) => series.write(fill),
+            Self::Directory(reports) => reports.write(fill),
         }
     }
 
@@ -94,12 +94,12 @@ impl ReportPlace {
     pub fn rotate(&self, complete: bool) -> (Vec<PathBuf>, Option<Error>) {
         match self {
             Self::File(_) => (Vec::new(), None),
-            Self::Series(series) => series.rotate(complete),
+            Self::Directory(reports) => reports.rotate(complete),
         }
     }
 }
 
-impl Series {
+impl ReportDirectory {
     fn name(&self, stamp: Stamp) -> OsString {
         format!("dircopy-{}-{stamp}.json", self.kind).into()
     }

@@ -1,168 +1,306 @@
-//! The closing summary: what was done, where the time went, how it ended.
+//! The closing summary of a copy: what happened at each output, a line for each, and the verdict over all.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::exit::TIME_IS_UP;
-use crate::cli::show::rows::{Rows, size};
-use crate::copy::report::{Counts, Ending, Report, StageTime, Stages};
+use crate::cli::args::copy::CopyArgs;
+use crate::cli::exit::{Exit, TIME_IS_UP};
+use crate::cli::show::console::Console;
+use crate::cli::show::line::count;
+use crate::cli::show::rows::{Counted, Rows, files, proven, size, time, warn};
+use crate::cli::show::stages::{busy, limit, waiting};
+use crate::copy::report::{Counts, Ending, Report};
+use crate::error::Result;
+use crate::io::read_back::HashedFrom;
 use crate::part::method::{Method, Tally};
 use crate::path::Shown;
 use crate::sys::ResidentBytes;
 
-/// Below this, where the time went says nothing.
+/// Below this, the shares of the stages say nothing.
 const TOO_SHORT: Duration = Duration::from_millis(100);
 
-/// The summary of a run, without the last line's end. Unless `verbose`, what needs no saying is left
-/// out.
-pub fn summary(report: &Report, dry: bool, verbose: bool) -> String {
-    let counts = &report.counts;
-    let mut rows = Rows::new(9);
-    let copied = format!("{} files, {}", counts.copied + counts.replaced, size(counts.bytes));
-    rows.row(
-        if dry { "to copy" } else { "copied" },
-        match counts.replaced {
-            0 => copied,
-            replaced => format!("{copied} ({replaced} in place of others)"),
-        },
-    );
-    let is_usual = |(method, _): &(Method, Tally)| *method == Method::ReadWrite;
-    for (method, tally) in &report.methods {
-        if !verbose && report.methods.iter().all(is_usual) {
-            break;
+/// What a copy says when it ends.
+pub struct CopySummary<'a> {
+    /// The options.
+    pub args: &'a CopyArgs,
+    /// The outputs.
+    pub outputs: &'a [PathBuf],
+    /// For each its report, or why it was refused.
+    pub reports: &'a [Result<Report>],
+}
+
+impl CopySummary<'_> {
+    /// Prints why outputs were refused or stopped, and, unless quiet, the rows of each and a line for each.
+    pub fn print(&self, console: &Console) {
+        for (output, report) in self.outputs.iter().zip(self.reports) {
+            let begin = match self.is_single() {
+                true => String::new(),
+                false => format!("{}: ", Shown::path(output)),
+            };
+            match report {
+                Err(refused) => console.error("refused", &begin, refused),
+                Ok(Report { ending: Ending::Stopped(error), .. }) => {
+                    console.error("stopped", &format!("{begin}stopped early: "), error);
+                }
+                Ok(_) => {}
+            }
         }
-        let how = match method {
-            Method::Clone => "cloned: they share their data with the source",
-            Method::Range => "moved by the kernel (copy_file_range)",
-            Method::Send => "moved by the kernel (sendfile)",
-            Method::ReadWrite => "read and written",
-        };
-        rows.row("", format!("{} files, {} {how}", tally.files, size(tally.bytes)));
+        if !self.args.verbosity.quiet {
+            console.out(&self.rows().text());
+        }
     }
-    if counts.resumed > 0 {
-        let size = size(counts.resumed_bytes);
-        rows.row("resumed", format!("{} files of these, {size} not read again", counts.resumed));
+
+    fn is_single(&self) -> bool {
+        self.outputs.len() == 1
     }
-    if counts.caught_up > 0 {
-        let size = size(counts.caught_up_bytes);
+
+    fn rows(&self) -> Rows {
+        let mut rows = Rows::default();
+        for (output, report) in self.outputs.iter().zip(self.reports) {
+            let Ok(report) = report else { continue };
+            if !self.is_single() {
+                rows.row("OUTPUT", Shown::path(output));
+            }
+            self.output_rows(&mut rows, report);
+        }
+        if !self.args.dry_run {
+            let names = self.outputs.iter().map(|output| Shown::path(output).to_string());
+            let names: Vec<String> = names.collect();
+            let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(40);
+            for (name, report) in names.iter().zip(self.reports) {
+                rows.row("output", format!("{name:<width$}  {}", self.output_line(report)));
+            }
+        }
+        rows
+    }
+
+    fn output_rows(&self, rows: &mut Rows, report: &Report) {
+        let counts = &report.counts;
+        let copied = files(counts.copied + counts.replaced, counts.bytes);
         rows.row(
-            "caught up",
-            format!("{} files of these, {size} from another output", counts.caught_up),
+            if self.args.dry_run { "to copy" } else { "copied" },
+            match counts.replaced {
+                0 => copied,
+                replaced => format!("{copied} ({replaced} in place of others)"),
+            },
         );
+        self.method_rows(rows, report);
+        count_rows(rows, counts);
+        if report.expected {
+            expected_rows(rows, counts);
+        }
+        if counts.from_device + counts.from_cache > 0 {
+            let device = files(counts.from_device, counts.from_device_bytes);
+            let cache = files(counts.from_cache, counts.from_cache_bytes);
+            let text = format!("{device}, from the device; {cache}, only through a cache");
+            rows.row("read back", text);
+        }
+        self.machine_rows(rows, report);
+        if let Some(manifest) = &report.manifest {
+            rows.row("manifest", Shown::path(manifest));
+        }
     }
+
+    /// By which methods the bytes came, unless all were read and written.
+    fn method_rows(&self, rows: &mut Rows, report: &Report) {
+        let is_usual = |(method, _): &(Method, Tally)| *method == Method::ReadWrite;
+        if !self.args.verbosity.verbose && report.methods.iter().all(is_usual) {
+            return;
+        }
+        for (method, tally) in &report.methods {
+            let how = match method {
+                Method::Clone => "cloned: they share their data with the source",
+                Method::Range => "moved by the kernel (copy_file_range)",
+                Method::Send => "moved by the kernel (sendfile)",
+                Method::ReadWrite => "read and written",
+            };
+            rows.row("", format!("{} {how}", files(tally.files, tally.bytes)));
+        }
+    }
+
+    /// What stayed in memory, and which stage worked, waited and limited the run.
+    fn machine_rows(&self, rows: &mut Rows, report: &Report) {
+        let (read, written) = (report.source_stayed, report.output_stayed);
+        let verbose = self.args.verbosity.verbose;
+        if verbose && read.of + written.of > 0 {
+            let of =
+                |stayed: ResidentBytes| format!("{} of {}", size(stayed.bytes), size(stayed.of));
+            let text = format!("{} read and {} written stayed in memory", of(read), of(written));
+            rows.row("cache", text);
+        }
+        if self.args.dry_run || report.counts.bytes == 0 {
+            return;
+        }
+        if verbose && report.elapsed >= TOO_SHORT {
+            rows.row("busy", busy(report));
+            rows.row("waiting", waiting(report));
+        }
+        if let Some(limit) = limit(report, self.args.unattended.limit_rate, self.is_single()) {
+            rows.row("limited by", limit);
+        }
+    }
+
+    /// Files, bytes, time, rate, and what is known of the copy.
+    fn output_line(&self, report: &Result<Report>) -> String {
+        let Ok(report) = report else { return "refused: nothing was copied".into() };
+        let counts = &report.counts;
+        let copied = counts.copied + counts.replaced;
+        let new_bytes = counts.bytes.saturating_sub(counts.resumed_bytes);
+        let copy = files(copied, counts.bytes);
+        format!("{copy} in {}; {}", time(report.elapsed, new_bytes), self.proof(counts))
+    }
+
+    fn proof(&self, counts: &Counts) -> String {
+        match (counts.from_device, counts.from_cache) {
+            (0, 0) if counts.copied + counts.replaced == 0 => "nothing written".into(),
+            (0, 0) if self.args.no_sync => "written, not synced, not read back".into(),
+            (0, 0) => proven(None).into(),
+            (_, 0) => proven(Some(HashedFrom::Device)).into(),
+            (0, _) => proven(Some(HashedFrom::Cache)).into(),
+            (_, cache) => {
+                format!("read back from the device, {} only through a cache", count(cache, "file"))
+            }
+        }
+    }
+
+    /// The last line: the verdict over every output, refused ones included, of a run that ends with `exit`.
+    pub fn verdict(&self, exit: Exit) -> String {
+        if self.args.dry_run {
+            return self.dry_verdict();
+        }
+        let at = match self.outputs.len() {
+            1 => "the output".to_owned(),
+            number => format!("all {number} outputs"),
+        };
+        let is_complete = |report: &&Result<Report>| {
+            matches!(report, Ok(Report { ending: Ending::Complete, .. }))
+        };
+        let complete = self.reports.iter().filter(is_complete).count();
+        match self.reports {
+            _ if complete == self.reports.len() && exit == Exit::Complete => {
+                format!("done: everything is at {at}")
+            }
+            _ if complete == self.reports.len() => {
+                let text = "but not every message or record could be written";
+                warn("NOT COMPLETE", exit, &format!("everything is at {at}, {text}"))
+            }
+            [Ok(report)] => {
+                let (title, text) = ending(report);
+                warn(title, exit, &text)
+            }
+            reports => {
+                let others = self.outputs.iter().zip(reports);
+                let others = others.filter(|(_, report)| !is_complete(report));
+                let text = |(output, report): (&PathBuf, &Result<Report>)| match report {
+                    Err(_) => format!("nothing was copied to {}", Shown::path(output)),
+                    Ok(report) => format!("{}: {}", Shown::path(output), ending(report).1),
+                };
+                let title = format!("{complete} OF {} OUTPUTS COMPLETE", reports.len());
+                warn(&title, exit, &others.map(text).collect::<Vec<_>>().join("; "))
+            }
+        }
+    }
+
+    fn dry_verdict(&self) -> String {
+        let missing = |report: &Result<Report>| report.as_ref().map_or(0, missing);
+        let refused = self.reports.iter().filter(|report| report.is_err()).count();
+        let mut text = "nothing was done: this was a dry run".to_owned();
+        match self.reports.iter().map(missing).sum() {
+            0 => {}
+            missing => text = format!("{text}; {} would be missing", count(missing, "entry")),
+        }
+        match refused {
+            0 => text,
+            refused => format!("{text}; {} would be refused", count(refused as u64, "output")),
+        }
+    }
+}
+
+fn missing(report: &Report) -> u64 {
+    report.counts.failed + report.counts.left
+}
+
+/// What became of the entries.
+fn count_rows(rows: &mut Rows, counts: &Counts) {
+    rows.counted(&[Counted(
+        "resumed",
+        counts.resumed,
+        "file",
+        &format!("of these, {} not read again", size(counts.resumed_bytes)),
+    )]);
+    rows.counted(&[Counted(
+        "caught up",
+        counts.caught_up,
+        "file",
+        &format!("of these, {} from another output", size(counts.caught_up_bytes)),
+    )]);
     if counts.kept > 0 {
-        rows.row("there", format!("{} already, {}", counts.kept, size(counts.kept_bytes)));
+        rows.row("unchanged", files(counts.kept, counts.kept_bytes));
     }
     rows.counted(&[
-        ("linked", counts.linked, "further names of the same files"),
-        ("links", counts.symlinks, "symbolic links"),
-        ("left", counts.left, "that differ at the output"),
-        ("failed", counts.failed, "entries"),
-        ("damaged", counts.unproven, "of these: the disk does not hold them as they were written"),
-        ("rotten", counts.rotten, "of these: not what is expected of the source; not copied"),
-        ("skipped", counts.skipped, "FIFOs, sockets or devices"),
-        ("warnings", counts.warnings, "about attributes, damage and the like"),
-        ("alone", counts.read_alone, "of these were read from the source for this output alone"),
-        ("again", counts.forgotten, "may have been read from the source once more for this output"),
-        ("kept on", counts.carried, "lines of files that are no longer in the source"),
+        Counted("linked", counts.linked, "further name", "of the same files"),
+        Counted("links", counts.symlinks, "symbolic link", ""),
+        Counted("left", counts.left, "entry", "that differ at the output"),
+        Counted("failed", counts.failed, "entry", ""),
+        Counted(
+            "damaged",
+            counts.unproven,
+            "file",
+            "of these that the disk does not hold as written",
+        ),
+        Counted("rotten", counts.rotten, "file", "of these, not what is expected; not copied"),
+        Counted("skipped", counts.skipped, "entry", "that are FIFOs, sockets or devices"),
+        Counted("warnings", counts.warnings, "warning", "about attributes, damage and the like"),
+        Counted(
+            "fallback",
+            counts.read_alone,
+            "file",
+            "of these read from the source for this output alone",
+        ),
+        Counted(
+            "re-read",
+            counts.forgotten,
+            "file",
+            "that may have been read from the source once more",
+        ),
+        Counted("reused", counts.carried, "line", "for files that are no longer in the source"),
     ]);
-    if report.expected {
-        let Counts { as_expected, edited, gone, unusable_lines, .. } = counts;
-        let text = format!("{as_expected} files as they were, {edited} edited since, {gone} gone");
-        rows.row("expected", text);
-        rows.counted(&[("unusable", *unusable_lines, "lines of what is expected")]);
-    }
-    if counts.from_device + counts.from_cache > 0 {
-        let of = |files, bytes| format!("{files} files, {}", size(bytes));
-        let device = of(counts.from_device, counts.from_device_bytes);
-        let cache = of(counts.from_cache, counts.from_cache_bytes);
-        rows.row("read back", format!("{device}, from the device; {cache}, only through a cache"));
-    }
-    let (read, written) = (report.source_stayed, report.output_stayed);
-    if verbose && read.of + written.of > 0 {
-        let of = |stayed: ResidentBytes| format!("{} of {}", size(stayed.bytes), size(stayed.of));
-        rows.row(
-            "cache",
-            format!("{} read and {} written stayed in memory", of(read), of(written)),
-        );
-    }
-    if !dry {
-        rows.time(report.elapsed, counts.bytes.saturating_sub(counts.resumed_bytes));
-        if report.elapsed >= TOO_SHORT && counts.bytes > 0 {
-            rows.row("busy", times(&report.stages, |time| time.busy));
-            rows.row("waiting", times(&report.stages, |time| time.waited));
-            rows.row("", format!("{} was the bottleneck", bottleneck(report)));
-        }
-    }
-    if let Some(manifest) = &report.manifest {
-        rows.row("manifest", Shown::path(manifest).to_string());
-    }
-    rows.ending(&ending(report, dry))
 }
 
-/// A time of each stage, in words.
-fn times(stages: &Stages, time: impl Fn(&StageTime) -> Duration) -> String {
-    let words = |(name, stage)| format!("{name} {:.2} s", time(stage).as_secs_f64());
-    [
-        Some(("reading", &stages.read)),
-        Some(("hashing", &stages.hash)),
-        Some(("writing", &stages.write)),
-        Some(("reading back", &stages.prove)).filter(|(_, stage)| !stage.busy.is_zero()),
-        Some(("committing", &stages.commit)),
-    ]
-    .into_iter()
-    .flatten()
-    .map(words)
-    .collect::<Vec<_>>()
-    .join(", ")
+/// How the source compares with the manifest of `--expect`.
+fn expected_rows(rows: &mut Rows, counts: &Counts) {
+    let Counts { as_expected, edited, gone, unusable_lines, .. } = counts;
+    let as_expected = count(*as_expected, "file");
+    let text = format!("{as_expected} as listed, {edited} edited since, {gone} gone");
+    rows.row("expected", text);
+    rows.counted(&[Counted("unusable", *unusable_lines, "line", "of the expected manifest")]);
 }
 
-/// The stage that was busy for the largest share of the time it could have been.
-fn bottleneck(report: &Report) -> &'static str {
-    let lanes = report.workers.max(1) as f64;
-    let provers = report.verifiers.max(1) as f64;
-    let Stages { read, hash, write, prove, commit } = &report.stages;
-    [
-        ("reading the source", read.busy.as_secs_f64() / lanes),
-        ("hashing (the processor)", hash.busy.as_secs_f64() / lanes),
-        ("writing to the output", write.busy.as_secs_f64() / lanes),
-        ("reading back the output", prove.busy.as_secs_f64() / provers),
-        ("making the output durable", commit.busy.as_secs_f64()),
-    ]
-    .into_iter()
-    .max_by(|a, b| a.1.total_cmp(&b.1))
-    .map_or("nothing", |(name, _)| name)
-}
-
-fn ending(report: &Report, dry: bool) -> String {
-    let missing = report.counts.failed + report.counts.left;
-    let entries = if missing == 1 { "entry" } else { "entries" };
+/// How the copy to an output ended that is not complete, as a title and a sentence.
+fn ending(report: &Report) -> (&'static str, String) {
+    let missing = missing(report);
+    let differ = match missing {
+        1 => "1 entry is not at the output as in the source".to_owned(),
+        missing => format!("{missing} entries are not at the output as in the source"),
+    };
+    let again = "finished files are recorded; run the same command again to continue";
     match &report.ending {
-        Ending::Complete if dry => "nothing was done: this was a dry run".into(),
-        Ending::Incomplete if dry => {
-            format!("nothing was done: this was a dry run; {missing} {entries} would be missing")
-        }
-        Ending::Complete => "done: everything is at the output".into(),
+        Ending::Complete => ("done", "everything is at the output".into()),
         Ending::Incomplete if missing == 0 => {
-            "NOT COMPLETE: everything is at the output, but lines of what is expected were of no use"
-                .into()
+            let text =
+                "everything is at the output, but lines of the expected manifest were of no use";
+            ("NOT COMPLETE", text.into())
         }
-        Ending::Incomplete => {
-            format!("NOT COMPLETE: {missing} {entries} not at the output as in the source")
+        Ending::Incomplete => ("NOT COMPLETE", differ),
+        Ending::Unproven => {
+            ("NOT PROVEN", format!("the disk does not hold what was written to it; {differ}"))
         }
-        Ending::Unproven => format!(
-            "NOT PROVEN: the disk does not hold what was written to it; {missing} {entries} not at \
-             the output as in the source"
+        Ending::Rotten => (
+            "ROTTEN",
+            format!("files of the source are not as expected and were not copied; {differ}"),
         ),
-        Ending::Rotten => format!(
-            "ROTTEN: files of the source are not what was expected of it and were not copied; \
-             {missing} {entries} not at the output as in the source"
-        ),
-        Ending::Stopped(error) => format!("STOPPED EARLY: {error}"),
-        Ending::Interrupted(TIME_IS_UP) => {
-            "TIME IS UP: what was finished is recorded; run the same command again to go on".into()
-        }
-        Ending::Interrupted(_) => {
-            "INTERRUPTED: what was finished is recorded; run the same command again to go on".into()
-        }
+        Ending::Stopped(error) => ("STOPPED EARLY", error.to_string()),
+        Ending::Interrupted(TIME_IS_UP) => ("TIME IS UP", again.into()),
+        Ending::Interrupted(_) => ("INTERRUPTED", again.into()),
     }
 }

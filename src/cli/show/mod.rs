@@ -1,9 +1,14 @@
 //! What a person sees.
 
+pub mod compared;
 pub mod console;
+pub mod copy_messages;
 pub mod copy_summary;
+pub mod line;
 pub mod progress;
 pub mod reporter;
 pub mod rows;
+pub mod stages;
+pub mod stream_summary;
 pub mod verify_messages;
 pub mod verify_summary;

@@ -12,7 +12,6 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use humansize::{BINARY, format_size};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::cli::args::copy::When;
 use crate::cli::show::console::Console;
 use crate::event::Progress;
 use crate::path::Shown;
@@ -25,6 +24,17 @@ const LINE: Duration = Duration::from_secs(5);
 
 /// How long something tells in the speed: as long as a cache takes to fill, so that it is no flicker.
 const RECENT: Duration = Duration::from_secs(10);
+
+/// When progress is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// If standard error is a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
 
 /// How progress is shown.
 pub enum View {
@@ -82,13 +92,13 @@ impl View {
         match self {
             View::None => {}
             View::Lines => {
-                while let (true, Some(seen)) = (wait(LINE), Seen::of(progress)) {
+                while let (true, Some(seen)) = (wait(LINE), Snapshot::of(progress)) {
                     console.err(&format!("dircopy: {}", line(&seen, started.elapsed())));
                 }
             }
             View::Bar(bar) => {
-                let (mut sized, mut rate) = (false, Rate::default());
-                while let (true, Some(seen)) = (wait(DRAW), Seen::of(progress)) {
+                let (mut sized, mut rate) = (false, RecentRate::default());
+                while let (true, Some(seen)) = (wait(DRAW), Snapshot::of(progress)) {
                     draw(bar, &seen, &mut sized, &mut rate);
                 }
                 bar.finish_and_clear();
@@ -108,7 +118,7 @@ fn style(template: &str) -> ProgressStyle {
 }
 
 /// What is seen of the progress of one output or several: that of the slowest.
-struct Seen<'a> {
+struct Snapshot<'a> {
     progress: &'a Progress,
     /// Who has the total: every output has the same, and it is counted once.
     total: &'a Progress,
@@ -116,7 +126,7 @@ struct Seen<'a> {
     others: String,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> Snapshot<'a> {
     fn of(all: &'a [Arc<Progress>]) -> Option<Self> {
         let bytes = |progress: &&Arc<Progress>| progress.bytes.load(Relaxed);
         let running = || all.iter().filter(|progress| !progress.over.load(Relaxed));
@@ -134,8 +144,8 @@ impl<'a> Seen<'a> {
     }
 }
 
-fn draw(bar: &ProgressBar, seen: &Seen<'_>, sized: &mut bool, rate: &mut Rate) {
-    let Seen { progress, total, .. } = seen;
+fn draw(bar: &ProgressBar, seen: &Snapshot<'_>, sized: &mut bool, rate: &mut RecentRate) {
+    let Snapshot { progress, total, .. } = seen;
     if !*sized && total.counted.load(Relaxed) {
         *sized = true;
         bar.set_length(total.total_bytes.load(Relaxed));
@@ -162,14 +172,14 @@ fn draw(bar: &ProgressBar, seen: &Seen<'_>, sized: &mut bool, rate: &mut Rate) {
 /// The speed of the last seconds: of what is read and written, while a beginning of a terabyte that
 /// was there already says nothing about how long the rest takes.
 #[derive(Default)]
-struct Rate {
+struct RecentRate {
     bytes: u64,
     at: Duration,
     /// What counts, less of it the longer ago, in bytes and in seconds.
     sum: (f64, f64),
 }
 
-impl Rate {
+impl RecentRate {
     /// So many bytes were done by then.
     fn note(&mut self, bytes: u64, at: Duration) {
         let more = bytes.saturating_sub(self.bytes) as f64;
@@ -185,8 +195,8 @@ impl Rate {
 }
 
 /// Files done, of how many, and how many failed.
-fn entries(seen: &Seen<'_>, counted: bool) -> String {
-    let Seen { progress, total, others } = seen;
+fn entries(seen: &Snapshot<'_>, counted: bool) -> String {
+    let Snapshot { progress, total, others } = seen;
     let done = progress.entries.load(Relaxed);
     let mut text = match counted {
         true => format!("{done} of {} files", total.total_entries.load(Relaxed)),
@@ -201,11 +211,11 @@ fn entries(seen: &Seen<'_>, counted: bool) -> String {
 
 /// How far a run is, in a line; nothing of a run to nowhere.
 pub fn how_far(progress: &[Arc<Progress>], elapsed: Duration) -> Option<String> {
-    Seen::of(progress).map(|seen| line(&seen, elapsed))
+    Snapshot::of(progress).map(|seen| line(&seen, elapsed))
 }
 
-fn line(seen: &Seen<'_>, elapsed: Duration) -> String {
-    let Seen { progress, total, .. } = seen;
+fn line(seen: &Snapshot<'_>, elapsed: Duration) -> String {
+    let Snapshot { progress, total, .. } = seen;
     let counted = total.counted.load(Relaxed);
     let bytes = progress.bytes.load(Relaxed);
     let mut size = format_size(bytes, BINARY);
@@ -233,7 +243,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_that_of_the_last_seconds() {
-        let mut rate = Rate::default();
+        let mut rate = RecentRate::default();
         assert_eq!(rate.per_second(), 0.0);
         for second in 1..100 {
             rate.note(second * 1000, Duration::from_secs(second));

@@ -1,25 +1,26 @@
-//! What there is to say of what a check finds, line by line.
+//! The messages about the findings of a check.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::cli::show::console::{Detail, Said};
+use crate::cli::show::compared::{compared, cut};
+use crate::cli::show::line::{Detail, ScreenLine};
 use crate::path::{RelPath, Shown};
 use crate::sys;
-use crate::verify::{Comparison, Finding, HashedFrom, Target, Verdict};
+use crate::verify::{Finding, HashedFrom, Target, Verdict};
 
-/// How lines are written.
-pub struct Words {
-    /// What the program is called, which each line starts with.
+/// How messages are written.
+pub struct VerifyMessages {
+    /// The program's name, which each line starts with.
     pub name: &'static str,
-    /// How much is told.
+    /// Which messages are wanted.
     pub detail: Detail,
     /// Whether `\` may be taken for `/`.
     pub convert: bool,
 }
 
-impl Words {
-    /// The line about a finding, if there is something to say.
-    pub fn of(&self, target: &Target, finding: &Finding) -> Option<Said> {
+impl VerifyMessages {
+    /// The line about a finding, if this detail has one.
+    pub fn of(&self, target: &Target, finding: &Finding) -> Option<ScreenLine> {
         let manifest = Shown::path(&target.manifest);
         let shown = |path| cut(Shown::path(&target.path_of(path)));
         match finding {
@@ -78,13 +79,13 @@ impl Words {
     }
 
     /// … about the listed file `name`, whose path is `path`; `at` says which line of which manifest.
-    fn file(&self, name: &RelPath, path: &Path, verdict: &Verdict, at: &str) -> Option<Said> {
+    fn file(&self, name: &RelPath, path: &Path, verdict: &Verdict, at: &str) -> Option<ScreenLine> {
         let shown = cut(Shown::path(path));
         match verdict {
             Verdict::Good(_) if self.detail != Detail::Verbose => None,
-            Verdict::Good(HashedFrom::Device) => Some(Said::Out(format!("OK {shown}"))),
+            Verdict::Good(HashedFrom::Device) => Some(ScreenLine::Out(format!("OK {shown}"))),
             Verdict::Good(HashedFrom::Cache) => {
-                Some(Said::Out(format!("OK {shown} (through a cache)")))
+                Some(ScreenLine::Out(format!("OK {shown} (through a cache)")))
             }
             Verdict::Differs(_) => self.err(&format!("differs: {shown} ({at})")),
             Verdict::Missing => {
@@ -109,56 +110,19 @@ impl Words {
         }
     }
 
-    fn err(&self, text: &str) -> Option<Said> {
-        Some(Said::Err(format!("{}: {text}", self.name)))
+    fn err(&self, text: &str) -> Option<ScreenLine> {
+        Some(ScreenLine::Err(format!("{}: {text}", self.name)))
     }
 
-    /// Something that is said unless nothing but trouble is wanted.
-    fn notice(&self, text: &str) -> Option<Said> {
+    /// A notice, which `--quiet` leaves out.
+    fn notice(&self, text: &str) -> Option<ScreenLine> {
         (self.detail != Detail::Quiet).then_some(())?;
         self.err(&format!("notice: {text}"))
     }
-}
-
-/// Where a file is bad and where it is good: "differs at A and B, missing at C, good at D".
-pub fn compared(comparison: &Comparison) -> String {
-    let Comparison { bad, good, other, .. } = comparison;
-    let mut parts: Vec<(&str, Vec<&Path>)> = Vec::new();
-    for (how, root) in bad {
-        match parts.iter_mut().find(|(word, _)| word == how) {
-            Some((_, roots)) => roots.push(root),
-            None => parts.push((how, vec![root])),
-        }
-    }
-    parts.push(("good", good.iter().map(PathBuf::as_path).collect()));
-    if !other.is_empty() {
-        parts.push(("listed with another digest", other.iter().map(PathBuf::as_path).collect()));
-    }
-    let part = |(word, roots): &(&str, Vec<&Path>)| {
-        let names: Vec<String> = roots.iter().map(|root| cut(Shown::path(root))).collect();
-        match names.split_last() {
-            None => format!("{word} nowhere"),
-            Some((last, [])) => format!("{word} at {last}"),
-            Some((last, rest)) => format!("{word} at {} and {last}", rest.join(", ")),
-        }
-    };
-    parts.iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
 /// Why this system cannot have a file of this name, if it cannot.
 fn cannot_be(name: &RelPath) -> Option<&'static str> {
     let part = |part| sys::name_from_bytes(part).ok().and_then(sys::unusable);
     name.components().find_map(part)
-}
-
-/// A name for a message: a hostile one may be as long as a line.
-fn cut(name: Shown<'_>) -> String {
-    const MOST: usize = 1000;
-    let mut text = name.to_string();
-    if text.len() > MOST {
-        let end = (0..=MOST).rev().find(|&at| text.is_char_boundary(at));
-        text.truncate(end.unwrap_or(0));
-        text.push('…');
-    }
-    text
 }

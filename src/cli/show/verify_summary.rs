@@ -2,63 +2,72 @@
 
 use jiff::Timestamp;
 
-use crate::cli::show::rows::{Rows, size};
+use crate::cli::exit::Exit;
+use crate::cli::show::line::count;
+use crate::cli::show::rows::{Counted, Rows, files, time, warn};
 use crate::verify::{Coverage, VerifyReport};
 
-/// The summary of a check, without the last line's end.
+/// The rows of the summary.
 pub fn summary(report: &VerifyReport) -> String {
     let counts = &report.counts;
     let read = counts.from_device + counts.from_cache;
-    let mut rows = Rows::new(12);
-    rows.row("checked", format_args!("{read} files, {}", size(counts.bytes)));
+    let mut rows = Rows::default();
+    rows.row("checked", files(read, counts.bytes));
     rows.counted(&[
-        ("good", counts.good, "as listed"),
-        ("differ", counts.differ, "files"),
-        ("missing", counts.missing, "listed files that are not there as regular files"),
-        ("unreadable", counts.unreadable, "files"),
-        ("repairable", counts.repairable, "names of bad files that are good in another directory"),
-        ("contradicted", counts.contradicted, "names that are listed with two digests"),
-        ("not listed", counts.unlisted, "files"),
-        ("malformed", counts.malformed, "lines"),
-        ("refused", counts.refused, "names that lead out of the directory"),
-        ("repeated", counts.repeated, "lines of names that were listed before"),
-        ("converted", counts.converted, "names with \"\\\" taken for \"/\""),
-        ("unusable", counts.unusable + counts.empty, "manifests or directories"),
+        Counted("good", counts.good, "file", "as listed"),
+        Counted("differ", counts.differ, "file", ""),
+        Counted("missing", counts.missing, "listed file", ""),
+        Counted("unreadable", counts.unreadable, "file", ""),
+        Counted("repairable", counts.repairable, "bad file", "that is good in another directory"),
+        Counted("contradicted", counts.contradicted, "name", "listed with two digests"),
+        Counted("not listed", counts.unlisted, "file", ""),
+        Counted("malformed", counts.malformed, "line", ""),
+        Counted("refused", counts.refused, "name", "outside the directory"),
+        Counted("repeated", counts.repeated, "line", "for a name that was listed before"),
+        Counted("converted", counts.converted, "name", "with \"\\\" taken for \"/\""),
+        Counted("unusable", counts.unusable + counts.empty, "manifest", "or directories"),
     ]);
     if read > 0 {
         let device = format!("{} from the device", counts.from_device);
-        rows.row("read", format_args!("{device}, {} only through a cache", counts.from_cache));
+        rows.row("read", format!("{device}, {} only through a cache", counts.from_cache));
     }
     if let Some(Coverage { listed, now, never, oldest }) = report.covered {
         let oldest =
             oldest.map_or_else(String::new, |oldest| format!(", the oldest {}", day(oldest)));
-        let left = format!("{never} of {listed} files not verified yet{oldest}");
-        rows.row("portion", format_args!("{now} files verified; {left}"));
+        let left = format!("{never} of {} not verified yet{oldest}", count(listed, "file"));
+        rows.row("scrub", format!("{} verified; {left}", count(now, "file")));
     }
-    rows.time(report.elapsed, counts.bytes);
-    rows.ending(ending(report))
+    rows.row("time", time(report.elapsed, counts.bytes));
+    rows.text()
+}
+
+/// The last line: the verdict over every directory, of a check that ends with `exit`.
+pub fn verdict(report: &VerifyReport, exit: Exit) -> String {
+    let counts = &report.counts;
+    let (title, text) = if report.interrupted.is_some() {
+        ("INTERRUPTED", "not everything was checked")
+    } else if counts.is_untrue() {
+        ("FAILED", "the files are not as listed")
+    } else if counts.is_unusable() {
+        ("NOT PROVEN", "there is no manifest that could be read whole")
+    } else if counts.is_incomplete() {
+        ("NOT PROVEN", "not everything could be read")
+    } else if exit != Exit::Complete {
+        (
+            "NOT COMPLETE",
+            "every file is as listed, but not every message or record could be written",
+        )
+    } else {
+        return match report.covered {
+            Some(_) => "good: every file of this pass is as listed".into(),
+            None => "good: every listed file is as listed".into(),
+        };
+    };
+    warn(title, exit, text)
 }
 
 /// A time in UTC, as a day.
 fn day(seconds: u64) -> String {
     let time = i64::try_from(seconds).ok().and_then(|time| Timestamp::from_second(time).ok());
     time.map_or_else(String::new, |time| time.strftime("%Y-%m-%d").to_string())
-}
-
-fn ending(report: &VerifyReport) -> &'static str {
-    let counts = &report.counts;
-    if report.interrupted.is_some() {
-        "INTERRUPTED: not everything was checked"
-    } else if counts.is_untrue() {
-        "FAILED: the files are not as listed"
-    } else if counts.is_unusable() {
-        "NOT PROVEN: there is no manifest that could be read whole"
-    } else if counts.is_incomplete() {
-        "NOT PROVEN: not everything could be read"
-    } else {
-        match report.covered {
-            Some(_) => "good: every file of this portion is as listed",
-            None => "good: every listed file is as listed",
-        }
-    }
 }

@@ -41,7 +41,7 @@ fn options(help: &str) -> Vec<&str> {
             line.trim_start().split_inclusive("--").nth(1).map(|_| line.trim_start())
         })
         .filter(|line| line.starts_with('-'))
-        .filter_map(|line| line[line.find("--")?..].split([' ', ',']).next())
+        .filter_map(|line| line[line.find("--")?..].split([' ', ',', '.']).next())
         .collect();
     assert!(options.len() > 8, "only {options:?} in\n{help}");
     options

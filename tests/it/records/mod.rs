@@ -8,3 +8,4 @@ mod report;
 mod scheduled;
 mod screen;
 mod told;
+mod verdict;

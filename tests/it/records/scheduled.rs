@@ -178,7 +178,9 @@ fn a_second_run_says_who_is_first_or_waits() {
     let first = first.wait();
     first.assert_code(0);
     scene.judge(&second).complete();
-    second.assert_says("waiting: another dircopy (process ").assert_prints(&["there", "2 already"]);
+    second
+        .assert_says("waiting: another dircopy (process ")
+        .assert_prints(&["unchanged", "2 files"]);
     // Nobody to wait for.
     scene.judge(&scene.copy(&["--wait"])).complete();
 }
@@ -198,7 +200,7 @@ fn two_runs_that_make_the_output_at_once_follow_each_other() {
         quick.assert_code(0);
         let late = late.wait();
         strace.fired(&late);
-        late.assert_code(0).assert_prints(&["2 already"]);
+        late.assert_code(0).assert_prints(&["unchanged", "2 files"]);
         scene.judge(&late).same_bytes().lists_all().verifies().no_temp_files();
     }
 }

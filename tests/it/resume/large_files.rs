@@ -97,7 +97,7 @@ fn a_killed_copy_goes_on_in_the_middle() {
         let strace = Strace::watch(&scene, Strace::READS);
         let run = strace.run(scene.command(args.iter().chain(&["-v"])));
         scene.judge(&run).complete();
-        run.assert_prints(&["resumed", "dir/large"]).assert_prints(&["resumed", "1 files"]);
+        run.assert_prints(&["resumed", "dir/large"]).assert_prints(&["resumed", "1 file of these"]);
         let read = bytes_read(&strace, &scene.src.path("dir/large"));
         assert!(read >= len - 17 * MIB, "{read} bytes read: more was believed than was written");
         assert!(read + 17 * MIB <= len + INTERVAL, "{read} bytes read of {len}");

@@ -39,9 +39,9 @@ fn ten_portions_cover_every_file_once() {
         let (mut all, mut first) = (BTreeSet::new(), BTreeSet::new());
         for night in 1..=10 {
             let run = portion(&scene, &["--max-bytes", "100KB", jobs, order]);
-            run.assert_code(0).assert_prints(&["portion", "100 files verified"]);
+            run.assert_code(0).assert_prints(&["scrub", "100 files verified"]);
             run.assert_prints(&[&format!("{} of 1000 files not verified yet", 1000 - 100 * night)]);
-            run.assert_prints(&["good: every file of this portion is as listed"]);
+            run.assert_prints(&["good: every file of this pass is as listed"]);
             let names = good(&run);
             assert_eq!(names.len(), 100);
             if night == 1 {
@@ -228,7 +228,7 @@ fn a_budget_of_time_ends_a_portion_well() {
     let strace = strace.on(scene.dst.join("2/0002")).on(scene.dst.join("3/0003"));
     let args = ["verify", "-v", "--from", "cache", "dst", "-j1", "--budget", "0.1s"];
     let run = strace.run(scene.bare(args));
-    run.assert_code(0).assert_prints(&["good: every file of this portion is as listed"]);
+    run.assert_code(0).assert_prints(&["good: every file of this pass is as listed"]);
     let mut all: BTreeSet<_> = good(&run).into_iter().collect();
     assert!(all.len() < 40, "{}", run.out());
     while all.len() < 40 {

@@ -63,8 +63,8 @@ fn a_rotten_byte_is_caught_and_the_good_copy_stays() {
             rot(&scene, "src", name);
             let run = expect(&scene, args);
             run.assert_code(4).assert_says(&format!("src/{name}: it has rotted"));
-            run.assert_prints(&["ROTTEN"]).assert_prints(&["rotten", "1 of these"]);
-            run.assert_prints(&["expected", "2 files as they were, 0 edited since, 0 gone"]);
+            run.assert_prints(&["ROTTEN"]).assert_prints(&["rotten", "1 file of these"]);
+            run.assert_prints(&["expected", "2 files as listed, 0 edited since, 0 gone"]);
             assert_eq!(scene.output().read(name), good, "{args:?}");
             lists(&scene, &run, &["dir/large", "dir/small", "other"]);
         }
@@ -112,7 +112,7 @@ fn an_edited_file_is_copied() {
     shell(&scene, "touch -d 2025-02-01 src/other");
     let run = expect(&scene, &["--overwrite-policy", "update"]);
     scene.judge(&run).complete();
-    run.assert_prints(&["expected", "1 files as they were, 2 edited since, 0 gone"]);
+    run.assert_prints(&["expected", "1 file as listed, 2 edited since, 0 gone"]);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_file_that_is_gone_is_told() {
     let scene = self::scene();
     rot(&scene, "src", "dir/large");
     let run = expect(&scene, &["--exclude", "dir"]);
-    run.assert_code(0).assert_prints(&["expected", "1 files as they were", "0 gone"]);
+    run.assert_code(0).assert_prints(&["expected", "1 file as listed", "0 gone"]);
 }
 
 /// What rot had already brought to the output gives way to the source that was mended.
@@ -170,7 +170,7 @@ fn a_file_is_read_once() {
         let strace = Strace::watch(&scene, Strace::READS).exactly_on(scene.src.path("dir/large"));
         let args = ["--expect", "list"].iter().chain(args);
         let run = strace.run(scene.command(args));
-        run.assert_code(0).assert_prints(&["expected", "3 files as they were"]);
+        run.assert_code(0).assert_prints(&["expected", "3 files as listed"]);
         let read: u64 = strace
             .log()
             .lines()
@@ -265,9 +265,9 @@ fn a_line_that_cannot_be_used_is_no_success() {
         let run = expect(&scene, &["--report", "r.json", "--metrics", "m.prom", "--log", "log"]);
         run.assert_code(1).assert_says(&format!("{count} of its lines say nothing"));
         // They do not hide the others.
-        run.assert_prints(&["expected", "3 files as they were", "0 gone"]);
-        run.assert_prints(&["unusable", &format!("{count} lines of what is expected")]);
-        run.assert_prints(&["NOT COMPLETE: everything is at the output, but lines"]);
+        run.assert_prints(&["expected", "3 files as listed", "0 gone"]);
+        run.assert_prints(&["unusable", &format!("{count} lines of the expected manifest")]);
+        run.assert_prints(&["NOT COMPLETE (exit 1): everything is at the output, but lines"]);
         scene.judge(&run).same_tree().lists_all().verifies().no_leftovers();
         let read = |name: &str| String::from_utf8(scene.tree(".").read(name)).unwrap();
         let report: serde_json::Value = serde_json::from_str(&read("r.json")).unwrap();
@@ -288,7 +288,7 @@ fn a_list_that_changes_meanwhile_is_no_list() {
     let command = scene.command(["--expect", "list", "--jobs", "1", "--simd", "off"]);
     let run = stop.run_stopped(command, || _ = shell(&scene, ": >list"));
     run.assert_code(1).assert_says("list: it was changed while the source was held against it");
-    run.assert_prints(&["unusable", "1 lines of what is expected"]);
+    run.assert_prints(&["unusable", "1 line of the expected manifest"]);
 }
 
 /// The usual way: the source keeps a list of itself.
@@ -298,10 +298,10 @@ fn the_list_may_be_in_the_source() {
     shell(&scene, "cp -p list src/last.sha256sum");
     let run = scene.copy(&["--expect", "src/last.sha256sum"]);
     scene.judge(&run).complete();
-    run.assert_prints(&["expected", "3 files as they were, 0 edited since, 0 gone"]);
+    run.assert_prints(&["expected", "3 files as listed, 0 edited since, 0 gone"]);
     assert!(names_below(&scene.dst, "f").contains(&b"last.sha256sum"[..]));
     let run = scene.command_to(scene.src.path("other"), scene.path("one"), ["--expect", "list"]);
-    run.run().assert_code(0).assert_prints(&["expected", "1 files as they were", "0 gone"]);
+    run.run().assert_code(0).assert_prints(&["expected", "1 file as listed", "0 gone"]);
 }
 
 /// Nobody can say which digest is the right one, so nobody can say that the copy is the worse.

@@ -148,7 +148,7 @@ fn a_copy_that_the_disk_changes_again_fails() {
     let (scene, _mount) = scene();
     let run = run_lying(&scene, 2, &[]);
     run.assert_code(4).assert_says("dircopy: cannot prove").assert_says(LIE);
-    run.assert_prints(&["damaged", "1 of these"]).assert_prints(&["NOT PROVEN"]);
+    run.assert_prints(&["damaged", "1 file of these"]).assert_prints(&["NOT PROVEN"]);
     let judge = scene.judge(&run);
     judge.no_leftovers().lacks("dir/marked").does_not_list("dir/marked").has("other").has("small");
     judge.verifies();
@@ -209,7 +209,7 @@ fn what_cannot_be_read_back_is_copied_once_more() {
             judge.complete();
         } else {
             run.assert_code(4).assert_says("dircopy: cannot read back");
-            run.assert_prints(&["failed", &format!("{failed} entries")]);
+            run.assert_prints(&["failed", &format!("{failed} entr")]);
             judge.sound().no_leftovers();
             assert_eq!(judge.listed().len(), 20 - failed);
         }
@@ -315,7 +315,7 @@ fn what_is_there_and_damaged_is_copied_anew() {
         assert_ne!(scene.output().read("file"), scene.src.read("file"));
         let run = scene.command(args.iter().chain(&["default"])).run();
         run.assert_says("its content differs").assert_says("copied anew");
-        run.assert_prints(&["copied", "1 files", "1 in place of others"]);
+        run.assert_prints(&["copied", "1 file,", "1 in place of others"]);
         run.assert_prints(&["read back", "3 files"]);
         scene.judge(&run).complete();
         let run = scene.command(args.iter().chain(&["default"])).run();
@@ -333,7 +333,7 @@ fn what_the_disk_changed_under_a_listed_file_is_found() {
     shell(&scene, "sleep 0.05; touch dst/*.sha256sum");
     assert!(flip(&scene));
     let run = scene.copy(&[]);
-    run.assert_code(0).assert_prints(&["there", "3 already"]);
+    run.assert_code(0).assert_prints(&["unchanged", "3 files"]);
     shell(&scene, "sleep 0.05; touch dst/*.sha256sum");
     let run = scene.copy(&["--verify", "--overwrite-policy", "never"]);
     run.assert_code(1).assert_says("left as it is: dir/marked: its content differs");
@@ -381,7 +381,7 @@ fn what_cannot_be_had_with_it_is_refused() {
         assert!(!scene.dst.exists());
     }
     let run = scene.copy(&["--verify", "--dry-run"]);
-    run.assert_code(0).assert_prints(&["to copy", "1 files"]);
+    run.assert_code(0).assert_prints(&["to copy", "1 file,"]);
     assert!(!scene.dst.exists());
     scene.command(NONE).run().assert_code(0);
 }

@@ -1,0 +1,150 @@
+//! The values of options that are one of a few words: each word, the library's value for it, and what
+//! `--help` says of it. So the library's enums need no copy here and know nothing of `clap`.
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
+use crate::cli::show::progress::When;
+use crate::hash::Algorithm;
+use crate::hash::multibuffer::Backend;
+use crate::io::options::Damaged;
+use crate::io::options::Resume;
+use crate::io::options::{Cache, Reflink, Sparse};
+use crate::tree::overwrite::Policy;
+use crate::verify::ReadOrder;
+use crate::verify::check::ReadFrom;
+
+/// A word on the command line, the value it stands for, and its help.
+pub type Choice<T> = (&'static str, T, &'static str);
+
+/// A value that is chosen by a word.
+pub trait Choose: Copy + Send + Sync + 'static {
+    /// All of them, in the order of the help.
+    fn choices() -> Vec<Choice<Self>>;
+}
+
+/// Reads one of the words of `T`.
+pub fn one_of<T: Choose>() -> impl TypedValueParser<Value = T> {
+    let value = |(word, _, help): Choice<T>| PossibleValue::new(word).help(help);
+    PossibleValuesParser::new(T::choices().into_iter().map(value)).try_map(|word| {
+        let chosen = T::choices().into_iter().find(|(name, ..)| *name == word);
+        chosen.map(|(_, value, _)| value).ok_or("no such value")
+    })
+}
+
+impl Choose for Policy {
+    fn choices() -> Vec<Choice<Self>> {
+        vec![
+            (
+                "default",
+                Policy::Default,
+                "Replace cut-off copies only; leave other files that differ, and exit with 1",
+            ),
+            ("update", Policy::Update, "Also replace files that are older than the source"),
+            ("never", Policy::Never, "Replace nothing"),
+            ("always", Policy::Always, "Replace everything"),
+        ]
+    }
+}
+
+impl Choose for Resume {
+    fn choices() -> Vec<Choice<Self>> {
+        vec![
+            ("auto", Resume::Auto, "Continue where the file was durable"),
+            ("verify", Resume::Verify, "Read and check first what is there"),
+            ("off", Resume::Off, "Start over, and keep nothing for a later run"),
+        ]
+    }
+}
+
+impl Choose for Algorithm {
+    fn choices() -> Vec<Choice<Self>> {
+        vec![
+            ("sha256", Algorithm::Sha256, "SHA-256"),
+            ("none", Algorithm::None, "No digest and no manifest"),
+        ]
+    }
+}
+
+impl Choose for Damaged {
+    fn choices() -> Vec<Choice<Self>> {
+        vec![
+            ("remove", Damaged::Remove, "Remove it"),
+            ("keep", Damaged::Keep, "Keep it beside its destination, as NAME.dircopy-damaged"),
+        ]
+    }
+}
+
+impl Choose for Reflink {
+    fn choices() -> Vec<Choice<Self>> {
+        vec![
+            ("auto", Reflink::Auto, "Where it is possible and gains something"),
+            ("always", Reflink::Always, "A file that cannot be cloned is an error"),
+            ("never", Reflink::Never, "The copy gets blocks of its own"),
+        ]
+    }
+}
+
+impl Choose for Sparse {
+    fn choices() -> Vec<Choice<Self>> {
+        vec![
+            ("auto", Sparse::Auto, "Holes of the source are holes of the copy"),
+            ("never", Sparse::Never, "Holes are written as zeros"),
+            ("always", Sparse::Always, "Aligned zeros of 4 KiB and more become holes too"),
+        ]
+    }
+}
+
+impl Choose for Cache {
+    fn choices() -> Vec<Choice<Self>> {
+        vec![
+            ("drop", Cache::Drop, "Drop what the copy brought in; keep what was cached before"),
+            ("keep", Cache::Keep, "Leave it to the system"),
+        ]
+    }
+}
+
+impl Choose for Backend {
+    fn choices() -> Vec<Choice<Self>> {
+        vec![
+            ("auto", Backend::best(), "Where it is faster"),
+            ("off", Backend::One, "File by file"),
+            ("on", Backend::widest(), "Wherever the processor has such registers (AVX2, AVX-512)"),
+        ]
+    }
+}
+
+impl Choose for ReadFrom {
+    fn choices() -> Vec<Choice<Self>> {
+        vec![
+            (
+                "medium",
+                ReadFrom::Medium,
+                "From the disk, around the system's cache, wherever that is possible",
+            ),
+            (
+                "cache",
+                ReadFrom::Cache,
+                "From the cache where it has them: faster, and no proof of what is on the disk",
+            ),
+        ]
+    }
+}
+
+impl Choose for ReadOrder {
+    fn choices() -> Vec<Choice<Self>> {
+        vec![
+            ("large-first", ReadOrder::LargeFirst, "Large files first"),
+            ("as-on-disk", ReadOrder::AsOnDisk, "As they lie on the disk"),
+        ]
+    }
+}
+
+impl Choose for When {
+    fn choices() -> Vec<Choice<Self>> {
+        vec![
+            ("auto", When::Auto, "If standard error is a terminal"),
+            ("always", When::Always, "Always"),
+            ("never", When::Never, "Never"),
+        ]
+    }
+}

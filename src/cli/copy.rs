@@ -1,0 +1,116 @@
+//! A copy by `dircopy`, from its arguments to its exit code.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::Builder;
+
+use crossbeam_channel::bounded;
+
+use crate::cli::args::copy::CopyArgs;
+use crate::cli::args::job_file::JobFile;
+use crate::cli::exit::Exit;
+use crate::cli::invocation::CopyInvocation;
+use crate::cli::record::options::RecordOptions;
+use crate::cli::record::task::{RunResult, Task};
+use crate::cli::schedule::Deadline;
+use crate::cli::session::{Session, Setup};
+use crate::cli::show::copy_summary::CopySummary;
+use crate::cli::show::line::Detail;
+use crate::cli::show::progress::View;
+use crate::cli::show::reporter::Reporter;
+use crate::copy::job::CopyJob;
+use crate::copy::report::Report;
+use crate::copy::run::outputs::{OutputJob, copy_to_all};
+use crate::error::{Error, Result};
+use crate::event::{Event, Progress};
+use crate::path::Shown;
+
+/// Copies the source to every output.
+pub fn copy(
+    CopyInvocation { args, jobs, .. }: &CopyInvocation,
+    file: Option<&JobFile>,
+    command: &[OsString],
+) -> Exit {
+    let (view, detail) = match args.dry_run {
+        true => (View::None, Detail::Dry),
+        false => (args.verbosity.view(), args.verbosity.detail()),
+    };
+    let records = &args.unattended.records;
+    let options = RecordOptions { file, ..records.options("dircopy", detail) };
+    let source = jobs.first().map_or(Path::new(""), |job| &*job.source);
+    let outputs = &*args.output;
+    let task = Task::Copy { source, outputs, dry_run: args.dry_run };
+    let inside = options.inside(source);
+    let session = match Session::open(Setup { options, view, aside: false, task, command }) {
+        Ok(session) => session,
+        Err(exit) => return exit,
+    };
+    let several = outputs.len() > 1;
+    let reporter = |output| Reporter {
+        console: &session.console,
+        records: &session.records,
+        output: several.then(|| Shown::path(output).to_string()),
+    };
+    let reporters: Vec<_> = outputs.iter().map(|output| reporter(output)).collect();
+    for warning in args.unattended.give_way().iter().chain(&inside) {
+        session.console.event(&Event::Warning(warning), None);
+        session.records.event(&Event::Warning(warning), None);
+    }
+    let reports = match run(args, jobs, &session, &reporters) {
+        Ok(reports) => reports,
+        Err(refused) => return session.end_refused(&refused),
+    };
+    let summary = CopySummary { args, outputs, reports: &reports };
+    summary.print(&session.console);
+    let exit = match session.stop.requested() {
+        // Stopped before anything was touched.
+        Some(code) if reports.iter().all(Result::is_err) => Exit::of_stop(code),
+        _ => Exit::of_all(&reports, session.console.all_written()),
+    };
+    session.end(&RunResult::Copied(&reports), exit, |exit| {
+        (!args.verbosity.quiet).then(|| summary.verdict(exit))
+    })
+}
+
+/// Runs the jobs, each with its reporter. For each its report, or why it was refused; a single one that is
+/// refused is an error.
+fn run(
+    args: &CopyArgs,
+    jobs: &[CopyJob],
+    session: &Session<'_>,
+    reporters: &[Reporter<'_>],
+) -> Result<Vec<Result<Report>>> {
+    let progress: Vec<Arc<Progress>> = jobs.iter().map(|_| Arc::default()).collect();
+    let deadline = Deadline::new(args.unattended.max_duration, args.unattended.stop_at);
+    let (stop, console) = (&session.stop, &session.console);
+    let Some(job) = jobs.first() else { return Ok(Vec::new()) };
+    std::thread::scope(|scope| {
+        let (running, done) = bounded(0);
+        if deadline.is_set() {
+            let deadline = &deadline;
+            let watch = move || {
+                let text = "dircopy: the time is up: finishing the files in hand";
+                deadline.watch(stop, &done, || console.err(text));
+            };
+            // Without a thread the run would not end in time, so it does not begin.
+            Builder::new()
+                .name("clock".into())
+                .spawn_scoped(scope, watch)
+                .map_err(|error| Error::io("watch the time of the copy to", &job.output, error))?;
+        }
+        let observers: Vec<_> = reporters
+            .iter()
+            .zip(&progress)
+            .map(|(reporter, progress)| reporter.observer(Arc::clone(progress), stop.clone()))
+            .collect();
+        let outputs = jobs.iter().zip(&observers);
+        let outputs: Vec<_> = outputs.map(|(job, observer)| OutputJob { job, observer }).collect();
+        let ran = session.run(&progress, || match &*outputs {
+            [OutputJob { job, observer }] => job.run(observer).map(|report| vec![Ok(report)]),
+            outputs => copy_to_all(outputs, args.lag as u64),
+        });
+        drop::<crossbeam_channel::Sender<()>>(running);
+        ran
+    })
+}

@@ -1,0 +1,201 @@
+//! What happened to an entry, as an object for the report and the log.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::cli::record::json::JsonName;
+use crate::cli::show::compared::compared;
+use crate::error::Error;
+use crate::event::{Done, Event};
+use crate::path::Shown;
+use crate::verify::{Finding, HashedFrom, Target, Verdict};
+
+/// Something that happened to an entry, or an error.
+#[derive(Debug, Default, Serialize)]
+pub struct RecordEntry<'a> {
+    /// What happened, in a word.
+    pub event: &'static str,
+    /// What could not be done; completes "cannot …".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deed: Option<&'static str>,
+    /// What it happened to.
+    #[serde(flatten)]
+    name: JsonName,
+    /// The manifest and the line in it that names it (of a check).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    manifest: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+    /// The directories in which the file is bad, and in which it is good (of a check of several).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bad_at: Option<Vec<JsonName>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    good_at: Option<Vec<JsonName>>,
+    /// The system's error number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errno: Option<i32>,
+    /// Why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Cow<'a, str>>,
+    /// At which output, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<String>,
+}
+
+impl<'a> RecordEntry<'a> {
+    /// An error; `event` says what it came to.
+    pub fn error(event: &'static str, error: &Error) -> Self {
+        Self {
+            event,
+            deed: Some(error.deed()),
+            name: JsonName::path(error.path()),
+            errno: error.errno(),
+            text: Some(error.reason().into()),
+            ..Self::default()
+        }
+    }
+
+    /// The same, and at which output, if that needs to be said.
+    pub fn at(self, output: Option<&str>) -> Self {
+        Self { output: output.map(str::to_owned), ..self }
+    }
+
+    /// An error in words.
+    pub fn sentence(&self) -> String {
+        let (deed, text) =
+            (self.deed.unwrap_or_default(), self.text.as_deref().unwrap_or_default());
+        format!("{}: cannot {deed} {}: {text}", self.event, self.name.shown())
+    }
+
+    fn named(event: &'static str, name: &[u8], text: Option<Cow<'a, str>>) -> Self {
+        Self { event, name: JsonName::bytes(name), text, ..Self::default() }
+    }
+
+    /// An event of a copy; whether it belongs into a report, where only what is amiss is.
+    pub fn of(event: &Event<'a>) -> (Self, bool) {
+        match event {
+            Event::Stands(path, done) => {
+                let word = match done {
+                    Done::Copied => "copied",
+                    Done::Replaced => "replaced",
+                    Done::Linked => "hard-linked",
+                    Done::Symlinked => "linked",
+                    Done::Kept => "kept",
+                };
+                (Self::named(word, path, None), false)
+            }
+            Event::Left(path, why) => (Self::named("left", path, Some((*why).into())), true),
+            Event::Skipped(path, kind) => {
+                (Self::named("skipped", path, Some(kind.name().into())), true)
+            }
+            Event::Swept(path) => (Self::named("swept", path, None), false),
+            Event::Resumed(path, bytes) => {
+                let text = format!("{bytes} bytes were there");
+                (Self::named("resumed", path, Some(text.into())), false)
+            }
+            Event::Retired(path) => (Self::named("retired", path, None), false),
+            Event::Waiting(text) => {
+                (Self { event: "waiting", text: Some((*text).into()), ..Self::default() }, false)
+            }
+            Event::Failed(error) => (Self::error("failed", error), true),
+            Event::Rotten(error) => (Self::error("rotten", error), true),
+            Event::Gone(path) => (Self::named("gone", path, None), true),
+            Event::Warning(error) => (Self::error("warning", error), true),
+        }
+    }
+
+    /// What a check found; whether it belongs into a report.
+    pub fn found(target: &'a Target, finding: &Finding) -> (Self, bool) {
+        let full = |event, path, text| {
+            let full = target.path_of(path);
+            Self::named(event, full.as_os_str().as_encoded_bytes(), text)
+        };
+        let here = |event, text: String| {
+            Self::named(event, target.manifest.as_os_str().as_encoded_bytes(), Some(text.into()))
+        };
+        let (entry, line) = match finding {
+            Finding::File { line, path, verdict, .. } => {
+                let entry = match verdict {
+                    Verdict::Good(HashedFrom::Device) => full("good", path, None),
+                    Verdict::Good(HashedFrom::Cache) => {
+                        full("good", path, Some("through a cache".into()))
+                    }
+                    Verdict::Differs(_) => full("differs", path, None),
+                    Verdict::Missing => full("missing", path, None),
+                    Verdict::NotThrough(kind) => {
+                        let text = format!("{} is on the way, not followed", kind.name());
+                        full("missing", path, Some(text.into()))
+                    }
+                    Verdict::NotAFile(kind) => full("not-a-file", path, Some(kind.name().into())),
+                    Verdict::Unreadable(error) => Self::error("unreadable", error),
+                    Verdict::Refused(why) => full("refused", path, Some(why.clone().into())),
+                };
+                (entry, Some(*line))
+            }
+            Finding::Converted { line, from, to } => {
+                let to = Shown::bytes(to.as_bytes());
+                (full("converted", from, Some(format!("taken for {to}").into())), Some(*line))
+            }
+            Finding::Refused { line, name, why } => {
+                (Self::named("refused", name, Some(why.clone().into())), Some(*line))
+            }
+            Finding::Twice { line, first, path, same } => {
+                let (event, how) = match same {
+                    true => ("repeated", "the same digest"),
+                    false => ("contradicted", "another digest"),
+                };
+                let text = format!("on line {first} too, with {how}");
+                (full(event, path, Some(text.into())), Some(*line))
+            }
+            Finding::Malformed { line, fault } => {
+                (here("malformed", fault.to_string()), Some(*line))
+            }
+            Finding::Torn { line, .. } => (here("torn", "it is cut off".into()), Some(*line)),
+            Finding::Utf16 => (here("notice", "it is UTF-16 text".into()), None),
+            Finding::Nothing => (here("empty", "it lists no file".into()), None),
+            Finding::Unfinished(name) => {
+                let text = format!("a later run was cut short and left {name}");
+                (
+                    Self::named(
+                        "notice",
+                        target.root.as_os_str().as_encoded_bytes(),
+                        Some(text.into()),
+                    ),
+                    None,
+                )
+            }
+            Finding::Unlisted(path) => (full("not-listed", path, None), None),
+            Finding::Waiting(text) => {
+                let entry =
+                    Self { event: "waiting", text: Some(text.clone().into()), ..Self::default() };
+                return (entry, false);
+            }
+            Finding::Forgotten(error) => (Self::error("notice", error), None),
+            Finding::Compared(comparison) => {
+                let names =
+                    |roots: &[PathBuf]| roots.iter().map(|root| JsonName::path(root)).collect();
+                let bad: Vec<_> = comparison.bad.iter().map(|(_, root)| root.clone()).collect();
+                let text = compared(comparison);
+                let entry = Self {
+                    bad_at: Some(names(&bad)),
+                    good_at: Some(names(&comparison.good)),
+                    ..Self::named("compared", comparison.path.as_bytes(), Some(text.into()))
+                };
+                (entry, None)
+            }
+            Finding::NotCompared(number) => {
+                let text = format!("{number} findings of bad files were too many to compare");
+                let event = "not-compared";
+                (Self { event, text: Some(text.into()), ..Self::default() }, None)
+            }
+            Finding::Unsearched(error) => (Self::error("not-searched", error), None),
+            Finding::Unusable(error) => (Self::error("unusable", error), None),
+            Finding::Broken(error) => (Self::error("broken", error), None),
+        };
+        let manifest = line.map(|_| Shown::path(&target.manifest).to_string().into());
+        let good = matches!(finding, Finding::File { verdict: Verdict::Good(_), .. });
+        (Self { manifest, line, ..entry }, !good)
+    }
+}

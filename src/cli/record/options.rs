@@ -1,0 +1,135 @@
+//! Which files a run records itself in, and what keeps them from being written: a record replaces the file
+//! that is there, so its path may be none that the run reads or writes.
+
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use crate::cli::args::job_file::JobFile;
+use crate::cli::record::destination::{Destination, is_inside};
+use crate::cli::record::log::Log;
+use crate::cli::record::rotation::{ReportDestination, is_directory};
+use crate::cli::record::task::Task;
+use crate::cli::show::line::Detail;
+use crate::error::{Error, Result};
+use crate::manifest::ManifestName;
+use crate::path::directory_of;
+use crate::stream::Endpoint;
+
+/// What a run records, and where.
+#[derive(Default)]
+pub struct RecordOptions<'a> {
+    /// The report.
+    pub report: Option<&'a Path>,
+    /// How many reports stay, if it goes into a directory.
+    pub keep_reports: Option<NonZero<usize>>,
+    /// The figures.
+    pub metrics: Option<&'a Path>,
+    /// Whether standard error gets JSON.
+    pub json_on_stderr: bool,
+    /// The log, and whether it is JSON.
+    pub log: Option<(&'a Path, bool)>,
+    /// Which messages the log has.
+    pub detail: Option<Detail>,
+    /// The list of failed files of a check.
+    pub list: Option<&'a Path>,
+    /// The program's name, for messages.
+    pub name: &'static str,
+    /// The job file that was used.
+    pub file: Option<&'a JobFile>,
+}
+
+impl RecordOptions<'_> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        let paths = [self.report, self.metrics, self.log.map(|(path, _)| path), self.list];
+        paths.into_iter().flatten()
+    }
+
+    /// Warnings for those of these files that are inside the source: writing them changes it.
+    pub fn inside(&self, source: &Path) -> Vec<Error> {
+        let file = |path: &Path| if is_directory(path) { path.join("report") } else { path.into() };
+        let inside = self.paths().filter(|path| is_inside(&file(path), source));
+        let finding = "it is inside, and writing it changes the tree that is copied";
+        inside.map(|path| Error::finding("keep out of the source", path, finding)).collect()
+    }
+
+    /// What would keep these files from being written, as far as it can be known before; nothing is
+    /// made.
+    pub fn problems(&self, task: &Task<'_>) -> Vec<Error> {
+        let report = self.report_destination(task, Timestamp::now()).map(drop);
+        let metrics = self.metrics_destination().map(drop);
+        let log = self.log.map_or(Ok(()), |(path, _)| Log::look(path));
+        let conflict = self.paths().try_for_each(|path| self.refuse_conflict(path, task));
+        [conflict, report, metrics, log].into_iter().filter_map(Result::err).collect()
+    }
+
+    pub(crate) fn report_destination(
+        &self,
+        task: &Task<'_>,
+        started: Timestamp,
+    ) -> Result<Option<ReportDestination>> {
+        let kind = match task {
+            Task::Copy { dry_run: true, .. } => "dry-run",
+            task => task.kind(),
+        };
+        let place = |path| ReportDestination::new(path, kind, started, self.keep_reports);
+        self.report.map(place).transpose()
+    }
+
+    pub(crate) fn metrics_destination(&self) -> Result<Option<Destination>> {
+        self.metrics.map(|path| Destination::new("write the metrics", path)).transpose()
+    }
+}
+
+impl RecordOptions<'_> {
+    /// Refuses `path`, one of these, if it is also the path of something else in the run.
+    pub(crate) fn refuse_conflict(&self, path: &Path, task: &Task<'_>) -> Result<()> {
+        let own = full(path);
+        if is_device(&own) {
+            return Ok(());
+        }
+        if self.paths().filter(|other| full(other) == own).count() > 1 {
+            let finding =
+                "the report, the metrics, the log and the list each need a file of their own";
+            return Err(Error::finding("write twice to", path, finding));
+        }
+        if own.file_name().and_then(ManifestName::parse).is_some() {
+            return Err(Error::finding("write to", path, "it has the name of a manifest"));
+        }
+        match task.files().into_iter().find(|(taken, _)| *taken == own && !is_directory(path)) {
+            Some((_, what)) => Err(Error::finding("write to", path, what)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Task<'_> {
+    /// The files that it reads and writes, and what each is.
+    fn files(&self) -> Vec<(PathBuf, &'static str)> {
+        let (source, output) = ("it is what is to be copied", "it is an output");
+        match self {
+            Task::Copy { source: path, .. } => vec![(full(path), source)],
+            Task::Stream { inputs, outputs } => {
+                let ends = inputs.iter().map(|named| (named, source));
+                let ends = ends.chain(outputs.iter().map(|named| (named, output)));
+                let files = ends.filter(|(named, _)| **named != Endpoint::Standard);
+                files.map(|(named, what)| (full(named.path()), what)).collect()
+            }
+            Task::Check(_) => Vec::new(),
+        }
+    }
+}
+
+/// The canonical path, also of a file that is not there yet.
+fn full(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| {
+        let dir = directory_of(path).canonicalize().unwrap_or_default();
+        dir.join(path.file_name().unwrap_or_default())
+    })
+}
+
+/// Whether several writers do no harm there.
+fn is_device(path: &Path) -> bool {
+    path.metadata().is_ok_and(|it| !it.is_file() && !it.is_dir())
+}

@@ -1,0 +1,54 @@
+//! The messages about the events of a copy.
+
+use humansize::{BINARY, format_size};
+
+use crate::cli::show::line::{Detail, ScreenLine};
+use crate::event::{Done, Event};
+use crate::path::Shown;
+
+/// The line about an event, if this detail has one.
+pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
+    let err = |text: String| Some(ScreenLine::Err(format!("dircopy: {text}")));
+    match event {
+        Event::Stands(path, done) => {
+            let [present, past] = match done {
+                Done::Copied => ["copy", "copied"],
+                Done::Replaced => ["replace", "replaced"],
+                Done::Linked => ["hard link", "hard-linked"],
+                Done::Symlinked => ["link", "linked"],
+                Done::Kept => ["keep", "kept"],
+            };
+            let word = match detail {
+                Detail::Quiet | Detail::Normal => return None,
+                Detail::Dry => present,
+                Detail::Verbose => past,
+            };
+            Some(ScreenLine::Out(format!("{word} {}", Shown::bytes(path))))
+        }
+        Event::Left(path, why) if detail == Detail::Dry => {
+            Some(ScreenLine::Out(format!("leave {}: {why}", Shown::bytes(path))))
+        }
+        Event::Left(path, why) => err(format!("left as it is: {}: {why}", Shown::bytes(path))),
+        Event::Failed(error) | Event::Rotten(error) => err(error.to_string()),
+        Event::Warning(error) => err(format!("warning: {error}")),
+        _ if detail == Detail::Quiet => None,
+        Event::Skipped(path, kind) => {
+            err(format!("skipped {}: it is {}", Shown::bytes(path), kind.name()))
+        }
+        Event::Gone(path) => {
+            err(format!("expected, and not in the source: {}", Shown::bytes(path)))
+        }
+        Event::Swept(path) => {
+            err(format!("removed {}: a run that was killed left it", Shown::bytes(path)))
+        }
+        Event::Retired(path) => {
+            err(format!("removed {}: newer manifests are there", Shown::bytes(path)))
+        }
+        Event::Resumed(path, bytes) if detail == Detail::Verbose => {
+            let (path, size) = (Shown::bytes(path), format_size(*bytes, BINARY));
+            Some(ScreenLine::Out(format!("resumed {path}: {size} were there")))
+        }
+        Event::Resumed(..) => None,
+        Event::Waiting(text) => err(format!("waiting: {text}")),
+    }
+}
