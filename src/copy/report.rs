@@ -107,7 +107,7 @@ impl Counts {
     }
 
     /// Counts a file of so many bytes that was read back and found right.
-    pub fn proven(&mut self, proof: HashedFrom, size: u64) {
+    pub fn verified(&mut self, proof: HashedFrom, size: u64) {
         let (files, bytes) = match proof {
             HashedFrom::Device => (&mut self.from_device, &mut self.from_device_bytes),
             HashedFrom::Cache => (&mut self.from_cache, &mut self.from_cache_bytes),

@@ -14,10 +14,10 @@ pub enum Event<'a> {
     /// Not a thing that can be copied: it was not opened.
     Skipped(&'a [u8], Kind),
     /// A part file that a killed run left behind was removed from the output.
-    Swept(&'a [u8]),
+    LeftoverRemoved(&'a [u8]),
     /// An old manifest was removed from the output, because so many newer ones are there as were
     /// asked for.
-    Retired(&'a [u8]),
+    ManifestRemoved(&'a [u8]),
     /// The run waits for another to end; what is known of that one.
     Waiting(&'a str),
     /// So many bytes of a file were not read again: a run that was killed had copied them.

@@ -90,12 +90,12 @@ impl<'a> RecordEntry<'a> {
             Event::Skipped(path, kind) => {
                 (Self::named("skipped", path, Some(kind.name().into())), true)
             }
-            Event::Swept(path) => (Self::named("swept", path, None), false),
+            Event::LeftoverRemoved(path) => (Self::named("swept", path, None), false),
             Event::Resumed(path, bytes) => {
                 let text = format!("{bytes} bytes were there");
                 (Self::named("resumed", path, Some(text.into())), false)
             }
-            Event::Retired(path) => (Self::named("retired", path, None), false),
+            Event::ManifestRemoved(path) => (Self::named("retired", path, None), false),
             Event::Waiting(text) => {
                 (Self { event: "waiting", text: Some((*text).into()), ..Self::default() }, false)
             }

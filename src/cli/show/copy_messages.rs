@@ -38,10 +38,10 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
         Event::Gone(path) => {
             err(format!("expected, and not in the source: {}", Shown::bytes(path)))
         }
-        Event::Swept(path) => {
+        Event::LeftoverRemoved(path) => {
             err(format!("removed {}: a run that was killed left it", Shown::bytes(path)))
         }
-        Event::Retired(path) => {
+        Event::ManifestRemoved(path) => {
             err(format!("removed {}: newer manifests are there", Shown::bytes(path)))
         }
         Event::Resumed(path, bytes) if detail == Detail::Verbose => {

@@ -1,4 +1,4 @@
-//! The room of a file system on which several outputs are, so that what fits for each of them alone is not
+//! The space that several outputs reserve on one file system, so that what fits for each of them alone is not
 //! begun where it does not fit for all.
 
 use std::collections::HashMap;
@@ -7,99 +7,115 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::Result;
 use crate::sys::FreeSpace;
 
-/// What outputs of a run claim of the file systems that they are on.
+/// What the outputs of a run reserve of the file systems that they are on.
 #[derive(Debug, Default)]
-pub struct Rooms(Mutex<HashMap<u64, Claimed>>);
+pub struct Reservations(Mutex<HashMap<u64, Reserved>>);
 
-/// What is claimed of one file system.
+/// What is reserved of one file system.
 #[derive(Debug)]
-struct Claimed {
-    /// What it had when the first output looked: others may be writing by now.
-    room: FreeSpace,
-    exact: Claim,
-    at_most: Claim,
+struct Reserved {
+    /// What was free when the first output looked: others may be writing by now.
+    free: FreeSpace,
+    exact: Sum,
+    at_most: Sum,
 }
 
-/// What an output claims.
-#[derive(Clone, Copy, Debug, Default)]
+/// What an output reserves.
+#[derive(Clone, Copy, Debug)]
 pub struct Claim {
     /// Bytes.
     pub bytes: u64,
     /// Files that are not there yet.
     pub files: u64,
+    /// Whether it may turn out to be less.
+    pub certainty: Certainty,
 }
 
 /// How well a claim is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
-    /// So much is needed: nobody else can have it.
+pub enum Certainty {
+    /// So much is needed: no other output can have it.
     Exactly,
     /// It may be less. Others are not refused for it, but have to find out what they need exactly.
     AtMost,
 }
 
-impl Rooms {
-    /// Claims `claim` of the file system `dev`, whose room is `room` as the system says, if `fits` says that
-    /// it fits in what others leave of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    bytes: u64,
+    files: u64,
+}
+
+impl Claim {
+    /// So much, exactly.
+    pub fn new(bytes: u64, files: u64) -> Self {
+        Self { bytes, files, certainty: Certainty::Exactly }
+    }
+}
+
+impl Reservations {
+    /// Reserves `claim` of the file system `dev`, of which `free` is free as the system says, if `fits` says
+    /// that it fits in what others leave of it.
     ///
     /// # Errors
     /// It does not fit, as `fits` says.
-    pub fn claim(
+    pub fn reserve(
         &self,
         dev: u64,
-        room: FreeSpace,
-        (claim, known): (Claim, Known),
+        free: FreeSpace,
+        claim: Claim,
         fits: impl FnOnce(&FreeSpace) -> Result<()>,
     ) -> Result<()> {
         // No call in between can panic.
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let nothing = Claim::default();
-        let claimed = all.entry(dev).or_insert(Claimed { room, exact: nothing, at_most: nothing });
-        let taken = match known {
-            Known::Exactly => claimed.exact,
-            Known::AtMost => claimed.exact.and(claimed.at_most),
+        let nothing = Sum::default();
+        let reserved =
+            all.entry(dev).or_insert(Reserved { free, exact: nothing, at_most: nothing });
+        let taken = match claim.certainty {
+            Certainty::Exactly => reserved.exact,
+            Certainty::AtMost => reserved.exact.and(reserved.at_most.bytes, reserved.at_most.files),
         };
         let left = FreeSpace {
-            bytes: claimed.room.bytes.saturating_sub(taken.bytes),
-            files: claimed.room.files.map(|free| free.saturating_sub(taken.files)),
-            ..room
+            bytes: reserved.free.bytes.saturating_sub(taken.bytes),
+            files: reserved.free.files.map(|free| free.saturating_sub(taken.files)),
+            ..free
         };
         fits(&left).map_err(|error| match taken.bytes.max(taken.files) {
             0 => error,
             _ => error.with_note("; another output on that file system takes the rest"),
         })?;
-        let tally = match known {
-            Known::Exactly => &mut claimed.exact,
-            Known::AtMost => &mut claimed.at_most,
+        let sum = match claim.certainty {
+            Certainty::Exactly => &mut reserved.exact,
+            Certainty::AtMost => &mut reserved.at_most,
         };
-        *tally = tally.and(claim);
+        *sum = sum.and(claim.bytes, claim.files);
         Ok(())
     }
 }
 
-impl Claim {
-    fn and(self, other: Self) -> Self {
-        let Self { bytes, files } = other;
+impl Sum {
+    fn and(self, bytes: u64, files: u64) -> Self {
         Self { bytes: self.bytes.saturating_add(bytes), files: self.files.saturating_add(files) }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Known::{AtMost, Exactly};
+    use super::Certainty::{AtMost, Exactly};
     use super::*;
     use crate::error::Error;
 
     #[test]
-    fn what_one_claims_is_not_there_for_another() {
-        let rooms = Rooms::default();
-        let claim = |dev, free, bytes, known| {
-            let room = FreeSpace { bytes: free, block: 1, files: Some(10) };
+    fn what_one_output_reserves_is_not_there_for_another() {
+        let reservations = Reservations::default();
+        let claim = |dev, free, bytes, certainty| {
+            let free = FreeSpace { bytes: free, block: 1, files: Some(10) };
             let fits = |left: &FreeSpace| match bytes <= left.bytes {
                 true => Ok(()),
                 false => Err(Error::finding("copy to", "out", "too much")),
             };
-            rooms.claim(dev, room, (Claim { bytes, files: 1 }, known), fits)
+            let claim = Claim { certainty, ..Claim::new(bytes, 1) };
+            reservations.reserve(dev, free, claim, fits)
         };
         assert!(claim(1, 100, 60, Exactly).is_ok());
         let error = claim(1, 100, 50, Exactly).unwrap_err().to_string();
@@ -109,7 +125,7 @@ mod tests {
         assert!(claim(2, 100, 50, Exactly).is_ok());
         let error = claim(3, 100, 200, Exactly).unwrap_err().to_string();
         assert!(!error.contains("another output"), "{error}");
-        // Who may need less is in the way of those only who may need less, too.
+        // A claim that may be less is in the way only of others that may be less.
         assert!(claim(4, 100, 60, AtMost).is_ok() && claim(4, 100, 60, AtMost).is_err());
         assert!(claim(4, 100, 60, Exactly).is_ok() && claim(4, 100, 60, Exactly).is_err());
     }

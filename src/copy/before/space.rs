@@ -1,11 +1,10 @@
-//! Looking at the room before anything is touched: what the run needs against what the output has.
+//! The space check before anything is touched: what the run needs against what the output has free.
 //!
-//! The walk this takes costs about as much as finding the files does, so where the room is ample it is
-//! saved: the output has more of it than the source's whole file system uses. What is needed is reckoned low (holes and what
-//! the file system packs do not count, nor directories and the manifest), so that no run is refused
-//! that would have fitted. Where the reckoning was too low (an output that is not packed as the source
-//! is, names of one file that become files of their own), or somebody else takes the room, a disk that
-//! fills up is still an error of each file.
+//! Its walk costs about as much as finding the files does. It is saved where space is ample: the output has twice
+//! what the source's whole file system uses. The estimate is low: holes do not count, nor do directories, the manifest
+//! and what the file system packs. So no run is refused that would have fitted. Where the estimate was too low (an
+//! output that is not packed as the source is, hard links that become files of their own), or another program takes
+//! the space, a disk that fills up is still an error of each file.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -13,15 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::copy::before::prepare::Prepared;
-use crate::copy::before::reservation::{Claim, Known, Rooms};
+use crate::copy::before::reservation::{Certainty, Claim, Reservations};
 use crate::error::{Error, Result};
 use crate::event::{Progress, Stop};
 use crate::sys::stat::Stat;
 use crate::sys::{self, DirReader, FreeSpace, Place, UsedSpace};
 use crate::transfer::prepare::look;
-use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::found::SourceEntry;
-use crate::tree::found::{WalkItem, Walked};
+use crate::tree::dirs::OutputDir;
+use crate::tree::found::{SourceEntry, WalkItem, Walked};
 use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide};
 use crate::tree::walk::Walk;
 
@@ -36,95 +34,84 @@ struct Need {
     parts: u64,
 }
 
-/// Refuses a run for which the output has no room. `prepared` is what a dry run was prepared to, `walk` is dry
-/// and has beside it as many threads as `stat_workers` says; `rooms` has what other outputs claim.
-/// Where everything is walked, the totals of `progress` are final afterwards.
-///
-/// # Errors
-/// There is not enough room.
-pub fn check(
-    prepared: Prepared,
-    (walk, stat_workers): (&Walk<'_>, impl FnOnce(&Prepared) -> usize),
-    policy: Policy,
-    (rooms, progress): (&Rooms, &Progress),
-    stop: &Stop,
-) -> Result<()> {
-    let Prepared { source, output, file, parent, .. } = &prepared;
-    let Some(at) = output.handle.as_ref().or(parent.as_ref()) else { return Ok(()) };
-    // What is packed takes less room than it has bytes.
-    if Place::of(at).is_ok_and(|place| place.is_some_and(|place| place.packs())) {
-        return Ok(());
-    }
-    // Without an answer there is nothing to go by; the copy itself will tell.
-    let (Ok(room), Ok(id)) = (sys::room(at), at.identity()) else { return Ok(()) };
-    let root = Arc::clone(&output.root);
-    let claim = |need: Need| {
-        let claim = Claim { bytes: need.taken(), files: need.files };
-        rooms.claim(id.dev, room, (claim, Known::Exactly), |left| need.fits(left, &root))
-    };
-    let is_ample = |UsedSpace { bytes, files }: UsedSpace| {
-        let twice =
-            Need { bytes: bytes.saturating_mul(2), files: files.saturating_mul(2), parts: 0 };
-        let fits = |left: &FreeSpace| twice.fits(left, &root);
-        rooms.claim(id.dev, room, (Claim { bytes, files }, Known::AtMost), fits).is_ok()
-    };
-    if file.is_none()
-        && !walk.classifier.follow
-        && sys::most_below(&source.handle).is_some_and(is_ample)
-    {
-        return Ok(());
-    }
-    if let Some(entry) = file {
-        let mut need = Need::default();
-        need.add(policy, output, entry, &room);
-        return claim(need);
-    }
-    let sum = Sum { walk, stat_workers: stat_workers(&prepared), policy, room: &room, stop };
-    let Prepared { source, output, .. } = prepared;
-    let (need, whole) = sum.up(source, output, |found| {
-        let (entries, bytes) = match found {
-            Walked::Files(run) => (run.files.len(), run.files.iter().map(|f| f.stat.size).sum()),
-            Walked::Item(WalkItem::HardLink(..) | WalkItem::Symlink(..)) => (1, 0),
-            _ => return,
+/// What the space of an output is looked at with.
+pub struct SpaceCheck<'a> {
+    /// A dry walk of the source.
+    pub walk: &'a Walk<'a>,
+    /// How many threads stat files beside that walk; asked only if the walk is made.
+    pub stat_workers: &'a (dyn Fn(&Prepared) -> usize + Sync),
+    /// What happens to files that are there already.
+    pub policy: Policy,
+    /// What other outputs of the run reserve.
+    pub reservations: &'a Reservations,
+    /// Has its final totals afterwards, if the walk is made.
+    pub progress: &'a Progress,
+    /// Ends the walk.
+    pub stop: &'a Stop,
+}
+
+impl SpaceCheck<'_> {
+    /// Refuses a run for which the output has no space. `prepared` is what a dry run was prepared to.
+    ///
+    /// # Errors
+    /// There is not enough space.
+    pub fn run(&self, prepared: Prepared) -> Result<()> {
+        let Prepared { source, output, file, parent, .. } = &prepared;
+        let Some(at) = output.handle.as_ref().or(parent.as_ref()) else { return Ok(()) };
+        // What is packed takes less space than it has bytes.
+        if Place::of(at).is_ok_and(|place| place.is_some_and(|place| place.packs())) {
+            return Ok(());
+        }
+        // Without an answer there is nothing to go by; the copy itself will tell.
+        let (Ok(free), Ok(id)) = (sys::room(at), at.identity()) else { return Ok(()) };
+        let root = Arc::clone(&output.root);
+        let reserve = |need: Need, certainty, claim: Claim| {
+            let fits = |left: &FreeSpace| need.fits(left, &root);
+            self.reservations.reserve(id.dev, free, Claim { certainty, ..claim }, fits)
         };
-        progress.total_entries.fetch_add(entries as u64, Relaxed);
-        progress.total_bytes.fetch_add(bytes, Relaxed);
-    });
-    progress.counted.store(whole, Relaxed);
-    claim(need)
-}
+        let is_ample = |UsedSpace { bytes, files }: UsedSpace| {
+            let twice =
+                Need { bytes: bytes.saturating_mul(2), files: files.saturating_mul(2), parts: 0 };
+            reserve(twice, Certainty::AtMost, Claim::new(bytes, files)).is_ok()
+        };
+        if file.is_none()
+            && !self.walk.classifier.follow
+            && sys::most_below(&source.handle).is_some_and(is_ample)
+        {
+            return Ok(());
+        }
+        let need = match file {
+            Some(entry) => {
+                let mut need = Need::default();
+                need.add(self.policy, output, entry, &free);
+                need
+            }
+            None => self.sum(prepared, &free),
+        };
+        reserve(need, Certainty::Exactly, Claim::new(need.taken(), need.files))
+    }
 
-/// How need is summed up.
-struct Sum<'a> {
-    walk: &'a Walk<'a>,
-    stat_workers: usize,
-    policy: Policy,
-    room: &'a FreeSpace,
-    stop: &'a Stop,
-}
-
-impl Sum<'_> {
-    /// What everything takes that the walk finds, and whether that is all there is.
-    fn up(
-        &self,
-        source: Arc<SourceDir>,
-        output: Arc<OutputDir>,
-        told: impl Fn(&Walked) + Sync,
-    ) -> (Need, bool) {
+    /// What everything takes that the walk finds.
+    fn sum(&self, prepared: Prepared, free: &FreeSpace) -> Need {
+        let stat_workers = (self.stat_workers)(&prepared);
+        let Prepared { source, output, .. } = prepared;
         let (sum, missed) = (Mutex::new(Need::default()), AtomicBool::new(false));
-        let whole = self.walk.run_parallel(source, output, self.stat_workers, &|found| {
-            told(&found);
+        let walked = self.walk.run_parallel(source, output, stat_workers, &|found| {
             let mut need = Need::default();
             match &found {
-                Walked::Files(run) => run
-                    .files
-                    .iter()
-                    .for_each(|file| need.add(self.policy, &run.output, file, self.room)),
+                Walked::Files(batch) => {
+                    let size = |file: &SourceEntry| file.stat.size;
+                    self.count(batch.files.len(), batch.files.iter().map(size).sum());
+                    for file in &batch.files {
+                        need.add(self.policy, &batch.output, file, free);
+                    }
+                }
+                Walked::Item(WalkItem::HardLink(..) | WalkItem::Symlink(..)) => self.count(1, 0),
                 Walked::Item(WalkItem::Done(output)) => {
                     need.add_parts(output, &mut DirReader::default());
                 }
                 Walked::Item(WalkItem::Failed(_)) => missed.store(true, Relaxed),
-                _ => {}
+                Walked::Item(_) => {}
             }
             sum.lock().unwrap_or_else(PoisonError::into_inner).join(need);
             match self.stop.is_requested() {
@@ -132,8 +119,14 @@ impl Sum<'_> {
                 false => ControlFlow::Continue(()),
             }
         });
-        let whole = whole.is_continue() && !missed.into_inner();
-        (sum.into_inner().unwrap_or_else(PoisonError::into_inner), whole)
+        let whole = walked.is_continue() && !missed.into_inner();
+        self.progress.counted.store(whole, Relaxed);
+        sum.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, entries: usize, bytes: u64) {
+        self.progress.total_entries.fetch_add(entries as u64, Relaxed);
+        self.progress.total_bytes.fetch_add(bytes, Relaxed);
     }
 }
 
@@ -147,8 +140,8 @@ impl Need {
     }
 
     /// Adds what one file takes.
-    fn add(&mut self, policy: Policy, output: &OutputDir, entry: &SourceEntry, room: &FreeSpace) {
-        // Another file system that is mounted below the output has room of its own.
+    fn add(&mut self, policy: Policy, output: &OutputDir, entry: &SourceEntry, free: &FreeSpace) {
+        // Another file system that is mounted below the output has space of its own.
         if !output.volume.with_root {
             return;
         }
@@ -160,7 +153,7 @@ impl Need {
             Decision::Keep | Decision::Leave(_) | Decision::Refuse(_) => return,
         }
         let freed = there.map_or(0, |there| there.allocated);
-        self.bytes = self.bytes.saturating_add(least(&entry.stat, room).saturating_sub(freed));
+        self.bytes = self.bytes.saturating_add(least(&entry.stat, free).saturating_sub(freed));
     }
 
     /// Adds the part files in a directory.
@@ -181,19 +174,19 @@ impl Need {
         self.bytes.saturating_sub(self.parts)
     }
 
-    fn fits(self, room: &FreeSpace, output: &Path) -> Result<()> {
+    fn fits(self, free: &FreeSpace, output: &Path) -> Result<()> {
         let (bytes, files) = (self.taken(), self.files);
         let remedy = "make room, choose another output, leave files out (--exclude), or copy as \
                       much as fits (--no-space-check)";
-        let finding = if bytes > room.bytes {
+        let finding = if bytes > free.bytes {
             let mib = |bytes: u64| bytes.div_ceil(1 << 20);
             format!(
                 "it has {} MiB free, and the files to copy take at least {} MiB; {remedy}",
-                room.bytes >> 20,
+                free.bytes >> 20,
                 mib(bytes)
             )
-        } else if let Some(free) = room.files.filter(|free| files > *free) {
-            format!("it can hold {free} more files, and there are {files} to copy; {remedy}")
+        } else if let Some(most) = free.files.filter(|most| files > *most) {
+            format!("it can hold {most} more files, and there are {files} to copy; {remedy}")
         } else {
             return Ok(());
         };
@@ -202,8 +195,8 @@ impl Need {
 }
 
 /// The least that a copy of a file takes, in bytes.
-fn least(stat: &Stat, room: &FreeSpace) -> u64 {
-    stat.size.min(stat.allocated).next_multiple_of(room.block.max(1))
+fn least(stat: &Stat, free: &FreeSpace) -> u64 {
+    stat.size.min(stat.allocated).next_multiple_of(free.block.max(1))
 }
 
 #[cfg(test)]

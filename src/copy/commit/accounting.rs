@@ -1,5 +1,5 @@
-//! The ledger of a run: every entry's fate is counted, told, and, if it stands at the output, noted
-//! for the manifest. Whether the run can go on is decided here too, because it hangs on the errors.
+//! The accounting of a run: every entry's outcome is counted, told, and, if the entry is at the output, noted
+//! for the manifest. Whether the run can go on is decided here too, because it depends on the errors.
 
 use std::ffi::OsStr;
 use std::io;
@@ -56,24 +56,39 @@ impl Published {
     }
 }
 
-/// The ledger.
-pub struct Ledger<'a> {
+/// The accounting of a run.
+pub struct Accounting<'a> {
     context: &'a Context<'a>,
-    listen: &'a EventListener<'a>,
+    events: Events<'a>,
     root: Arc<OutputDir>,
     pub counts: Counts,
     methods: [Tally; Method::ALL.len()],
     pub published: Published,
-    /// How many manifests stay, if not all.
-    pub rotation: Option<Rotation>,
     health: Health,
     broken: Option<Error>,
-    /// For paths in events, so that there is no allocation each.
+}
+
+/// Tells the observer, without an allocation for each path.
+struct Events<'a> {
+    listen: &'a EventListener<'a>,
     path: Vec<u8>,
 }
 
-impl<'a> Ledger<'a> {
-    /// An empty ledger for the output whose root is `root`.
+impl Events<'_> {
+    /// The path of `name` in the directory `dir`, which stays until the next one.
+    fn path(&mut self, dir: &DirPath, name: &OsStr) -> &[u8] {
+        self.path.clear();
+        dir.join_into(name, &mut self.path);
+        &self.path
+    }
+
+    fn tell(&self, event: &Event<'_>) {
+        (self.listen)(event);
+    }
+}
+
+impl<'a> Accounting<'a> {
+    /// No entry is accounted for yet at the output whose root is `root`.
     pub fn new(
         context: &'a Context<'a>,
         listen: &'a EventListener<'a>,
@@ -81,16 +96,19 @@ impl<'a> Ledger<'a> {
     ) -> Self {
         Self {
             context,
-            listen,
+            events: Events { listen, path: Vec::new() },
             root,
             counts: Counts::default(),
             methods: Default::default(),
             published: Published::default(),
-            rotation: None,
             health: Health::default(),
             broken: None,
-            path: Vec::new(),
         }
+    }
+
+    /// The root of the output.
+    pub fn root(&self) -> &Arc<OutputDir> {
+        &self.root
     }
 
     /// Gives the run up because of `error`; the first reason counts.
@@ -117,16 +135,16 @@ impl<'a> Ledger<'a> {
         }
         self.published.since.get_or_insert_with(Instant::now);
         // Once: on a way of many levels it costs more than everything else here.
-        self.path(&output.rel, name);
+        self.events.path(&output.rel, name);
         if let Some(digest) = digest {
-            line::write_path(&mut self.published.lines, &digest, &self.path);
+            line::write_path(&mut self.published.lines, &digest, &self.events.path);
         }
         if self.context.options.durability != Durability::Off {
             let Published { entries, paths, .. } = &mut self.published;
-            paths.extend_from_slice(&self.path);
+            paths.extend_from_slice(&self.events.path);
             entries.push((paths.len(), done));
         }
-        (self.listen)(&Event::Stands(&self.path, done));
+        self.events.tell(&Event::Stands(&self.events.path, done));
     }
 
     /// The content of a file of so many bytes came by `method`.
@@ -145,35 +163,34 @@ impl<'a> Ledger<'a> {
     /// What stands under a name has this digest; the line waits for the next sync.
     pub fn list(&mut self, output: &OutputDir, name: &OsStr, digest: &Digest) {
         self.published.since.get_or_insert_with(Instant::now);
-        self.path(&output.rel, name);
-        line::write_path(&mut self.published.lines, digest, &self.path);
+        self.events.path(&output.rel, name);
+        line::write_path(&mut self.published.lines, digest, &self.events.path);
     }
 
     /// A file of the source has rotted, and was not copied.
     pub fn rotten(&mut self, error: &Error) {
         (self.counts.failed, self.counts.rotten) = (self.counts.failed + 1, self.counts.rotten + 1);
         self.context.control.progress.failed.fetch_add(1, Relaxed);
-        (self.listen)(&Event::Rotten(error));
+        self.events.tell(&Event::Rotten(error));
     }
 
     /// A file that is expected in the source is not there.
     pub fn gone(&mut self, path: &RelPath) {
         self.counts.gone += 1;
-        (self.listen)(&Event::Gone(path.as_bytes()));
+        self.events.tell(&Event::Gone(path.as_bytes()));
     }
 
     /// An entry differs at the output and stays as it is.
     pub fn left(&mut self, output: &OutputDir, name: &OsStr, why: &'static str) {
         self.counts.left += 1;
-        let (listen, path) = (self.listen, self.path(&output.rel, name));
-        listen(&Event::Left(path, why));
+        self.tell(&output.rel, name, |path| Event::Left(path, why));
     }
 
     /// An entry is not at the output.
     pub fn failed(&mut self, error: &Error) {
         self.counts.failed += 1;
         self.context.control.progress.failed.fetch_add(1, Relaxed);
-        (self.listen)(&Event::Failed(error));
+        self.events.tell(&Event::Failed(error));
         if let (Cause::Io(cause), Some(root)) = (error.cause(), &self.root.handle)
             && error.path().starts_with(&self.root.root)
             && self.health.is_lost(root, cause)
@@ -206,32 +223,25 @@ impl<'a> Ledger<'a> {
     /// Something could not be done, and nothing is lost by it.
     pub fn warn(&mut self, warning: &Error) {
         self.counts.warnings += 1;
-        (self.listen)(&Event::Warning(warning));
+        self.events.tell(&Event::Warning(warning));
     }
 
     /// Something else happened to the entry `name` in the directory `dir`.
     pub fn tell(&mut self, dir: &DirPath, name: &OsStr, event: impl Fn(&[u8]) -> Event<'_>) {
-        let (listen, path) = (self.listen, self.path(dir, name));
-        listen(&event(path));
+        let listen = self.events.listen;
+        listen(&event(self.events.path(dir, name)));
     }
 
     /// Removes old manifests after a run in which nothing was amiss; `newest` is that of the run.
-    pub fn rotate(&mut self, newest: &Path) {
-        let Some(rotation) = &self.rotation else { return };
+    pub fn rotate(&mut self, rotation: &Rotation, newest: &Path) {
         if !self.counts.is_whole() || self.is_broken() {
             return;
         }
         let (removed, error) = rotation.run(&self.root, newest);
         for name in removed {
-            (self.listen)(&Event::Retired(name.to_string().as_bytes()));
+            self.events.tell(&Event::ManifestRemoved(name.to_string().as_bytes()));
         }
         error.iter().for_each(|error| self.warn(error));
-    }
-
-    fn path(&mut self, dir: &DirPath, name: &OsStr) -> &[u8] {
-        self.path.clear();
-        dir.join_into(name, &mut self.path);
-        &self.path
     }
 
     fn count_of(&mut self, done: Done) -> &mut u64 {

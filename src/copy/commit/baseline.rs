@@ -18,11 +18,11 @@ impl Committer<'_> {
         error: &Error,
         stands: Option<Digest>,
     ) {
-        self.ledger.rotten(error);
+        self.accounting.rotten(error);
         match &stands {
             Some(digest) => {
                 self.will_be_synced(output);
-                self.ledger.list(output, &entry.name, digest);
+                self.accounting.list(output, &entry.name, digest);
             }
             None => output.leave_open(),
         }
@@ -30,31 +30,31 @@ impl Committer<'_> {
     }
 
     /// Counts what was found as expected or edited, and tells which files are expected and are not in the
-    /// source, of those that the walk did not come upon; in no source that is one file. That matters to
-    /// nobody who removes files, so it is no failure. A line that is of no use is one: it may be that of a
+    /// source, of those that the walk did not come upon; in no source that is one file. The user may have
+    /// removed them, so it is no failure. A line that is of no use is one: it may be that of a
     /// file that has rotted.
     pub fn settle_expected(&mut self, source: Option<&SourceDir>) {
         let Some(expected) = self.context.shared.baseline else { return };
-        let (follow, stop, ledger) =
-            (self.context.options.follow, self.context.control.stop, &mut self.ledger);
-        ledger.counts.as_expected = expected.as_expected();
-        ledger.counts.edited = expected.edited();
-        ledger.counts.unusable_lines = expected.malformed();
+        let (follow, stop, accounting) =
+            (self.context.options.follow, self.context.control.stop, &mut self.accounting);
+        accounting.counts.as_expected = expected.as_expected();
+        accounting.counts.edited = expected.edited();
+        accounting.counts.unusable_lines = expected.malformed();
         let mut settled = Ok(());
         if let Some(source) = source.filter(|_| !stop.is_requested()) {
             let is_to_stop = || stop.is_requested();
-            let gone = |path: &_| ledger.gone(path);
+            let gone = |path: &_| accounting.gone(path);
             settled = expected
                 .gone(&source.handle, follow, &is_to_stop, gone)
-                .map(|refused| ledger.counts.unusable_lines += refused);
+                .map(|refused| accounting.counts.unusable_lines += refused);
         }
-        if let Some(warning) = expected.warning(ledger.counts.unusable_lines) {
-            ledger.warn(&warning);
+        if let Some(warning) = expected.warning(accounting.counts.unusable_lines) {
+            accounting.warn(&warning);
         }
         if let Err(error) = settled.and_then(|()| expected.is_as_read()) {
-            // Nobody knows how many.
-            ledger.counts.unusable_lines = ledger.counts.unusable_lines.max(1);
-            ledger.warn(&error);
+            // It is not known how many.
+            accounting.counts.unusable_lines = accounting.counts.unusable_lines.max(1);
+            accounting.warn(&error);
         }
     }
 }

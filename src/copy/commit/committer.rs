@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select};
 
-use crate::copy::commit::accounting::{Ledger, Published, copy_of};
+use crate::copy::commit::accounting::{Accounting, Published, copy_of};
 use crate::copy::commit::group::Group;
 use crate::copy::commit::output_health::is_in_place;
-use crate::copy::commit::verifying::{Answer, Proving};
+use crate::copy::commit::read_back_queue::{Answer, ReadBackQueue};
+use crate::copy::commit::sync_state::SyncState;
 use crate::copy::special::hard_link::{First, HardLinks, Link};
 use crate::error::Error;
 use crate::event::{Done, Event, Stop};
@@ -45,37 +46,38 @@ enum Came {
 
 /// The committer of a run.
 pub struct Committer<'a> {
-    pub ledger: Ledger<'a>,
+    pub accounting: Accounting<'a>,
     pub(crate) context: &'a Context<'a>,
-    pub(crate) root: Arc<OutputDir>,
     pub(crate) manifest: Option<ManifestFile>,
     group: Group,
     /// Copies that are being read back.
-    proving: Proving,
+    verifying: ReadBackQueue,
     /// The files with several names, where these are kept.
     pub(crate) links: Option<HardLinks>,
-    /// Directories with names that no sync of the whole file system covers, since the last commit.
-    unsynced: Vec<Arc<OutputDir>>,
-    /// Why a sync failed: what was being written then may be lost, whatever later syncs say.
-    doubt: Option<io::Error>,
+    syncs: SyncState,
     /// On its work or on its wait.
     timer: Timer<'a>,
 }
 
 impl<'a> Committer<'a> {
-    /// A committer for the output whose root is `root`; hard links are kept if `links`. Files wait in
-    /// `group`, and go through `proving` if that is on.
+    /// A committer that keeps hard links if `links`. Files wait in `group`, and are read back through
+    /// `verifying` if that has threads.
     pub fn new(
-        ledger: Ledger<'a>,
+        accounting: Accounting<'a>,
         context: &'a Context<'a>,
-        root: Arc<OutputDir>,
         manifest: Option<ManifestFile>,
         links: bool,
-        (group, proving): (Group, Proving),
+        group: Group,
+        verifying: ReadBackQueue,
     ) -> Self {
-        let (links, unsynced) = (links.then(HardLinks::default), Vec::new());
-        let (doubt, timer) = (None, Timer::start(&context.control.clocks.commit.waited));
-        Self { ledger, context, root, manifest, group, proving, links, unsynced, doubt, timer }
+        let (links, syncs) = (links.then(HardLinks::default), SyncState::default());
+        let timer = Timer::start(&context.control.clocks.commit.waited);
+        Self { accounting, context, manifest, group, verifying, links, syncs, timer }
+    }
+
+    /// The root of the output.
+    pub(crate) fn root(&self) -> &Arc<OutputDir> {
+        self.accounting.root()
     }
 
     /// Works until every sender is gone, then commits what is left.
@@ -89,67 +91,67 @@ impl<'a> Committer<'a> {
                 Came::Message(Message::Outcomes(outcomes)) => {
                     outcomes.into_iter().for_each(|outcome| self.settle(outcome));
                 }
-                Came::Message(Message::Warning(warning)) => self.ledger.warn(&warning),
+                Came::Message(Message::Warning(warning)) => self.accounting.warn(&warning),
                 Came::Message(Message::Walked(found)) => self.walked(found),
                 Came::Answer(answer) => self.answered(answer),
                 Came::Due => self.commit(),
                 Came::End => break,
             }
-            if self.group.is_full() || self.ledger.published.is_much() {
+            if self.group.is_full() || self.accounting.published.is_much() {
                 self.commit();
             }
         }
         // Once for the content and the names of the last group, once more for its lines.
         self.commit();
-        self.proving.close();
-        self.take_answers_while(Proving::is_busy);
+        self.verifying.close();
+        self.take_answers_while(ReadBackQueue::is_busy);
         self.commit();
         self.timer.switch(&clock.waited);
     }
 
     /// Waits for what comes next.
     fn next(&self, inbox: &Receiver<Message>) -> Came {
-        let due = [self.group.due(), self.ledger.published.due()].into_iter().flatten().min();
+        let due = [self.group.due(), self.accounting.published.due()].into_iter().flatten().min();
         let due = due.map_or(Duration::MAX, |due| due.duration_since(Instant::now()));
         select! {
             recv(inbox) -> message => message.map_or(Came::End, Came::Message),
-            recv(self.proving.answers()) -> answer => Came::Answer(answer.unwrap_or(Answer::Died)),
+            recv(self.verifying.answers()) -> answer => Came::Answer(answer.unwrap_or(Answer::Died)),
             default(due) => Came::Due,
         }
     }
 
-    /// Waits for copies to be proven and deals with them while this holds.
-    pub(crate) fn take_answers_while(&mut self, condition: fn(&Proving) -> bool) {
+    /// Deals with copies that come back from being read while this holds.
+    pub(crate) fn take_answers_while(&mut self, condition: fn(&ReadBackQueue) -> bool) {
         let clock = &self.context.control.clocks.commit;
-        while condition(&self.proving) {
+        while condition(&self.verifying) {
             self.timer.switch(&clock.waited);
-            let answer = self.proving.answers().recv();
+            let answer = self.verifying.answers().recv();
             self.timer.switch(&clock.busy);
             self.answered(answer.unwrap_or(Answer::Died));
         }
     }
 
     fn answered(&mut self, answer: Answer) {
-        let Answer::Proven(proven) = answer else {
+        let Answer::ReadBack(answer) = answer else {
             // Whatever it had in hand is lost; nothing is waited for any more.
-            self.proving.lost();
+            self.verifying.lost();
             let died = "the thread that reads it back died; this is a defect of dircopy";
-            return self.ledger.give_up(Error::finding(
+            return self.accounting.give_up(Error::finding(
                 "prove the copy at",
-                self.root.path(),
+                self.root().path(),
                 died,
             ));
         };
-        let Proven { file, verdict, warnings } = *proven;
-        self.proving.returned(&file);
-        warnings.iter().for_each(|warning| self.ledger.warn(warning));
+        let Proven { file, verdict, warnings } = *answer;
+        self.verifying.returned(&file);
+        warnings.iter().for_each(|warning| self.accounting.warn(warning));
         match verdict {
             Verdict::Good(proof) => {
-                self.ledger.counts.proven(proof, file.entry.stat.size);
+                self.accounting.counts.verified(proof, file.entry.stat.size);
                 self.publish(file);
             }
             Verdict::Bad(error) => {
-                self.ledger.counts.unproven += 1;
+                self.accounting.counts.unproven += 1;
                 self.failed(&file.output, &file.entry, &error);
             }
             Verdict::Failed(error) => self.failed(&file.output, &file.entry, &error),
@@ -158,14 +160,14 @@ impl<'a> Committer<'a> {
     }
 
     pub(crate) fn check_place(&mut self) {
-        if !is_in_place(&self.root) {
+        if !is_in_place(self.root()) {
             let gone = "it was unmounted, moved or replaced meanwhile";
-            self.ledger.give_up(Error::finding("go on writing to", self.root.path(), gone));
+            self.accounting.give_up(Error::finding("go on writing to", self.root().path(), gone));
         }
     }
 
     pub(crate) fn is_cut_short(&self) -> bool {
-        self.ledger.is_broken() || self.context.control.stop.is_requested()
+        self.accounting.is_broken() || self.context.control.stop.is_requested()
     }
 
     fn walked(&mut self, found: WalkItem) {
@@ -173,40 +175,40 @@ impl<'a> Committer<'a> {
             WalkItem::HardLink(output, entry) => self.further_name(Link { output, entry }),
             WalkItem::Symlink(source, output, entry) => self.symlink(&source, &output, &entry),
             WalkItem::Special(source, listed, kind) => {
-                self.ledger.counts.skipped += 1;
-                self.ledger.tell(&source.rel, &listed.name, |path| Event::Skipped(path, kind));
+                self.accounting.counts.skipped += 1;
+                self.accounting.tell(&source.rel, &listed.name, |path| Event::Skipped(path, kind));
             }
             WalkItem::LeftoverRemoved(output, name) => {
-                self.ledger.tell(&output.rel, &name, |path| Event::Swept(path));
+                self.accounting.tell(&output.rel, &name, |path| Event::LeftoverRemoved(path));
             }
-            WalkItem::Failed(error) => self.ledger.failed(&error),
-            WalkItem::Warning(warning) => self.ledger.warn(&warning),
+            WalkItem::Failed(error) => self.accounting.failed(&error),
+            WalkItem::Warning(warning) => self.accounting.warn(&warning),
             WalkItem::Looked(output) | WalkItem::Done(output) => self.arrived(&output),
         }
     }
 
     fn settle(&mut self, outcome: Outcome) {
         let Outcome { source, output, entry, fate, warnings, resumed } = outcome;
-        warnings.iter().for_each(|warning| self.ledger.warn(warning));
+        warnings.iter().for_each(|warning| self.accounting.warn(warning));
         if resumed > 0 && matches!(fate, Fate::Written { .. } | Fate::Published { .. }) {
-            self.ledger.resumed(&output, &entry.name, resumed);
+            self.accounting.resumed(&output, &entry.name, resumed);
         }
         match fate {
             Fate::Written { part, digest, replaces, method } => {
                 let source = self.context.options.verify.map(|_| source);
                 let file = Waiting { source, output, entry, part, digest, replaces, method };
-                match &self.doubt {
+                match self.syncs.failure() {
                     None => self.group.push(file),
-                    Some(error) => self.not_durable(&file, &copy_of(error)),
+                    Some(error) => self.not_durable(&file, &error),
                 }
             }
             Fate::Published { digest, replaced, method } => {
-                self.copied(&output, &entry, digest, (replaced, method));
+                self.copied(&output, &entry, digest, replaced, method);
             }
             Fate::Kept { digest, proof } => {
-                let counts = &mut self.ledger.counts;
+                let counts = &mut self.accounting.counts;
                 if let Some(proof) = proof {
-                    counts.proven(proof, entry.stat.size);
+                    counts.verified(proof, entry.stat.size);
                 }
                 counts.kept_bytes = counts.kept_bytes.saturating_add(entry.stat.size);
                 self.context.control.progress.skip(entry.stat.size);
@@ -216,7 +218,7 @@ impl<'a> Committer<'a> {
             }
             Fate::Rotten { error, stands } => self.rotten(&output, &entry, &error, stands),
             Fate::Left(why) => {
-                self.ledger.left(&output, &entry.name, why);
+                self.accounting.left(&output, &entry.name, why);
                 self.context.pass(&output, &entry);
                 self.done(&output, &entry, None, false);
             }
@@ -225,49 +227,49 @@ impl<'a> Committer<'a> {
         }
     }
 
-    /// Makes the gathered group durable and publishes it, or has it proven first, and records what was
+    /// Makes the gathered group durable and publishes it, or has it read back first, and records what was
     /// published before.
     pub(crate) fn commit(&mut self) {
         let files = self.group.take();
-        if files.is_empty() && self.ledger.published.is_empty() {
+        if files.is_empty() && self.accounting.published.is_empty() {
             return;
         }
         // What is published meanwhile is made durable with this group.
-        self.take_answers_while(Proving::is_full);
+        self.take_answers_while(ReadBackQueue::is_full);
         self.check_place();
         if let Durability::Grouped { at_once: true } = self.context.options.durability
-            && let Some(root) = &self.root.handle
+            && let Some(root) = &self.root().handle
             && let Err(error) = root.persist_all()
         {
             return self.sync_failed(files, &error);
         }
         // Names in these are durable only when their directories are.
-        if let Err(error) = self.sync_directories() {
+        if let Err(error) = self.syncs.persist() {
             return self.sync_failed(files, &error);
         }
         self.record();
         for file in files {
             match self.context.options.verify.is_some() {
-                true => self.have_proven(file),
+                true => self.read_back(file),
                 false => self.publish(file),
             }
         }
-        if let Err(error) = self.sync_directories() {
+        if let Err(error) = self.syncs.persist() {
             return self.sync_failed(Vec::new(), &error);
         }
         // Where names are made durable directory by directory, the lines need not wait.
         if self.context.options.durability == (Durability::Grouped { at_once: false }) {
             self.record();
             if let Some(Err(error)) = self.manifest.as_ref().map(ManifestFile::persist) {
-                self.ledger.give_up(error);
+                self.accounting.give_up(error);
             }
         }
     }
 
-    fn have_proven(&mut self, file: Waiting) {
-        if let Err(file) = self.proving.give(file) {
-            let nobody = "there is no thread to read it back";
-            let error = Error::finding("prove", file.output.path_of(&file.entry.name), nobody);
+    fn read_back(&mut self, file: Waiting) {
+        if let Err(file) = self.verifying.give(file) {
+            let lost = "there is no thread to read it back";
+            let error = Error::finding("prove", file.output.path_of(&file.entry.name), lost);
             let error = part_file::discard(&file.output, &file.part, error);
             self.failed(&file.output, &file.entry, &error);
         }
@@ -275,15 +277,15 @@ impl<'a> Committer<'a> {
 
     /// Gives a durable copy its final name.
     fn publish(&mut self, file: Waiting) {
-        if let Some(error) = self.doubt.as_ref().map(copy_of) {
+        if let Some(error) = self.syncs.failure() {
             return self.not_durable(&file, &error);
         }
         let Waiting { output, entry, part, digest, replaces, method, .. } = file;
         match part_file::publish(&output, &part, &entry.name, replaces) {
             Ok(()) => {
                 let stays = part_file::forget_journal(&output, &part);
-                stays.iter().for_each(|warning| self.ledger.warn(warning));
-                self.copied(&output, &entry, digest, (replaces, method));
+                stays.iter().for_each(|warning| self.accounting.warn(warning));
+                self.copied(&output, &entry, digest, replaces, method);
             }
             Err(error) => {
                 let error = part_file::discard(&output, &part, error);
@@ -292,25 +294,16 @@ impl<'a> Committer<'a> {
         }
     }
 
-    /// Makes the names in directories durable that no sync of the whole file system covers.
-    fn sync_directories(&mut self) -> io::Result<()> {
-        let mut dirs = std::mem::take(&mut self.unsynced);
-        // Copies that are proven side by side come back mixed.
-        dirs.sort_unstable_by_key(Arc::as_ptr);
-        dirs.dedup_by(|one, other| Arc::ptr_eq(one, other));
-        dirs.iter().try_for_each(|dir| dir.persist())
-    }
-
-    /// The sync of a group failed: nobody knows what of it is on the device, so all of it failed,
+    /// The sync of a group failed: it is not known what of it is on the device, so all of it failed,
     /// and what was published before it is not recorded. An error like this is not tried again: the
     /// kernel reports it once and then says that all is well. What is being written at this moment
     /// may be lost too, so the run ends here.
     fn sync_failed(&mut self, files: Vec<Waiting>, error: &io::Error) {
         self.context.control.stop.request(Stop::IN_VAIN);
         files.iter().for_each(|file| self.not_durable(file, error));
-        self.ledger.published_in_vain(error);
-        self.ledger.give_up(Error::io("make durable", self.root.path(), copy_of(error)));
-        self.doubt = Some(copy_of(error));
+        self.accounting.published_in_vain(error);
+        self.accounting.give_up(Error::io("make durable", self.root().path(), copy_of(error)));
+        self.syncs.fail(error);
     }
 
     fn not_durable(&mut self, file: &Waiting, error: &io::Error) {
@@ -322,12 +315,12 @@ impl<'a> Committer<'a> {
 
     /// The lines of what is published and durable go into the manifest.
     fn record(&mut self) {
-        let Published { lines, .. } = std::mem::take(&mut self.ledger.published);
+        let Published { lines, .. } = std::mem::take(&mut self.accounting.published);
         if let Some(manifest) = &mut self.manifest
             && !lines.is_empty()
             && let Err(error) = manifest.append(&lines)
         {
-            self.ledger.give_up(error);
+            self.accounting.give_up(error);
         }
     }
 
@@ -344,9 +337,10 @@ impl<'a> Committer<'a> {
         output: &Arc<OutputDir>,
         entry: &SourceEntry,
         digest: Option<Digest>,
-        (replaced, method): (bool, Method),
+        replaced: bool,
+        method: Method,
     ) {
-        self.ledger.count_bytes(method, entry.stat.size);
+        self.accounting.count_bytes(method, entry.stat.size);
         if let Some(place) = self.context.shared.slot {
             place.stands(output, entry, digest);
         }
@@ -364,15 +358,13 @@ impl<'a> Committer<'a> {
         done: Done,
     ) {
         self.will_be_synced(output);
-        self.ledger.stands(output, name, digest, done);
+        self.accounting.stands(output, name, digest, done);
     }
 
     /// The next commit makes the names in this directory durable.
     pub(crate) fn will_be_synced(&mut self, output: &Arc<OutputDir>) {
-        if !self.is_synced_with_root(output)
-            && self.unsynced.last().is_none_or(|last| !Arc::ptr_eq(last, output))
-        {
-            self.unsynced.push(Arc::clone(output));
+        if !self.is_synced_with_root(output) {
+            self.syncs.add(output);
         }
     }
 
@@ -383,7 +375,7 @@ impl<'a> Committer<'a> {
 
     fn failed(&mut self, output: &Arc<OutputDir>, entry: &SourceEntry, error: &Error) {
         output.leave_open();
-        self.ledger.failed(error);
+        self.accounting.failed(error);
         self.done(output, entry, None, false);
     }
 
@@ -422,7 +414,7 @@ impl<'a> Committer<'a> {
             // A later run must be able to add what is missing.
             let mode = if output.is_left_open() { stat.mode | 0o300 } else { stat.mode };
             let stat = &Stat { mode, ..*stat };
-            let warn = |deed, error| self.ledger.warn(&Error::io(deed, output.path(), error));
+            let warn = |deed, error| self.accounting.warn(&Error::io(deed, output.path(), error));
             if output.fresh {
                 attributes.apply_to_new(handle, stat, output.gid, None, warn);
             } else if !handle.stat_self().is_ok_and(|now| attributes.are_at(&now, handle, stat)) {
@@ -432,8 +424,8 @@ impl<'a> Committer<'a> {
         if !self.is_synced_with_root(output)
             && let Err(error) = output.persist()
         {
-            // Links and empty directories in it have no other sync: nobody knows whether they stay.
-            self.ledger.give_up(Error::io("make durable", output.path(), error));
+            // Links and empty directories in it have no other sync, so they may not stay.
+            self.accounting.give_up(Error::io("make durable", output.path(), error));
         }
     }
 }

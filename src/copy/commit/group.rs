@@ -33,10 +33,10 @@ pub struct Group {
 }
 
 /// How many directories the files of a group may be in, for a process that may have so many files
-/// open: a quarter of these are directories that the group holds. If it is `proven`, the source's are
+/// open: a quarter of these are directories that the group holds. If it is `verified`, the source's are
 /// held too, and those of copies that are being read back: as many as of two groups.
-pub fn most_dirs(open_files: u64, proven: bool) -> usize {
-    let share = if proven { 4 * 2 * 3 } else { 4 };
+pub fn most_dirs(open_files: u64, verified: bool) -> usize {
+    let share = if verified { 4 * 2 * 3 } else { 4 };
     usize::try_from(open_files / share).unwrap_or(FILES).clamp(1, FILES)
 }
 

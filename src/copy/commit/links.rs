@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::copy::commit::committer::Committer;
-use crate::copy::commit::verifying::Proving;
+use crate::copy::commit::read_back_queue::ReadBackQueue;
 use crate::copy::special::hard_link::{self, First, Link};
 use crate::copy::special::symlink::{self, Linked};
 use crate::error::Result;
@@ -24,7 +24,7 @@ impl Committer<'_> {
     ) {
         let made = symlink::copy(source, output, entry, self.context.options.policy);
         if let Ok((_, Some(warning))) = &made {
-            self.ledger.warn(warning);
+            self.accounting.warn(warning);
         }
         self.linked(output, entry, made.map(|(linked, _)| linked), None, Done::Symlinked);
     }
@@ -39,7 +39,7 @@ impl Committer<'_> {
         }
         if many {
             self.commit();
-            self.take_answers_while(Proving::is_busy);
+            self.take_answers_while(ReadBackQueue::is_busy);
         }
     }
 
@@ -57,13 +57,13 @@ impl Committer<'_> {
         };
         if let Ok(Some(error)) | Err(error) = &expected {
             match expected {
-                Ok(_) => self.ledger.rotten(error),
-                Err(_) => self.ledger.failed(error),
+                Ok(_) => self.accounting.rotten(error),
+                Err(_) => self.accounting.failed(error),
             }
             self.context.control.progress.entries.fetch_add(1, Relaxed);
             return self.arrived(&link.output);
         }
-        let made = hard_link::make(&self.root, link, first, self.context.options.policy);
+        let made = hard_link::make(self.root(), link, first, self.context.options.policy);
         self.linked(&link.output, &link.entry, made, first.digest, Done::Linked);
     }
 
@@ -79,8 +79,8 @@ impl Committer<'_> {
         match made {
             Ok(Linked::Made) => self.stands(output, &entry.name, digest, done),
             Ok(Linked::Kept) => self.stands(output, &entry.name, digest, Done::Kept),
-            Ok(Linked::Left(why)) => self.ledger.left(output, &entry.name, why),
-            Err(error) => self.ledger.failed(&error),
+            Ok(Linked::Left(why)) => self.accounting.left(output, &entry.name, why),
+            Err(error) => self.accounting.failed(&error),
         }
         self.context.control.progress.entries.fetch_add(1, Relaxed);
         self.arrived(output);

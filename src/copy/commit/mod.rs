@@ -8,5 +8,6 @@ pub mod finish;
 pub mod group;
 pub mod links;
 pub mod output_health;
+pub mod read_back_queue;
 pub mod rotation;
-pub mod verifying;
+pub mod sync_state;

@@ -49,7 +49,7 @@ impl Health {
 }
 
 /// Whether the output's root is still what its path leads to. Handles go on working after an
-/// unmount, so without this a run could end well in a file system that nobody sees any more.
+/// unmount, so without this a run could end well in a file system that no path leads to any more.
 pub fn is_in_place(root: &OutputDir) -> bool {
     let Some(handle) = &root.handle else { return true };
     match (Dir::open(&root.root).and_then(|dir| dir.identity()), handle.identity()) {

@@ -3,7 +3,7 @@
 //! Only finished manifests of dircopy go, the oldest first, and only after a run that left a newer one
 //! and in which nothing was amiss. A manifest that is part of what was copied is a file like any other:
 //! it is in the source, or, if it has left the source since, it is listed in the newest manifest, where
-//! none of ours is, or, if somebody touched it, it shows that it was not made here.
+//! none of ours is, or, if it was touched since, its times show that it was not made here.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
@@ -19,7 +19,7 @@ use crate::tree::dirs::{OutputDir, SourceDir};
 
 /// So long, in seconds, after its last line a manifest may get its final name: in between, all that was
 /// copied is made durable. One whose entry was changed later was copied here, with the time of the
-/// original, or touched by somebody who may have a reason to keep it.
+/// original, or touched for a reason that is not known.
 const MADE_HERE: i64 = 3600;
 
 /// How many manifests stay.
@@ -68,7 +68,7 @@ impl Rotation {
         if finished.len() < self.keep.get() {
             return Ok(Vec::new());
         }
-        // What only has the name of a manifest is somebody's file.
+        // What only has the name of a manifest is a file of the user.
         finished.retain(|name| begins_as_one(root, *name));
         let copied = listed(root, newest, &finished).map_err(fail)?;
         finished.retain(|name| !copied.contains(name));

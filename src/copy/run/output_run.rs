@@ -7,13 +7,13 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use crate::copy::before::prepare::Prepared;
-use crate::copy::before::reservation::Rooms;
-use crate::copy::before::space;
-use crate::copy::commit::accounting::Ledger;
+use crate::copy::before::reservation::Reservations;
+use crate::copy::before::space::SpaceCheck;
+use crate::copy::commit::accounting::Accounting;
 use crate::copy::commit::committer::Committer;
 use crate::copy::commit::group::{Group, most_dirs};
+use crate::copy::commit::read_back_queue::{ReadBackQueue, Verifiers, read_back_queue};
 use crate::copy::commit::rotation::Rotation;
-use crate::copy::commit::verifying::{Provers, Proving, proving};
 use crate::copy::dry_run::DryRun;
 use crate::copy::job::CopyJob;
 use crate::copy::report::{Counts, Ending, Report, Stages};
@@ -46,7 +46,7 @@ impl CopyJob {
     /// The job was refused and nothing was touched. Everything that goes wrong later is told to
     /// `observer` and counted in the report; look at its [`ending`](Report::ending).
     pub fn run(&self, observer: &EventObserver<'_>) -> Result<Report> {
-        OutputRun { job: self, observer, slot: None, rooms: &Rooms::default() }.run()
+        OutputRun { job: self, observer, slot: None, reservations: &Reservations::default() }.run()
     }
 }
 
@@ -56,8 +56,8 @@ pub struct OutputRun<'a> {
     pub observer: &'a EventObserver<'a>,
     /// The output's slot among those that share their reading of the source.
     pub slot: Option<Place<'a>>,
-    /// The space that outputs reserve on the file systems they are on.
-    pub rooms: &'a Rooms,
+    /// The space that outputs of the run reserve.
+    pub reservations: &'a Reservations,
 }
 
 /// What a run reads before the first file, in this order, and keeps until its end.
@@ -104,15 +104,21 @@ impl OutputRun<'_> {
 
     /// Refuses a run for which the output has no space.
     fn check_space(&self, patience: Patience<'_>) -> Result<()> {
-        let Self { job, observer, rooms, .. } = *self;
+        let Self { job, observer, reservations, .. } = *self;
         let dry = job.prepare(true, patience)?;
         // Clones take next to no space.
         if job.reflink != Reflink::Never && job.sparse == Sparse::Auto && dry.may_share {
             return Ok(());
         }
-        let stat_workers = |dry: &Prepared| self.workers(dry, false).stat_workers();
-        let walk = (&self.walk(&dry, true), stat_workers);
-        space::check(dry, walk, job.policy, (rooms, &observer.progress), patience.stop)
+        let check = SpaceCheck {
+            walk: &self.walk(&dry, true),
+            stat_workers: &|dry| self.workers(dry, false).stat_workers(),
+            policy: job.policy,
+            reservations,
+            progress: &observer.progress,
+            stop: patience.stop,
+        };
+        check.run(dry)
     }
 
     fn copy(
@@ -141,18 +147,20 @@ impl OutputRun<'_> {
         if let Some(slot) = slot {
             slot.begin(&prepared.output, started, stop);
         }
-        let tree = prepared.file.is_none().then(|| Arc::clone(&prepared.source));
+        let source = Arc::clone(&prepared.source);
+        let tree = prepared.file.is_none().then(|| Arc::clone(&source));
+        let rotation = job.keep_manifests.map(|keep| Rotation { keep, source });
         let threads = Threads::new(job, &context, &walk, workers);
         let Worked { workers, found } = threads.run(prepared, verifier_threads, &mut committer);
         self.check_account(found, stop, &mut committer);
         committer.settle_expected(tree.as_deref());
-        let manifest = committer.finish();
-        let mut counts = Counts { seen: found, ..committer.ledger.counts };
+        let manifest = committer.finish(rotation.as_ref());
+        let mut counts = Counts { seen: found, ..committer.accounting.counts };
         if let Some(slot) = slot {
             counts.shared(slot);
         }
-        let methods = committer.ledger.methods();
-        let ending = Ending::of(&counts, stop, committer.ledger.into_broken());
+        let methods = committer.accounting.methods();
+        let ending = Ending::of(&counts, stop, committer.accounting.into_broken());
         Report {
             counts,
             ending,
@@ -176,50 +184,53 @@ impl OutputRun<'_> {
         prepared: &mut Prepared,
         warnings: &[Error],
         verifiers: usize,
-    ) -> (Committer<'a>, Option<Provers>)
+    ) -> (Committer<'a>, Option<Verifiers>)
     where
         Self: 'a,
     {
         let Self { job, observer, .. } = *self;
-        let mut ledger = Ledger::new(context, &observer.listen, Arc::clone(&prepared.output));
-        let source = &prepared.source;
-        ledger.rotation =
-            job.keep_manifests.map(|keep| Rotation { keep, source: Arc::clone(source) });
-        warnings.iter().for_each(|warning| ledger.warn(warning));
+        let mut accounting =
+            Accounting::new(context, &observer.listen, Arc::clone(&prepared.output));
+        warnings.iter().for_each(|warning| accounting.warn(warning));
         let manifest = self.begin_manifest(prepared).unwrap_or_else(|error| {
-            ledger.give_up(error);
+            accounting.give_up(error);
             None
         });
         if let Some(parent) = prepared.parent.take().filter(|_| job.sync)
             && let Err(error) = parent.persist()
         {
             // The output's own name would not be as durable as what is in it.
-            ledger.give_up(Error::io("make durable the name of", &job.output, error));
+            accounting.give_up(Error::io("make durable the name of", &job.output, error));
         }
         let open_files = sys::open_file_limit() / self.outputs() as u64;
         let most_dirs = most_dirs(open_files, job.verify.is_some());
-        let (proving, threads) = match verifiers {
-            0 => (Proving::none(), None),
+        let (verifying, threads) = match verifiers {
+            0 => (ReadBackQueue::none(), None),
             _ => {
-                let (proving, threads) = proving(verifiers, most_dirs);
-                (proving, Some(threads))
+                let (queue, threads) = read_back_queue(verifiers, most_dirs);
+                (queue, Some(threads))
             }
         };
-        let root = Arc::clone(&prepared.output);
-        let hold = (Group::new(most_dirs), proving);
-        (Committer::new(ledger, context, root, manifest, job.hard_links, hold), threads)
+        let group = Group::new(most_dirs);
+        let committer =
+            Committer::new(accounting, context, manifest, job.hard_links, group, verifying);
+        (committer, threads)
     }
 
     /// Gives the run up if not everything that was found is accounted for: something was lost on the way.
     fn check_account(&self, found: u64, stop: &Stop, committer: &mut Committer<'_>) {
-        let settled = committer.ledger.counts.settled();
+        let settled = committer.accounting.counts.settled();
         if stop.is_requested() || found == settled {
             return;
         }
         let finding = format!(
             "{found} entries were found, {settled} are accounted for; this is a defect of dircopy"
         );
-        committer.ledger.give_up(Error::finding("account for all of", &self.job.source, finding));
+        committer.accounting.give_up(Error::finding(
+            "account for all of",
+            &self.job.source,
+            finding,
+        ));
     }
 
     /// The digests that earlier manifests at the output list.

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{Builder, ScopedJoinHandle, scope};
 
 use crate::copy::before::disjoint;
-use crate::copy::before::reservation::Rooms;
+use crate::copy::before::reservation::Reservations;
 use crate::copy::job::CopyJob;
 use crate::copy::report::Report;
 use crate::copy::run::output_run::OutputRun;
@@ -43,7 +43,7 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
     let block_size = job.block_size.max(1);
     let progresses = outputs.iter().map(|output| &*output.observer.progress);
     let sharing = Sharing::new(progresses, lag, (block_size, in_flight), job.limit_rate);
-    let rooms = &Rooms::default();
+    let reservations = &Reservations::default();
     // A dry run reads nothing.
     let place = |number| Some(sharing.place(number)).filter(|_| !job.dry_run);
     Ok(scope(|scope| {
@@ -56,7 +56,7 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
                 continue;
             }
             let run = move || {
-                let report = OutputRun { job, observer, slot: guest.place, rooms }.run();
+                let report = OutputRun { job, observer, slot: guest.place, reservations }.run();
                 drop(guest);
                 report
             };

@@ -8,7 +8,7 @@ use crossbeam_channel::{Sender, bounded};
 
 use crate::copy::before::prepare::Prepared;
 use crate::copy::commit::committer::Committer;
-use crate::copy::commit::verifying::Provers;
+use crate::copy::commit::read_back_queue::Verifiers;
 use crate::copy::job::CopyJob;
 use crate::copy::run::count::count;
 use crate::copy::run::feed::{Outlet, walk_all};
@@ -64,14 +64,14 @@ impl<'a> Threads<'a> {
     pub fn run(
         &self,
         prepared: Prepared,
-        verifiers: Option<Provers>,
+        verifiers: Option<Verifiers>,
         committer: &mut Committer<'_>,
     ) -> Worked {
         let (to_committer, inbox) = bounded(self.workers.full + self.workers.all());
         let workers = scope(|scope| {
             let mut started = Started::default();
             if let Err(error) = self.start(scope, &mut started, prepared, verifiers, to_committer) {
-                committer.ledger.give_up(self.no_threads(error));
+                committer.accounting.give_up(self.no_threads(error));
             }
             committer.work(&inbox);
             drop(inbox);
@@ -86,7 +86,7 @@ impl<'a> Threads<'a> {
         scope: &'scope Scope<'scope, '_>,
         started: &mut Started<'scope>,
         prepared: Prepared,
-        verifiers: Option<Provers>,
+        verifiers: Option<Verifiers>,
         to_committer: Sender<Message>,
     ) -> io::Result<()> {
         let Self { job, context, workers, .. } = *self;
@@ -128,15 +128,15 @@ impl<'a> Threads<'a> {
                 workers = spawned.count.all();
                 threads.extend(spawned.threads);
                 if let Some(error) = spawned.refused {
-                    committer.ledger.give_up(self.no_threads(error));
+                    committer.accounting.give_up(self.no_threads(error));
                 }
             }
-            Some(Err(_)) => committer.ledger.give_up(self.died("walk")),
+            Some(Err(_)) => committer.accounting.give_up(self.died("walk")),
         }
         for thread in threads {
             let name = thread.thread().name().unwrap_or("nameless").to_owned();
             if thread.join().is_err() {
-                committer.ledger.give_up(self.died(&name));
+                committer.accounting.give_up(self.died(&name));
             }
         }
         workers

@@ -1,8 +1,8 @@
-//! The threads that prove copies, and the committer's dealings with them.
+//! The threads that read copies back, and the queue by which the committer gives them work.
 //!
-//! While they read back what one group wrote, the lanes fill the next. What is on its way to them and
-//! back is bounded by the committer, which alone gives them work; so neither side ever waits for room in
-//! a channel, and the committer can wait for answers without anybody waiting for the committer.
+//! While they read back what one group wrote, the workers fill the next. The committer alone gives them work, and
+//! bounds what is on its way to them and back. So neither side waits for space in a channel, and the committer
+//! can wait for answers while no thread waits for the committer.
 
 use std::io;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
@@ -18,14 +18,14 @@ use crate::transfer::verifier::{Proven, Prover};
 
 /// What comes back from a thread.
 pub enum Answer {
-    /// A copy.
-    Proven(Box<Proven>),
+    /// A copy that was read back.
+    ReadBack(Box<Proven>),
     /// The thread died, and one copy with it.
     Died,
 }
 
-/// The committer's side.
-pub struct Proving {
+/// The committer's side: copies on their way to the threads and back.
+pub struct ReadBackQueue {
     tasks: Option<Sender<Waiting>>,
     answers: Receiver<Answer>,
     /// Copies on their way.
@@ -38,30 +38,30 @@ pub struct Proving {
 }
 
 /// The threads' side.
-pub struct Provers {
+pub struct Verifiers {
     number: usize,
     tasks: Receiver<Waiting>,
     answers: Sender<Answer>,
 }
 
-/// So many threads, and room for copies in so many directories at a time.
-pub fn proving(number: usize, most_dirs: usize) -> (Proving, Provers) {
-    let (tasks, for_provers) = unbounded();
+/// A queue for so many threads, and for copies in at most so many directories at a time.
+pub fn read_back_queue(verifiers: usize, most_dirs: usize) -> (ReadBackQueue, Verifiers) {
+    let (tasks, for_verifiers) = unbounded();
     let (to_committer, answers) = unbounded();
-    let proving = Proving {
+    let queue = ReadBackQueue {
         tasks: Some(tasks),
         answers,
         files: 0,
         // Each may be in a directory of its own.
         most_files: most_dirs.min(FILES),
         bytes: 0,
-        most_bytes: BYTES * number as u64,
+        most_bytes: BYTES * verifiers as u64,
     };
-    (proving, Provers { number, tasks: for_provers, answers: to_committer })
+    (queue, Verifiers { number: verifiers, tasks: for_verifiers, answers: to_committer })
 }
 
-impl Proving {
-    /// For a run that proves nothing.
+impl ReadBackQueue {
+    /// For a run that reads nothing back.
     pub fn none() -> Self {
         let (most_files, most_bytes) = (0, 0);
         Self { tasks: None, answers: never(), files: 0, most_files, bytes: 0, most_bytes }
@@ -82,7 +82,7 @@ impl Proving {
         self.files > 0
     }
 
-    /// Gives a copy to be proven; gives it back if there is nobody to do it.
+    /// Gives a copy to be read back; returns it if there is no thread to do it.
     pub fn give(&mut self, file: Waiting) -> Result<(), Box<Waiting>> {
         let (files, bytes) = (self.files + 1, self.bytes + weight(&file));
         match &self.tasks {
@@ -114,7 +114,7 @@ fn weight(file: &Waiting) -> u64 {
     file.entry.stat.size.min(BYTES)
 }
 
-impl Provers {
+impl Verifiers {
     /// Starts the threads.
     ///
     /// # Errors
@@ -129,7 +129,7 @@ impl Provers {
             .map(|number| {
                 let (tasks, answers) = (self.tasks.clone(), self.answers.clone());
                 Builder::new()
-                    .name(format!("prove-{number}"))
+                    .name(format!("verify-{number}"))
                     .spawn_scoped(scope, move || work(context, damaged, &tasks, &answers))
             })
             .collect()
@@ -144,15 +144,15 @@ fn work(
 ) {
     let _death = Death(answers);
     let clock = &context.control.clocks.prove;
-    let mut prover = Prover::new(context, damaged);
+    let mut verifier = Prover::new(context, damaged);
     let next = || {
         let _waiting = Timer::start(&clock.waited);
         tasks.recv()
     };
     while let Ok(file) = next() {
         let _busy = Timer::start(&clock.busy);
-        let proven = prover.prove(file);
-        if answers.send(Answer::Proven(Box::new(proven))).is_err() {
+        let answer = verifier.prove(file);
+        if answers.send(Answer::ReadBack(Box::new(answer))).is_err() {
             return;
         }
     }
