@@ -49,11 +49,21 @@ pub struct OutputVolume {
     pub dev: u64,
     /// Whether everything in the directory can be made durable through the root's file system at once.
     pub with_root: bool,
-    /// The permissions that files without a name can be born with here; shared with the directory it
-    /// was made in, if this run made it.
-    pub born: Arc<OnceLock<u32>>,
+    /// What was found out by trials; shared with the directory that it was made in.
+    pub trials: Arc<Trials>,
     /// Whether small files here are written out as soon as they are complete, once that was asked.
     pub hurries: OnceLock<bool>,
+}
+
+/// What only a trial tells of a file system, each made when it is first asked for.
+#[derive(Debug, Default)]
+pub struct Trials {
+    /// The permissions that files without a name can be born with.
+    born: OnceLock<u32>,
+    /// Whether owner and times of symbolic links can be set.
+    labels_links: OnceLock<bool>,
+    /// Whether the user was told that they cannot.
+    told_of_links: AtomicBool,
 }
 
 /// What is still to be done in a directory of the output, and for it.
@@ -103,7 +113,7 @@ impl OutputDir {
             volume: OutputVolume {
                 dev: 0,
                 with_root: true,
-                born: Arc::default(),
+                trials: Arc::default(),
                 hurries: OnceLock::new(),
             },
             finish: None,
@@ -113,12 +123,12 @@ impl OutputDir {
 
     /// The directory `name` in `parent`, not open yet, for the directory `source` of the source.
     pub fn below(parent: &OutputDir, name: &OsStr, source: &Stat) -> Self {
-        let OutputVolume { dev, with_root, born, .. } = &parent.volume;
-        let (dev, with_root, born) = (*dev, *with_root, Arc::clone(born));
+        let OutputVolume { dev, with_root, trials, .. } = &parent.volume;
+        let (dev, with_root, trials) = (*dev, *with_root, Arc::clone(trials));
         Self {
             rel: parent.rel.below(name),
             gid: source.gid,
-            volume: OutputVolume { dev, with_root, born, hurries: OnceLock::new() },
+            volume: OutputVolume { dev, with_root, trials, hurries: OnceLock::new() },
             ..Self::absent(Arc::clone(&parent.root))
         }
     }
@@ -141,7 +151,19 @@ impl OutputDir {
     /// The permissions that files without a name can have from the start here; found out by a trial.
     pub fn modes_at_birth(&self) -> u32 {
         let trial = || self.handle.as_ref().map_or(0, Dir::modes_at_birth);
-        *self.volume.born.get_or_init(trial)
+        *self.volume.trials.born.get_or_init(trial)
+    }
+
+    /// Whether owner and times of symbolic links can be set here without changing what they point to.
+    pub fn labels_links(&self) -> bool {
+        let trial = || self.handle.as_ref().is_some_and(Dir::labels_links);
+        *self.volume.trials.labels_links.get_or_init(trial)
+    }
+
+    /// Whether this is the first to ask, among the directories that share their trials: then it is to tell
+    /// that links keep the owner and times they were made with.
+    pub fn is_first_unlabelled_link(&self) -> bool {
+        !self.volume.trials.told_of_links.swap(true, Relaxed)
     }
 
     /// Whether small files here had better be written out as soon as they are complete.

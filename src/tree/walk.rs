@@ -259,7 +259,7 @@ impl Walk<'_> {
             output.work.made_in = Mutex::new(Some(Arc::clone(parent)));
         }
         if !fresh {
-            volume.born = Arc::default();
+            volume.trials = Arc::default();
         }
         if !fresh && !self.dry {
             // The attributes that are set in the end take it back.

@@ -3,8 +3,8 @@
 use std::io;
 
 use crate::error::{Error, Result};
-use crate::sys::LinkTarget;
 use crate::sys::stat::{Kind, Stat};
+use crate::sys::{Dir, LinkTarget};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
 use crate::tree::overwrite::Policy;
@@ -56,9 +56,21 @@ pub fn copy(
     } else {
         dir.make_link(&target, &entry.name).map_err(fail("make the link"))?;
     }
-    let labelled = dir.set_link_metadata(&entry.name, &entry.stat);
-    let warning = labelled.err().map(fail("set the attributes of the link"));
-    Ok((Linked::Made, warning))
+    Ok((Linked::Made, label(dir, output, entry)))
+}
+
+/// Gives a new link the owner and times of `entry`; the warning of what could not be done. Where a link's
+/// attributes are those of its target, nothing is set, and the first link says so for all.
+fn label(dir: &Dir, output: &OutputDir, entry: &SourceEntry) -> Option<Error> {
+    const DEED: &str = "set the attributes of the link";
+    let path = || output.path_of(&entry.name);
+    if output.labels_links() {
+        let labelled = dir.set_link_metadata(&entry.name, &entry.stat);
+        return labelled.err().map(|error| Error::io(DEED, path(), error));
+    }
+    let finding = "the file system changes what a link points to instead of the link; links here keep the owner \
+                   and time of their making";
+    output.is_first_unlabelled_link().then(|| Error::finding(DEED, path(), finding))
 }
 
 /// Decides about a link.

@@ -11,7 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT,
+    AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW,
 };
 use rustix::io::Errno;
 
@@ -307,10 +307,11 @@ pub(super) fn owner_of(stat: &Stat) -> (Option<rustix::fs::Uid>, Option<rustix::
     (Some(rustix::fs::Uid::from_raw(stat.uid)), Some(rustix::fs::Gid::from_raw(stat.gid)))
 }
 
-/// The times to give a copy: the access time stays as it is.
+/// The times to give a copy: the access time becomes now. Left as it is, libfuse 2 would ignore the call
+/// (`fuse_lib_setattr` in lib/fuse.c of 2.9 wants both).
 pub(super) fn times_of(stat: &Stat) -> Timestamps {
     Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
         last_modification: Timespec { tv_sec: stat.mtime.secs, tv_nsec: stat.mtime.nanos.into() },
     }
 }

@@ -20,6 +20,7 @@ mod splice;
 pub(in crate::sys) mod stream;
 #[cfg(target_os = "linux")]
 mod transfer;
+mod trial;
 pub(in crate::sys) mod volume;
 
 pub use attributes::Attributes;

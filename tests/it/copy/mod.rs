@@ -6,6 +6,7 @@ mod calls;
 mod deep;
 mod defects;
 mod filters;
+mod habits;
 mod handful;
 mod lanes;
 mod metadata;

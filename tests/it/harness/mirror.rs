@@ -57,6 +57,15 @@ pub enum Act {
     Pretend,
 }
 
+/// What a file system does to what it is told, as real ones do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Habit {
+    /// A change of the modification time alone is ignored: libfuse 2 without `utime_omit_ok`.
+    BothTimesOrNone,
+    /// What is set of a symbolic link is set of what it points to: SFTP.
+    SetsThroughLinks,
+}
+
 type Hook = Box<dyn FnMut(&Call<'_>) -> Act + Send>;
 
 /// The mounted file system; unmounted when dropped.
@@ -72,6 +81,16 @@ impl Mirror {
         at: &Path,
         hook: impl FnMut(&Call<'_>) -> Act + Send + 'static,
     ) -> Self {
+        Self::with_habits(below, at, &[], hook)
+    }
+
+    /// The same with habits.
+    pub fn with_habits(
+        below: &Path,
+        at: &Path,
+        habits: &[Habit],
+        hook: impl FnMut(&Call<'_>) -> Act + Send + 'static,
+    ) -> Self {
         fs::create_dir_all(at).unwrap();
         let fired = Arc::new(AtomicU32::new(0));
         let shown = Shown {
@@ -83,6 +102,7 @@ impl Mirror {
                 hook: Box::new(hook),
             }),
             below: below.to_path_buf(),
+            habits: habits.to_vec(),
             fired: Arc::clone(&fired),
         };
         let mut config = Config::default();
@@ -107,6 +127,7 @@ struct State {
 struct Shown {
     state: Mutex<State>,
     below: PathBuf,
+    habits: Vec<Habit>,
     fired: Arc<AtomicU32>,
 }
 
@@ -262,7 +283,10 @@ impl Shown {
         (atime, mtime): (Option<TimeOrNow>, Option<TimeOrNow>),
     ) -> Result<FileAttr> {
         let path = self.path(node)?;
-        let below = self.below.join(&path);
+        let mut below = self.below.join(&path);
+        if self.habits.contains(&Habit::SetsThroughLinks) {
+            below = below.canonicalize().unwrap_or(below);
+        }
         if uid.is_some() || gid.is_some() {
             std::os::unix::fs::lchown(&below, uid, gid)?;
         }
@@ -272,7 +296,8 @@ impl Shown {
         if let Some(size) = size {
             OpenOptions::new().write(true).open(&below)?.set_len(size)?;
         }
-        if atime.is_some() || mtime.is_some() {
+        let ignores = self.habits.contains(&Habit::BothTimesOrNone);
+        if atime.is_some() && mtime.is_some() || !ignores && (atime.is_some() || mtime.is_some()) {
             let times = rustix::fs::Timestamps {
                 last_access: timespec(atime),
                 last_modification: timespec(mtime),

@@ -16,7 +16,7 @@ mod tree;
 pub use disk::{Crash, Disk, tool};
 pub use fault::{Strace, whole_calls};
 pub use judge::{Judge, ctimes, inventory, is_temp_name, names_below};
-pub use mirror::{Act, Call, Deed, Mirror};
+pub use mirror::{Act, Call, Deed, Habit, Mirror};
 pub use mount::Mount;
 pub(crate) use need::need;
 pub use need::{Need, have, long};
