@@ -1,7 +1,5 @@
 //! A file of the source that is read for several outputs: whoever wants the next piece first reads it.
 
-use std::io::{Seek, SeekFrom};
-
 use crate::error::Result;
 use crate::io::block::Block;
 use crate::io::watched_file::{PausedFile, WatchedFile};
@@ -37,7 +35,7 @@ impl Source {
             Source::Open(file, position) => (on(file), position),
             Source::Gone => return false,
         };
-        if position != at && file.file().seek(SeekFrom::Start(at)).is_err() {
+        if position != at && file.seek(at).is_err() {
             return false;
         }
         if !fill(block, &file) {

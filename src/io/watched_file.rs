@@ -128,20 +128,20 @@ impl<'a> WatchedFile<'a> {
         &self.file
     }
 
+    /// Goes on reading at `to`; bytes from the start.
+    pub fn seek(&self, to: u64) -> io::Result<()> {
+        self.pages.sought(to);
+        io::Seek::seek(&mut &self.file, io::SeekFrom::Start(to)).map(drop)
+    }
+
     /// Reads some bytes into `room`; 0 at the end of the file.
     pub fn read(&self, room: &mut [u8]) -> Result<usize> {
         let most = self.rate.map_or(usize::MAX, |(rate, _)| rate.portion());
         let most = most.min(room.len());
-        loop {
-            match self.pages.read(&self.file, &mut room[..most]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.error("read", error)),
-                Ok(read) => {
-                    self.pace(read);
-                    return Ok(read);
-                }
-            }
-        }
+        let read = sys::uninterrupted(|| self.pages.read(&self.file, &mut room[..most]))
+            .map_err(|error| self.error("read", error))?;
+        self.pace(read);
+        Ok(read)
     }
 
     /// Whether `read` bytes are all there are to read, as far as the size that was listed tells;

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl ManifestFile {
             return Err(Error::finding("write the manifest", self.path(), finding));
         }
         self.lines += memchr::memchr_iter(b'\n', lines).count() as u64;
-        self.file.write_all(lines).map_err(|error| {
+        sys::write_all(&self.file, lines).map_err(|error| {
             self.torn = true;
             self.error("write the manifest", error)
         })

@@ -1,7 +1,6 @@
 //! The first thread of a lane: takes files, copies the small ones itself, and reads the large ones
 //! block by block.
 
-use std::io::{Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -300,7 +299,7 @@ impl Reader<'_> {
     }
 
     pub(crate) fn seek(&self, file: &WatchedFile<'_>, to: u64) -> Result<(), Ended> {
-        let sought = file.file().seek(SeekFrom::Start(to));
+        let sought = file.seek(to);
         sought.map_err(|error| file.error("find the data of", error))?;
         Ok(())
     }

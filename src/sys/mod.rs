@@ -9,6 +9,7 @@
 #[cfg(target_os = "linux")]
 mod chunk_size;
 mod dir;
+mod interrupted;
 mod part_name;
 #[cfg(not(target_os = "linux"))]
 mod portable;
@@ -17,6 +18,7 @@ mod stream_end;
 mod types;
 
 pub use dir::{Dir, LinkTarget};
+pub use interrupted::{uninterrupted, write_all};
 pub use part_name::{is_journal_name, is_part_name, journal_name};
 pub use types::{
     CachePolicy, Cloned, Extent, FreeSpace, IoPriority, KernelCopy, ListedEntry, Lock,

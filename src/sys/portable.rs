@@ -4,9 +4,10 @@
 //! grows.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 
 use crate::sys::dir::Dir;
+use crate::sys::interrupted::write_all;
 use crate::sys::types::{CachePolicy, Cloned, IoPriority, KernelCopy, ResidentBytes, Spliced};
 
 impl CachePolicy {
@@ -25,6 +26,9 @@ impl SourcePages {
     pub fn new(_: CachePolicy, _: &File, _: u64) -> Self {
         Self(())
     }
+
+    /// Does nothing here.
+    pub fn sought(&self, _: u64) {}
 
     /// Reads on from the file's position.
     pub fn read(&self, mut file: &File, room: &mut [u8]) -> io::Result<usize> {
@@ -53,8 +57,8 @@ impl OutputPages {
     }
 
     /// Writes on from the file's position.
-    pub fn write_all(&mut self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
-        file.write_all(bytes)
+    pub fn write_all(&mut self, file: &File, bytes: &[u8]) -> io::Result<()> {
+        write_all(file, bytes)
     }
 
     /// How much may be moved there at a time.

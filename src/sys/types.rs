@@ -81,6 +81,7 @@ pub enum IoPriority {
 
 /// How the page cache is left as it was found on a file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub enum CachePolicy {
     /// Not at all: it is not wanted, or of no use.
     #[default]
@@ -132,6 +133,7 @@ pub enum KernelCopy {
 
 /// What came of moving bytes through a pipe without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub enum Spliced {
     /// So many bytes were moved; 0 at the end of what is read.
     Bytes(u64),

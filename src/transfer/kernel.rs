@@ -5,7 +5,6 @@
 //! an error of the file. A file of 4 KiB gains as well: 2.0 µs of processor time with
 //! `copy_file_range`, 2.4 µs read and written (tmpfs, least of 5 rounds).
 
-use std::io::{Seek, SeekFrom};
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::Result;
@@ -164,7 +163,6 @@ impl Moving<'_> {
 
     fn seek(&self) -> Result<()> {
         let source = self.filling.source.file;
-        let sought = source.file().seek(SeekFrom::Start(self.at));
-        sought.map(drop).map_err(|error| source.error("find the data of", error))
+        source.seek(self.at).map_err(|error| source.error("find the data of", error))
     }
 }

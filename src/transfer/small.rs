@@ -1,7 +1,6 @@
 //! The gear for small files: one thread reads, hashes and writes a file before the next. Files that
 //! nobody hashes go this way too, whatever their size: the kernel moves their bytes.
 
-use std::io::Seek;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -267,7 +266,7 @@ impl Copying<'_> {
             }
             taking.goes_alone();
             file.spare_cache(pair.source, &self.context.control.resident.source);
-            let sought = file.file().rewind();
+            let sought = file.seek(0);
             sought.map_err(|error| file.error("find the start of", error))?;
         }
         self.fill(copy.as_ref().unwrap_or(file), part, scratch, total, timer)

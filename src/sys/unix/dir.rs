@@ -152,8 +152,9 @@ impl Dir {
         }
         #[cfg(any(target_os = "linux", target_vendor = "apple"))]
         match rustix::fs::renameat_with(&self.0, part, &self.0, name, RenameFlags::NOREPLACE) {
-            // File systems without the flag (FUSE, some network ones) say EINVAL, old kernels ENOSYS.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+            // File systems without the flag (FUSE, some network ones) say EINVAL, old kernels ENOSYS,
+            // filters of system calls EPERM.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {}
             renamed => return Ok(renamed?),
         }
         // A hard link never replaces anything, so it is as atomic as the flag; where there are no

@@ -11,6 +11,8 @@
 use std::fs::File;
 use std::io;
 
+use crate::sys::interrupted::uninterrupted;
+
 #[cfg(target_os = "linux")]
 pub use linux::Medium;
 
@@ -23,12 +25,7 @@ pub const ALIGNMENT: usize = 4096;
 
 /// Reads on from `file`'s position; interrupted calls go on.
 fn read_on(mut file: &File, room: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match io::Read::read(&mut file, room) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            read => return read,
-        }
-    }
+    uninterrupted(|| io::Read::read(&mut file, room))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -70,7 +67,7 @@ mod linux {
 
     use super::*;
     use crate::sys::stat::Stat;
-    use crate::sys::unix::residency::{Held, drop_pages, held};
+    use crate::sys::unix::residency::{CachedBytes, cached, drop_pages};
 
     /// After so many bytes what was brought into memory is dropped, so that a large file does not
     /// drive out what others use.
@@ -83,13 +80,13 @@ mod linux {
     pub struct Medium<'a> {
         file: &'a File,
         size: u64,
-        way: Way,
+        route: ReadRoute,
         read: u64,
         dropped: u64,
     }
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Way {
+    enum ReadRoute {
         /// As it comes.
         Any,
         /// Through the page cache, which held nothing of it.
@@ -101,7 +98,7 @@ mod linux {
     impl<'a> Medium<'a> {
         /// Reads `file` without asking where from.
         pub fn any(file: &'a File) -> Self {
-            Self { file, size: 0, way: Way::Any, read: 0, dropped: 0 }
+            Self { file, size: 0, route: ReadRoute::Any, read: 0, dropped: 0 }
         }
 
         /// Reads `file`, which is `stat`, from its device if that can be had.
@@ -114,19 +111,19 @@ mod linux {
             if !volume.keeps_content_apart(stat) {
                 return Ok(medium);
             }
-            let mut held = held(file, 0..stat.size);
-            if held.dirty > 0 {
+            let mut now = cached(file, 0..stat.size);
+            if now.dirty > 0 {
                 rustix::fs::fsync(file)?;
             }
-            if held.bytes > 0 && volume.reads_around_the_cache(file) {
-                medium.way = Way::Direct;
+            if now.bytes > 0 && volume.reads_around_the_cache(file) {
+                medium.route = ReadRoute::Direct;
                 return Ok(medium);
             }
-            if held.bytes > 0 {
-                held = forget(file, stat.size);
+            if now.bytes > 0 {
+                now = forget(file, stat.size);
             }
-            if held.bytes == 0 {
-                medium.way = Way::Emptied;
+            if now.bytes == 0 {
+                medium.route = ReadRoute::Emptied;
                 let _ = rustix::fs::fadvise(file, 0, None, Advice::Sequential);
             }
             Ok(medium)
@@ -135,12 +132,12 @@ mod linux {
         /// The next bytes; none at the end. `room` starts and is cut at multiples of
         /// [`ALIGNMENT`].
         pub fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-            if self.way == Way::Direct {
+            if self.route == ReadRoute::Direct {
                 return self.read_direct(room);
             }
             let read = read_on(self.file, room)?;
             self.read += read as u64;
-            if self.way == Way::Emptied && self.read - self.dropped >= DROP_EVERY {
+            if self.route == ReadRoute::Emptied && self.read - self.dropped >= DROP_EVERY {
                 drop_pages(self.file, 0, None);
                 self.dropped = self.read;
             }
@@ -154,12 +151,7 @@ mod linux {
                 return Ok(0);
             }
             let again = self.read % ALIGNMENT as u64;
-            let read = loop {
-                match self.file.read_at(room, self.read - again) {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    read => break read?,
-                }
-            };
+            let read = uninterrupted(|| self.file.read_at(room, self.read - again))?;
             let again = again as usize;
             let fresh = read.saturating_sub(again);
             room.copy_within(again..again + fresh, 0);
@@ -169,10 +161,10 @@ mod linux {
 
         /// Lets go of what was brought into memory; whether all bytes came from the device.
         pub fn finish(self) -> bool {
-            if self.way == Way::Emptied && self.size > 0 {
+            if self.route == ReadRoute::Emptied && self.size > 0 {
                 drop_pages(self.file, 0, None);
             }
-            self.way != Way::Any
+            self.route != ReadRoute::Any
         }
     }
 
@@ -228,9 +220,9 @@ mod linux {
     }
 
     /// Asks the kernel to drop what it holds of a file, and looks whether it did.
-    fn forget(file: &File, size: u64) -> Held {
+    fn forget(file: &File, size: u64) -> CachedBytes {
         drop_pages(file, 0, None);
-        held(file, 0..size)
+        cached(file, 0..size)
     }
 
     #[cfg(test)]
@@ -258,7 +250,7 @@ mod linux {
                     }
                     all.extend_from_slice(&buffer[skip..skip + got]);
                 }
-                assert!(all == content, "{:?}", medium.way);
+                assert!(all == content, "{:?}", medium.route);
                 medium.finish()
             };
             let first = read();

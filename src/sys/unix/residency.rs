@@ -17,7 +17,7 @@ fn page() -> u64 {
 
 /// What the kernel holds of a stretch of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct CachedBytes {
     /// Bytes in memory; where that is not told apart, all or none.
     pub bytes: u64,
     /// Of these, what may not be on the device yet, by the same rule.
@@ -25,14 +25,14 @@ pub struct Held {
 }
 
 /// What the kernel holds of `range`; where it does not tell, everything.
-pub fn held(file: &File, range: Range<u64>) -> Held {
+pub fn cached(file: &File, range: Range<u64>) -> CachedBytes {
     let len = range.end.saturating_sub(range.start);
     if len == 0 {
-        return Held { bytes: 0, dirty: 0 };
+        return CachedBytes { bytes: 0, dirty: 0 };
     }
     cachestat(file, &range).unwrap_or_else(|| {
         let bytes = if mincore(file, &range).unwrap_or(true) { len } else { 0 };
-        Held { bytes, dirty: bytes }
+        CachedBytes { bytes, dirty: bytes }
     })
 }
 
@@ -43,7 +43,7 @@ pub fn drop_pages(file: &File, from: u64, len: Option<NonZeroU64>) {
 }
 
 /// Since Linux 6.5, for files that the caller owns or may write.
-pub(super) fn cachestat(file: &File, range: &Range<u64>) -> Option<Held> {
+pub(super) fn cachestat(file: &File, range: &Range<u64>) -> Option<CachedBytes> {
     const NUMBER: libc::c_long = 451; // on every architecture
     let range = [range.start, range.end - range.start]; // start and length
     let mut told = [0u64; 5]; // cached, dirty, being written, evicted, recently evicted
@@ -52,7 +52,7 @@ pub(super) fn cachestat(file: &File, range: &Range<u64>) -> Option<Held> {
     let failed =
         unsafe { libc::syscall(NUMBER, file.as_raw_fd(), range.as_ptr(), told.as_mut_ptr(), 0u32) };
     let [cached, dirty, being_written, ..] = told.map(|pages| pages.saturating_mul(page()));
-    (failed == 0).then_some(Held { bytes: cached, dirty: dirty + being_written })
+    (failed == 0).then_some(CachedBytes { bytes: cached, dirty: dirty + being_written })
 }
 
 /// Whether anything of the stretch is in memory, by mapping it piece by piece.

@@ -13,6 +13,7 @@ use std::time::Instant;
 use rustix::io::Errno;
 
 use crate::sys::chunk_size::AdaptiveChunk;
+use crate::sys::interrupted::uninterrupted;
 use crate::sys::types::{Cloned, KernelCopy};
 use crate::sys::unix::dir::{Dir, PRIVATE};
 use crate::sys::unix::process::kernel_at_least;
@@ -24,13 +25,8 @@ use crate::sys::unix::process::kernel_at_least;
 /// Whatever may pass or concerns the device (EIO, ENOMEM, ENOSPC, EDQUOT …): another way must not
 /// be tried then, because nobody knows what the file holds.
 pub fn clone_file(from: &File, to: &File) -> io::Result<Cloned> {
-    let cloned = loop {
-        match rustix::fs::ioctl_ficlone(to, from) {
-            Err(Errno::INTR) => {}
-            cloned => break cloned,
-        }
-    };
-    match cloned {
+    let cloned = uninterrupted(|| Ok(rustix::fs::ioctl_ficlone(to, from)?));
+    match cloned.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)) {
         Ok(()) => Ok(Cloned::Yes),
         Err(no @ (Errno::OPNOTSUPP | Errno::XDEV | Errno::NOTTY | Errno::NOSYS)) => {
             Ok(Cloned::No { cause: no.into(), ever: true })
@@ -98,13 +94,19 @@ impl Mover {
         loop {
             let len = usize::try_from(self.chunk.size().min(most)).unwrap_or(usize::MAX);
             let started = Instant::now();
-            let moved = match self.way {
-                KernelCopy::None => return Ok(None),
-                KernelCopy::Range => rustix::fs::copy_file_range(from, None, to, None, len),
-                KernelCopy::Send => rustix::fs::sendfile(to, from, None, len),
+            let moved = uninterrupted(|| match self.way {
+                KernelCopy::None => Ok(None),
+                KernelCopy::Range => {
+                    Ok(Some(rustix::fs::copy_file_range(from, None, to, None, len)?))
+                }
+                KernelCopy::Send => Ok(Some(rustix::fs::sendfile(to, from, None, len)?)),
+            });
+            let moved = match moved {
+                Ok(None) => return Ok(None),
+                Ok(Some(bytes)) => Ok(bytes),
+                Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
             };
             match moved {
-                Err(Errno::INTR) => {}
                 // The stated size may mean nothing: reading will show.
                 Ok(0) if !self.moved => self.way = KernelCopy::None,
                 Ok(bytes) => {

@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, IntoRawFd};
 
 use rustix::io::Errno;
 
+#[cfg(target_os = "linux")]
+use crate::sys::interrupted::uninterrupted;
 use crate::sys::types::{Extent, FreeSpace, UsedSpace};
 use crate::sys::unix::dir::Dir;
 use crate::sys::unix::place::Place;
@@ -46,13 +48,12 @@ pub fn reserve(file: &File, len: u64) -> io::Result<()> {
     if !rustix::fs::fstatfs(file).is_ok_and(|fs| GAINS.contains(&(fs.f_type as u32))) {
         return Ok(());
     }
-    loop {
-        match fallocate(file, FallocateFlags::KEEP_SIZE, 0, len) {
-            Err(Errno::INTR) => {}
-            Err(full @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => return Err(full.into()),
-            // Not here, or nothing that writing would not tell too.
-            _ => return Ok(()),
+    match uninterrupted(|| Ok(fallocate(file, FallocateFlags::KEEP_SIZE, 0, len)?)) {
+        Err(full) if is_disk_full(&full) || Errno::from_io_error(&full) == Some(Errno::FBIG) => {
+            Err(full)
         }
+        // Not here, or nothing that writing would not tell too.
+        _ => Ok(()),
     }
 }
 
@@ -129,6 +130,7 @@ impl Dir {
             ];
             rustix::fs::fstatfs(&self.0).is_ok_and(|fs| RELIABLE.contains(&(fs.f_type as u32)))
                 && kernel_at_least(5, 8)
+                && has_syncfs()
         }
         #[cfg(not(target_os = "linux"))]
         false
@@ -141,6 +143,15 @@ impl Dir {
         #[cfg(not(target_os = "linux"))]
         return Err(Errno::NOSYS.into());
     }
+}
+
+/// Whether this process may call `syncfs`: filters of system calls, in containers, refuse calls by number,
+/// before they look at anything else.
+#[cfg(target_os = "linux")]
+fn has_syncfs() -> bool {
+    // SAFETY: a number that is no descriptor; nothing is written anywhere.
+    let failed = unsafe { libc::syncfs(-1) };
+    failed == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::EBADF)
 }
 
 /// What the file system `at` lies on can still hold; an error where it does not tell.

@@ -1,7 +1,7 @@
 //! Errors on purpose. One bad file is one bad file: it is named, it is absent, it is not listed, the
 //! others are finished, and the exit code is not 0.
 
-use crate::harness::{Mount, NONE, Run, Scene, Strace, content, have, need, shell};
+use crate::harness::{Mount, NONE, Run, Scene, Strace, Tree, content, have, need, shell};
 
 /// Three files of several blocks; the one in the middle is going to have bad luck.
 fn three() -> Scene {
@@ -82,11 +82,34 @@ fn a_rename_error_costs_that_file() {
 #[test]
 fn without_renameat2_the_copy_still_works() {
     need!(Strace);
-    for error in ["EINVAL", "ENOSYS"] {
+    for error in ["EINVAL", "ENOSYS", "EPERM"] {
         let scene = three();
         let strace = Strace::inject(&scene, "renameat2", &format!("error={error}"));
         let run = strace.run(scene.command(NONE));
         scene.judge(&run).complete();
+    }
+}
+
+/// Containers refuse calls by number, with this error.
+#[test]
+fn calls_that_a_filter_refuses_are_done_without() {
+    need!(Strace, Loop);
+    let calls = "preadv2,pwritev2,renameat2,syncfs,copy_file_range,statx,openat2";
+    for args in [&[][..], &["--hash", "none"]] {
+        let scene = three();
+        let mount = Mount::ext4(&scene.path("image"), 64, &scene.path("mount"));
+        let src = Tree::at(scene.path("mount/src"));
+        for (name, len) in [("large", 3_000_000), ("middling", 200_000), ("small", 10)] {
+            src.file(name, content(len));
+        }
+        let strace = Strace::inject(&scene, calls, "error=EPERM");
+        let to = scene.path("mount/dst");
+        let run = strace.run(scene.command_to(src.root(), &to, args.iter().copied()));
+        strace.fired(&run);
+        run.assert_code(0);
+        let compared = shell(&scene, "diff -r -x '*.sha256sum' mount/src mount/dst && echo same");
+        assert_eq!(compared.trim(), "same");
+        drop(mount);
     }
 }
 

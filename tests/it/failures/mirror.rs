@@ -11,6 +11,7 @@ use crate::harness::{
 };
 
 const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
+const EINTR: i32 = rustix::io::Errno::INTR.raw_os_error();
 const ENOSPC: i32 = rustix::io::Errno::NOSPC.raw_os_error();
 
 /// Blocks of 64 KiB, so that there are several of a file.
@@ -42,6 +43,29 @@ fn copy_from(scene: &Scene, hook: impl FnMut(&Call<'_>) -> Act + Send + 'static)
     let mirror = Mirror::mount(scene.src.root(), &shown, hook);
     let run = scene.command_to(&shown, &scene.dst, BLOCKS).run();
     (run, mirror.fired())
+}
+
+/// A call that is interrupted again and again fails its file, so that the run ends and a signal to it is
+/// seen.
+#[test]
+fn endless_interruptions_end() {
+    need!(Fuse);
+    let scene = scene();
+    let (run, fired) = copy_from(&scene, |call| match call.deed {
+        Deed::Read if call.path.ends_with("victim") => Act::Fail(EINTR),
+        _ => Act::Pass,
+    });
+    assert!(fired > 100, "{fired} interruptions");
+    run.assert_code(1).assert_says("victim");
+    scene.judge(&run).lacks("victim").no_leftovers().has("big");
+
+    let scene = self::scene();
+    let (run, _truth, fired) = copy_to(&scene, |call| match call.deed {
+        Deed::Write if is_part(call.path) => Act::Fail(EINTR),
+        _ => Act::Pass,
+    });
+    assert!(fired > 100, "{fired} interruptions");
+    run.assert_code_in(&[1, 3]).assert_says("victim");
 }
 
 #[test]

@@ -1,0 +1,73 @@
+//! Calls that a signal interrupted are made again, but not for ever.
+
+use std::io::{self, ErrorKind, Write};
+
+/// So often a call is made again without anything coming of it. Signals come one at a time: what is
+/// interrupted more often than this is interrupted by something else (a FUSE server, a filter of system
+/// calls), and without an end to it a request to stop would never be seen.
+const MOST: u32 = 1000;
+
+/// Makes a call again as long as it is interrupted; after a thousand times that is its error.
+///
+/// # Errors
+/// Those of the call.
+pub fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 0..MOST {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+    call()
+}
+
+/// Writes all of `bytes`, as [`Write::write_all`] does, but without trying again for ever.
+///
+/// # Errors
+/// Those of the writer, and [`WriteZero`](ErrorKind::WriteZero) if it takes nothing.
+pub fn write_all(mut to: impl Write, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match uninterrupted(|| to.write(bytes))? {
+            0 => return Err(ErrorKind::WriteZero.into()),
+            written => bytes = bytes.get(written..).unwrap_or_default(),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes three bytes at each third call.
+    struct Interrupting(u32, Vec<u8>);
+
+    impl Write for Interrupting {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += 1;
+            if !self.0.is_multiple_of(3) {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            let taken = bytes.len().min(3);
+            self.1.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn interruptions_are_passed_over_unless_there_is_nothing_else() {
+        let mut to = Interrupting(0, Vec::new());
+        write_all(&mut to, b"ten bytes.").unwrap();
+        assert_eq!(to.1, b"ten bytes.");
+        let mut calls = 0;
+        let error = uninterrupted(|| {
+            calls += 1;
+            Err::<(), _>(ErrorKind::Interrupted.into())
+        });
+        assert_eq!((error.unwrap_err().kind(), calls), (ErrorKind::Interrupted, MOST + 1));
+    }
+}
