@@ -61,7 +61,7 @@ impl DryRun<'_> {
                     }
                     Ok(Plan::Settled(Linked::Left(why))) => self.left(&output, &entry, why, counts),
                     Ok(Plan::Settled(_)) => {
-                        counts.kept += 1;
+                        counts.unchanged += 1;
                         self.tell(&output, &entry, Done::Kept);
                     }
                     Err(error) => self.failed(&error, counts),
@@ -101,8 +101,8 @@ impl DryRun<'_> {
                     self.tell(&run.output, entry, Done::Replaced);
                 }
                 Ok(Decision::Keep) => {
-                    (counts.kept, counts.kept_bytes) =
-                        (counts.kept + 1, counts.kept_bytes + entry.stat.size);
+                    (counts.unchanged, counts.unchanged_bytes) =
+                        (counts.unchanged + 1, counts.unchanged_bytes + entry.stat.size);
                     self.tell(&run.output, entry, Done::Kept);
                 }
                 Ok(Decision::Leave(why)) => self.left(&run.output, entry, why, counts),

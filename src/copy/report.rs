@@ -15,7 +15,7 @@ use crate::part::method::{Method, Tally};
 use crate::sys::ResidentBytes;
 
 /// What became of the entries. For a run that was not stopped,
-/// `seen = copied + replaced + linked + symlinks + kept + left + failed`.
+/// `seen = copied + replaced + linked + symlinks + unchanged + left + failed`.
 ///
 /// The names of the fields are part of the format of reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -31,14 +31,14 @@ pub struct Counts {
     /// Symbolic links made.
     pub symlinks: u64,
     /// Files and links that were there already.
-    pub kept: u64,
+    pub unchanged: u64,
     /// Files and links that differ at the output and were left.
     pub left: u64,
     /// Entries that are not at the output because of an error.
     pub failed: u64,
     /// Files among the failed ones whose copy was not on the medium as it was written and whose second
     /// copy came to nothing either (only when copies are verified).
-    pub unproven: u64,
+    pub damaged: u64,
     /// Files among the failed ones that are not what is expected of the source, although nothing says
     /// that they were edited (only when it is held against an earlier manifest).
     pub rotten: u64,
@@ -48,13 +48,13 @@ pub struct Counts {
     pub warnings: u64,
     /// Bytes of the files copied and replaced, holes included.
     pub bytes: u64,
-    /// Bytes of the files kept.
-    pub kept_bytes: u64,
+    /// Bytes of the files unchanged.
+    pub unchanged_bytes: u64,
     /// Files of those copied and replaced that a run that was killed had begun; not part of `seen`.
     pub resumed: u64,
     /// Bytes of them that were not read again.
     pub resumed_bytes: u64,
-    /// Files copied, replaced or kept that were read back from the device and found right.
+    /// Files copied, replaced or unchanged that were read back from the device and found right.
     pub from_device: u64,
     /// Their bytes.
     pub from_device_bytes: u64,
@@ -69,12 +69,12 @@ pub struct Counts {
     pub caught_up_bytes: u64,
     /// Files that this output read from the source by itself, although others did too, because it was
     /// behind and there was no copy to have them from (only with several outputs).
-    pub read_alone: u64,
+    pub fallback: u64,
     /// Files that were forgotten, because too many others were copied before this output came to them,
     /// so that the source was read once more (only with several outputs).
-    pub forgotten: u64,
+    pub reread: u64,
     /// Lines carried over for files that are at the output but no longer in the source.
-    pub carried: u64,
+    pub reused_lines: u64,
     /// Files of the source that were read and are as expected. These three are not part of `seen`.
     pub as_expected: u64,
     /// … that are not, because they were edited.
@@ -88,8 +88,8 @@ pub struct Counts {
 impl Counts {
     /// The entries whose fate is known.
     pub fn settled(&self) -> u64 {
-        let Counts { copied, replaced, linked, symlinks, kept, left, failed, .. } = self;
-        copied + replaced + linked + symlinks + kept + left + failed
+        let Counts { copied, replaced, linked, symlinks, unchanged, left, failed, .. } = self;
+        copied + replaced + linked + symlinks + unchanged + left + failed
     }
 
     /// Whether nothing is amiss: all is at the output, and all that is expected was of use.
@@ -102,8 +102,8 @@ impl Counts {
         let (tally, forgotten) = place.tally();
         self.caught_up = tally.files.load(Relaxed);
         self.caught_up_bytes = tally.bytes.load(Relaxed);
-        self.read_alone = tally.alone.load(Relaxed);
-        self.forgotten = forgotten;
+        self.fallback = tally.alone.load(Relaxed);
+        self.reread = forgotten;
     }
 
     /// Counts a file of so many bytes that was read back and found right.
@@ -141,7 +141,7 @@ pub struct Stages {
     /// Writing part files.
     pub write: StageTime,
     /// Reading back what was copied.
-    pub prove: StageTime,
+    pub read_back: StageTime,
     /// Making durable, publishing and recording. Its wait is that for something to do.
     pub commit: StageTime,
 }
@@ -154,7 +154,7 @@ impl Stages {
             read: time(&clocks.read),
             hash: time(&clocks.hash),
             write: time(&clocks.write),
-            prove: time(&clocks.prove),
+            read_back: time(&clocks.prove),
             commit: time(&clocks.commit),
         }
     }
@@ -186,7 +186,7 @@ impl Ending {
         match (broken, stop.requested()) {
             (Some(error), _) => Ending::Stopped(error),
             (None, Some(code)) => Ending::Interrupted(code),
-            (None, None) if counts.unproven > 0 => Ending::Unproven,
+            (None, None) if counts.damaged > 0 => Ending::Unproven,
             (None, None) if counts.rotten > 0 => Ending::Rotten,
             (None, None) if !counts.is_whole() => Ending::Incomplete,
             (None, None) => Ending::Complete,

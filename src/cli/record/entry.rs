@@ -82,7 +82,7 @@ impl<'a> RecordEntry<'a> {
                     Done::Replaced => "replaced",
                     Done::Linked => "hard-linked",
                     Done::Symlinked => "linked",
-                    Done::Kept => "kept",
+                    Done::Kept => "unchanged",
                 };
                 (Self::named(word, path, None), false)
             }
@@ -90,12 +90,12 @@ impl<'a> RecordEntry<'a> {
             Event::Skipped(path, kind) => {
                 (Self::named("skipped", path, Some(kind.name().into())), true)
             }
-            Event::LeftoverRemoved(path) => (Self::named("swept", path, None), false),
+            Event::LeftoverRemoved(path) => (Self::named("leftover-removed", path, None), false),
             Event::Resumed(path, bytes) => {
                 let text = format!("{bytes} bytes were there");
                 (Self::named("resumed", path, Some(text.into())), false)
             }
-            Event::ManifestRemoved(path) => (Self::named("retired", path, None), false),
+            Event::ManifestRemoved(path) => (Self::named("manifest-removed", path, None), false),
             Event::Waiting(text) => {
                 (Self { event: "waiting", text: Some((*text).into()), ..Self::default() }, false)
             }

@@ -96,7 +96,10 @@ impl Records<'_> {
             for path in &removed {
                 let text =
                     format!("{name}: removed {}: newer reports are there", Shown::path(path));
-                log.write(&text, &RemovedLine { event: "retired", path: JsonName::path(path) });
+                log.write(
+                    &text,
+                    &RemovedLine { event: "report-removed", path: JsonName::path(path) },
+                );
             }
         }
         if let Some(error) = failed {

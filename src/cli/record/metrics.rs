@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use crate::cli::record::report::fate_name;
+use crate::cli::record::report::outcome_name;
 use crate::cli::record::task::RunResult;
 use crate::copy::report::Report;
 use crate::error::Result;
@@ -139,12 +139,12 @@ pub fn copied(ran: &Result<Report>) -> LabelledCounts {
             ("replaced", counts.replaced),
             ("hard_linked", counts.linked),
             ("linked", counts.symlinks),
-            ("kept", counts.kept),
+            ("kept", counts.unchanged),
             ("left", counts.left),
             ("failed", counts.failed),
             ("skipped", counts.skipped),
         ],
-        bytes: vec![("copied", counts.bytes), ("kept", counts.kept_bytes)],
+        bytes: vec![("copied", counts.bytes), ("kept", counts.unchanged_bytes)],
     }
 }
 
@@ -152,7 +152,7 @@ pub fn copied(ran: &Result<Report>) -> LabelledCounts {
 pub fn passed(ran: &RunResult<'_>) -> LabelledCounts {
     let RunResult::Streamed(report) = ran else { return LabelledCounts::default() };
     let count = |name| {
-        let fates = report.outputs.iter().map(|(_, fate)| fate_name(fate));
+        let fates = report.outputs.iter().map(|(_, fate)| outcome_name(fate));
         (name, fates.filter(|fate| *fate == name).count() as u64)
     };
     let names = ["copied", "replaced", "passed", "left", "failed", "closed", "given-up"];

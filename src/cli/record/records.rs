@@ -20,7 +20,8 @@ use crate::cli::record::metrics::{
 use crate::cli::record::options::RecordOptions;
 use crate::cli::record::report::{
     CacheSection, CopySection, JobSection, ManifestSection, OutputSection, ReportJson,
-    ScrubSection, StreamOutputSection, StreamSection, WorkSection, fate_name, methods, read_back,
+    ScrubSection, StreamOutputSection, StreamSection, WorkSection, methods, outcome_name,
+    read_back,
 };
 use crate::cli::record::rotation::{ReportDestination, WRITE, is_directory};
 use crate::cli::record::spool::Spool;
@@ -144,7 +145,7 @@ impl<'a> Records<'a> {
                 RunResult::Checked(report) => Some(&report.counts),
                 _ => None,
             },
-            portion: match ran {
+            scrub: match ran {
                 RunResult::Checked(report) => report.covered.as_ref().map(ScrubSection::of),
                 _ => None,
             },
@@ -214,11 +215,12 @@ impl<'a> Records<'a> {
             RunResult::Streamed(report) => Some(*report),
             _ => None,
         };
-        let fate = |at| report.and_then(|report| report.outputs.get(at)).map(|(_, fate)| fate);
+        let outcome =
+            |at| report.and_then(|report| report.outputs.get(at)).map(|(_, outcome)| outcome);
         let output = |(at, named): (usize, &Endpoint)| StreamOutputSection {
             name: JsonName::path(named.path()),
-            fate: fate(at).map(fate_name),
-            read_back: fate(at).and_then(read_back),
+            outcome: outcome(at).map(outcome_name),
+            read_back: outcome(at).and_then(read_back),
         };
         Some(StreamSection {
             inputs: inputs.iter().map(|named| JsonName::path(named.path())).collect(),

@@ -22,7 +22,7 @@ use crate::verify::{Checked, Coverage};
 
 /// The version of the format; it counts up when a report changes in a way that may break a reader.
 /// Fields, kinds of entries and endings may be added without.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A report but for its entries.
 #[derive(Serialize)]
@@ -59,7 +59,7 @@ pub struct ReportJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked: Option<&'a Checked>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub portion: Option<ScrubSection>,
+    pub scrub: Option<ScrubSection>,
     /// Entries that are not in the report because they could not be kept.
     pub entries_left_out: u64,
 }
@@ -73,7 +73,7 @@ pub struct JobSection {
     pub arguments: Vec<String>,
 }
 
-/// What is said of a check in portions.
+/// What is said of a scrub.
 #[derive(Serialize)]
 pub struct ScrubSection {
     listed: u64,
@@ -84,7 +84,7 @@ pub struct ScrubSection {
 }
 
 impl ScrubSection {
-    /// What a portion covered.
+    /// What a scrub covered.
     pub fn of(covered: &Coverage) -> Self {
         let Coverage { listed, now, never, oldest } = *covered;
         let time = |seconds| Timestamp::from_second(i64::try_from(seconds).ok()?).ok();
@@ -104,13 +104,13 @@ pub struct CopySection<'a> {
     pub work: Option<WorkSection<'a>>,
 }
 
-/// Who worked, and where the time went.
+/// How many threads worked, and where the time went.
 #[derive(Serialize)]
 pub struct WorkSection<'a> {
-    /// How many lanes worked.
-    lanes: usize,
+    /// How many workers there were.
+    workers: usize,
     /// How many threads read back what was copied.
-    provers: usize,
+    verifiers: usize,
     stages: &'a Stages,
 }
 
@@ -118,7 +118,7 @@ impl<'a> WorkSection<'a> {
     /// That of a run.
     pub fn of(report: &'a Report) -> Self {
         let Report { workers, verifiers, stages, .. } = report;
-        Self { lanes: *workers, provers: *verifiers, stages }
+        Self { workers: *workers, verifiers: *verifiers, stages }
     }
 }
 
@@ -195,15 +195,15 @@ pub struct StreamOutputSection {
     pub name: JsonName,
     /// Missing when the run was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fate: Option<&'static str>,
+    pub outcome: Option<&'static str>,
     /// Only of a file that was read back: whether from the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_back: Option<&'static str>,
 }
 
 /// What became of an output of a stream, in a word.
-pub fn fate_name(fate: &OutputOutcome) -> &'static str {
-    match fate {
+pub fn outcome_name(outcome: &OutputOutcome) -> &'static str {
+    match outcome {
         OutputOutcome::Stands { replaced: false, .. } => "copied",
         OutputOutcome::Stands { .. } => "replaced",
         OutputOutcome::Passed => "passed",
@@ -211,13 +211,13 @@ pub fn fate_name(fate: &OutputOutcome) -> &'static str {
         OutputOutcome::Stopped(_) => "given-up",
         OutputOutcome::Left(_) => "left",
         OutputOutcome::Failed(_) => "failed",
-        OutputOutcome::Unproven(_) => "unproven",
+        OutputOutcome::Unproven(_) => "damaged",
     }
 }
 
 /// Where the file of an output was read back from, if it was.
-pub fn read_back(fate: &OutputOutcome) -> Option<&'static str> {
-    let OutputOutcome::Stands { proof: Some(proof), .. } = fate else { return None };
+pub fn read_back(outcome: &OutputOutcome) -> Option<&'static str> {
+    let OutputOutcome::Stands { proof: Some(proof), .. } = outcome else { return None };
     Some(match proof {
         HashedFrom::Device => "device",
         HashedFrom::Cache => "cache",
@@ -290,7 +290,7 @@ impl Default for ReportJson<'_> {
             copy: None,
             stream: None,
             checked: None,
-            portion: None,
+            scrub: None,
             entries_left_out: 0,
         }
     }

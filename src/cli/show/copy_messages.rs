@@ -16,7 +16,7 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
                 Done::Replaced => ["replace", "replaced"],
                 Done::Linked => ["hard link", "hard-linked"],
                 Done::Symlinked => ["link", "linked"],
-                Done::Kept => ["keep", "kept"],
+                Done::Kept => ["unchanged", "unchanged"],
             };
             let word = match detail {
                 Detail::Quiet | Detail::Normal => return None,

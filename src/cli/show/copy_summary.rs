@@ -234,8 +234,8 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
         "file",
         &format!("of these, {} from another output", size(counts.caught_up_bytes)),
     )]);
-    if counts.kept > 0 {
-        rows.row("unchanged", files(counts.kept, counts.kept_bytes));
+    if counts.unchanged > 0 {
+        rows.row("unchanged", files(counts.unchanged, counts.unchanged_bytes));
     }
     rows.counted(&[
         Counted("linked", counts.linked, "further name", "of the same files"),
@@ -244,7 +244,7 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
         Counted("failed", counts.failed, "entry", ""),
         Counted(
             "damaged",
-            counts.unproven,
+            counts.damaged,
             "file",
             "of these that the disk does not hold as written",
         ),
@@ -253,17 +253,22 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
         Counted("warnings", counts.warnings, "warning", "about attributes, damage and the like"),
         Counted(
             "fallback",
-            counts.read_alone,
+            counts.fallback,
             "file",
             "of these read from the source for this output alone",
         ),
         Counted(
             "re-read",
-            counts.forgotten,
+            counts.reread,
             "file",
             "that may have been read from the source once more",
         ),
-        Counted("reused", counts.carried, "line", "for files that are no longer in the source"),
+        Counted(
+            "reused",
+            counts.reused_lines,
+            "line",
+            "for files that are no longer in the source",
+        ),
     ]);
 }
 

@@ -40,7 +40,7 @@ fn stages(report: &Report) -> Vec<Stage<'_>> {
         stage("reading", &times.read, workers, "reading the source"),
         stage("hashing", &times.hash, workers, "hashing (the processor)"),
         stage("writing", &times.write, workers, "writing to the output"),
-        stage("reading back", &times.prove, report.verifiers, "reading back the output"),
+        stage("reading back", &times.read_back, report.verifiers, "reading back the output"),
         stage("committing", &times.commit, 1, "making the output durable"),
     ];
     stages.retain(|stage| stage.name != "reading back" || !stage.time.busy.is_zero());

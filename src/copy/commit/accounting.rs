@@ -250,7 +250,7 @@ impl<'a> Accounting<'a> {
             Done::Replaced => &mut self.counts.replaced,
             Done::Linked => &mut self.counts.linked,
             Done::Symlinked => &mut self.counts.symlinks,
-            Done::Kept => &mut self.counts.kept,
+            Done::Kept => &mut self.counts.unchanged,
         }
     }
 }

@@ -151,7 +151,7 @@ impl<'a> Committer<'a> {
                 self.publish(file);
             }
             Verdict::Bad(error) => {
-                self.accounting.counts.unproven += 1;
+                self.accounting.counts.damaged += 1;
                 self.failed(&file.output, &file.entry, &error);
             }
             Verdict::Failed(error) => self.failed(&file.output, &file.entry, &error),
@@ -210,7 +210,7 @@ impl<'a> Committer<'a> {
                 if let Some(proof) = proof {
                     counts.verified(proof, entry.stat.size);
                 }
-                counts.kept_bytes = counts.kept_bytes.saturating_add(entry.stat.size);
+                counts.unchanged_bytes = counts.unchanged_bytes.saturating_add(entry.stat.size);
                 self.context.control.progress.skip(entry.stat.size);
                 self.stands(&output, &entry.name, digest, Done::Kept);
                 self.context.pass(&output, &entry);

@@ -21,7 +21,7 @@ impl Committer<'_> {
             (self.context.shared.reused, &root.handle, &mut self.manifest, cut_short)
         {
             match carry_over(carry, root, manifest, self.context.control.stop) {
-                Ok(carried) => self.accounting.counts.carried = carried,
+                Ok(carried) => self.accounting.counts.reused_lines = carried,
                 Err(error) => self.accounting.give_up(error),
             }
         }

@@ -33,7 +33,7 @@ fn lanes(scene: &Scene, options: &[&str], preparation: &str) -> Vec<usize> {
     judge(scene, &run);
     let report = std::fs::read(scene.path("report.json")).unwrap();
     let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
-    let told = |value: &serde_json::Value| value["lanes"].as_u64().map(|lanes| lanes as usize);
+    let told = |value: &serde_json::Value| value["workers"].as_u64().map(|lanes| lanes as usize);
     let of_each = report["outputs"].as_array().unwrap().iter().filter_map(told);
     told(&report).into_iter().chain(of_each).collect()
 }

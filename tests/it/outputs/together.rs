@@ -137,7 +137,7 @@ fn a_slow_output_holds_nobody_up_and_has_the_rest_from_another() {
         assert!(from_fast > 1 << 20, "only {from_fast} from the other output");
         let number = usize::from(slow_one == "b");
         let counts = &report(&scene)["outputs"][number]["counts"];
-        assert!(counts["caught_up"].as_u64() > Some(0) && counts["read_alone"] == 0, "{counts}");
+        assert!(counts["caught_up"].as_u64() > Some(0) && counts["fallback"] == 0, "{counts}");
         // The one that is fast was done first.
         let done = |name: &str| {
             let root = if name == slow_one { scene.path("truth") } else { scene.path(name) };
@@ -166,7 +166,7 @@ fn what_is_had_from_another_output_is_compared() {
     Judge::new(&scene.src, below, &run).complete();
     let counts = &report(&scene)["outputs"][1]["counts"];
     assert_eq!(counts["caught_up"], 0, "{counts}");
-    assert!(counts["warnings"].as_u64().unwrap() + counts["read_alone"].as_u64().unwrap() > 0);
+    assert!(counts["warnings"].as_u64().unwrap() + counts["fallback"].as_u64().unwrap() > 0);
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn each_output_decides_for_itself() {
     let outputs = report["outputs"].as_array().unwrap();
     assert_eq!(outputs.len(), 2);
     assert_eq!(outputs[0]["counts"]["copied"], 1);
-    assert_eq!(outputs[1]["counts"]["kept"], 1);
+    assert_eq!(outputs[1]["counts"]["unchanged"], 1);
     assert_eq!(outputs[1]["counts"]["replaced"], 1, "{}", run.err());
     run.assert_code(0);
     let metrics = std::fs::read_to_string(scene.path("metrics")).unwrap();

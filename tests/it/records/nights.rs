@@ -52,7 +52,7 @@ fn last_success(scene: &Scene) -> f64 {
 /// What became of the entries adds up to what was seen, and the copy is as the source and as its manifest.
 #[track_caller]
 fn adds_up(scene: &Scene, report: &Value) {
-    let parts = ["copied", "replaced", "linked", "symlinks", "kept", "left", "failed"];
+    let parts = ["copied", "replaced", "linked", "symlinks", "unchanged", "left", "failed"];
     let [seen] = counts(report, ["seen"]);
     assert_eq!(seen, counts(report, parts).iter().sum::<u64>(), "{report:#}");
     let list = report["outputs"][0]["manifest"]["path"].as_str().unwrap();
@@ -73,16 +73,16 @@ fn nights_in_a_row() {
         scene.src.file(format!("dir/{i}"), content(20_000 + i));
     }
     let (_, first) = night(&scene, 0);
-    assert_eq!(counts(&first, ["copied", "replaced", "kept"]), [10, 0, 0]);
+    assert_eq!(counts(&first, ["copied", "replaced", "unchanged"]), [10, 0, 0]);
     adds_up(&scene, &first);
 
     scene.src.file("dir/new", "new").file("dir/3", content(30_000)).symlink("link", "dir/1");
     let (_, second) = night(&scene, 0);
-    assert_eq!(counts(&second, ["copied", "replaced", "kept", "symlinks"]), [1, 1, 9, 1]);
+    assert_eq!(counts(&second, ["copied", "replaced", "unchanged", "symlinks"]), [1, 1, 9, 1]);
     adds_up(&scene, &second);
 
     let (_, third) = night(&scene, 0);
-    assert_eq!(counts(&third, ["copied", "replaced", "kept"]), [0, 0, 12]);
+    assert_eq!(counts(&third, ["copied", "replaced", "unchanged"]), [0, 0, 12]);
     assert_eq!(third["outputs"][0]["resumed"], false);
     adds_up(&scene, &third);
     let success = last_success(&scene);

@@ -151,7 +151,7 @@ fn an_interrupted_run_is_reported_and_the_next_says_that_it_went_on() {
     let next = report(&scene, "report.json", &run);
     assert_eq!(next["outputs"][0]["resumed"], true);
     let counts = &next["outputs"][0]["counts"];
-    assert_eq!((&counts["kept"], &counts["copied"]), (&copied.into(), &(20 - copied).into()));
+    assert_eq!((&counts["unchanged"], &counts["copied"]), (&copied.into(), &(20 - copied).into()));
 }
 
 #[test]
@@ -319,8 +319,10 @@ fn what_was_read_back_is_reported() {
     let report = report(&scene, "report.json", &run);
     let counts = &report["outputs"][0]["counts"];
     let proven = ["from_device", "from_cache"].map(|name| counts[name].as_u64().unwrap());
-    assert_eq!((proven.iter().sum::<u64>(), &counts["unproven"]), (2, &0.into()));
-    assert!(report["provers"].as_u64().unwrap() >= 1 && report["stages"]["prove"].is_object());
+    assert_eq!((proven.iter().sum::<u64>(), &counts["damaged"]), (2, &0.into()));
+    assert!(
+        report["verifiers"].as_u64().unwrap() >= 1 && report["stages"]["read_back"].is_object()
+    );
 }
 
 #[test]
@@ -335,7 +337,7 @@ fn events_are_lines_of_json() {
     let run = scene.copy(&["--log-format", "json", "-v"]);
     run.assert_code(0);
     let said = lines(&run.err());
-    assert!(said.iter().all(|line| line["log_version"] == 1 && line["time"].is_string()));
+    assert!(said.iter().all(|line| line["log_version"] == 2 && line["time"].is_string()));
     assert!(said.iter().any(|line| line["event"] == "copied" && line["path"] == "a"), "{said:?}");
     assert!(
         said.iter().any(|l| l["event"] == "skipped" && l["path_bytes"] == "70ff0a"),
@@ -386,7 +388,7 @@ fn a_check_is_logged() {
         (&about("good")["path"], &about("differs")["path"]),
         (&"dst/a".into(), &"dst/b".into())
     );
-    assert_eq!(about("differs")["log_version"], 1);
+    assert_eq!(about("differs")["log_version"], 2);
     assert!(about("differs")["line"].as_u64().unwrap() >= 1);
 
     let run = scene.bare(["dst", "--log", "log", "--log-format", "json"]).dirverify().run();
@@ -500,7 +502,7 @@ fn a_stream_is_reported() {
     let report = report(&scene, "report.json", &run);
     assert_eq!((&report["kind"], &report["bytes"]), (&"stream".into(), &100_001.into()));
     let fates: Vec<_> =
-        report["outputs"].as_array().unwrap().iter().map(|output| &output["fate"]).collect();
+        report["outputs"].as_array().unwrap().iter().map(|output| &output["outcome"]).collect();
     assert_eq!(fates, ["copied", "failed"]);
     assert_eq!(report["sha256"], sha256(&scene.path("x")));
     assert_eq!(entries(&report, "failed").len(), 2);

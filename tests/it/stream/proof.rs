@@ -85,8 +85,8 @@ fn what_is_not_as_it_was_written_gets_no_name() {
         assert_eq!(truth.has("x.dircopy-damaged"), kept > 0);
         let report: serde_json::Value =
             serde_json::from_slice(&scene.tree(".").read("report")).unwrap();
-        assert_eq!(report["outputs"][0]["fate"], "unproven");
-        assert_eq!(report["outputs"][1]["fate"], "copied");
+        assert_eq!(report["outputs"][0]["outcome"], "damaged");
+        assert_eq!(report["outputs"][1]["outcome"], "copied");
     }
 }
 

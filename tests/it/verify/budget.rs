@@ -248,7 +248,7 @@ fn programs_are_told_of_a_portion() {
     portion(&scene, &args).assert_code(0);
     let read = |name: &str| std::fs::read_to_string(scene.path(name)).unwrap();
     let report: serde_json::Value = serde_json::from_str(&read("r.json")).unwrap();
-    let portion = &report["portion"];
+    let portion = &report["scrub"];
     assert_eq!((&portion["listed"], &portion["verified_now"]), (&20.into(), &5.into()));
     assert_eq!(portion["not_verified"], 15);
     assert!(portion["oldest_verification"].is_null(), "{report:#}");
@@ -257,7 +257,7 @@ fn programs_are_told_of_a_portion() {
     assert!(line("oldest_verification_timestamp_seconds{").ends_with("} 0"));
     self::portion(&scene, &["--max-bytes", "1M", "--report", "r.json", "--metrics", "m.prom"]);
     let report: serde_json::Value = serde_json::from_str(&read("r.json")).unwrap();
-    assert!(report["portion"]["oldest_verification"].as_str().unwrap().ends_with('Z'));
+    assert!(report["scrub"]["oldest_verification"].as_str().unwrap().ends_with('Z'));
     assert!(!line("oldest_verification_timestamp_seconds{").ends_with("} 0"));
 }
 
@@ -338,7 +338,7 @@ fn a_manifest_that_is_not_read_to_its_end_forgets_nothing() {
         assert!(scene.output().read("dircopy.verified") == before, "{fault}");
         let report = std::fs::read(scene.path("report")).unwrap();
         let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
-        assert_eq!(report["portion"], serde_json::Value::Null, "{fault}");
+        assert_eq!(report["scrub"], serde_json::Value::Null, "{fault}");
     }
     let run = portion(&scene, &["--max-bytes", "1G"]);
     run.assert_code(0).assert_prints(&["0 of 1500 files not verified yet"]);
