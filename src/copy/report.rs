@@ -1,14 +1,13 @@
 //! What a run leaves to say: counts, times, and how it ended.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
 use crate::error::Error;
 use crate::event::Stop;
-use crate::fanout::hub::Place;
+use crate::fanout::slot::Slot;
 use crate::io::read_back::HashedFrom;
 use crate::io::timing::{StageTiming, Timings};
 use crate::part::method::{Method, Tally};
@@ -62,13 +61,8 @@ pub struct Counts {
     pub from_cache: u64,
     /// Their bytes.
     pub from_cache_bytes: u64,
-    /// Files of those copied that this output had, in part at least, from the copy of another, because
-    /// it was behind (only with several outputs).
-    pub caught_up: u64,
-    /// Their bytes that came from there.
-    pub caught_up_bytes: u64,
-    /// Files that this output read from the source by itself, although others did too, because it was
-    /// behind and there was no copy to have them from (only with several outputs).
+    /// Files that this output read from the source by itself, in part at least, although others did
+    /// too, because it was behind (only with several outputs).
     pub fallback: u64,
     /// Files that were forgotten, because too many others were copied before this output came to them,
     /// so that the source was read once more (only with several outputs).
@@ -98,12 +92,9 @@ impl Counts {
     }
 
     /// Takes over what is told of an output among several.
-    pub(crate) fn shared(&mut self, place: Place<'_>) {
-        let (tally, forgotten) = place.tally();
-        self.caught_up = tally.files.load(Relaxed);
-        self.caught_up_bytes = tally.bytes.load(Relaxed);
-        self.fallback = tally.alone.load(Relaxed);
-        self.reread = forgotten;
+    pub(crate) fn shared(&mut self, slot: Slot<'_>) {
+        self.fallback = slot.read_alone();
+        self.reread = slot.forgotten();
     }
 
     /// Counts a file of so many bytes that was read back and found right.

@@ -1,4 +1,4 @@
-//! A stretch of a file's content on its way to one output, or to several.
+//! A chunk of a file's content on its way to one output, or to several.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -6,29 +6,29 @@ use std::sync::{Arc, OnceLock};
 use crate::hash::Hasher;
 use crate::io::block::Block;
 
-/// A stretch of content that several outputs hold: read once, and hashed once.
-pub struct Piece {
+/// A chunk of content that several outputs hold: read once, and hashed once.
+pub struct Chunk {
     block: Block,
-    /// The digest's state before it and behind it: who comes first computes this, and a thread that dies
-    /// over it leaves it to the next.
+    /// The digest's state before the chunk and behind it. The first thread that needs it computes it; if
+    /// that thread dies over it, the next one does.
     states: OnceLock<[Hasher; 2]>,
 }
 
-impl Piece {
-    /// A piece of what was read.
+impl Chunk {
+    /// A chunk of what was read.
     pub fn new(block: Block) -> Self {
         Self { block, states: OnceLock::new() }
     }
 
-    /// Takes the digest of all that came before it to that of all up to its end.
+    /// Takes the digest of all that came before the chunk to that of all up to its end.
     pub fn hash(&self, hasher: &mut Hasher) {
         let [before, after] = self.states.get_or_init(|| {
             let mut after = hasher.clone();
             after.update(&self.block);
             [hasher.clone(), after]
         });
-        // Who comes with another state, because the file was given up in a hole or its holes are others
-        // now, has a digest of its own, and spoils nobody's.
+        // An output that comes with another state hashes the chunk for itself: its file was given up
+        // in a hole, or has other holes now. The shared state stays right for the others.
         match before == hasher {
             true => *hasher = after.clone(),
             false => hasher.update(&self.block),
@@ -36,7 +36,7 @@ impl Piece {
     }
 }
 
-impl Deref for Piece {
+impl Deref for Chunk {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -49,7 +49,7 @@ pub enum Data {
     /// For one output.
     Own(Block),
     /// For several.
-    Shared(Arc<Piece>),
+    Shared(Arc<Chunk>),
 }
 
 impl Data {
@@ -57,7 +57,7 @@ impl Data {
     pub fn hash(&self, hasher: &mut Hasher) {
         match self {
             Data::Own(block) => hasher.update(block),
-            Data::Shared(piece) => piece.hash(hasher),
+            Data::Shared(chunk) => chunk.hash(hasher),
         }
     }
 }
@@ -68,7 +68,7 @@ impl Deref for Data {
     fn deref(&self) -> &[u8] {
         match self {
             Data::Own(block) => block,
-            Data::Shared(piece) => piece,
+            Data::Shared(chunk) => chunk,
         }
     }
 }
@@ -80,22 +80,22 @@ mod tests {
     use crate::io::block::SharedBlocks;
 
     #[test]
-    fn a_state_is_shared_by_those_alone_who_came_by_the_same_content() {
+    fn a_state_is_shared_only_after_the_same_content() {
         let mut block = SharedBlocks::new(1, 8).block(8);
         block.room().copy_from_slice(b"the same");
         block.fill(8);
-        let piece = Piece::new(block);
-        let digest = |before: &[u8], piece: Option<&Piece>| {
+        let chunk = Chunk::new(block);
+        let digest = |before: &[u8], chunk: Option<&Chunk>| {
             let mut hasher = Algorithm::Sha256.start();
             hasher.update(before);
-            match piece {
-                Some(piece) => piece.hash(&mut hasher),
+            match chunk {
+                Some(chunk) => chunk.hash(&mut hasher),
                 None => hasher.update(b"the same"),
             }
             hasher.finish()
         };
         for before in [&b"cut short"[..], b"right", b"right", b""] {
-            assert_eq!(digest(before, Some(&piece)), digest(before, None));
+            assert_eq!(digest(before, Some(&chunk)), digest(before, None));
         }
     }
 }

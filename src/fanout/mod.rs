@@ -4,4 +4,7 @@ pub mod chunk;
 pub mod hub;
 pub mod ledger;
 pub mod origin;
-pub mod peer_copy;
+pub mod output_set;
+pub mod shared_file;
+pub mod slot;
+pub mod subscription;

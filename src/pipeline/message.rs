@@ -7,7 +7,6 @@ use crossbeam_channel::{Receiver, RecvError, Sender};
 
 use crate::error::Error;
 use crate::fanout::chunk::Data;
-use crate::hash::Digest;
 use crate::io::timing::{StageTiming, Timer};
 use crate::part::part_file::Part;
 use crate::part::resume::Resumed;
@@ -73,8 +72,6 @@ pub enum Step<E> {
     Data(Data),
     /// The next so many bytes are a hole.
     Hole(u64),
-    /// From the reader, to the hasher alone: whether all of the file so far has this digest.
-    Compare(Digest, Sender<bool>),
     /// Up to here the file is to be made durable: from the hasher.
     Checkpoint(Checkpoint),
     /// There is no more, and this is how it ended.

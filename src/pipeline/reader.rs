@@ -94,9 +94,7 @@ impl Reader<'_> {
                 match self.copy(run, &entry, replaces, None) {
                     Ok(()) => return Ok(()),
                     Err(Ended::Gone) => return Err(Gone),
-                    Err(Ended::Cut(Cut::Failed(error)) | Ended::Doubtful(error)) => {
-                        Fate::Failed(error)
-                    }
+                    Err(Ended::Cut(Cut::Failed(error))) => Fate::Failed(error),
                     Err(Ended::Cut(Cut::Abandoned)) => Fate::Abandoned,
                 }
             }
@@ -116,7 +114,8 @@ impl Reader<'_> {
     ) -> Result<(), Ended> {
         let (context, source, output) = (self.context, &run.source, &run.output);
         let is_first = first.is_none();
-        let taking = context.shared.slot.filter(|_| is_first).and_then(|it| it.come(source, entry));
+        let slot = context.shared.slot.filter(|_| is_first);
+        let subscription = slot.and_then(|slot| slot.subscribe(source, entry));
         let path = || source.path_of(&entry.name);
         let mut timer = Timer::start(&context.control.clocks.read.busy);
         let mut file = WatchedFile::open(
@@ -130,7 +129,7 @@ impl Reader<'_> {
         let mut warnings: Vec<Error> = first.into_iter().map(retry::warning).collect();
         let attributes = file.attributes(&mut warnings);
         let pair = context.shared.methods.between(file.file(), &entry.stat, output);
-        if taking.is_none() {
+        if subscription.is_none() {
             file.spare_cache(pair.source, &context.control.resident.source);
         }
         timer.switch(&context.control.clocks.write.busy);
@@ -181,9 +180,9 @@ impl Reader<'_> {
         self.send(Step::Begin(Arc::clone(&large), part))?;
         let mut total = large.start();
         // A clone is read where it is, and who goes on in the middle is not where the others are.
-        let read = match (&copy, taking.filter(|_| copy.is_none() && total == 0)) {
-            (None, Some(taking)) => {
-                self.read_shared(&large, &mut file, &taking, pair.source, &mut total)
+        let read = match (&copy, subscription.filter(|_| copy.is_none() && total == 0)) {
+            (None, Some(subscription)) => {
+                self.read_shared(&large, &mut file, &subscription, pair.source, &mut total)
             }
             (copy, _) => {
                 self.read(&large, Where::Own(copy.as_ref().unwrap_or(&file)), &mut total).map(drop)
@@ -191,7 +190,6 @@ impl Reader<'_> {
         };
         let again = match read {
             Ok(()) => None,
-            Err(Ended::Doubtful(error)) => Some(error),
             Err(Ended::Cut(Cut::Failed(error))) if is_first && file.has_changed() => Some(error),
             Err(Ended::Cut(cut)) => return Ok(self.send(Step::End(Err(cut)))?),
             Err(Ended::Gone) => return Err(Ended::Gone),
@@ -204,7 +202,6 @@ impl Reader<'_> {
                 match self.read_again(&large, error) {
                     Ok(end) => Ok(end),
                     Err(Ended::Cut(cut)) => Err(cut),
-                    Err(Ended::Doubtful(error)) => Err(Cut::Failed(error)),
                     Err(Ended::Gone) => return Err(Ended::Gone),
                 }
             }
@@ -215,9 +212,6 @@ impl Reader<'_> {
     /// Reads a file from its beginning that changed while it was read, which `error` says.
     fn read_again(&self, first: &LargeFile, error: Error) -> Result<ReadEnd, Ended> {
         let (context, LargeFile { source, output, entry, replaces, .. }) = (self.context, first);
-        if let Some(place) = context.shared.slot {
-            place.begins_again(source, entry);
-        }
         let Some(stat) = retry::look_again(context, source, output, entry, *replaces) else {
             return Err(error.into());
         };
@@ -316,15 +310,15 @@ impl Reader<'_> {
         self.go_on_unless_stopped(large)?;
         let file = match from {
             Where::Own(file) => file,
-            Where::Shared(taking, own) => {
+            Where::Shared(subscription, own) => {
                 let busy = Timer::start(&context.control.clocks.read.busy);
-                let Some(piece) = taking.take(own, *total, limit) else {
+                let Some(chunk) = subscription.next(own, *total, limit) else {
                     return Ok(false);
                 };
                 drop(busy);
-                *total += piece.len() as u64;
-                context.control.progress.bytes.fetch_add(piece.len() as u64, Relaxed);
-                self.send(Step::Data(Data::Shared(piece)))?;
+                *total += chunk.len() as u64;
+                context.control.progress.bytes.fetch_add(chunk.len() as u64, Relaxed);
+                self.send(Step::Data(Data::Shared(chunk)))?;
                 return Ok(true);
             }
         };
@@ -381,8 +375,6 @@ impl Reader<'_> {
 /// Why reading a file ended before its end.
 pub(crate) enum Ended {
     Cut(Cut),
-    /// What was read may not be what is in the source, because of this.
-    Doubtful(Error),
     Gone,
 }
 

@@ -68,10 +68,6 @@ pub fn work(
                 writing = open.map(|open| open.begin_again(large, &mut checkpoints));
                 continue;
             }
-            (Ok(Step::Compare(..)), open) => {
-                writing = open;
-                continue;
-            }
             (Ok(Step::Data(data)), open) => {
                 writing = open.map(|open| open.with_part(|part| part.write(&data)));
                 continue;

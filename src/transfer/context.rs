@@ -1,6 +1,6 @@
 //! What every thread of a run has at hand: what was asked, what is shared, and what controls it.
 
-use crate::fanout::hub::Place;
+use crate::fanout::slot::Slot;
 use crate::io::control::Control;
 use crate::io::options::Options;
 use crate::manifest::carry::Carry;
@@ -30,14 +30,14 @@ pub struct Shared<'a> {
     /// By which methods content can go to the output.
     pub methods: &'a Ways,
     /// Where the output has its bytes from, if it shares the reading of them with others.
-    pub slot: Option<Place<'a>>,
+    pub slot: Option<Slot<'a>>,
 }
 
 impl Context<'_> {
     /// A file is not copied: other outputs need not wait for this one to take it.
     pub fn pass(&self, output: &OutputDir, entry: &SourceEntry) {
         if let Some(slot) = self.shared.slot {
-            slot.settled(output, entry, false);
+            slot.skip(output, entry);
         }
     }
 }

@@ -8,7 +8,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::Result;
-use crate::fanout::hub::{Own, Taking};
+use crate::fanout::origin::OwnOrigin;
+use crate::fanout::subscription::Subscription;
 use crate::io::block::Block;
 use crate::io::options::Sparse;
 use crate::part::method::Method;
@@ -25,28 +26,29 @@ pub struct Filling<'a> {
     /// What is known of the two file systems.
     pub pair: &'a Pair,
     /// The source file.
-    pub source: &'a Own<'a>,
+    pub source: &'a OwnOrigin<'a>,
     /// What outputs share of it.
-    pub taking: Option<&'a Taking<'a>>,
+    pub subscription: Option<&'a Subscription<'a>>,
 }
 
 impl Filling<'_> {
     /// Fills the empty `part` with the whole content; false when the run is to stop instead.
     /// `scratch` is for what the kernel does not move.
     pub fn fill(&self, part: &mut Part, scratch: &mut Block) -> Result<bool> {
-        let Self { context, pair, taking, source: Own { file: source, entry, .. } } = *self;
+        let Self { context, pair, subscription, source: OwnOrigin { file: source, entry, .. } } =
+            *self;
         let stat = &entry.stat;
         if clone(context, pair, source, part, false)?.is_some() {
             context.control.progress.bytes.fetch_add(stat.size, Relaxed);
             return Ok(true);
         }
         // What is shared goes through memory.
-        let first = match stat.size == 0 || part.makes_holes() || taking.is_some() {
+        let first = match stat.size == 0 || part.makes_holes() || subscription.is_some() {
             true => KernelCopy::None,
             false => context.shared.methods.first_way(pair),
         };
         let mover = Mover::new(first);
-        let mut moving = Moving { filling: self, mover, part, scratch, taking, at: 0 };
+        let mut moving = Moving { filling: self, mover, part, scratch, subscription, at: 0 };
         let whole = moving.all()?;
         let Moving { mover, at, .. } = moving;
         if mover.has_no_ranges() {
@@ -74,7 +76,7 @@ struct Moving<'a> {
     part: &'a mut Part,
     scratch: &'a mut Block,
     /// As long as the content comes from there.
-    taking: Option<&'a Taking<'a>>,
+    subscription: Option<&'a Subscription<'a>>,
     /// How far it came.
     at: u64,
 }
@@ -82,7 +84,7 @@ struct Moving<'a> {
 impl Moving<'_> {
     /// Moves everything; false when the run is to stop.
     fn all(&mut self) -> Result<bool> {
-        let Filling { context, source: Own { file: source, entry, .. }, .. } = *self.filling;
+        let Filling { context, source: OwnOrigin { file: source, entry, .. }, .. } = *self.filling;
         let stat = &entry.stat;
         if stat.is_sparse() && context.options.sparse != Sparse::Never {
             while self.at < stat.size {
@@ -109,7 +111,7 @@ impl Moving<'_> {
 
     /// Moves what there is up to `end`; false when the run is to stop.
     fn until(&mut self, end: u64) -> Result<bool> {
-        let Filling { context, source: Own { file: source, entry, .. }, .. } = *self.filling;
+        let Filling { context, source: OwnOrigin { file: source, entry, .. }, .. } = *self.filling;
         while self.at < end && !source.is_all(self.at) {
             if context.control.stop.is_urgent() {
                 return Ok(false);
@@ -134,14 +136,13 @@ impl Moving<'_> {
     /// Reads and writes a block of at most `most` bytes; 0 at the end.
     fn read_and_write(&mut self, most: u64) -> Result<u64> {
         let source = self.filling.source;
-        if let Some(taking) = self.taking {
-            if let Some(piece) = taking.take(source, self.at, most) {
-                self.part.write(&piece)?;
-                return Ok(piece.len() as u64);
+        if let Some(subscription) = self.subscription {
+            if let Some(chunk) = subscription.next(source, self.at, most) {
+                self.part.write(&chunk)?;
+                return Ok(chunk.len() as u64);
             }
-            // Without a digest nobody could tell whether another output's copy is right.
-            taking.goes_alone();
-            self.taking = None;
+            subscription.count_alone();
+            self.subscription = None;
             self.seek()?;
         }
         self.scratch.clear();

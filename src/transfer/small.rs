@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Error, Result};
-use crate::fanout::hub::{Own, Taking};
-use crate::hash::{Algorithm, Digest, Hasher};
+use crate::fanout::origin::OwnOrigin;
+use crate::fanout::subscription::Subscription;
+use crate::hash::{Algorithm, Digest};
 use crate::io::block::Block;
 use crate::io::options::Sparse;
 use crate::io::read_back::ReadBack;
@@ -98,9 +99,6 @@ fn copy_watched(
         Err(error) if changed => error,
         done => return done,
     };
-    if let Some(place) = context.shared.slot {
-        place.begins_again(source, entry);
-    }
     let (trees, through) = ((source, output), (scratch, warnings));
     copy_again((context, clocks), trees, (entry, replaces), through, first)
 }
@@ -184,13 +182,13 @@ impl Copying<'_> {
         changed: &mut bool,
     ) -> Result<Fate> {
         let Self { context, clocks, entry, replaces, is_shared } = *self;
-        let taking =
-            context.shared.slot.filter(|_| is_shared).and_then(|it| it.come(source, entry));
+        let slot = context.shared.slot.filter(|_| is_shared);
+        let subscription = slot.and_then(|slot| slot.subscribe(source, entry));
         let mut timer = Timer::start(&clocks.read.busy);
         let path = || source.path_of(&entry.name);
         let opened = open(context, (source, output), entry, &path, warnings)?;
         let (mut file, attributes, pair) = opened;
-        if taking.is_none() || context.options.algorithm == Algorithm::None {
+        if subscription.is_none() || context.options.algorithm == Algorithm::None {
             file.spare_cache(pair.source, &context.control.resident.source);
         }
         timer.switch(&clocks.write.busy);
@@ -198,7 +196,7 @@ impl Copying<'_> {
         let mut total = 0;
         let filled = match context.options.algorithm {
             Algorithm::None => {
-                let own = Own {
+                let own = OwnOrigin {
                     file: &file,
                     dir: source,
                     entry,
@@ -206,8 +204,8 @@ impl Copying<'_> {
                     follow: context.options.follow,
                     control: context.control,
                 };
-                let (pair, taking) = (&pair, taking.as_ref());
-                let filling = Filling { context, pair, source: &own, taking };
+                let (pair, subscription) = (&pair, subscription.as_ref());
+                let filling = Filling { context, pair, source: &own, subscription };
                 let whole = filling.fill(&mut part, scratch);
                 whole.map(|whole| if whole { Filled::Whole(None) } else { Filled::Stopped })
             }
@@ -215,7 +213,7 @@ impl Copying<'_> {
                 // A path is put together only for a message: there is none of it for most files.
                 let path = || output.path_of(&entry.name);
                 let way = (&*pair, &path as &dyn Fn() -> PathBuf);
-                let trees = (source, taking.as_ref());
+                let trees = (source, subscription.as_ref());
                 let through = (&mut *scratch, &mut total);
                 self.fill_and_hash(trees, way, &mut file, &mut part, through, &mut timer)
             }
@@ -249,7 +247,7 @@ impl Copying<'_> {
     /// Fills the part file and hashes what it is filled with, unless it is to stop.
     fn fill_and_hash<'f, 'a: 'f>(
         &'a self,
-        (source, taking): (&SourceDir, Option<&Taking<'_>>),
+        (source, subscription): (&SourceDir, Option<&Subscription<'_>>),
         (pair, path): (&Pair, &dyn Fn() -> PathBuf),
         file: &mut WatchedFile<'f>,
         part: &mut Part,
@@ -258,13 +256,13 @@ impl Copying<'_> {
     ) -> Result<Filled> {
         let copy = clone_to_hash(self.context, pair, file, part, path)?;
         if copy.is_none()
-            && let Some(taking) = taking
+            && let Some(subscription) = subscription
         {
-            let trees = (source, taking);
-            if let Some(filled) = self.fill_shared(trees, file, part, (scratch, total), timer)? {
+            let trees = (source, subscription);
+            if let Some(filled) = self.fill_shared(trees, file, part, total, timer)? {
                 return Ok(filled);
             }
-            taking.goes_alone();
+            subscription.count_alone();
             file.spare_cache(pair.source, &self.context.control.resident.source);
             let sought = file.seek(0);
             sought.map_err(|error| file.error("find the start of", error))?;
@@ -272,25 +270,24 @@ impl Copying<'_> {
         self.fill(copy.as_ref().unwrap_or(file), part, scratch, total, timer)
     }
 
-    /// Fills the part file with what outputs share, or with what another output's finished copy has.
-    /// `None` if the content is to be had from neither.
+    /// Fills the part file with what outputs share. `None` if this output has to read it by itself.
     fn fill_shared<'a>(
         &'a self,
-        (source, taking): (&SourceDir, &Taking<'_>),
+        (source, subscription): (&SourceDir, &Subscription<'_>),
         file: &WatchedFile<'_>,
         part: &mut Part,
-        (scratch, total): (&mut Block, &mut u64),
+        total: &mut u64,
         timer: &mut Timer<'a>,
     ) -> Result<Option<Filled>> {
         let Self { context, clocks, entry, .. } = *self;
         let size = entry.stat.size;
-        // More is no small file, and there is no room for a copy's content to be looked at first.
+        // More is no small file: it does not fit into one chunk.
         if size > context.options.block_size as u64 {
             return Ok(None);
         }
         timer.switch(&clocks.read.busy);
         // It is read at once, so its pages are too few to be looked after.
-        let own = Own {
+        let own = OwnOrigin {
             file,
             dir: source,
             entry,
@@ -299,23 +296,14 @@ impl Copying<'_> {
             control: context.control,
         };
         let mut hasher = context.options.algorithm.start();
-        let piece = taking.take(&own, 0, size);
-        let content: &[u8] = match &piece {
-            Some(piece) => {
-                timer.switch(&clocks.hash.busy);
-                piece.hash(&mut hasher);
-                piece
-            }
-            None if context.control.stop.is_urgent() => return Ok(Some(Filled::Stopped)),
-            None => match self.read_copy(source, taking, scratch) {
-                Some(hashed) => {
-                    hasher = hashed;
-                    scratch
-                }
-                None => return Ok(None),
-            },
+        let chunk = subscription.next(&own, 0, size);
+        let Some(chunk) = chunk else {
+            let stops = context.control.stop.is_urgent();
+            return Ok(stops.then_some(Filled::Stopped));
         };
-        *total = content.len() as u64;
+        timer.switch(&clocks.hash.busy);
+        chunk.hash(&mut hasher);
+        *total = chunk.len() as u64;
         context.control.progress.bytes.fetch_add(*total, Relaxed);
         timer.switch(&clocks.read.busy);
         file.check(*total)?;
@@ -323,37 +311,8 @@ impl Copying<'_> {
             return Ok(Some(Filled::Stopped));
         }
         timer.switch(&clocks.write.busy);
-        write(context, entry, part, content)?;
+        write(context, entry, part, &chunk)?;
         Ok(Some(Filled::Whole(hasher.finish())))
-    }
-
-    /// Reads a copy that another output has finished; `None` if there is none that is what it was.
-    fn read_copy(
-        &self,
-        source: &SourceDir,
-        taking: &Taking<'_>,
-        scratch: &mut Block,
-    ) -> Option<Hasher> {
-        let Self { context, entry, .. } = *self;
-        let copy = taking.copy(source, entry, context.control.stop)?;
-        let (dir, digest) = (copy.dir(), copy.digest);
-        let path = || dir.join(&*entry.name);
-        let file = WatchedFile::of(copy.file, copy.stat, &path);
-        scratch.clear();
-        while !file.is_all(scratch.len() as u64) {
-            match file.read(scratch.room()) {
-                Ok(0) | Err(_) => break,
-                Ok(read) => scratch.fill(read),
-            }
-        }
-        let mut hasher = context.options.algorithm.start();
-        hasher.update(scratch);
-        if hasher.clone().finish() != Some(digest) {
-            taking.distrust();
-            return None;
-        }
-        taking.copied(scratch.len() as u64);
-        Some(hasher)
     }
 
     /// Reads, hashes and writes the whole content, unless it is to stop; `total` says how far it came.

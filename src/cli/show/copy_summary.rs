@@ -228,12 +228,6 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
         "file",
         &format!("of these, {} not read again", size(counts.resumed_bytes)),
     )]);
-    rows.counted(&[Counted(
-        "caught up",
-        counts.caught_up,
-        "file",
-        &format!("of these, {} from another output", size(counts.caught_up_bytes)),
-    )]);
     if counts.unchanged > 0 {
         rows.row("unchanged", files(counts.unchanged, counts.unchanged_bytes));
     }

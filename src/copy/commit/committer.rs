@@ -341,9 +341,6 @@ impl<'a> Committer<'a> {
         method: Method,
     ) {
         self.accounting.count_bytes(method, entry.stat.size);
-        if let Some(place) = self.context.shared.slot {
-            place.stands(output, entry, digest);
-        }
         let done = if replaced { Done::Replaced } else { Done::Copied };
         self.stands(output, &entry.name, digest, done);
         self.done(output, entry, digest, true);
@@ -388,8 +385,8 @@ impl<'a> Committer<'a> {
         there: bool,
     ) {
         self.context.control.progress.entries.fetch_add(1, Relaxed);
-        if let Some(place) = self.context.shared.slot {
-            place.settled(output, entry, true);
+        if let Some(slot) = self.context.shared.slot {
+            slot.finish(output, entry);
         }
         if let Some(links) = self.links.as_mut().filter(|_| entry.stat.links > 1) {
             let (dir, name) = (output.rel.path(), entry.name.clone());

@@ -21,7 +21,7 @@ use crate::copy::run::threads::{Threads, Worked};
 use crate::copy::run::workers::WorkerCount;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver, Stop};
-use crate::fanout::hub::Place;
+use crate::fanout::slot::Slot;
 use crate::hash::Algorithm;
 use crate::io::control::Control;
 use crate::io::options::{Durability, Options, Reflink, Sparse};
@@ -55,7 +55,7 @@ pub struct OutputRun<'a> {
     pub job: &'a CopyJob,
     pub observer: &'a EventObserver<'a>,
     /// The output's slot among those that share their reading of the source.
-    pub slot: Option<Place<'a>>,
+    pub slot: Option<Slot<'a>>,
     /// The space that outputs of the run reserve.
     pub reservations: &'a Reservations,
 }
@@ -132,7 +132,7 @@ impl OutputRun<'_> {
         let options = self.options(&prepared);
         let (clocks, resident) = (Timings::default(), Residency::default());
         let own_rate = job.limit_rate.map(RateLimit::new);
-        let rate = slot.map_or(own_rate.as_ref(), Place::rate);
+        let rate = slot.map_or(own_rate.as_ref(), Slot::rate);
         let Earlier { baseline, reused, .. } = earlier;
         let (methods, baseline) = (&Ways::new(&options), baseline.as_ref());
         let shared = Shared { reused: reused.as_ref(), baseline, methods, slot };
@@ -145,7 +145,7 @@ impl OutputRun<'_> {
         let (mut committer, verifier_threads) =
             self.committer(&context, &mut prepared, &earlier.warnings, verifiers);
         if let Some(slot) = slot {
-            slot.begin(&prepared.output, started, stop);
+            slot.begin(started, stop);
         }
         let source = Arc::clone(&prepared.source);
         let tree = prepared.file.is_none().then(|| Arc::clone(&source));
@@ -304,7 +304,7 @@ impl OutputRun<'_> {
 
     /// How many outputs share the reading of the source.
     fn outputs(&self) -> usize {
-        self.slot.map_or(1, Place::among)
+        self.slot.map_or(1, Slot::among)
     }
 
     /// Whether a symbolic link in the source stands for what it points to. A source that is one file may be named

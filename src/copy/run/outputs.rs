@@ -15,8 +15,10 @@ use crate::copy::report::Report;
 use crate::copy::run::output_run::OutputRun;
 use crate::error::{Error, Result};
 use crate::event::{EventObserver, Progress};
-use crate::fanout::hub::{Place, Sharing};
-pub use crate::fanout::ledger::MOST_OUTPUTS;
+use crate::fanout::hub::Hub;
+pub use crate::fanout::output_set::MOST_OUTPUTS;
+use crate::fanout::slot::Slot;
+use crate::io::block::SharedBlocks;
 
 /// The most that is held for outputs that are behind, by default; bytes. With the blocks that are on
 /// their way in the workers, two outputs stay below 64 MiB on a machine with four cores.
@@ -41,22 +43,23 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
     let refused = check_disjoint(outputs.iter().map(|output| output.job))?;
     let in_flight = outputs.len() * job.most_workers() * job.blocks(outputs.len());
     let block_size = job.block_size.max(1);
-    let progresses = outputs.iter().map(|output| &*output.observer.progress);
-    let sharing = Sharing::new(progresses, lag, (block_size, in_flight), job.limit_rate);
+    let held = usize::try_from(lag).unwrap_or(usize::MAX) / block_size;
+    let blocks = SharedBlocks::new(held.saturating_add(in_flight).min(1 << 20), block_size);
+    let hub = Hub::new(outputs.len(), lag, blocks, job.limit_rate);
     let reservations = &Reservations::default();
     // A dry run reads nothing.
-    let place = |number| Some(sharing.place(number)).filter(|_| !job.dry_run);
+    let slot = |number| Some(Slot::new(&hub, number)).filter(|_| !job.dry_run);
     Ok(scope(|scope| {
         let mut threads = Vec::new();
         for (number, (&output, refused)) in outputs.iter().zip(refused).enumerate() {
             let OutputJob { job, observer } = output;
-            let guest = Guest { place: place(number), progress: &observer.progress };
+            let guest = Guest { slot: slot(number), progress: &observer.progress };
             if let Some(refused) = refused {
                 threads.push(Err(refused));
                 continue;
             }
             let run = move || {
-                let report = OutputRun { job, observer, slot: guest.place, reservations }.run();
+                let report = OutputRun { job, observer, slot: guest.slot, reservations }.run();
                 drop(guest);
                 report
             };
@@ -100,14 +103,14 @@ pub fn check_all(jobs: &[CopyJob]) -> Vec<Error> {
 
 /// An output as long as it takes part: when this goes, whatever the reason, the others know.
 struct Guest<'a> {
-    place: Option<Place<'a>>,
+    slot: Option<Slot<'a>>,
     progress: &'a Progress,
 }
 
 impl Drop for Guest<'_> {
     fn drop(&mut self) {
-        if let Some(place) = self.place {
-            place.end();
+        if let Some(slot) = self.slot {
+            slot.end();
         }
         self.progress.over.store(true, Relaxed);
     }

@@ -16,7 +16,7 @@ use crate::copy::run::worker_pool::{Spawned, WorkerPool};
 use crate::copy::run::workers::WorkerCount;
 use crate::error::Error;
 use crate::event::Stop;
-use crate::fanout::hub::Place;
+use crate::fanout::slot::Slot;
 use crate::transfer::context::Context;
 use crate::transfer::outcome::Message;
 use crate::tree::walk::Walk;
@@ -109,7 +109,7 @@ impl<'a> Threads<'a> {
         // Several outputs have one total.
         if progress.watched.load(Relaxed)
             && !progress.counted.load(Relaxed)
-            && context.shared.slot.is_none_or(Place::is_first)
+            && context.shared.slot.is_none_or(Slot::is_first)
         {
             let count =
                 || count(&job.source, job.follow_links, &job.filter, progress, &self.counting);
