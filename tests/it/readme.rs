@@ -96,31 +96,36 @@ fn replay(scene: &Scene, block: &str, bless: bool) -> String {
     shown
 }
 
-/// The text without what differs from run to run: rows of times, times in names, the order in which
-/// files were finished, and where the system had the bytes from.
+/// The text without what differs from run to run: times and rates, times in names, the order in which
+/// files were finished, digests, and where the system had the bytes from.
 fn lasting(text: &str) -> Vec<String> {
     let timed = |line: &&str| {
-        ["time ", "busy ", "waiting ", "wait "].iter().any(|row| line.starts_with(row))
-            || line.contains("bottleneck")
+        let rows = ["time ", "busy ", "waiting ", "limited by "];
+        rows.iter().any(|row| line.starts_with(row))
     };
     let lines = text.lines().filter(|line| !timed(line));
-    let lines = lines.map(|line| match line {
-        line if line.contains("from the device") => "from the device".to_owned(),
-        line => without_times(line),
+    let lines = lines.map(|line| {
+        let line = line.replace("only through a cache", "from the device");
+        line.split("; read back from").next().map_or(String::new(), without_numbers)
     });
     lines.collect()
 }
 
-/// The line without numbers of lines, digests, and the times in names.
-fn without_times(line: &str) -> String {
-    let words = line.split_inclusive(' ').scan(false, |after_line, word| {
-        let number = std::mem::replace(after_line, word.ends_with("line "));
-        let is_stamp = word.contains("dircopy-") && word.contains('Z');
-        let is_digest =
-            word.trim().len() == 64 && word.trim().bytes().all(|b| b.is_ascii_hexdigit());
-        Some(if number || is_stamp || is_digest { "…" } else { word })
-    });
-    words.collect()
+/// The line without numbers of lines, seconds, rates, digests, and the times in names.
+fn without_numbers(line: &str) -> String {
+    let words: Vec<_> = line.split(' ').collect();
+    let varies = |(at, word): (usize, &&str)| {
+        let next = words.get(at + 1).map_or("", |word| word.trim_end_matches([',', ';']));
+        let before = at.checked_sub(1).map_or("", |at| words[at]);
+        let is_digest = word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit());
+        let is_measured = next == "s" || next.ends_with("/s") || word.contains("/s");
+        before == "line"
+            || is_digest
+            || is_measured
+            || word.contains("dircopy-") && word.contains('Z')
+    };
+    let words = words.iter().enumerate().map(|word| if varies(word) { "…" } else { word.1 });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -191,6 +196,89 @@ fn links_lead_somewhere() {
         }
     }
     assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// What stands between single backticks, and not in a block.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().filter(|line| !line.starts_with("    ") && !line.starts_with("```"));
+    lines.flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+/// The source of the program, with strings that go on in the next line joined.
+fn source() -> String {
+    fn visit(dir: &Path, text: &mut String) {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => visit(&path, text),
+                false => *text += &fs::read_to_string(path).unwrap(),
+            }
+        }
+    }
+    let mut text = String::new();
+    visit(&repository().join("src"), &mut text);
+    let mut lines = text.split("\\\n");
+    let first = lines.next().unwrap().to_owned();
+    lines.fold(first, |text, line| text + line.trim_start())
+}
+
+#[test]
+fn files_that_pages_name_are_there() {
+    let mut missing = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(repository().join(&page)).unwrap();
+        let names = quoted(&text).filter(|name| {
+            let is_file = [".rs", ".sh", ".md", ".toml"].iter().any(|end| name.ends_with(end));
+            is_file
+                && name.contains('/')
+                && !name.contains([' ', '*', '$'])
+                && !name.starts_with('/')
+        });
+        let places = ["", "src", "docs", "tests/it"].map(|dir| repository().join(dir));
+        let absent = names.filter(|name| !places.iter().any(|place| place.join(name).exists()));
+        missing.extend(absent.map(|name| format!("{}: {name}", page.display())));
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
+fn tuned_constants_are_where_the_page_says() {
+    let page = fs::read_to_string(repository().join("docs/design/constants.md")).unwrap();
+    let rows: Vec<_> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    assert!(rows.len() > 30, "{page}");
+    for row in rows {
+        let cells: Vec<_> = row.split('|').collect();
+        let files = quoted(cells[3]).map(|file| repository().join("src").join(file));
+        let code: String = files.map(|file| fs::read_to_string(file).unwrap()).collect();
+        for name in quoted(cells[1]) {
+            let found =
+                ["const", "static"].iter().any(|kind| code.contains(&format!("{kind} {name}: ")));
+            assert!(found, "no {name} there: {row}");
+        }
+    }
+}
+
+/// Every message of the page is in the source, and every deed of the source that can fail is on the page.
+#[test]
+fn messages_are_those_of_the_program() {
+    let page = fs::read_to_string(repository().join("docs/messages.md")).unwrap();
+    let source = source();
+    let mut wrong = BTreeSet::new();
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    for message in rows.filter_map(|row| row.split('|').nth(1)).flat_map(quoted) {
+        let pieces = message.trim_start_matches("cannot ").split('…');
+        let pieces = pieces.map(|piece| piece.trim_matches([' ', ':', ';', ',']));
+        let unsaid = pieces.filter(|piece| !source.contains(&piece.replace('"', "\\\"")));
+        wrong.extend(unsaid.map(|piece| format!("{piece:?} of {message:?} is not said")));
+    }
+    for call in ["Error::io(", "Error::finding("] {
+        let deeds =
+            source.split(call).skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"'));
+        let deeds = deeds.map(|rest| rest.split('"').next().unwrap());
+        let unexplained = deeds.filter(|deed| !page.contains(&format!("`cannot {deed} …`")));
+        wrong.extend(unexplained.map(|deed| format!("`cannot {deed} …` is not explained")));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
