@@ -1,5 +1,5 @@
 //! Man pages and shell completions, made from the definitions that the programs read their options by,
-//! so that none of the three can say what the others do not.
+//! so that help, pages and completions cannot differ.
 //!
 //! `cargo run --example documents -- DIR` writes `DIR/man/*.1` and `DIR/completions/*`. It is an
 //! example and not a part of the program, so that an installation does not build what only packages

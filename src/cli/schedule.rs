@@ -68,8 +68,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads a time of the day, `HH:MM`, and says when the clock shows it next, here. Where nothing says what
-/// the local time is, as in a container, it is UTC.
+/// Reads a time of the day, `HH:MM`, and says when the local clock shows it next. Where no time zone is
+/// configured, as in a container, it is UTC.
 pub fn parse_time(text: &str) -> Result<Timestamp, String> {
     let zone = match TimeZone::try_system() {
         Ok(zone) => zone,

@@ -1,4 +1,4 @@
-//! The definition of the command line: the options of all commands, with what their help ends with.
+//! The definition of the command line: the options of all commands, and the ends of their help.
 
 use std::ffi::OsString;
 

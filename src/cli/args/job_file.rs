@@ -1,6 +1,6 @@
-//! Job files: the options of a copy under a name, so that what runs every night is one word.
+//! Job files: the options of a copy under a name, so that a nightly run is one word.
 //!
-//! A job file is no language of its own. Each key is a long option, and what stands there becomes
+//! A job file is no language of its own. Each key is a long option, and its value becomes
 //! arguments, which the definition of the command line reads and checks like those that were typed.
 
 use std::collections::BTreeMap;
@@ -20,14 +20,14 @@ use crate::error::{Error, Result};
 use crate::path::Shown;
 use crate::sys;
 
-/// Long options that are no keys: those that end the program, that name the job itself, or that would
-/// make a job of which nothing comes.
+/// Long options that are no keys: those that end the program, that name the job itself, or that make a job
+/// do nothing.
 const NO_KEYS: [&str; 4] = ["help", "version", "job", "dry-run"];
 
-/// Options that add to what the file says where others take its place.
+/// Options that add to the file's values, where others replace them.
 const ADDING: [&str; 2] = ["include", "exclude"];
 
-/// What a trial run leaves alone, unless it is told where to.
+/// Records that a dry run does not write, unless the command line asks for them.
 const RECORDS: [&str; 5] = ["report", "keep-reports", "metrics", "log", "log-format"];
 
 /// More is no job file; bytes.
@@ -41,7 +41,7 @@ pub struct JobFile {
     settings: Vec<Setting>,
 }
 
-/// What a file says about one option.
+/// A key of the file, as arguments.
 #[derive(Debug)]
 struct Setting {
     option: String,
@@ -86,12 +86,12 @@ impl JobFile {
         if faults.is_empty() { Ok(Self { path, settings }) } else { Err(faults) }
     }
 
-    /// What the file says, as arguments.
+    /// The settings of the file, as arguments.
     pub fn words(&self) -> Vec<OsString> {
         self.settings.iter().flat_map(|setting| setting.words.iter().cloned()).collect()
     }
 
-    /// Forgets what the command line says otherwise, `given` being what that is.
+    /// Drops the settings that the command line, which gave `given`, replaces.
     pub fn yield_to(&mut self, given: &ArgMatches, command: &Command) {
         let typed =
             |arg: &Arg| given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
@@ -122,7 +122,7 @@ pub fn directories() -> Vec<PathBuf> {
     sys::settings_directories().into_iter().map(|dir| dir.join("dircopy").join("jobs")).collect()
 }
 
-/// The jobs in these directories by name, each with the file that is run, and what could not be listed.
+/// The jobs in these directories by name, each with the file that is run, and the directories' errors.
 pub fn list() -> (BTreeMap<OsString, PathBuf>, Vec<Error>) {
     let (mut jobs, mut errors) = (BTreeMap::new(), Vec::new());
     for dir in directories() {
@@ -191,7 +191,7 @@ fn read(path: &Path, file: File) -> Result<String> {
     }
 }
 
-/// What is wrong with a key or its value.
+/// A fault of a key or its value.
 struct KeyError {
     /// Where, in bytes from the start of the file; otherwise at the key.
     at: Option<usize>,
@@ -277,7 +277,7 @@ fn is_number(option: &Arg) -> bool {
         .any(|number| number.type_id() == id)
 }
 
-/// What the command line has against an argument, looked at alone.
+/// Checks an argument by itself, as the command line would.
 fn check(command: &Command, word: &OsStr) -> std::result::Result<(), String> {
     let Err(error) = command.clone().try_get_matches_from([OsStr::new("dircopy"), word]) else {
         return Ok(());
@@ -303,7 +303,7 @@ fn check(command: &Command, word: &OsStr) -> std::result::Result<(), String> {
     }
 }
 
-/// What to say of a key that is none: which was meant is what the command line would ask.
+/// The message about an unknown key, with the suggestion that the command line has for such an option.
 fn unknown(command: &Command, key: &str) -> String {
     if NO_KEYS.contains(&key) {
         return format!("{key} can only be given on the command line");

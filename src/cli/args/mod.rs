@@ -3,9 +3,9 @@
 pub mod command;
 pub mod copy;
 pub mod job_file;
-pub mod size;
+mod size;
 pub mod stream;
-pub mod unattended;
-pub mod values;
-pub mod verbosity;
+mod unattended;
+mod values;
+mod verbosity;
 pub mod verify;

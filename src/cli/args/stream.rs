@@ -8,7 +8,7 @@ use clap::parser::ValueSource;
 use crate::copy::job::CopyJob;
 use crate::stream::{Endpoint, StreamJob};
 
-/// What only streams have.
+/// The options that only streams have.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Streams")]
 pub struct StreamArgs {
@@ -66,12 +66,12 @@ pub fn refuse_others(matches: &ArgMatches, stream: bool) -> Result<(), String> {
     }
 }
 
-/// What inputs are.
+/// The endpoints of inputs.
 pub fn inputs(paths: &[PathBuf]) -> Vec<Endpoint> {
     paths.iter().map(|path| Endpoint::from(&**path)).collect()
 }
 
-/// What outputs are. Standard output is the same by its other names: what else is said does not go there.
+/// The endpoints of outputs. Standard output is recognised by its other names too, so that no messages go there.
 pub fn outputs(paths: &[PathBuf]) -> Vec<Endpoint> {
     let named = |path: &PathBuf| match STANDARD_OUTPUT.iter().any(|name| path == Path::new(name)) {
         true => Endpoint::Standard,

@@ -132,7 +132,7 @@ impl UnattendedArgs {
         job.keep_manifests = self.keep_manifests;
     }
 
-    /// Gives way to other programs, for this thread and those it will start; returns what was refused.
+    /// Lowers the priority of this thread and those it will start; returns the errors of the system.
     pub fn give_way(&self) -> Vec<Error> {
         let fail = |deed| move |error| Error::io(deed, "this process", error);
         let nice = self.nice.map_or(Ok(()), sys::set_nice);
@@ -143,7 +143,7 @@ impl UnattendedArgs {
     }
 }
 
-/// Reads `idle`, `best-effort` or `best-effort:N`. 4 is what programs have that set nothing.
+/// Reads `idle`, `best-effort` or `best-effort:N`. 4 is the level of programs that set none.
 fn parse_ionice(text: &str) -> Result<IoPriority, String> {
     match text.split_once(':') {
         None if text == "idle" => return Ok(IoPriority::Idle),

@@ -1,5 +1,4 @@
-//! The values of options that are one of a few words: each word, the library's value for it, and what
-//! `--help` says of it. So the library's enums need no copy here and know nothing of `clap`.
+//! The values of options that are one of a few words: each word, the library's value for it, and its help. So the library's enums need no copy here and know nothing of `clap`.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 

@@ -45,7 +45,7 @@ pub struct RecordEntry<'a> {
 }
 
 impl<'a> RecordEntry<'a> {
-    /// An error; `event` says what it came to.
+    /// An error; `event` is its effect, in a word.
     pub fn error(event: &'static str, error: &Error) -> Self {
         Self {
             event,
@@ -73,7 +73,7 @@ impl<'a> RecordEntry<'a> {
         Self { event, name: JsonName::bytes(name), text, ..Self::default() }
     }
 
-    /// An event of a copy; whether it belongs into a report, where only what is amiss is.
+    /// An event of a copy, and whether it belongs into a report, which has only failures and warnings.
     pub fn of(event: &Event<'a>) -> (Self, bool) {
         match event {
             Event::Stands(path, done) => {
@@ -106,7 +106,25 @@ impl<'a> RecordEntry<'a> {
         }
     }
 
-    /// What a check found; whether it belongs into a report.
+    /// The finding about the listed file at this path.
+    fn verdict(path: &[u8], verdict: &Verdict) -> Self {
+        let event = |event, text| Self::named(event, path, text);
+        match verdict {
+            Verdict::Good(HashedFrom::Device) => event("good", None),
+            Verdict::Good(HashedFrom::Cache) => event("good", Some("through a cache".into())),
+            Verdict::Differs(_) => event("differs", None),
+            Verdict::Missing => event("missing", None),
+            Verdict::NotThrough(kind) => {
+                let text = format!("{} is on the way, not followed", kind.name());
+                event("missing", Some(text.into()))
+            }
+            Verdict::NotAFile(kind) => event("not-a-file", Some(kind.name().into())),
+            Verdict::Unreadable(error) => Self::error("unreadable", error),
+            Verdict::Refused(why) => event("refused", Some(why.clone().into())),
+        }
+    }
+
+    /// A finding of a check, and whether it belongs into a report.
     pub fn found(target: &'a Target, finding: &Finding) -> (Self, bool) {
         let full = |event, path, text| {
             let full = target.path_of(path);
@@ -116,24 +134,10 @@ impl<'a> RecordEntry<'a> {
             Self::named(event, target.manifest.as_os_str().as_encoded_bytes(), Some(text.into()))
         };
         let (entry, line) = match finding {
-            Finding::File { line, path, verdict, .. } => {
-                let entry = match verdict {
-                    Verdict::Good(HashedFrom::Device) => full("good", path, None),
-                    Verdict::Good(HashedFrom::Cache) => {
-                        full("good", path, Some("through a cache".into()))
-                    }
-                    Verdict::Differs(_) => full("differs", path, None),
-                    Verdict::Missing => full("missing", path, None),
-                    Verdict::NotThrough(kind) => {
-                        let text = format!("{} is on the way, not followed", kind.name());
-                        full("missing", path, Some(text.into()))
-                    }
-                    Verdict::NotAFile(kind) => full("not-a-file", path, Some(kind.name().into())),
-                    Verdict::Unreadable(error) => Self::error("unreadable", error),
-                    Verdict::Refused(why) => full("refused", path, Some(why.clone().into())),
-                };
-                (entry, Some(*line))
-            }
+            Finding::File { line, path, verdict, .. } => (
+                Self::verdict(target.path_of(path).as_os_str().as_encoded_bytes(), verdict),
+                Some(*line),
+            ),
             Finding::Converted { line, from, to } => {
                 let to = Shown::bytes(to.as_bytes());
                 (full("converted", from, Some(format!("taken for {to}").into())), Some(*line))

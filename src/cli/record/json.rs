@@ -49,8 +49,8 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The JSON of a value on one line, in which nothing can drive a terminal: what a terminal or an eye
-/// might take for something else is escaped, which JSON has a form for. Empty if there is none.
+/// The JSON of a value on one line. Characters that a terminal could act on or an eye misread are escaped in
+/// JSON's own form. Empty if the value has no JSON.
 pub fn line(value: &impl Serialize) -> String {
     harmless(&serde_json::to_string(value).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! The log: what happens, line by line, in a file or on standard error, as text or as JSON.
+//! The log: a line for each event, in a file or on standard error, as text or as JSON.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ use crate::path::directory_of;
 /// events may be added without.
 const VERSION: u32 = 2;
 
-/// A line with what all lines have.
+/// A line with the members that all lines have.
 #[derive(Serialize)]
 struct LogLine<'a, T> {
     log_version: u32,
@@ -25,16 +25,16 @@ struct LogLine<'a, T> {
     what: &'a T,
 }
 
-/// A line that is a text and no more.
+/// A line that has only a text.
 #[derive(Serialize)]
 pub struct TextLine<'a> {
-    /// `message`, or what else it is.
+    /// `message`, or the kind of the event.
     pub event: &'static str,
     /// The text.
     pub text: &'a str,
 }
 
-/// Something as a line of JSON, without its end.
+/// A value as a line of JSON, without the line end.
 pub fn json_line(what: &impl Serialize) -> String {
     json::line(&LogLine { log_version: VERSION, time: now(), what })
 }
@@ -78,7 +78,7 @@ impl Log {
         }
     }
 
-    /// Writes a line: the text, or what it is about as JSON.
+    /// Writes a line: the text, or its subject as JSON.
     pub fn write(&self, text: &str, what: &impl Serialize) {
         let line = match self.json {
             true => json_line(what),

@@ -130,7 +130,7 @@ pub struct LabelledCounts {
     pub bytes: Vec<(&'static str, u64)>,
 }
 
-/// Files and bytes of a copy by what became of them.
+/// Files and bytes of a copy by their outcome.
 pub fn copied(ran: &Result<Report>) -> LabelledCounts {
     let Ok(Report { counts, .. }) = ran else { return LabelledCounts::default() };
     LabelledCounts {
@@ -148,7 +148,7 @@ pub fn copied(ran: &Result<Report>) -> LabelledCounts {
     }
 }
 
-/// Outputs of a stream by what became of them, and its bytes.
+/// Outputs of a stream by their outcome, and its bytes.
 pub fn passed(ran: &RunResult<'_>) -> LabelledCounts {
     let RunResult::Streamed(report) = ran else { return LabelledCounts::default() };
     let count = |name| {
@@ -160,7 +160,7 @@ pub fn passed(ran: &RunResult<'_>) -> LabelledCounts {
     LabelledCounts { files, bytes: vec![("read", report.bytes)] }
 }
 
-/// Files of the manifest that the source was held against, by what was found.
+/// Files of the expected manifest, by how the source compares.
 pub fn expected(ran: &Result<Report>) -> Vec<(&'static str, u64)> {
     match ran {
         Ok(Report { counts, expected: true, .. }) => vec![

@@ -2,7 +2,7 @@
 //!
 //! The formats are promised: `docs/report.schema.json` and `docs/guide/scheduled.md` say what is in them.
 
-pub mod destination;
+mod destination;
 pub mod entry;
 mod finish;
 pub mod json;
@@ -11,6 +11,6 @@ mod metrics;
 pub mod options;
 pub mod records;
 mod report;
-pub mod rotation;
+mod rotation;
 mod spool;
 pub mod task;

@@ -105,7 +105,7 @@ impl RecordOptions<'_> {
 }
 
 impl Task<'_> {
-    /// The files that it reads and writes, and what each is.
+    /// The files that it reads and writes, each with its part in the run.
     fn files(&self) -> Vec<(PathBuf, &'static str)> {
         let (source, output) = ("it is what is to be copied", "it is an output");
         match self {

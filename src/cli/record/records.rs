@@ -35,7 +35,7 @@ use crate::path::{Shown, directory_of};
 use crate::stream::Endpoint;
 use crate::verify::{Finding, Target, Verdict};
 
-/// What a run leaves.
+/// The files that a run records itself in.
 pub struct Records<'a> {
     task: Task<'a>,
     command: Vec<OsString>,
@@ -49,7 +49,7 @@ pub struct Records<'a> {
 }
 
 #[derive(Serialize)]
-struct Started<'a> {
+struct StartedLine<'a> {
     event: &'static str,
     program_version: &'static str,
     command: &'a [String],
@@ -95,7 +95,7 @@ impl<'a> Records<'a> {
             let line = command.join(" ");
             let text = format!("{}: started: {}", records.name, Shown::bytes(line.as_bytes()));
             let program_version = env!("CARGO_PKG_VERSION");
-            log.write(&text, &Started { event: "started", program_version, command: &command });
+            log.write(&text, &StartedLine { event: "started", program_version, command: &command });
         }
         (records, opened)
     }
@@ -157,7 +157,7 @@ impl<'a> Records<'a> {
         })
     }
 
-    /// The outputs, and what came of them, if it came to that.
+    /// The outputs, each with its report if it has one.
     pub(crate) fn outputs<'r>(
         &self,
         ran: &RunResult<'r>,
@@ -300,7 +300,7 @@ fn or_refuse<T>(opened: Result<Option<T>>, refused: &mut Result<()>) -> Option<T
     })
 }
 
-/// Arguments for the eye; what is not UTF-8 is escaped.
+/// Arguments as text; bytes that are not UTF-8 are escaped.
 fn as_text(words: &[OsString]) -> Vec<String> {
     let text = |word: &OsString| match word.to_str() {
         Some(text) => text.to_owned(),

@@ -73,7 +73,7 @@ pub struct JobSection {
     pub arguments: Vec<String>,
 }
 
-/// What is said of a scrub.
+/// The section about a scrub.
 #[derive(Serialize)]
 pub struct ScrubSection {
     listed: u64,
@@ -93,7 +93,7 @@ impl ScrubSection {
     }
 }
 
-/// What is said of a copy.
+/// The section about a copy.
 #[derive(Serialize)]
 pub struct CopySection<'a> {
     pub dry_run: bool,
@@ -109,7 +109,7 @@ pub struct CopySection<'a> {
 pub struct WorkSection<'a> {
     /// How many workers there were.
     workers: usize,
-    /// How many threads read back what was copied.
+    /// How many threads read copies back.
     verifiers: usize,
     stages: &'a Stages,
 }
@@ -122,7 +122,7 @@ impl<'a> WorkSection<'a> {
     }
 }
 
-/// What is said of an output.
+/// The section about an output.
 #[derive(Serialize)]
 pub struct OutputSection<'a> {
     #[serde(flatten)]
@@ -138,7 +138,7 @@ pub struct OutputSection<'a> {
     /// Missing when the run was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<&'a Counts>,
-    /// Whether the run went on with what one that was cut short had recorded.
+    /// Whether the run continued from the records of one that was cut short.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed: Option<bool>,
     /// How the bytes of files were moved: for each way, how many of them.
@@ -175,7 +175,7 @@ impl CacheSection {
     }
 }
 
-/// What is said of a stream.
+/// The section about a stream.
 #[derive(Serialize)]
 pub struct StreamSection {
     pub inputs: Vec<JsonName>,
@@ -188,7 +188,7 @@ pub struct StreamSection {
     pub sha256: Option<String>,
 }
 
-/// What is said of an output of a stream.
+/// The section about an output of a stream.
 #[derive(Serialize)]
 pub struct StreamOutputSection {
     #[serde(flatten)]
@@ -201,7 +201,7 @@ pub struct StreamOutputSection {
     pub read_back: Option<&'static str>,
 }
 
-/// What became of an output of a stream, in a word.
+/// The outcome of an output of a stream, in a word.
 pub fn outcome_name(outcome: &OutputOutcome) -> &'static str {
     match outcome {
         OutputOutcome::Stands { replaced: false, .. } => "copied",
@@ -224,7 +224,7 @@ pub fn read_back(outcome: &OutputOutcome) -> Option<&'static str> {
     })
 }
 
-/// What the methods of a run are called in its report.
+/// The methods of a run by their names in the report.
 pub fn methods(report: &Report) -> BTreeMap<&'static str, Tally> {
     let name = |method| match method {
         Method::Clone => "clone",

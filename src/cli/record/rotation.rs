@@ -1,8 +1,8 @@
 //! Reports in a directory: each run leaves one with its time in its name, and the oldest go.
 //!
-//! `dircopy-copy-20260101T013000Z.json`, or `-stream-`, `-verify-` or `-dry-run-`. What has such a name
-//! and does not begin as a report is somebody's file. The newest are kept, and the newest of a run that
-//! did everything it was asked for: however many nights failed, the last receipt stays.
+//! `dircopy-copy-20260101T013000Z.json`, or `-stream-`, `-verify-` or `-dry-run-`. A file of
+//! such a name that does not begin as a report is never removed. The newest reports are kept, and the newest of
+//! a run that did everything it was asked for: however many nights failed, the last receipt stays.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,10 +19,10 @@ use crate::manifest::Stamp;
 use crate::sys::stat::Kind;
 use crate::sys::{Dir, DirReader};
 
-/// Of a report no more than this is read to learn what it is; bytes.
+/// The part of a file that is read to find out whether it is a report; bytes.
 const HEAD: u64 = 1 << 20;
 
-/// What is done with a report that has a place, in messages.
+/// The deed of writing a report, in messages.
 pub const WRITE: &str = "write the report";
 
 /// Where a report goes.
@@ -37,9 +37,9 @@ pub enum ReportDestination {
 pub struct ReportDirectory {
     dir: Dir,
     path: PathBuf,
-    /// What the run does.
+    /// The kind of run, in the names of its reports.
     kind: &'static str,
-    /// The newest so many stay.
+    /// How many of the newest stay.
     keep: Option<NonZero<usize>>,
     own: Mutex<OwnReport>,
 }
@@ -90,7 +90,7 @@ impl ReportDestination {
         }
     }
 
-    /// Removes old reports, now that there is a newer one. Returns those removed, and what went wrong.
+    /// Removes old reports after this run's was written. Returns the removed ones, and the error that ended it.
     pub fn rotate(&self, complete: bool) -> (Vec<PathBuf>, Option<Error>) {
         match self {
             Self::File(_) => (Vec::new(), None),
@@ -201,7 +201,7 @@ impl ReportDirectory {
     }
 }
 
-/// A report is written line by line, and what is further in than the head's own members is indented more.
+/// Reads a report line by line; the members of its top level are indented by two spaces, all others by more.
 fn was_complete(file: impl Read) -> io::Result<Option<bool>> {
     let mut lines = BufReader::new(file.take(HEAD)).lines();
     let mut next = || lines.next().transpose();

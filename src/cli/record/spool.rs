@@ -47,7 +47,7 @@ impl Spool {
         }
     }
 
-    /// After an error no more is written: what comes then is counted, and the report says so.
+    /// After an error no more entries are written; later ones are counted, and the report has the number.
     fn flush(&mut self) {
         match self.file.write_all(&self.buffer) {
             Ok(()) => self.good += self.buffer.len() as u64,

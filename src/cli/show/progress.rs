@@ -13,6 +13,7 @@ use humansize::{BINARY, format_size};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::show::console::Console;
+use crate::cli::show::line::count;
 use crate::event::Progress;
 use crate::path::Shown;
 
@@ -161,21 +162,20 @@ fn draw(bar: &ProgressBar, seen: &Snapshot<'_>, sized: &mut bool, rate: &mut Rec
     rate.note(bytes.saturating_sub(progress.skipped.load(Relaxed)), bar.elapsed());
     let left = total.total_bytes.load(Relaxed).saturating_sub(bytes) as f64 / rate.per_second();
     let mut speed = format!("{}/s", format_size(rate.per_second() as u64, BINARY));
-    if *sized && left.is_finite() {
-        let left = HumanDuration(Duration::from_secs_f64(left.min(1e9)));
-        speed = format!("{speed}, {left:#} left");
+    if let (true, Some(left)) = (*sized, worth_saying(left)) {
+        speed = format!("{speed}, {:#} left", HumanDuration(left));
     }
     bar.set_prefix(speed);
     bar.set_position(bytes);
 }
 
-/// The speed of the last seconds: of what is read and written, while a beginning of a terabyte that
-/// was there already says nothing about how long the rest takes.
+/// The rate of the last seconds. It counts bytes that were read and written: a terabyte that was there already
+/// says nothing about how long the rest takes.
 #[derive(Default)]
 struct RecentRate {
     bytes: u64,
     at: Duration,
-    /// What counts, less of it the longer ago, in bytes and in seconds.
+    /// Bytes and seconds, weighted less the longer ago they were.
     sum: (f64, f64),
 }
 
@@ -199,8 +199,8 @@ fn entries(seen: &Snapshot<'_>, counted: bool) -> String {
     let Snapshot { progress, total, others } = seen;
     let done = progress.entries.load(Relaxed);
     let mut text = match counted {
-        true => format!("{done} of {} files", total.total_entries.load(Relaxed)),
-        false => format!("{done} files"),
+        true => format!("{done} of {}", count(total.total_entries.load(Relaxed), "file")),
+        false => count(done, "file"),
     };
     let failed = progress.failed.load(Relaxed);
     if failed > 0 {
@@ -234,12 +234,25 @@ fn rest(bytes: u64, total: u64, elapsed: Duration) -> String {
         return String::new();
     }
     let rest = elapsed.as_secs_f64() * (total - bytes) as f64 / bytes as f64;
-    format!(", {} left", HumanDuration(Duration::from_secs_f64(rest.min(1e9))))
+    worth_saying(rest).map_or_else(String::new, |rest| format!(", {} left", HumanDuration(rest)))
+}
+
+/// A time that is left, unless it is shorter than the display can be trusted for; seconds.
+fn worth_saying(left: f64) -> Option<Duration> {
+    (left >= 1.0 && left.is_finite()).then(|| Duration::from_secs_f64(left.min(1e9)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_left_for_less_than_a_second() {
+        assert_eq!(rest(999, 1000, Duration::from_secs(10)), "");
+        assert_eq!(rest(500, 1000, Duration::from_secs(10)), ", 10 seconds left");
+        assert_eq!(worth_saying(0.4), None);
+        assert_eq!(worth_saying(f64::INFINITY), None);
+    }
 
     #[test]
     fn the_rate_is_that_of_the_last_seconds() {
