@@ -21,6 +21,8 @@ pub struct WatchedFile<'a> {
     changed: Cell<bool>,
     pages: SourcePages,
     residency: Option<&'a ResidentTotal>,
+    /// Whether the size that was listed is where the content ends, for sure.
+    has_exact_size: bool,
     rate: Option<(&'a RateLimit, &'a Stop)>,
 }
 
@@ -46,7 +48,16 @@ impl<'a> WatchedFile<'a> {
     /// Reads the open file `file`, which is `before`.
     pub fn of(file: File, before: Stat, path: &'a dyn Fn() -> PathBuf) -> Self {
         let (changed, pages) = (Cell::new(false), SourcePages::default());
-        Self { file, before, path, changed, pages, residency: None, rate: None }
+        Self {
+            file,
+            before,
+            path,
+            changed,
+            pages,
+            residency: None,
+            rate: None,
+            has_exact_size: false,
+        }
     }
 
     /// Puts it down at its position, for another thread to [`resume`](Self::resume).
@@ -64,7 +75,7 @@ impl<'a> WatchedFile<'a> {
     ) -> Self {
         let PausedFile(file, pages) = file;
         let (changed, residency) = (Cell::new(false), Some(residency));
-        Self { file, before, path, changed, pages, residency, rate: None }
+        Self { file, before, path, changed, pages, residency, rate: None, has_exact_size: false }
     }
 
     /// Ends reading without asking whether it changed.
@@ -148,7 +159,15 @@ impl<'a> WatchedFile<'a> {
     /// [`check`](Self::check) proves it. An empty file may be one whose content is made up as it is
     /// read: that needs a look.
     pub fn is_all(&self, read: u64) -> bool {
-        read >= self.before.size && self.before.size > 0
+        // What has more than was listed may grow for ever.
+        let enough = self.before.size.saturating_add(u64::from(!self.has_exact_size));
+        read >= enough && self.before.size > 0
+    }
+
+    /// Its file system is one whose sizes are exact, so that nothing is behind the size that was listed.
+    /// Of others that is known only when a read finds the end.
+    pub fn trust_size(&mut self, has_exact_size: bool) {
+        self.has_exact_size = has_exact_size;
     }
 
     /// After `read` bytes: an error if the file is not what it was when it was listed, or if that
@@ -164,7 +183,9 @@ impl<'a> WatchedFile<'a> {
             return finding("another file took its name before it was read".into());
         }
         let changed = self.before.change(&now);
-        if (changed.is_none() && read == now.size) || sys::is_synthetic(&self.file) {
+        // A file with content and a size of 0 has one that is made up as it is read.
+        let is_as_stated = read == now.size || now.size == 0;
+        if (changed.is_none() && is_as_stated) || sys::is_synthetic(&self.file) {
             return Ok(());
         }
         finding(match changed {

@@ -129,6 +129,7 @@ impl Reader<'_> {
         let mut warnings: Vec<Error> = first.into_iter().map(retry::warning).collect();
         let attributes = file.attributes(&mut warnings);
         let pair = context.shared.methods.between(file.file(), &entry.stat, output);
+        file.trust_size(pair.has_exact_sizes);
         if subscription.is_none() {
             file.spare_cache(pair.source, &context.control.resident.source);
         }
@@ -225,6 +226,7 @@ impl Reader<'_> {
             WatchedFile::open(&source.handle, name, context.options.follow, stat, &path)?
                 .at_rate(context.control.rate, context.control.stop);
         let pair = context.shared.methods.between(file.file(), stat, output);
+        file.trust_size(pair.has_exact_sizes);
         file.spare_cache(pair.source, &context.control.resident.source);
         let mut warnings = vec![retry::warning(error)];
         let attributes = file.attributes(&mut warnings);

@@ -37,10 +37,10 @@ use windows as system;
 
 pub use system::{
     ALIGNMENT, Attributes, DirReader, Manager, Medium, Mover, OutputPages, Place, SourcePages,
-    StreamEnd, allow_holes, capacity, clone_file, close_file, host_name, is_device_error,
-    is_disk_full, is_for_want_of_means, is_on_turning_disk, is_output_gone, is_synthetic,
-    lock_holder, may_read, most_below, name_from_bytes, names_device, new_file_mode, next_extent,
-    on_interrupt, open_file_limit, persist_content, persist_file, pipe, place_on_disk,
+    StreamEnd, allow_holes, capacity, clone_file, close_file, has_exact_sizes, host_name,
+    is_device_error, is_disk_full, is_for_want_of_means, is_on_turning_disk, is_output_gone,
+    is_synthetic, lock_holder, may_read, most_below, name_from_bytes, names_device, new_file_mode,
+    next_extent, on_interrupt, open_file_limit, persist_content, persist_file, pipe, place_on_disk,
     raise_open_file_limit, reserve, room, set_io_priority, set_nice, settings_directories, splice,
     standard_input, swallowed_quote, tee, unusable, wait_readable, was_closed_at_start, widen,
 };

@@ -119,6 +119,10 @@ impl Moving<'_> {
             // Not beyond the size that was listed: what grows meanwhile may have no end.
             let end = end.min(entry.stat.size.max(self.at + 1));
             let moved = match self.part.take(&mut self.mover, source, self.at, end - self.at)? {
+                // What the kernel moves ends at the stated size, whatever is behind it.
+                Some(0) if !self.filling.pair.has_exact_sizes => {
+                    self.read_and_write(end - self.at)?
+                }
                 Some(moved) => {
                     source.moved(moved);
                     moved

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::io::options::{Cache, Options, Reflink, Sparse};
 use crate::sys::stat::Stat;
-use crate::sys::{CachePolicy, KernelCopy};
+use crate::sys::{self, CachePolicy, KernelCopy};
 use crate::tree::dirs::OutputDir;
 
 /// What is known of a pair of file systems.
@@ -17,6 +17,8 @@ pub struct Pair {
     pub source: CachePolicy,
     /// … and on the output's side.
     pub output: CachePolicy,
+    /// Whether the sizes that the source states are where its files end.
+    pub has_exact_sizes: bool,
     clones: AtomicBool,
     ranges: AtomicBool,
 }
@@ -69,6 +71,7 @@ impl Ways {
         let pair = Arc::new(Pair {
             source: from,
             output: to,
+            has_exact_sizes: sys::has_exact_sizes(source),
             clones: AtomicBool::new(shares),
             ranges: AtomicBool::new(shares),
         });

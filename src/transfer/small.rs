@@ -131,9 +131,10 @@ pub fn open<'a>(
     warnings: &mut Vec<Error>,
 ) -> Result<(WatchedFile<'a>, Attributes, Arc<Pair>)> {
     let file = WatchedFile::open(&source.handle, name, context.options.follow, stat, path)?;
-    let file = file.at_rate(context.control.rate, context.control.stop);
+    let mut file = file.at_rate(context.control.rate, context.control.stop);
     let attributes = file.attributes(warnings);
     let pair = context.shared.methods.between(file.file(), stat, output);
+    file.trust_size(pair.has_exact_sizes);
     Ok((file, attributes, pair))
 }
 

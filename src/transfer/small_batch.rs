@@ -83,8 +83,8 @@ impl<'a> Handful<'a> {
         block: &mut Block,
         warnings: &mut Vec<Error>,
     ) -> Result<Taken> {
-        // An empty file needs room too: only reading it tells that it is empty.
-        let room = entry.stat.size.max(1);
+        // A byte more than there should be: only reading tells that there is no more.
+        let room = entry.stat.size.saturating_add(1);
         if self.most < 2 || room > self.largest {
             return Ok(Taken::Alone);
         }

@@ -49,8 +49,8 @@ pub use transfer::{Mover, clone_file};
 #[cfg(target_os = "linux")]
 pub use volume::reserve;
 pub use volume::{
-    allow_holes, close_file, is_device_error, is_disk_full, is_for_want_of_means, is_output_gone,
-    is_synthetic, most_below, next_extent, persist_file, room,
+    allow_holes, close_file, has_exact_sizes, is_device_error, is_disk_full, is_for_want_of_means,
+    is_output_gone, is_synthetic, most_below, next_extent, persist_file, room,
 };
 
 #[cfg(not(target_os = "linux"))]

@@ -201,6 +201,38 @@ pub fn most_below(dir: &Dir) -> Option<UsedSpace> {
     }
 }
 
+/// Whether the size that this file system states of a file is where its content ends. FUSE and network
+/// file systems state what they know, and may have more to give; so may a system that is not known.
+pub fn has_exact_sizes(file: impl AsFd) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        // From linux/magic.h and the file systems' own headers: ext2, ext3, ext4; xfs, btrfs, f2fs,
+        // tmpfs, ramfs, zfs, vfat, exfat, ntfs3, iso9660, udf, squashfs, bcachefs.
+        const EXACT: [u32; 14] = [
+            0xef53,
+            0x5846_5342,
+            0x9123_683e,
+            0xf2f5_2010,
+            0x0102_1994,
+            0x8584_58f6,
+            0x2fc1_2fc1,
+            0x4d44,
+            0x2011_bab0,
+            0x7366_746e,
+            0x9660,
+            0x1501_3346,
+            0x7371_7368,
+            0xca45_1a4e,
+        ];
+        rustix::fs::fstatfs(file).is_ok_and(|fs| EXACT.contains(&(fs.f_type as u32)))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = file;
+        false
+    }
+}
+
 /// Whether a file or directory belongs to a file system that makes its content up when it is read, so that the
 /// size it states means nothing.
 pub fn is_synthetic(file: impl AsFd) -> bool {

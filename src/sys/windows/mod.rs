@@ -41,8 +41,8 @@ pub use process::{
 };
 pub use stream::{StreamEnd, may_read, new_file_mode};
 pub use volume::{
-    allow_holes, close_file, is_device_error, is_disk_full, is_for_want_of_means, is_output_gone,
-    is_synthetic, most_below, next_extent, persist_file, room,
+    allow_holes, close_file, has_exact_sizes, is_device_error, is_disk_full, is_for_want_of_means,
+    is_output_gone, is_synthetic, most_below, next_extent, persist_file, room,
 };
 
 pub use crate::sys::portable::{

@@ -103,6 +103,11 @@ pub fn most_below(_: &Dir) -> Option<UsedSpace> {
     None
 }
 
+/// A file cannot be read beyond its size here.
+pub fn has_exact_sizes(_: impl Sized) -> bool {
+    true
+}
+
 /// No file system here makes content up when it is read.
 pub fn is_synthetic(_: impl Sized) -> bool {
     false

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crate::harness::{
-    Act, Call, Deed, Judge, Mirror, Run, Scene, Tree, content, names_below, need,
+    Act, Call, Deed, Habit, Judge, Mirror, Run, Scene, Tree, content, names_below, need,
 };
 
 const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
@@ -43,6 +43,32 @@ fn copy_from(scene: &Scene, hook: impl FnMut(&Call<'_>) -> Act + Send + 'static)
     let mirror = Mirror::mount(scene.src.root(), &shown, hook);
     let run = scene.command_to(&shown, &scene.dst, BLOCKS).run();
     (run, mirror.fired())
+}
+
+/// A file system may state less than there is, or nothing, without the file having changed.
+#[test]
+fn files_are_read_to_their_end_whatever_their_size_says() {
+    need!(Fuse);
+    for args in [&[][..], &["--simd", "off"], &["--simd", "on"], &["--hash", "none"]] {
+        let scene = Scene::new();
+        scene.src.file("short", content(2200)).file("zero", content(500)).file("good", "good");
+        scene.src.file("block", content(131_172));
+        let states = [("short", 2100), ("block", 131_072), ("zero", 0)]
+            .map(|(name, size)| Habit::States(name, size));
+        let shown = scene.path("shown");
+        let _mirror = Mirror::with_habits(scene.src.root(), &shown, &states, |_| Act::Pass);
+        let args = [&["--block-size", "64K"][..], args].concat();
+        let run = scene.command_to(&shown, &scene.dst, args).run();
+        run.assert_code(1).assert_says("short").assert_says("block");
+        let judge = scene.judge(&run);
+        judge.lacks("short").lacks("block").no_leftovers();
+        for (name, expected) in [("zero", content(500)), ("good", b"good".to_vec())] {
+            assert!(
+                std::fs::read(scene.dst.join(name)).is_ok_and(|there| there == expected),
+                "{name}"
+            );
+        }
+    }
 }
 
 /// A call that is interrupted again and again fails its file, so that the run ends and a signal to it is
