@@ -1,34 +1,26 @@
-//! Before several outputs are written to: that no two of them are one, and none is inside another, or
-//! around the source.
+//! The check before several outputs are written to: no two of them are one directory, and none is inside another
+//! or around the source.
 
 use std::path::Path;
 
 use crate::copy::before::prepare::{Opened, is_inside, open_output, open_source};
 use crate::error::{Error, Result};
 use crate::path::Shown;
-use crate::sys::Dir;
 use crate::sys::stat::Identity;
 
 /// An output as it was found.
-struct Found<'a> {
+struct FoundOutput<'a> {
     path: &'a Path,
     opened: Opened,
     /// Of its directory, or of the one that it is to be made in.
     id: Identity,
 }
 
-impl<'a> Found<'a> {
+impl<'a> FoundOutput<'a> {
     fn look(path: &'a Path) -> Result<Self> {
         let opened = open_output(path)?;
-        let (Opened::There(dir) | Opened::Parent(dir)) = &opened;
-        let id = dir.identity().map_err(|error| Error::io("look at", path, error))?;
+        let id = opened.dir().identity().map_err(|error| Error::io("look at", path, error))?;
         Ok(Self { path, opened, id })
-    }
-
-    /// The directory that the output is, or is to be made in.
-    fn dir(&self) -> &Dir {
-        let (Opened::There(dir) | Opened::Parent(dir)) = &self.opened;
-        dir
     }
 
     fn is_there(&self) -> bool {
@@ -44,7 +36,7 @@ impl<'a> Found<'a> {
     /// Whether it is inside `other`.
     fn is_in(&self, other: &Self) -> Result<bool> {
         match &other.opened {
-            Opened::There(outer) => is_inside(self.dir(), outer, other.id, self.path),
+            Opened::There(outer) => is_inside(self.opened.dir(), outer, other.id, self.path),
             // Nothing is in what is not there.
             Opened::Parent(_) => Ok(false),
         }
@@ -54,15 +46,15 @@ impl<'a> Found<'a> {
 /// For each output why it is refused, if it is.
 ///
 /// # Errors
-/// Outputs that are not apart from each other, or from the source: none of them is to be touched.
+/// Outputs overlap with each other or with the source: none of them is to be touched.
 pub fn check(source: &Path, outputs: &[&Path]) -> Result<Vec<Option<Error>>> {
     let (from, file) = open_source(source)?;
     let cannot = |path: &Path, error| Error::io("look at", path, error);
     let from_id = from.identity().map_err(|error| cannot(source, error))?;
-    let mut found: Vec<Found<'_>> = Vec::new();
+    let mut found: Vec<FoundOutput<'_>> = Vec::new();
     let mut refused = Vec::new();
     for &path in outputs {
-        match Found::look(path) {
+        match FoundOutput::look(path) {
             Ok(output) => {
                 refused.push(None);
                 found.push(output);
@@ -71,29 +63,29 @@ pub fn check(source: &Path, outputs: &[&Path]) -> Result<Vec<Option<Error>>> {
         }
     }
     for (number, output) in found.iter().enumerate() {
-        let apart = |what: &str, from: &Path| {
+        let overlap = |what: &str, from: &Path| {
             let finding = format!("{what} {}", Shown::path(from));
             Err(Error::finding("copy to", output.path, finding))
         };
         if output.is_there() && output.id == from_id {
             let same = "it is the same directory as the source, or holds the source file";
-            return apart(same, source);
+            return overlap(same, source);
         }
-        if file.is_none() && is_inside(output.dir(), &from, from_id, output.path)? {
-            return apart("it is inside the source; choose an output outside of", source);
+        if file.is_none() && is_inside(output.opened.dir(), &from, from_id, output.path)? {
+            return overlap("it is inside the source; choose an output outside of", source);
         }
         if let Opened::There(dir) = &output.opened
             && is_inside(&from, dir, output.id, source)?
         {
-            return apart("with several outputs, none can be around the source", source);
+            return overlap("with several outputs, none can be around the source", source);
         }
         let others = || found.iter().enumerate().filter(|(at, _)| *at != number);
         if let Some((_, other)) = others().find(|(_, other)| output.is(other)) {
-            return apart("it is the same directory as the output", other.path);
+            return overlap("it is the same directory as the output", other.path);
         }
         for (_, other) in others() {
             if output.is_in(other)? {
-                return apart("it is inside the output", other.path);
+                return overlap("it is inside the output", other.path);
             }
         }
     }

@@ -1,6 +1,6 @@
-//! Before anything is touched: both sides opened, and what could not end well refused.
+//! What happens before anything is touched: both sides are opened, and what could not end well is refused.
 
-pub mod check;
+mod check;
 pub mod disjoint;
 pub mod prepare;
 pub mod reservation;

@@ -1,4 +1,4 @@
-//! Before anything is touched: opening both sides, and refusing what could harm the source.
+//! Opening both sides before anything is touched, and refusing what could harm the source.
 
 use std::ffi::OsString;
 use std::io;
@@ -6,14 +6,14 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::path::{DirPath, directory_of};
-use crate::sys::stat::{Identity, Kind};
+use crate::path::{DirPath, Shown, directory_of};
+use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{self, Attributes, Cloned, Dir, DirReader, Lock, Place};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
 use crate::tree::lock::Patience;
 
-/// Both sides, opened and found to be apart.
+/// Both sides, opened and found to be disjoint.
 pub struct Prepared {
     pub source: Arc<SourceDir>,
     pub source_id: Identity,
@@ -31,9 +31,9 @@ pub struct Prepared {
     pub warnings: Vec<Error>,
 }
 
-/// Opens the source and the output, makes the output's directory if it is missing (not if `dry`),
-/// and refuses a pair that is not apart, or, if it `must_clone`, an output where that is not possible.
-/// An error means that nothing was touched.
+/// Opens the source and the output, makes the output's directory if it is missing (not if `dry`), and refuses a
+/// pair that is not disjoint. If it `must_clone`, an output where that is not possible is refused too. An error
+/// means that nothing was touched.
 pub fn prepare(
     from: &Path,
     to: &Path,
@@ -42,67 +42,21 @@ pub fn prepare(
     patience: Patience<'_>,
 ) -> Result<Prepared> {
     let (source, file) = open_source(from)?;
-    let cannot_look = |path: &Path, error| Error::io("look at", path, error);
     let source_stat = source.stat_self().map_err(|error| cannot_look(from, error))?;
     let opened = open_output(to)?;
-    let there = match &opened {
-        Opened::There(dir) | Opened::Parent(dir) => dir,
+    let pair = Pair { from, to, source: &source, source_stat: &source_stat };
+    pair.refuse_overlap(&opened, file.is_some())?;
+    let may_share = pair.may_share(opened.dir(), must_clone)?;
+    let Some(root) = Root::take(opened, to, dry, patience)? else {
+        // Another run made the output meanwhile.
+        return prepare(from, to, must_clone, dry, patience);
     };
-    let apart = |inside: &str| {
-        Error::finding("copy to", to, format!("{inside} {}", crate::path::Shown::path(from)))
-    };
-    if let Opened::There(dir) = &opened
-        && dir.identity().map_err(|error| cannot_look(to, error))? == source_stat.id
-    {
-        return Err(apart("it is the same directory as the source, or holds the source file"));
-    }
-    if file.is_none() && is_inside(there, &source, source_stat.id, to)? {
-        return Err(apart("it is inside the source; choose an output outside of"));
-    }
-    let cloned = there.try_clone_within();
-    let may_share = matches!(cloned, Some(Cloned::Yes));
-    if let Some(Cloned::No { cause, ever: true }) = cloned
-        && must_clone
-    {
-        let error = Error::io("clone to", to, cause);
-        return Err(error.with_note("; its file system cannot share data between files"));
-    }
-    let there_id = there.identity().map_err(|error| cannot_look(to, error))?;
-    let may_share = may_share && there_id.dev == source_stat.id.dev;
-    let root: Arc<Path> = to.into();
-    let mut output = OutputDir { gid: source_stat.gid, ..OutputDir::absent(root) };
-    let (mut output_id, mut parent, mut warnings) = (None, None, Vec::new());
-    let mut lock = Lock::Unknown;
-    let (handle, fresh) = match opened {
-        Opened::There(dir) => (Some(dir), false),
-        Opened::Parent(above) if dry => {
-            parent = Some(above);
-            (None, true)
-        }
-        Opened::Parent(above) => {
-            let made = match make_output(&above, to) {
-                // Another run made it a moment ago, and is to be waited for, or named.
-                Err(_) if Dir::open(to).is_ok() => {
-                    return prepare(from, to, must_clone, dry, patience);
-                }
-                made => made?,
-            };
-            parent = Some(above);
-            (Some(made), true)
-        }
-    };
-    if let Some(made) = handle.as_ref().filter(|_| !dry) {
-        lock = patience.lock(made, to)?;
-        if fresh && !is_empty(to).map_err(|error| cannot_look(to, error))? {
-            // Another run had the lock first. This one's goes with the handle.
-            drop(handle);
-            return prepare(from, to, must_clone, dry, patience);
-        }
-    }
-    if let Some(handle) = &handle {
+    let mut output = OutputDir { gid: source_stat.gid, ..OutputDir::absent(to.into()) };
+    let (mut output_id, mut warnings) = (None, Vec::new());
+    if let Some(handle) = &root.handle {
         // What it was before, not what another run made of it for a time.
         let stat = handle.stat_self().map_err(|error| cannot_look(to, error))?;
-        if !fresh && !dry {
+        if !root.fresh && !dry {
             let opened = handle.open_up(&stat);
             if opened.map_err(|error| Error::io("make writable", to, error))? {
                 // As it was before, in the end.
@@ -112,20 +66,21 @@ pub fn prepare(
         (output.gid, output.volume.dev) = (stat.gid, stat.id.dev);
         output_id = Some(stat.id);
     }
-    if fresh && file.is_none() {
+    if root.fresh && file.is_none() {
         let attributes = Attributes::read(&source).unwrap_or_else(|error| {
             warnings.push(Error::io("read the attributes of", from, error));
             Attributes::default()
         });
         output.finish = Some((source_stat, attributes));
     }
+    let Root { handle, fresh, parent, lock } = root;
     (output.handle, output.fresh) = (handle, fresh);
-    let root: Arc<Path> = match (&file, from.parent()) {
+    let source_root: Arc<Path> = match (&file, from.parent()) {
         (None, _) | (_, None) => from.into(),
         (Some(_), Some(parent)) => parent.into(),
     };
     Ok(Prepared {
-        source: Arc::new(SourceDir { handle: source, root, rel: DirPath::root() }),
+        source: Arc::new(SourceDir { handle: source, root: source_root, rel: DirPath::root() }),
         source_id: source_stat.id,
         file,
         output: Arc::new(output),
@@ -135,6 +90,87 @@ pub fn prepare(
         parent,
         warnings,
     })
+}
+
+fn cannot_look(path: &Path, error: io::Error) -> Error {
+    Error::io("look at", path, error)
+}
+
+/// The two sides while they are compared.
+struct Pair<'a> {
+    from: &'a Path,
+    to: &'a Path,
+    source: &'a Dir,
+    source_stat: &'a Stat,
+}
+
+impl Pair<'_> {
+    /// Refuses an output that is the source or inside it; in a source that is one file the output may lie.
+    fn refuse_overlap(&self, output: &Opened, is_file: bool) -> Result<()> {
+        let Self { from, to, source, source_stat } = *self;
+        let overlap = |what: &str| {
+            Err(Error::finding("copy to", to, format!("{what} {}", Shown::path(from))))
+        };
+        if let Opened::There(dir) = output
+            && dir.identity().map_err(|error| cannot_look(to, error))? == source_stat.id
+        {
+            return overlap("it is the same directory as the source, or holds the source file");
+        }
+        if !is_file && is_inside(output.dir(), source, source_stat.id, to)? {
+            return overlap("it is inside the source; choose an output outside of");
+        }
+        Ok(())
+    }
+
+    /// Whether files of both can share their data. If they `must_clone`, an output that never can is refused.
+    fn may_share(&self, output: &Dir, must_clone: bool) -> Result<bool> {
+        let cloned = output.try_clone_within();
+        let may_share = matches!(cloned, Some(Cloned::Yes));
+        if let Some(Cloned::No { cause, ever: true }) = cloned
+            && must_clone
+        {
+            let error = Error::io("clone to", self.to, cause);
+            return Err(error.with_note("; its file system cannot share data between files"));
+        }
+        let id = output.identity().map_err(|error| cannot_look(self.to, error))?;
+        Ok(may_share && id.dev == self.source_stat.id.dev)
+    }
+}
+
+/// The output's directory as the run takes it.
+struct Root {
+    /// `None` in a dry run if it is not there.
+    handle: Option<Dir>,
+    /// Whether this run made it, or in a dry run would make it.
+    fresh: bool,
+    /// The directory that it was made in.
+    parent: Option<Dir>,
+    lock: Lock,
+}
+
+impl Root {
+    /// Makes the directory if it is missing, and locks it; neither if `dry`. `None` if another run made it
+    /// meanwhile, and everything must be looked at again.
+    fn take(opened: Opened, to: &Path, dry: bool, patience: Patience<'_>) -> Result<Option<Self>> {
+        let (handle, fresh, parent) = match opened {
+            Opened::There(dir) => (Some(dir), false, None),
+            Opened::Parent(above) if dry => (None, true, Some(above)),
+            Opened::Parent(above) => match make_output(&above, to) {
+                // Another run made it a moment ago, and is to be waited for, or named.
+                Err(_) if Dir::open(to).is_ok() => return Ok(None),
+                made => (Some(made?), true, Some(above)),
+            },
+        };
+        let mut lock = Lock::Unknown;
+        if let Some(made) = handle.as_ref().filter(|_| !dry) {
+            lock = patience.lock(made, to)?;
+            if fresh && !is_empty(to).map_err(|error| cannot_look(to, error))? {
+                // Another run had the lock first. This one's goes with the handle.
+                return Ok(None);
+            }
+        }
+        Ok(Some(Self { handle, fresh, parent, lock }))
+    }
 }
 
 /// Opens the source directory; for a source that is a file, the directory it is in, and the file.
@@ -173,6 +209,14 @@ pub(crate) enum Opened {
     Parent(Dir),
 }
 
+impl Opened {
+    /// The directory that is open.
+    pub(crate) fn dir(&self) -> &Dir {
+        let (Opened::There(dir) | Opened::Parent(dir)) = self;
+        dir
+    }
+}
+
 pub(crate) fn open_output(to: &Path) -> Result<Opened> {
     match Dir::open(to) {
         Ok(dir) => return Ok(Opened::There(dir)),
@@ -191,7 +235,7 @@ pub(crate) fn open_output(to: &Path) -> Result<Opened> {
             to,
             format!(
                 "the directory {} does not exist; make it first, or look for a typing error",
-                crate::path::Shown::path(parent)
+                Shown::path(parent)
             ),
         )),
         Err(error) => Err(Error::io("open the directory", parent, error)),

@@ -17,7 +17,7 @@ use crate::copy::commit::rotation::Rotation;
 use crate::copy::dry_run::DryRun;
 use crate::copy::job::CopyJob;
 use crate::copy::report::{Counts, Ending, Report, Stages};
-use crate::copy::run::threads::{Threads, Worked};
+use crate::copy::run::threads::{CopyThreads, Worked};
 use crate::copy::run::workers::WorkerCount;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver, Stop};
@@ -60,11 +60,13 @@ pub struct OutputRun<'a> {
     pub reservations: &'a Reservations,
 }
 
-/// What a run reads before the first file, in this order, and keeps until its end.
-struct Earlier {
+/// What earlier runs recorded, as far as this run needs it.
+struct EarlierRecords {
+    /// What the source is held against.
     baseline: Option<Expected>,
+    /// Digests that can be used again.
     reused: Option<Carry>,
-    /// What could not be learnt.
+    /// What could not be read.
     warnings: Vec<Error>,
 }
 
@@ -98,7 +100,7 @@ impl OutputRun<'_> {
         }
         let mut warnings = std::mem::take(&mut prepared.warnings);
         let reused = self.load_earlier_manifests(&prepared, stop, &mut warnings);
-        let earlier = Earlier { baseline, reused, warnings };
+        let earlier = EarlierRecords { baseline, reused, warnings };
         Ok(self.copy(prepared, &earlier, started, stop))
     }
 
@@ -124,7 +126,7 @@ impl OutputRun<'_> {
     fn copy(
         &self,
         mut prepared: Prepared,
-        earlier: &Earlier,
+        earlier: &EarlierRecords,
         started: Instant,
         stop: &Stop,
     ) -> Report {
@@ -133,7 +135,7 @@ impl OutputRun<'_> {
         let (clocks, resident) = (Timings::default(), Residency::default());
         let own_rate = job.limit_rate.map(RateLimit::new);
         let rate = slot.map_or(own_rate.as_ref(), Slot::rate);
-        let Earlier { baseline, reused, .. } = earlier;
+        let EarlierRecords { baseline, reused, .. } = earlier;
         let (methods, baseline) = (&Ways::new(&options), baseline.as_ref());
         let shared = Shared { reused: reused.as_ref(), baseline, methods, slot };
         let progress = &*observer.progress;
@@ -150,7 +152,7 @@ impl OutputRun<'_> {
         let source = Arc::clone(&prepared.source);
         let tree = prepared.file.is_none().then(|| Arc::clone(&source));
         let rotation = job.keep_manifests.map(|keep| Rotation { keep, source });
-        let threads = Threads::new(job, &context, &walk, workers);
+        let threads = CopyThreads::new(job, &context, &walk, workers);
         let Worked { workers, found } = threads.run(prepared, verifier_threads, &mut committer);
         self.check_account(found, stop, &mut committer);
         committer.settle_expected(tree.as_deref());

@@ -22,7 +22,7 @@ use crate::transfer::outcome::Message;
 use crate::tree::walk::Walk;
 
 /// The threads of a run, and what they count.
-pub struct Threads<'a> {
+pub struct CopyThreads<'a> {
     job: &'a CopyJob,
     context: &'a Context<'a>,
     walk: &'a Walk<'a>,
@@ -43,12 +43,12 @@ pub struct Worked {
 
 /// The threads that were started.
 #[derive(Default)]
-struct Started<'scope> {
+struct StartedThreads<'scope> {
     walker: Option<ScopedJoinHandle<'scope, Spawned<'scope>>>,
     verifiers: Vec<ScopedJoinHandle<'scope, ()>>,
 }
 
-impl<'a> Threads<'a> {
+impl<'a> CopyThreads<'a> {
     /// None is started yet; there are to be up to so many `workers`.
     pub fn new(
         job: &'a CopyJob,
@@ -69,7 +69,7 @@ impl<'a> Threads<'a> {
     ) -> Worked {
         let (to_committer, inbox) = bounded(self.workers.full + self.workers.all());
         let workers = scope(|scope| {
-            let mut started = Started::default();
+            let mut started = StartedThreads::default();
             if let Err(error) = self.start(scope, &mut started, prepared, verifiers, to_committer) {
                 committer.accounting.give_up(self.no_threads(error));
             }
@@ -84,7 +84,7 @@ impl<'a> Threads<'a> {
     fn start<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
-        started: &mut Started<'scope>,
+        started: &mut StartedThreads<'scope>,
         prepared: Prepared,
         verifiers: Option<Verifiers>,
         to_committer: Sender<Message>,
@@ -119,8 +119,8 @@ impl<'a> Threads<'a> {
     }
 
     /// Waits for the threads to end; returns how many workers there were.
-    fn join(&self, started: Started<'_>, committer: &mut Committer<'_>) -> usize {
-        let Started { walker, verifiers: mut threads } = started;
+    fn join(&self, started: StartedThreads<'_>, committer: &mut Committer<'_>) -> usize {
+        let StartedThreads { walker, verifiers: mut threads } = started;
         let mut workers = 0;
         match walker.map(ScopedJoinHandle::join) {
             None => {}

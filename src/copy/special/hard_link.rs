@@ -41,7 +41,7 @@ pub struct First {
 }
 
 #[derive(Debug)]
-struct File {
+struct LinkedFile {
     first: Option<First>,
     waiting: Vec<Link>,
     /// Names whose fate is not known yet.
@@ -51,7 +51,7 @@ struct File {
 /// The files with several names.
 #[derive(Debug, Default)]
 pub struct HardLinks {
-    files: HashMap<Identity, File>,
+    files: HashMap<Identity, LinkedFile>,
     waiting: usize,
 }
 
@@ -59,7 +59,7 @@ impl HardLinks {
     /// Takes a further name in; gives it back with the first if that is known, to be made.
     pub fn add(&mut self, link: Link) -> Option<(Link, First)> {
         let id = link.entry.stat.id;
-        let file = self.files.entry(id).or_insert_with(|| File::new(&link.entry));
+        let file = self.files.entry(id).or_insert_with(|| LinkedFile::new(&link.entry));
         match &file.first {
             None => {
                 file.waiting.push(link);
@@ -77,7 +77,7 @@ impl HardLinks {
     /// The fate of a first name is known: returns the names that waited for it.
     pub fn settle(&mut self, entry: &SourceEntry, first: First) -> Vec<(Link, First)> {
         let id = entry.stat.id;
-        let file = self.files.entry(id).or_insert_with(|| File::new(entry));
+        let file = self.files.entry(id).or_insert_with(|| LinkedFile::new(entry));
         let waiting = std::mem::take(&mut file.waiting);
         file.first = Some(first.clone());
         self.waiting -= waiting.len();
@@ -100,7 +100,7 @@ impl HardLinks {
     }
 }
 
-impl File {
+impl LinkedFile {
     fn new(entry: &SourceEntry) -> Self {
         Self { first: None, waiting: Vec::new(), to_come: entry.stat.links }
     }
