@@ -1,4 +1,4 @@
-//! The committer's work on links of both kinds, which pass no lane.
+//! The committer's work on links of both kinds, which pass no worker.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
