@@ -6,8 +6,8 @@
 //!
 //! What the hub holds is bounded. When it is full, an output that reads waits for those that are behind;
 //! but all waiting together takes no more than a twentieth of the time. Then the laggards are dropped:
-//! each reads the rest of the file from the source by itself, at its own pace. `docs/architecture.md` has
-//! the measurement that decided so.
+//! each reads the rest of the file from the source by itself, at its own pace. `docs/design/fan-out.md`
+//! has the measurement that decided so.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

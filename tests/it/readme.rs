@@ -105,8 +105,12 @@ fn lasting(text: &str) -> Vec<String> {
     };
     let lines = text.lines().filter(|line| !timed(line));
     let lines = lines.map(|line| {
-        let line = line.replace("only through a cache", "from the device");
-        line.split("; read back from").next().map_or(String::new(), without_numbers)
+        let proof = ["; read back", "from the device", "through a cache"];
+        match proof.iter().find_map(|words| line.find(words)) {
+            Some(at) if line.starts_with("output ") => without_numbers(&line[..at]),
+            Some(_) => line.split("  ").next().unwrap_or_default().to_owned(),
+            None => without_numbers(line),
+        }
     });
     lines.collect()
 }
