@@ -213,9 +213,22 @@ impl<'a> Shown<'a> {
 }
 
 /// Characters that are not control characters and still must not reach a terminal raw: line and
-/// paragraph separators, and the marks that change the direction or are not seen at all.
+/// paragraph separators, and the marks that change the direction or are not seen at all (Unicode's
+/// categories Zl, Zp and most of Cf, and the combining grapheme joiner).
 pub fn is_deceptive(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
 }
 
 impl fmt::Display for Shown<'_> {
@@ -334,6 +347,11 @@ mod tests {
             (b"q\"q", "\"q\\\"q\""),
             (b"n\n\\", "\"n\\n\\\\\""),
             ("x\u{202e}y".as_bytes(), "\"x\\u{202e}y\""),
+            ("\u{61c}x".as_bytes(), "\"\\u{61c}x\""),
+            ("a\u{ad}b".as_bytes(), "\"a\\u{ad}b\""),
+            ("a\u{180e}b".as_bytes(), "\"a\\u{180e}b\""),
+            ("a\u{34f}b".as_bytes(), "\"a\\u{34f}b\""),
+            ("a\u{e0001}\u{e007f}".as_bytes(), "\"a\\u{e0001}\\u{e007f}\""),
             (b"", "\"\""),
         ];
         for (input, expected) in cases {

@@ -52,7 +52,8 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// What reading failed with; [`FileTooLarge`](io::ErrorKind::FileTooLarge) for a file of 256 TiB.
+    /// What reading failed with; [`FileTooLarge`](io::ErrorKind::FileTooLarge) for a file of 256 TiB,
+    /// [`OutOfMemory`](io::ErrorKind::OutOfMemory) where there is not enough for the lines.
     pub fn build(file: File, is_to_stop: &dyn Fn() -> bool) -> io::Result<Self> {
         Self::build_with(file, Hashing::new(Slot::HASH_MASK), is_to_stop)
     }
@@ -63,11 +64,14 @@ impl Index {
         if len > Slot::OFFSET_MASK {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        let mut slots = Vec::with_capacity(own::count_lines(&window, len, is_to_stop)?);
+        let count = own::count_lines(&window, len, is_to_stop)?;
+        let mut slots = Vec::new();
+        // Without so much memory the manifest is as good as none, and the run goes on.
+        slots.try_reserve_exact(count).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut lines = Lines::new(&window, len, is_to_stop);
         let slot_of = |offset, record: Record| Slot::new(hashing.hash(record.name), offset);
         // No more than were counted, should somebody change the file meanwhile.
-        while slots.len() < slots.capacity()
+        while slots.len() < count
             && let Some(slot) = lines.next_record(slot_of)?
         {
             slots.push(slot);

@@ -13,13 +13,17 @@ use super::window::{RangeReader, Window};
 /// After so many lines, a matter of milliseconds, it is asked whether they are still wanted.
 const ASK: u64 = 1 << 14;
 
-/// How many lines there are, whatever they say; fewer if `is_to_stop` says so meanwhile.
+/// The shortest line that can be a record, in bytes without its end: a digest, a blank and a name.
+const SHORTEST: usize = Digest::HEX_LEN + 2;
+
+/// How many lines are long enough for a record, whatever they say; fewer if `is_to_stop` says so
+/// meanwhile. Shorter ones would let a list of empty lines claim twelve times its size in memory.
 pub fn count_lines(window: &Window, len: u64, is_to_stop: &dyn Fn() -> bool) -> io::Result<usize> {
     let mut scanner = Scanner::new(window.range(0, len));
     let mut count = 0;
-    while scanner.next_line()?.is_some() {
-        count += 1;
-        if (count as u64).is_multiple_of(ASK) && is_to_stop() {
+    while let Some(line) = scanner.next_line()? {
+        count += usize::from(line.text.shown().len() >= SHORTEST);
+        if line.number.is_multiple_of(ASK) && is_to_stop() {
             break;
         }
     }
@@ -87,4 +91,23 @@ fn meant(mut record: Record<'_>) -> Record<'_> {
         record.name = name;
     }
     record
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn only_lines_with_room_for_a_record_count() {
+        let mut file = tempfile::tempfile().unwrap();
+        let record = format!("{}  a\n", "ab".repeat(32));
+        let reversed = format!("{} a\n", "ab".repeat(32));
+        file.write_all(&[b"\n".repeat(100_000).as_slice(), b"# comment\nshort\n"].concat())
+            .unwrap();
+        file.write_all([record, reversed].concat().as_bytes()).unwrap();
+        let window = Window::new(file);
+        let len = window.file_len().unwrap();
+        assert_eq!(count_lines(&window, len, &|| false).unwrap(), 2);
+    }
 }

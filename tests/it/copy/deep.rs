@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, statat};
 
-use crate::harness::{NONE, Run, Scene, content};
+use crate::harness::{NONE, Run, Scene, content, names_below};
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW);
 
@@ -68,6 +68,23 @@ fn more_levels_than_descriptors() {
     dig(scene.src.root(), "d", 1500);
     let run = scene.command(NONE).after("ulimit -n 1024").run();
     copied_or_named(&scene, &run, "d", 1500);
+}
+
+/// The subtree fails, not what lies beside it.
+#[test]
+fn a_deep_tree_leaves_descriptors_for_others() {
+    let scene = Scene::new();
+    scene.src.file("good", "good");
+    dig(scene.src.root(), "d", 1500);
+    for i in 0..3000 {
+        scene.src.file(format!("other/{}/{i}", i % 3), content(i));
+    }
+    let run = scene.command(NONE).after("ulimit -n 1024").run();
+    copied_or_named(&scene, &run, "d", 1500);
+    let failures: Vec<_> =
+        run.err().lines().filter(|line| !line.contains("d/d/d")).map(String::from).collect();
+    assert!(failures.iter().all(|line| !line.contains("other/")), "{failures:?}");
+    assert_eq!(names_below(&scene.dst.join("other"), "f").len(), 3000);
 }
 
 /// As whole paths, those of the way to the bottom would take 450 MB.
