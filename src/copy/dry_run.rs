@@ -8,10 +8,8 @@ use crate::copy::report::Counts;
 use crate::copy::special::symlink::{self, Linked, Plan};
 use crate::error::Error;
 use crate::event::{Done, Event, EventObserver, Stop};
-use crate::transfer::prepare::look;
 use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::found::{Batch, SourceEntry};
-use crate::tree::found::{WalkItem, Walked};
+use crate::tree::found::{Batch, SourceEntry, WalkItem, Walked};
 use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide};
 use crate::tree::walk::Walk;
 
@@ -121,7 +119,7 @@ impl DryRun<'_> {
         output: &OutputDir,
         entry: &SourceEntry,
     ) -> Result<Decision, Error> {
-        let there = look(output, entry)?;
+        let there = output.look(&entry.name)?;
         let decision =
             decide(self.policy, SourceStat(&entry.stat), there.as_ref().map(DestinationStat));
         if matches!(decision, Decision::Create | Decision::Replace) {

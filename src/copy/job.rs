@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
 use crate::io::options::{Cache, Damaged, Journaling, Reflink, Resume, Sparse};
-use crate::transfer::verifier::unprovable;
+use crate::transfer::verifier::unverifiable;
 use crate::tree::filter::Filter;
 use crate::tree::overwrite::Policy;
 
@@ -145,7 +145,7 @@ impl CopyJob {
 
     /// Refuses options that cannot be had together.
     pub(crate) fn check_options(&self) -> Result<()> {
-        Err(match self.verify.and_then(|_| unprovable(self.sync, self.algorithm)) {
+        Err(match self.verify.and_then(|_| unverifiable(self.sync, self.algorithm)) {
             Some(why) => Error::finding("verify the copy at", &self.output, why),
             _ if self.expect.is_some() && self.algorithm == Algorithm::None => {
                 let why = "with --hash none there is no digest that could be compared with those \

@@ -6,3 +6,4 @@ pub mod part_file;
 pub mod publish;
 pub mod resume;
 pub mod splice_into;
+pub mod transfer;

@@ -17,13 +17,13 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::io::control::Control;
 use crate::io::options::{Durability, Options, Sparse};
-use crate::io::resident::ResidentTotal;
 use crate::io::watched_file::WatchedFile;
 use crate::io::zero_runs::{Segment, segments};
 use crate::part::checkpoint::Checkpoints;
 use crate::part::method::Method;
 pub use crate::part::publish::{Complete, PartName, abandon, discard, forget_journal, publish};
 use crate::part::publish::{cannot_publish, remove};
+use crate::part::transfer::CopyTarget;
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, CachePolicy, Dir, OutputPages};
 use crate::tree::cleanup;
@@ -59,18 +59,13 @@ pub struct Part {
 }
 
 impl Part {
-    /// Makes an empty part file beside where the copy of `entry` is to be. What `replaces` something needs a name
-    /// to be renamed from.
-    pub fn create(
-        options: &Options,
-        output: &Arc<OutputDir>,
-        entry: &SourceEntry,
-        replaces: bool,
-    ) -> Result<Self> {
-        let SourceEntry { name, stat } = entry;
+    /// Makes an empty part file beside where the copy is to be. What replaces something needs a name to be
+    /// renamed from.
+    pub fn create(options: &Options, target: &CopyTarget) -> Result<Self> {
+        let CopyTarget { output, entry: SourceEntry { name, stat }, replaces } = target;
         let create = || {
             let dir = output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
-            if options.nameless && !replaces {
+            if options.nameless && !*replaces {
                 // Nobody can open it before it is complete, whatever it allows.
                 let mode = stat.mode & output.modes_at_birth();
                 if let Some(file) = dir.create_nameless(mode)? {
@@ -215,7 +210,13 @@ impl Part {
         Ok(())
     }
 
-    /// Whether somebody has to look at the bytes.
+    /// Takes runs of zeros for holes if the source has holes that are to be kept: its content comes as a
+    /// whole, without a word of where they are.
+    pub fn keep_holes(&mut self, options: &Options, source: &Stat) {
+        self.makes_holes |= options.sparse == Sparse::Auto && source.is_sparse();
+    }
+
+    /// Whether the bytes have to be looked at.
     pub fn makes_holes(&self) -> bool {
         self.makes_holes
     }
@@ -265,11 +266,8 @@ impl Part {
     }
 
     /// Appends bytes, leaving a hole for every aligned stretch of 4096 zero bytes.
-    pub fn write_with_holes(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.method == Method::Clone {
-            return Ok(());
-        }
-        segments(bytes).try_for_each(|stretch| match stretch {
+    fn write_with_holes(&mut self, bytes: &[u8]) -> Result<()> {
+        segments(bytes).try_for_each(|segment| match segment {
             Segment::Zeros(len) => self.skip(len as u64),
             Segment::Data(bytes) => self.append(bytes),
         })
@@ -281,12 +279,11 @@ impl Part {
         mut self,
         options: &Options,
         control: &Control<'_>,
-        entry: &SourceEntry,
+        target: &CopyTarget,
         attributes: &Attributes,
-        replaces: bool,
         warnings: &mut Vec<Error>,
     ) -> Result<Complete> {
-        let method = self.method;
+        let (method, CopyTarget { entry, replaces, .. }) = (self.method, target);
         let done =
             self.complete(options, control, entry, attributes, warnings).and_then(|()| {
                 match (&self.part, options.durability) {
@@ -295,7 +292,7 @@ impl Part {
                     (Some(_), Durability::Off) => {
                         self.close()?;
                         self.part.as_ref().map_or(Ok(()), |part| {
-                            publish(&self.output, part, &self.name, replaces)
+                            publish(&self.output, part, &self.name, *replaces)
                         })
                     }
                 }
@@ -407,13 +404,10 @@ impl Part {
         &self,
         stat: Stat,
         path: &'a dyn Fn() -> PathBuf,
-        (how, stayed): (CachePolicy, &'a ResidentTotal),
     ) -> Result<WatchedFile<'a>> {
         let file = self.file()?.try_clone();
         let file = file.map_err(|error| Error::io("open again", self.path(), error))?;
-        let mut content = WatchedFile::of(file, stat, path);
-        content.spare_cache(how, stayed);
-        Ok(content)
+        Ok(WatchedFile::of(file, stat, path))
     }
 
     fn with_pages<T>(

@@ -6,7 +6,6 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::event::Stop;
@@ -14,6 +13,7 @@ use crate::hash::Hasher;
 use crate::io::block::Block;
 use crate::io::options::{Journaling, Options};
 use crate::part::part_file::Part;
+use crate::part::transfer::CopyTarget;
 use crate::sys::Dir;
 use crate::tree::cleanup::Leftovers;
 use crate::tree::dirs::{OutputDir, SourceDir};
@@ -46,13 +46,13 @@ pub struct Begun {
 pub fn begin(
     options: &Options,
     stop: &Stop,
-    (source, output): (&SourceDir, &Arc<OutputDir>),
-    entry: &SourceEntry,
-    replaces: bool,
+    source: &SourceDir,
+    target: &CopyTarget,
     scratch: &mut Block,
     warnings: &mut Vec<Error>,
 ) -> Result<Option<Begun>> {
-    let create = || Part::create(options, output, entry, replaces);
+    let CopyTarget { output, entry, .. } = target;
+    let create = || Part::create(options, target);
     let Some((journaling, dir)) = journaling(options, source, output, entry) else {
         let (part, swept) = (create()?, Leftovers::default());
         return Ok(Some(Begun { part, resumed: None, checkpoints: None, swept }));

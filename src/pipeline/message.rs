@@ -1,4 +1,4 @@
-//! A file on its way through the three threads of a lane, and the messages that carry it.
+//! A file on its way through the three threads of a worker, and the messages that carry it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,21 +10,14 @@ use crate::fanout::chunk::Data;
 use crate::io::timing::{StageTiming, Timer};
 use crate::part::part_file::Part;
 use crate::part::resume::Resumed;
+use crate::part::transfer::Transfer;
 use crate::sys::Attributes;
-use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::found::SourceEntry;
 use crate::tree::journal::Checkpoint;
 
 /// A file on its way.
 pub struct LargeFile {
-    /// Where it comes from.
-    pub source: Arc<SourceDir>,
-    /// Where it goes.
-    pub output: Arc<OutputDir>,
     /// The file.
-    pub entry: SourceEntry,
-    /// Whether something at the output gives way for it.
-    pub replaces: bool,
+    pub transfer: Transfer,
     /// Where it is gone on with, if a killed run left its beginning.
     pub resumed: Option<Resumed>,
     /// So many bytes lie between its checkpoints, if it has any.
@@ -34,15 +27,8 @@ pub struct LargeFile {
 
 impl LargeFile {
     /// A file that is about to be read.
-    pub fn new(
-        source: Arc<SourceDir>,
-        output: Arc<OutputDir>,
-        entry: SourceEntry,
-        replaces: bool,
-    ) -> Self {
-        let (resumed, checkpoints) = (None, None);
-        let given_up = AtomicBool::new(false);
-        Self { source, output, entry, replaces, resumed, checkpoints, given_up }
+    pub fn new(transfer: Transfer, resumed: Option<Resumed>, checkpoints: Option<u64>) -> Self {
+        Self { transfer, resumed, checkpoints, given_up: AtomicBool::new(false) }
     }
 
     /// How much of the file is in the part file before anything is read; bytes.
@@ -63,7 +49,7 @@ impl LargeFile {
 
 /// One step of a file from stage to stage. Every `Begin` is followed by one `End`; a channel that
 /// closes in between means that a thread died, never that the file is complete.
-pub enum Step<E> {
+pub enum FileStep<E> {
     /// What follows is of this file, and goes into this part file.
     Begin(Arc<LargeFile>, Part),
     /// All of the file so far is void: it changed while it was read, and begins again as this.
@@ -87,7 +73,7 @@ pub struct ReadEnd {
 }
 
 /// How a file ended early.
-pub enum Cut {
+pub enum EarlyEnd {
     /// With an error.
     Failed(Error),
     /// Because the run stops, or a later stage gave the file up.
@@ -95,7 +81,10 @@ pub enum Cut {
 }
 
 /// Receives the next step, counting the wait; an error when the stage before is gone.
-pub fn receive<E>(from: &Receiver<Step<E>>, clock: &StageTiming) -> Result<Step<E>, RecvError> {
+pub fn receive<E>(
+    from: &Receiver<FileStep<E>>,
+    clock: &StageTiming,
+) -> Result<FileStep<E>, RecvError> {
     from.try_recv().or_else(|_| {
         let _waiting = Timer::start(&clock.waited);
         from.recv()
@@ -106,7 +95,11 @@ pub fn receive<E>(from: &Receiver<Step<E>>, clock: &StageTiming) -> Result<Step<
 pub struct Gone;
 
 /// Sends a step, counting the wait.
-pub fn send<E>(to: &Sender<Step<E>>, step: Step<E>, clock: &StageTiming) -> Result<(), Gone> {
+pub fn send<E>(
+    to: &Sender<FileStep<E>>,
+    step: FileStep<E>,
+    clock: &StageTiming,
+) -> Result<(), Gone> {
     to.try_send(step).or_else(|full| {
         let _waiting = Timer::start(&clock.waited);
         to.send(full.into_inner()).map_err(|_| Gone)

@@ -1,11 +1,13 @@
 //! The threads of a worker, and the messages between them.
 
-pub mod hasher;
-pub mod message;
+mod content;
+mod hasher;
+mod message;
 pub mod queue;
-pub mod reader;
-pub mod shared_read;
+mod reader;
+mod shared_read;
+mod small_worker;
 pub mod start;
 #[cfg(test)]
 mod tests;
-pub mod writer;
+mod writer;

@@ -1,4 +1,4 @@
-//! Starting the lanes of a run.
+//! Starting the workers of a run.
 
 use std::io;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
@@ -8,24 +8,26 @@ use crossbeam_channel::{Sender, bounded};
 use crate::io::block::BlockPool;
 use crate::io::read_back::ReadBack;
 use crate::part::checkpoint::{self, Checkpoints};
+use crate::pipeline::content::ContentReader;
 use crate::pipeline::queue::Tasks;
-use crate::pipeline::reader::Reader;
+use crate::pipeline::reader::FileReader;
+use crate::pipeline::small_worker::SmallWorker;
 use crate::pipeline::{hasher, writer};
 use crate::transfer::context::Context;
-use crate::transfer::outcome::Message;
+use crate::transfer::outcome::CommitterMessage;
 
-/// Starts lane number `number`: three threads, and one for checkpoints if there are any, that take work from `tasks` and report to
-/// `outcomes` until there is no more work. An error when the system has no threads to give; the
-/// threads already started then end by themselves.
+/// Starts worker number `number`: three threads, and one for checkpoints if there are any, that take work
+/// from `tasks` and report to `results` until there is no more work. An error when the system has no threads
+/// to give; the threads already started then end by themselves.
 pub fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     number: usize,
     context: &'scope Context<'scope>,
     tasks: Tasks,
-    outcomes: Sender<Message>,
+    results: Sender<CommitterMessage>,
 ) -> io::Result<Vec<ScopedJoinHandle<'scope, ()>>> {
     let pool = BlockPool::new(context.options.blocks, context.options.block_size);
-    // Blocks that outputs share are of no lane's pool: only this bounds how many are on their way.
+    // Blocks that outputs share are of no worker's pool: only this bounds how many are on their way.
     let queue = if context.shared.slot.is_some() {
         (context.options.blocks / 2).max(1)
     } else {
@@ -34,9 +36,10 @@ pub fn start<'scope>(
     let (to_hasher, from_reader) = bounded(queue);
     let (to_writer, from_hasher) = bounded(queue);
     let named = |stage| Builder::new().name(format!("{stage}-{number}"));
-    let for_writer = outcomes.clone();
+    let for_writer = results.clone();
     let read_back = ReadBack::new();
-    let reader = Reader { context, pool, read_back, tasks, next: to_hasher, outcomes };
+    let content = ContentReader { context, pool, next: to_hasher };
+    let reader = FileReader { content, read_back, tasks, results };
     let (checkpoints, (due, kept)) = Checkpoints::new();
     let mut threads = vec![
         named("write").spawn_scoped(scope, move || {
@@ -53,17 +56,15 @@ pub fn start<'scope>(
     Ok(threads)
 }
 
-/// Starts a lane for small files alone: one thread, with one block.
+/// Starts a worker for small files alone: one thread, with one block.
 pub fn start_small<'scope>(
     scope: &'scope Scope<'scope, '_>,
     number: usize,
     context: &'scope Context<'scope>,
     tasks: Tasks,
-    outcomes: Sender<Message>,
+    results: Sender<CommitterMessage>,
 ) -> io::Result<ScopedJoinHandle<'scope, ()>> {
     let pool = BlockPool::new(1, context.options.block_size);
-    // Nobody is there to hash or write for it, nor is anything sent.
-    let (next, _) = bounded(0);
-    let reader = Reader { context, pool, read_back: ReadBack::new(), tasks, next, outcomes };
-    Builder::new().name(format!("small-{number}")).spawn_scoped(scope, move || reader.work())
+    let worker = SmallWorker { context, pool, read_back: ReadBack::new(), tasks, results };
+    Builder::new().name(format!("small-{number}")).spawn_scoped(scope, move || worker.work())
 }

@@ -22,8 +22,8 @@ use crate::pipeline::start::{start, start_small};
 use crate::sys::Dir;
 use crate::sys::stat::Stat;
 use crate::transfer::context::{Context, Shared};
-use crate::transfer::method::Ways;
-use crate::transfer::outcome::{Fate, Message, Outcome};
+use crate::transfer::copy_methods::CopyMethods;
+use crate::transfer::outcome::{CommitterMessage, Outcome, TransferResult};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::{Batch, SourceEntry};
 
@@ -67,7 +67,7 @@ impl Scene {
     }
 
     /// Runs one lane over these files, in runs as the walker would have them.
-    fn copy(&self, entries: Vec<SourceEntry>, gear: Gear) -> Vec<Outcome> {
+    fn copy(&self, entries: Vec<SourceEntry>, gear: Gear) -> Vec<TransferResult> {
         self.copy_unless(&Stop::default(), entries, gear)
     }
 
@@ -76,7 +76,7 @@ impl Scene {
         stop: &Stop,
         entries: Vec<SourceEntry>,
         (block_size, blocks, several): Gear,
-    ) -> Vec<Outcome> {
+    ) -> Vec<TransferResult> {
         let root = |name| -> Arc<Path> { self.dir.path().join(name).into() };
         let source = Arc::new(SourceDir {
             handle: Dir::open(&root("source")).unwrap(),
@@ -89,7 +89,7 @@ impl Scene {
             ..OutputDir::absent(root("output"))
         });
         let (progress, clocks) = (Progress::default(), Timings::default());
-        let (ways, resident) = (Ways::default(), Residency::default());
+        let (methods, resident) = (CopyMethods::default(), Residency::default());
         let context = Context {
             options: Options {
                 backend: if several { Backend::widest() } else { Backend::One },
@@ -98,7 +98,7 @@ impl Scene {
                 nameless: self.nameless,
                 ..Options::plain()
             },
-            shared: Shared { reused: None, baseline: None, methods: &ways, slot: None },
+            shared: Shared { reused: None, baseline: None, methods: &methods, slot: None },
             control: Control {
                 progress: &progress,
                 stop,
@@ -125,7 +125,7 @@ impl Scene {
             start(scope, 0, &context, tasks, outcomes).unwrap();
             for message in inbox {
                 match message {
-                    Message::Outcomes(outcomes) => all.extend(outcomes),
+                    CommitterMessage::Results(results) => all.extend(results),
                     other => panic!("{other:?}"),
                 }
             }
@@ -180,11 +180,11 @@ fn every_length_arrives_whole() {
         let outcomes = scene.copy(entries, gear);
         assert_eq!(outcomes.len(), lengths.len());
         for outcome in outcomes {
-            let name = outcome.entry.name.to_str().unwrap();
+            let name = outcome.transfer.entry().name.to_str().unwrap();
             let expected = content(name.parse().unwrap());
             assert!(std::fs::read(scene.output(name)).unwrap() == expected, "{name} {gear:?}");
-            match outcome.fate {
-                Fate::Published { digest, replaced: false, .. } => {
+            match outcome.outcome {
+                Outcome::Published { digest, .. } => {
                     assert_eq!(digest, Some(digest_of(&expected)));
                 }
                 fate => panic!("{name}: {fate:?}"),
@@ -223,15 +223,21 @@ fn a_source_that_changed_since_it_was_listed_is_read_again() {
             let entry = scene.entry("file");
             change(&scene.source("file"));
             let outcomes = scene.copy(vec![entry], gear);
-            let [Outcome { fate: Fate::Published { digest, .. }, entry, warnings, .. }] =
-                &outcomes[..]
+            let [
+                TransferResult {
+                    outcome: Outcome::Published { digest, .. },
+                    transfer,
+                    warnings,
+                    ..
+                },
+            ] = &outcomes[..]
             else {
                 panic!("a file that {what}, {gear:?}: {outcomes:?}");
             };
             let now = std::fs::read(scene.source("file")).unwrap();
             assert_eq!(*digest, Some(digest_of(&now)), "{what}, {gear:?}");
             assert!(std::fs::read(scene.output("file")).unwrap() == now, "{what}, {gear:?}");
-            assert_eq!((entry.stat.size, warnings.len()), (now.len() as u64, 1));
+            assert_eq!((transfer.entry().stat.size, warnings.len()), (now.len() as u64, 1));
             assert_eq!(scene.names_at_output(), ["file"], "{what}, {gear:?}");
         }
     }
@@ -254,7 +260,8 @@ fn a_source_that_is_gone_or_a_link_by_now_fails_alone() {
         let outcomes = scene.copy(entries, gear);
         let failed = |name: &str| {
             outcomes.iter().any(|outcome| {
-                *outcome.entry.name == *name && matches!(outcome.fate, Fate::Failed(_))
+                *outcome.transfer.entry().name == *name
+                    && matches!(outcome.outcome, Outcome::Failed(_))
             })
         };
         assert!(failed("gone") && failed("link") && !failed("good"), "{outcomes:?}");
@@ -277,8 +284,8 @@ fn holes_stay_holes() {
         drop(file);
         let outcomes = scene.copy(vec![scene.entry("sparse")], gear);
         assert!(std::fs::read(scene.output("sparse")).unwrap() == expected);
-        match &outcomes[0].fate {
-            Fate::Published { digest, .. } => assert_eq!(*digest, Some(digest_of(&expected))),
+        match &outcomes[0].outcome {
+            Outcome::Published { digest, .. } => assert_eq!(*digest, Some(digest_of(&expected))),
             fate => panic!("{fate:?}"),
         }
         // Where nobody tells where the holes are (Wine), only what goes through one block is searched.
@@ -301,7 +308,10 @@ fn a_stopped_lane_leaves_nothing_and_says_so() {
         let stop = Stop::default();
         stop.request(130);
         let outcomes = scene.copy_unless(&stop, vec![entry], gear);
-        assert!(matches!(&outcomes[..], [Outcome { fate: Fate::Abandoned, .. }]), "{outcomes:?}");
+        assert!(
+            matches!(&outcomes[..], [TransferResult { outcome: Outcome::Abandoned, .. }]),
+            "{outcomes:?}"
+        );
         assert!(scene.names_at_output().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! The third thread of a lane: writes what passes through, and closes the file.
+//! The third thread of a worker: writes what passes through, and closes the file.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use crate::error::{Error, Result};
 use crate::io::timing::Timer;
 use crate::part::checkpoint::Checkpoints;
 use crate::part::part_file::Part;
-use crate::pipeline::hasher::{Hashed, HashedEnd};
-use crate::pipeline::message::{Cut, LargeFile, Step, receive};
-use crate::transfer::baseline;
+use crate::pipeline::hasher::{HashedEnd, HashedStep};
+use crate::pipeline::message::{EarlyEnd, FileStep, LargeFile, receive};
 use crate::transfer::context::Context;
-use crate::transfer::outcome::{Fate, Message, Outcome};
+use crate::transfer::finish::finish;
+use crate::transfer::outcome::{CommitterMessage, Outcome, TransferResult};
 
 /// The file that is being written: its part file, or why there is none.
 struct Writing {
@@ -49,8 +49,8 @@ impl Writing {
 /// Works until the hasher is gone. A file that is not closed by then failed.
 pub fn work(
     context: &Context<'_>,
-    from: &Receiver<Hashed>,
-    outcomes: &Sender<Message>,
+    from: &Receiver<HashedStep>,
+    results: &Sender<CommitterMessage>,
     mut checkpoints: Checkpoints,
 ) {
     let clock = &context.control.clocks.write;
@@ -58,34 +58,36 @@ pub fn work(
     loop {
         let step = receive(from, clock);
         let _busy = Timer::start(&clock.busy);
-        let outcome = match (step, writing.take()) {
-            (Ok(Step::Begin(large, mut part)), _) => {
+        let result = match (step, writing.take()) {
+            (Ok(FileStep::Begin(large, mut part)), _) => {
                 checkpoints.begin(part.take_journal());
                 writing = Some(Writing { large, part: Ok(part) });
                 continue;
             }
-            (Ok(Step::Again(large)), open) => {
+            (Ok(FileStep::Again(large)), open) => {
                 writing = open.map(|open| open.begin_again(large, &mut checkpoints));
                 continue;
             }
-            (Ok(Step::Data(data)), open) => {
+            (Ok(FileStep::Data(data)), open) => {
                 writing = open.map(|open| open.with_part(|part| part.write(&data)));
                 continue;
             }
-            (Ok(Step::Hole(len)), open) => {
+            (Ok(FileStep::Hole(len)), open) => {
                 writing = open.map(|open| open.with_part(|part| part.skip(len)));
                 continue;
             }
-            (Ok(Step::Checkpoint(at)), open) => {
+            (Ok(FileStep::Checkpoint(at)), open) => {
                 writing = open.map(|open| open.with_part(|part| part.note(&mut checkpoints, at)));
                 continue;
             }
-            (Ok(Step::End(_)), None) => continue,
-            (Ok(Step::End(end)), Some(open)) => close(context, open, Some(end), &mut checkpoints),
+            (Ok(FileStep::End(_)), None) => continue,
+            (Ok(FileStep::End(end)), Some(open)) => {
+                close(context, open, Some(end), &mut checkpoints)
+            }
             (Err(_), Some(open)) => close(context, open, None, &mut checkpoints),
             (Err(_), None) => return,
         };
-        if outcomes.send(Message::Outcomes(vec![outcome])).is_err() {
+        if results.send(CommitterMessage::Results(vec![result])).is_err() {
             return;
         }
     }
@@ -96,51 +98,34 @@ fn close(
     writing: Writing,
     end: Option<HashedEnd>,
     checkpoints: &mut Checkpoints,
-) -> Outcome {
+) -> TransferResult {
     let Writing { large, part } = writing;
+    let transfer = &large.transfer;
     let mut warnings = Vec::new();
-    let fate = match (part, end) {
-        (Err(error), _) => Fate::Failed(error),
+    let outcome = match (part, end) {
+        (Err(error), _) => Outcome::Failed(error),
         (Ok(part), Some(Ok((read, digest)))) => match checkpoints.end() {
             Ok(()) => {
                 warnings = read.warnings;
-                let LargeFile { source, output, entry, replaces, .. } = &*large;
-                match baseline::objection(context, (source, output), entry, digest, None) {
-                    Some(fate) => baseline::discard(part, fate, &mut warnings),
-                    None => {
-                        let attributes = &read.attributes;
-                        let Context { options, control, .. } = context;
-                        let completed = part.finish(
-                            options,
-                            control,
-                            entry,
-                            attributes,
-                            *replaces,
-                            &mut warnings,
-                        );
-                        Fate::of_part(completed, digest, *replaces)
-                    }
-                }
+                finish(context, transfer, part, &read.attributes, digest, &mut warnings)
             }
             Err(error) => {
-                let path = large.output.path_of(&large.entry.name);
-                Fate::Failed(part.discard(Error::io("make durable", path, error)))
+                let error = Error::io("make durable", transfer.target.path(), error);
+                Outcome::Failed(part.discard(error))
             }
         },
-        (Ok(part), Some(Err(Cut::Failed(error)))) => Fate::Failed(part.discard(error)),
-        (Ok(part), Some(Err(Cut::Abandoned))) => {
+        (Ok(part), Some(Err(EarlyEnd::Failed(error)))) => Outcome::Failed(part.discard(error)),
+        (Ok(part), Some(Err(EarlyEnd::Abandoned))) => {
             part.abandon(&mut warnings);
-            Fate::Abandoned
+            Outcome::Abandoned
         }
         (Ok(part), None) => {
-            let path = large.source.path_of(&large.entry.name);
             let died = "the thread that read or hashed it ended before the file did";
-            Fate::Failed(part.discard(Error::finding("copy", path, died)))
+            let error = Error::finding("copy", transfer.source_path(), died);
+            Outcome::Failed(part.discard(error))
         }
     };
     // What may still be on its way is of a part file that is gone.
     let _ = checkpoints.end();
-    let (source, output) = (Arc::clone(&large.source), Arc::clone(&large.output));
-    let entry = large.entry.clone();
-    Outcome { source, output, entry, fate, warnings, resumed: large.start() }
+    TransferResult { transfer: transfer.clone(), outcome, warnings, resumed: large.start() }
 }

@@ -10,12 +10,14 @@ use crate::hash::Digest;
 use crate::io::options::{Cache, Durability};
 use crate::io::read_back::HashedFrom;
 use crate::part::part_file::{self, Part};
+use crate::part::publish::Complete;
+use crate::part::transfer::CopyTarget;
 use crate::stream::place::FilePlace;
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, CachePolicy, Spliced};
 use crate::transfer::context::Context;
-use crate::transfer::outcome::{Fate, Waiting};
-use crate::transfer::verifier::{Prover, Verdict};
+use crate::transfer::outcome::{PendingPublish, WrittenPart};
+use crate::transfer::verifier::{ReadBackVerdict, ReadBackVerifier};
 use crate::tree::found::SourceEntry;
 
 /// Readable and writable by the owner only.
@@ -51,8 +53,7 @@ impl<'a> AtomicFile<'a> {
             && dir.is_some_and(|dir| dir.can_publish_nameless());
         // Its owner's alone until it is complete.
         let stat = Stat { mode: PRIVATE, ..place.coming };
-        let entry = SourceEntry { name: place.name.as_os_str().into(), stat };
-        let mut part = Part::create(&context.options, &place.dir, &entry, replaces)?;
+        let mut part = Part::create(&context.options, &target_of(&place, stat))?;
         if let (Cache::Drop, Some(dir)) = (context.options.cache, dir) {
             part.spare(CachePolicy::of(dir));
         }
@@ -96,7 +97,6 @@ impl<'a> AtomicFile<'a> {
         warnings: &mut Vec<Error>,
     ) -> Result<Completion> {
         let Self { context, part, place } = self;
-        let replaces = place.there.is_some();
         // Only of what has a digest there is something to compare.
         let verify = context.options.verify.filter(|_| digest.is_some());
         // Where finishing gives it its name, this is the last moment before.
@@ -111,42 +111,31 @@ impl<'a> AtomicFile<'a> {
             Ok(now) => attributes(now, place.there.as_ref()),
             Err(error) => return Err(part.discard(error)),
         };
-        let entry = SourceEntry { name: place.name.as_os_str().into(), stat };
-        let none = Attributes::default();
-        let mut proof = None;
         let Context { options, control, .. } = &context;
-        let completed = part.finish(options, control, &entry, &none, replaces, warnings);
-        match Fate::of_part(completed, digest, replaces) {
-            Fate::Written { part, digest, replaces, method } => {
-                let output = Arc::clone(&place.dir);
-                // What came cannot be had once more.
-                let source = None;
-                let mut file = Waiting { source, output, entry, part, digest, replaces, method };
-                if let Some(damaged) = verify {
-                    let proven = Prover::new(&context, damaged).prove(file);
-                    warnings.extend(proven.warnings);
-                    match proven.verdict {
-                        Verdict::Good(good) => proof = Some(good),
-                        Verdict::Bad(error) => return Ok(Completion::Unproven(error)),
-                        Verdict::Failed(error) => return Err(error),
-                        Verdict::Abandoned => return Ok(Completion::Stopped),
-                    }
-                    file = proven.file;
+        let target = target_of(&place, stat);
+        let completed = part.finish(options, control, &target, &Attributes::default(), warnings)?;
+        let mut proof = None;
+        if let Complete { part: Some(part), method } = completed {
+            let written = WrittenPart { part, digest, method };
+            // What came cannot be had once more.
+            let mut file = PendingPublish { source: None, target, written };
+            if let Some(damaged) = verify {
+                let checked = ReadBackVerifier::new(&context, damaged).verify(file);
+                warnings.extend(checked.warnings);
+                match checked.verdict {
+                    ReadBackVerdict::Good(good) => proof = Some(good),
+                    ReadBackVerdict::Bad(error) => return Ok(Completion::Unproven(error)),
+                    ReadBackVerdict::Failed(error) => return Err(error),
+                    ReadBackVerdict::Abandoned => return Ok(Completion::Stopped),
                 }
-                let done = before.map_or(Ok(()), |before| before());
-                let done = done.and_then(|()| {
-                    part_file::publish(&place.dir, &file.part, &place.name, replaces)
-                });
-                if let Err(error) = done {
-                    return Err(part_file::discard(&place.dir, &file.part, error));
-                }
+                file = checked.file;
             }
-            Fate::Published { .. } => {}
-            Fate::Failed(error) => return Err(error),
-            other => {
-                let finding = format!("it is {other:?}; this is a defect of dircopy");
-                return Err(Error::finding("finish", place.path(), finding));
-            }
+            let CopyTarget { output, replaces, .. } = &file.target;
+            let done = before.map_or(Ok(()), |before| before());
+            let done = done.and_then(|()| {
+                part_file::publish(output, &file.written.part, &place.name, *replaces)
+            });
+            done.map_err(|error| file.discard(error))?;
         }
         if context.options.durability != Durability::Off {
             let durable = place.dir.persist();
@@ -166,6 +155,12 @@ impl<'a> AtomicFile<'a> {
         self.part.abandon(&mut stays);
         stays
     }
+}
+
+/// Where the file is to stand, with these attributes.
+fn target_of(place: &FilePlace, stat: Stat) -> CopyTarget {
+    let entry = SourceEntry { name: place.name.as_os_str().into(), stat };
+    CopyTarget { output: Arc::clone(&place.dir), entry, replaces: place.there.is_some() }
 }
 
 /// What the finished file is to be: as any that is made now, or like the one whose place it takes.

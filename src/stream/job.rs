@@ -22,7 +22,7 @@ use crate::stream::report::StreamReport;
 use crate::stream::run::StreamRun;
 use crate::sys::stat::Kind;
 use crate::transfer::context::{Context, Shared};
-use crate::transfer::method::Ways;
+use crate::transfer::copy_methods::CopyMethods;
 use crate::tree::overwrite::Policy;
 
 /// What to pass on, where to, and how. Make one with [`new`](Self::new) and change what should differ.
@@ -100,7 +100,7 @@ impl StreamJob {
         let (clocks, rate) = (Timings::default(), self.limit_rate.map(RateLimit::new));
         let resident = Residency::default();
         let options = self.options();
-        let ways = Ways::new(&options);
+        let ways = CopyMethods::new(&options);
         let shared = Shared { reused: None, baseline: None, methods: &ways, slot: None };
         let (clocks, resident) = (&clocks, &resident);
         let control = Control { progress, stop, rate: rate.as_ref(), clocks, resident };
@@ -132,7 +132,7 @@ impl StreamJob {
     /// What can be refused before anything is looked at.
     fn refuse_options(&self) -> Result<()> {
         if self.verify.is_some() {
-            refusal::refuse_unprovable(self.sync, self.algorithm)?;
+            refusal::refuse_unverifiable(self.sync, self.algorithm)?;
         }
         refusal::refuse_standard(&self.inputs, self.manifest.as_deref())
     }

@@ -11,7 +11,7 @@ use crate::stream::place::{FilePlace, OutputPlace};
 use crate::stream::places::OutputPlaces;
 use crate::sys;
 use crate::sys::stat::{Identity, Kind};
-use crate::transfer::verifier::unprovable;
+use crate::transfer::verifier::unverifiable;
 
 /// Refuses standard input that is closed, and a manifest on standard output.
 pub fn refuse_standard(inputs: &[Endpoint], manifest: Option<&Path>) -> Result<()> {
@@ -27,8 +27,8 @@ pub fn refuse_standard(inputs: &[Endpoint], manifest: Option<&Path>) -> Result<(
 }
 
 /// Refuses to prove a stream that is not synced, or has no digest.
-pub fn refuse_unprovable(sync: bool, algorithm: Algorithm) -> Result<()> {
-    match unprovable(sync, algorithm) {
+pub fn refuse_unverifiable(sync: bool, algorithm: Algorithm) -> Result<()> {
+    match unverifiable(sync, algorithm) {
         Some(why) => Err(Error::finding("prove", "the stream", why)),
         None => Ok(()),
     }

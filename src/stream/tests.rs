@@ -10,7 +10,7 @@ use crate::io::timing::Timings;
 use crate::stream::endpoint::Endpoint;
 use crate::stream::outcome::OutputStates;
 use crate::transfer::context::{Context, Shared};
-use crate::transfer::method::Ways;
+use crate::transfer::copy_methods::CopyMethods;
 
 /// The failures that `work` tells of a stream with one output.
 pub fn told(work: impl FnOnce(&Context<'_>, &mut OutputStates<'_>)) -> Vec<String> {
@@ -21,7 +21,7 @@ pub fn told(work: impl FnOnce(&Context<'_>, &mut OutputStates<'_>)) -> Vec<Strin
         }
     };
     let names = [Endpoint::Path("out".into())];
-    let (ways, clocks, stop) = (Ways::default(), Timings::default(), Stop::default());
+    let (ways, clocks, stop) = (CopyMethods::default(), Timings::default(), Stop::default());
     let context = Context {
         options: Options::plain(),
         shared: Shared { reused: None, baseline: None, methods: &ways, slot: None },

@@ -13,14 +13,14 @@ use crate::part::part_file::Part;
 use crate::sys::stat::Stat;
 use crate::sys::{self, Cloned};
 use crate::transfer::context::Context;
-use crate::transfer::method::Pair;
+use crate::transfer::copy_methods::FileSystemPair;
 
 /// Clones `source` into the empty `part` if that is wanted and possible, and says what the part
 /// file is then. `None` when the bytes have to go another way, for which the part file is ready.
 /// `is_hashed` says that the copy will be read.
 pub fn clone(
     context: &Context<'_>,
-    pair: &Pair,
+    pair: &FileSystemPair,
     source: &WatchedFile<'_>,
     part: &mut Part,
     is_hashed: bool,
@@ -44,20 +44,26 @@ pub fn clone(
 /// The same, and opens the clone, which is at `path`, to be read and hashed.
 pub fn clone_to_hash<'a>(
     context: &'a Context<'a>,
-    pair: &Pair,
+    pair: &FileSystemPair,
     source: &WatchedFile<'_>,
     part: &mut Part,
     path: &'a dyn Fn() -> PathBuf,
 ) -> Result<Option<WatchedFile<'a>>> {
     let stat = clone(context, pair, source, part, true)?;
-    let how = (pair.output, &context.control.resident.output);
-    let content = stat.map(|stat| part.content(stat, path, how)).transpose()?;
+    let Some(stat) = stat else { return Ok(None) };
+    let mut content = part.content(stat, path)?;
+    content.spare_cache(pair.output, &context.control.resident.output);
     // What is read are the source's blocks.
-    Ok(content.map(|content| content.at_rate(context.control.rate, context.control.stop)))
+    Ok(Some(content.at_rate(context.control.rate, context.control.stop)))
 }
 
 /// Tries to clone.
-fn is_cloned(reflink: Reflink, pair: &Pair, source: &WatchedFile<'_>, part: &Part) -> Result<bool> {
+fn is_cloned(
+    reflink: Reflink,
+    pair: &FileSystemPair,
+    source: &WatchedFile<'_>,
+    part: &Part,
+) -> Result<bool> {
     match sys::clone_file(source.file(), part.file()?) {
         Ok(Cloned::Yes) => Ok(true),
         Ok(Cloned::No { cause, .. }) if reflink == Reflink::Always => {

@@ -4,10 +4,9 @@ use crate::fanout::slot::Slot;
 use crate::io::control::Control;
 use crate::io::options::Options;
 use crate::manifest::carry::Carry;
-use crate::transfer::baseline::Expected;
-use crate::transfer::method::Ways;
-use crate::tree::dirs::OutputDir;
-use crate::tree::found::SourceEntry;
+use crate::part::transfer::CopyTarget;
+use crate::transfer::baseline::Baseline;
+use crate::transfer::copy_methods::CopyMethods;
 
 /// What the workers of a run have in common.
 #[derive(Clone, Copy, Debug)]
@@ -26,18 +25,18 @@ pub struct Shared<'a> {
     /// Digests of an earlier run, to be used again.
     pub reused: Option<&'a Carry>,
     /// The earlier manifest that the source is held against.
-    pub baseline: Option<&'a Expected>,
+    pub baseline: Option<&'a Baseline>,
     /// By which methods content can go to the output.
-    pub methods: &'a Ways,
+    pub methods: &'a CopyMethods,
     /// Where the output has its bytes from, if it shares the reading of them with others.
     pub slot: Option<Slot<'a>>,
 }
 
 impl Context<'_> {
     /// A file is not copied: other outputs need not wait for this one to take it.
-    pub fn pass(&self, output: &OutputDir, entry: &SourceEntry) {
+    pub fn pass(&self, target: &CopyTarget) {
         if let Some(slot) = self.shared.slot {
-            slot.skip(output, entry);
+            slot.skip(&target.output, &target.entry);
         }
     }
 }

@@ -17,14 +17,14 @@ use crate::part::part_file::Part;
 use crate::sys::{self, KernelCopy, Mover};
 use crate::transfer::clone::clone;
 use crate::transfer::context::Context;
-use crate::transfer::method::Pair;
+use crate::transfer::copy_methods::FileSystemPair;
 
 /// A file being filled.
 pub struct Filling<'a> {
     /// What the run shares.
     pub context: &'a Context<'a>,
     /// What is known of the two file systems.
-    pub pair: &'a Pair,
+    pub pair: &'a FileSystemPair,
     /// The source file.
     pub source: &'a OwnOrigin<'a>,
     /// What outputs share of it.
@@ -45,7 +45,7 @@ impl Filling<'_> {
         // What is shared goes through memory.
         let first = match stat.size == 0 || part.makes_holes() || subscription.is_some() {
             true => KernelCopy::None,
-            false => context.shared.methods.first_way(pair),
+            false => context.shared.methods.first_kernel_copy(pair),
         };
         let mover = Mover::new(first);
         let mut moving = Moving { filling: self, mover, part, scratch, subscription, at: 0 };

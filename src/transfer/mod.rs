@@ -3,12 +3,14 @@
 pub mod baseline;
 pub mod clone;
 pub mod context;
-pub mod existing;
-pub mod kernel;
-pub mod method;
+pub mod copy_methods;
+mod existing;
+pub mod finish;
+mod kernel;
 pub mod outcome;
 pub mod prepare;
 pub mod retry;
+pub mod rot_check;
 pub mod small;
-pub mod small_batch;
+pub mod source;
 pub mod verifier;

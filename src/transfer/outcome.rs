@@ -1,83 +1,38 @@
-//! What became of an entry, on its way from a lane to the committer.
+//! What is to be done about a file, what became of it, and how that reaches the committer.
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::hash::Digest;
 use crate::io::read_back::HashedFrom;
 use crate::part::method::Method;
-use crate::part::part_file::{Complete, PartName};
-use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::found::SourceEntry;
+use crate::part::part_file::{self, PartName};
+use crate::part::transfer::{CopyTarget, Transfer};
+use crate::tree::dirs::SourceDir;
 use crate::tree::found::WalkItem;
 
-/// What goes to the committer.
-#[derive(Debug)]
-pub enum Message {
-    /// From a lane.
-    Outcomes(Vec<Outcome>),
-    /// From a lane, of a large file that is on its way.
-    Warning(Error),
-    /// From the walk: everything that is not for the lanes.
-    Walked(WalkItem),
-}
-
-/// A file and what became of it.
-#[derive(Debug)]
-pub struct Outcome {
-    /// Where it comes from.
-    pub source: Arc<SourceDir>,
-    /// Where it was to go.
-    pub output: Arc<OutputDir>,
-    /// The file.
-    pub entry: SourceEntry,
-    /// What became of it.
-    pub fate: Fate,
-    /// What could not be done about it although it was copied.
-    pub warnings: Vec<Error>,
-    /// So many of its bytes were not read, because a run that was killed had copied them.
-    pub resumed: u64,
-}
-
-/// A finished part file that waits for its final name.
-#[derive(Debug)]
-pub struct Waiting {
-    /// Where it is copied from once more should that be needed; `None` if it is not to be proven.
-    pub source: Option<Arc<SourceDir>>,
-    /// Where it is.
-    pub output: Arc<OutputDir>,
-    /// The file it is the copy of.
-    pub entry: SourceEntry,
-    /// Its name meanwhile.
-    pub part: PartName,
-    /// The digest of all that was read and written.
-    pub digest: Option<Digest>,
-    /// Whether something at the output gives way for it.
-    pub replaces: bool,
-    /// How its content came.
-    pub method: Method,
+/// What is to be done about a file.
+pub enum Action {
+    /// Copy it.
+    Copy {
+        /// Whether something at the output gives way for it.
+        replaces: bool,
+        /// What is to be told of that.
+        warning: Option<Error>,
+    },
+    /// Nothing: this became of it.
+    Settled(Outcome),
 }
 
 /// What became of a file.
 #[derive(Debug)]
-pub enum Fate {
+pub enum Outcome {
     /// Complete in a part file, which waits for its final name.
-    Written {
-        /// The part file's name, in the same directory.
-        part: PartName,
-        /// The digest of all that was read and written.
-        digest: Option<Digest>,
-        /// Whether something at the output gives way for it.
-        replaces: bool,
-        /// How its content came.
-        method: Method,
-    },
+    Written(WrittenPart),
     /// Complete under its final name.
     Published {
         /// The digest of all that was read and written.
         digest: Option<Digest>,
-        /// Whether something at the output gave way for it.
-        replaced: bool,
         /// How its content came.
         method: Method,
     },
@@ -104,18 +59,55 @@ pub enum Fate {
     Abandoned,
 }
 
-impl Fate {
-    /// Of a part file that was to be completed: `digest` is of its content, and `replaces` says whether
-    /// something at the output gives way for it.
-    pub fn of_part(completed: Result<Complete>, digest: Option<Digest>, replaces: bool) -> Self {
-        match completed {
-            Ok(Complete { part: Some(part), method }) => {
-                Fate::Written { part, digest, replaces, method }
-            }
-            Ok(Complete { part: None, method }) => {
-                Fate::Published { digest, replaced: replaces, method }
-            }
-            Err(error) => Fate::Failed(error),
-        }
+/// A part file that is complete.
+#[derive(Debug)]
+pub struct WrittenPart {
+    /// Its name, in the directory where the copy is to stand.
+    pub part: PartName,
+    /// The digest of all that was read and written.
+    pub digest: Option<Digest>,
+    /// How its content came.
+    pub method: Method,
+}
+
+/// A file and what became of it.
+#[derive(Debug)]
+pub struct TransferResult {
+    /// The file.
+    pub transfer: Transfer,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// What could not be done about it although it was copied.
+    pub warnings: Vec<Error>,
+    /// So many of its bytes were not read, because a run that was killed had copied them.
+    pub resumed: u64,
+}
+
+/// A complete part file that waits for its final name.
+#[derive(Debug)]
+pub struct PendingPublish {
+    /// Where it is copied from once more should that be needed; `None` if it is not to be read back.
+    pub source: Option<Arc<SourceDir>>,
+    /// Where it is to stand.
+    pub target: CopyTarget,
+    /// Where it is until then.
+    pub written: WrittenPart,
+}
+
+impl PendingPublish {
+    /// Removes the part file because of `error`, which is returned, with a word if even that fails.
+    pub fn discard(&self, error: Error) -> Error {
+        part_file::discard(&self.target.output, &self.written.part, error)
     }
+}
+
+/// What goes to the committer.
+#[derive(Debug)]
+pub enum CommitterMessage {
+    /// From a worker.
+    Results(Vec<TransferResult>),
+    /// From a worker, of a large file that is on its way.
+    Warning(Error),
+    /// From the walk: everything that is not for the workers.
+    Walked(WalkItem),
 }

@@ -1,107 +1,68 @@
 //! Before a file is copied: looking at what is at the output, and settling what needs no copy.
 
-use std::io;
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::io::read_back::ReadBack;
-use crate::sys::stat::Stat;
-use crate::transfer::baseline;
+use crate::part::transfer::Transfer;
 use crate::transfer::context::Context;
-use crate::transfer::existing::{Kept, hash_source};
-use crate::transfer::outcome::Fate;
-use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::found::SourceEntry;
+use crate::transfer::existing::ExistingFile;
+use crate::transfer::outcome::{Action, Outcome};
+use crate::transfer::{rot_check, source};
 use crate::tree::overwrite::{Decision, DestinationStat, SourceStat, decide};
-
-/// What is to be done about a file.
-pub enum Next {
-    /// Copy it.
-    Copy {
-        /// Whether something at the output gives way for it.
-        replaces: bool,
-        /// What is to be told of that.
-        warning: Option<Error>,
-    },
-    /// Nothing: this became of it.
-    Settled(Fate),
-}
 
 /// Decides about a file, and does what needs no copying. `read_back` is for reading a file that is
 /// there already.
-pub fn arrange(
-    context: &Context<'_>,
-    source: &SourceDir,
-    output: &OutputDir,
-    entry: &SourceEntry,
-    read_back: &mut ReadBack,
-) -> Next {
-    let there = match look(output, entry) {
+pub fn prepare(context: &Context<'_>, transfer: &Transfer, read_back: &mut ReadBack) -> Action {
+    let failed = |error| Action::Settled(Outcome::Failed(error));
+    let there = match transfer.target.look() {
         Ok(there) => there,
-        Err(error) => return Next::Settled(Fate::Failed(error)),
+        Err(error) => return failed(error),
     };
-    let copy = |replaces| Next::Copy { replaces, warning: None };
+    let copy = |replaces| Action::Copy { replaces, warning: None };
     let Some(there) = there else { return copy(false) };
     // Whatever becomes of the file, an earlier line for it is settled by this run.
     let known = context
         .shared
         .reused
-        .and_then(|carry| carry.digest_of(output.rel.join(&entry.name).as_bytes(), &there));
-    let decision =
-        decide(context.options.policy, SourceStat(&entry.stat), Some(DestinationStat(&there)));
-    let mut source_is = None;
+        .and_then(|reused| reused.digest_of(transfer.target.rel_path().as_bytes(), &there));
+    let stat = &transfer.entry().stat;
+    let decision = decide(context.options.policy, SourceStat(stat), Some(DestinationStat(&there)));
+    let mut source_digest = None;
     if matches!(decision, Decision::Keep | Decision::Leave(_)) {
-        match held_against(context, source, output, entry, read_back) {
-            Ok(Continue(digest)) => source_is = digest,
-            Ok(Break(fate)) => return Next::Settled(fate),
-            Err(error) => return Next::Settled(Fate::Failed(error)),
+        match check_for_rot(context, transfer, read_back) {
+            Ok(Continue(digest)) => source_digest = digest,
+            Ok(Break(outcome)) => return Action::Settled(outcome),
+            Err(error) => return failed(error),
         }
     }
     match decision {
         Decision::Create => copy(false),
         Decision::Replace => copy(true),
-        Decision::Leave(why) => Next::Settled(Fate::Left(why)),
-        Decision::Refuse(why) => {
-            let error = Error::finding("copy to", output.path_of(&entry.name), why);
-            Next::Settled(Fate::Failed(error))
-        }
-        Decision::Keep => Kept { context, source, output, entry, there: &there, known, source_is }
-            .judge(read_back)
-            .unwrap_or_else(|error| Next::Settled(Fate::Failed(error))),
+        Decision::Leave(why) => Action::Settled(Outcome::Left(why)),
+        Decision::Refuse(why) => failed(Error::finding("copy to", transfer.target.path(), why)),
+        Decision::Keep => ExistingFile { context, transfer, there: &there, known, source_digest }
+            .check(read_back)
+            .unwrap_or_else(failed),
     }
 }
 
-/// The digest of a file that will not be copied, if something is expected of it and it is that; what
+/// The digest of a file that will not be copied, if the baseline lists it and it is what is listed; what
 /// becomes of it if it is not.
-fn held_against(
+fn check_for_rot(
     context: &Context<'_>,
-    source: &SourceDir,
-    output: &OutputDir,
-    entry: &SourceEntry,
+    transfer: &Transfer,
     read_back: &mut ReadBack,
-) -> Result<ControlFlow<Fate, Option<Digest>>> {
-    if !baseline::is_expected(context, output, entry)? {
+) -> Result<ControlFlow<Outcome, Option<Digest>>> {
+    if !rot_check::is_listed(context, &transfer.target)? {
         return Ok(Continue(None));
     }
-    let Some(digest) = hash_source(context, source, entry, read_back)? else {
-        return Ok(Break(Fate::Abandoned));
+    let Some(digest) = source::hash(context, transfer, read_back)? else {
+        return Ok(Break(Outcome::Abandoned));
     };
-    Ok(match baseline::objection(context, (source, output), entry, Some(digest), Some(read_back)) {
+    Ok(match rot_check::check(context, transfer, Some(digest)) {
         None => Continue(Some(digest)),
-        Some(fate) => Break(fate),
+        Some(outcome) => Break(outcome),
     })
-}
-
-/// What is at the output under the file's name.
-pub fn look(output: &OutputDir, entry: &SourceEntry) -> Result<Option<Stat>> {
-    let Some(dir) = &output.handle else { return Ok(None) };
-    if output.fresh {
-        return Ok(None);
-    }
-    match dir.stat(&entry.name, false) {
-        Ok(stat) => Ok(Some(stat)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io("look at", output.path_of(&entry.name), error)),
-    }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use crate::error::{Error, Result};
 use crate::path::{DirPath, RelPath};
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, Dir};
@@ -146,6 +147,19 @@ impl OutputDir {
     /// The full path of what is at `rel` below the output's root, for messages.
     pub fn path_below(&self, rel: &RelPath) -> PathBuf {
         path_of(&self.root, rel)
+    }
+
+    /// What is in it under this name.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn look(&self, name: &OsStr) -> Result<Option<Stat>> {
+        let Some(dir) = self.handle.as_ref().filter(|_| !self.fresh) else { return Ok(None) };
+        match dir.stat(name, false) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("look at", self.path_of(name), error)),
+        }
     }
 
     /// The permissions that files without a name can have from the start here; found out by a trial.

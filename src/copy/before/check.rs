@@ -5,7 +5,7 @@ use crate::copy::job::CopyJob;
 use crate::error::Result;
 use crate::event::Stop;
 use crate::io::options::Reflink;
-use crate::transfer::baseline::Expected;
+use crate::transfer::baseline::Baseline;
 use crate::tree::lock::Patience;
 
 impl CopyJob {
@@ -18,7 +18,7 @@ impl CopyJob {
         self.check_options()?;
         let stop = Stop::default();
         let patience = Patience { wait: false, deed: "copy to", tell: &|_| (), stop: &stop };
-        let expected = self.expect.as_deref().map(|path| Expected::open(path, &|| false));
+        let expected = self.expect.as_deref().map(|path| Baseline::open(path, &|| false));
         expected.transpose()?;
         self.prepare(true, patience).map(drop)
     }

@@ -17,7 +17,6 @@ use crate::error::{Error, Result};
 use crate::event::{Progress, Stop};
 use crate::sys::stat::Stat;
 use crate::sys::{self, DirReader, FreeSpace, Place, UsedSpace};
-use crate::transfer::prepare::look;
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::{SourceEntry, WalkItem, Walked};
 use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide};
@@ -146,7 +145,7 @@ impl Need {
             return;
         }
         // An entry that cannot be looked at will fail, and takes nothing.
-        let Ok(there) = look(output, entry) else { return };
+        let Ok(there) = output.look(&entry.name) else { return };
         match decide(policy, SourceStat(&entry.stat), there.as_ref().map(DestinationStat)) {
             Decision::Create => self.files += 1,
             Decision::Replace => {}

@@ -1,23 +1,16 @@
 //! The committer's dealings with a source that is not what is expected of it.
 
-use std::sync::Arc;
-
 use crate::copy::commit::committer::Committer;
 use crate::error::Error;
 use crate::hash::Digest;
-use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::found::SourceEntry;
+use crate::part::transfer::CopyTarget;
+use crate::tree::dirs::SourceDir;
 
 impl Committer<'_> {
     /// The source's file has rotted. What stands in its place at the output, of this digest, stays and is
     /// listed.
-    pub(crate) fn rotten(
-        &mut self,
-        output: &Arc<OutputDir>,
-        entry: &SourceEntry,
-        error: &Error,
-        stands: Option<Digest>,
-    ) {
+    pub(crate) fn rotten(&mut self, target: &CopyTarget, error: &Error, stands: Option<Digest>) {
+        let CopyTarget { output, entry, .. } = target;
         self.accounting.rotten(error);
         match &stands {
             Some(digest) => {
@@ -26,7 +19,7 @@ impl Committer<'_> {
             }
             None => output.leave_open(),
         }
-        self.done(output, entry, stands, stands.is_some());
+        self.done(target, stands, stands.is_some());
     }
 
     /// Counts what was found as expected or edited, and tells which files are expected and are not in the
@@ -37,7 +30,7 @@ impl Committer<'_> {
         let Some(expected) = self.context.shared.baseline else { return };
         let (follow, stop, accounting) =
             (self.context.options.follow, self.context.control.stop, &mut self.accounting);
-        accounting.counts.as_expected = expected.as_expected();
+        accounting.counts.as_expected = expected.as_listed();
         accounting.counts.edited = expected.edited();
         accounting.counts.unusable_lines = expected.malformed();
         let mut settled = Ok(());
@@ -51,7 +44,7 @@ impl Committer<'_> {
         if let Some(warning) = expected.warning(accounting.counts.unusable_lines) {
             accounting.warn(&warning);
         }
-        if let Err(error) = settled.and_then(|()| expected.is_as_read()) {
+        if let Err(error) = settled.and_then(|()| expected.check_unchanged()) {
             // It is not known how many.
             accounting.counts.unusable_lines = accounting.counts.unusable_lines.max(1);
             accounting.warn(&error);

@@ -26,17 +26,19 @@ use crate::io::timing::Timer;
 use crate::manifest::write::ManifestFile;
 use crate::part::method::Method;
 use crate::part::part_file;
+use crate::part::transfer::{CopyTarget, Transfer};
 use crate::sys::stat::Stat;
 use crate::transfer::context::Context;
-use crate::transfer::outcome::{Fate, Message, Outcome, Waiting};
-use crate::transfer::verifier::{Proven, Verdict};
+use crate::transfer::outcome::{
+    CommitterMessage, Outcome, PendingPublish, TransferResult, WrittenPart,
+};
+use crate::transfer::verifier::{CheckedCopy, ReadBackVerdict};
 use crate::tree::dirs::OutputDir;
-use crate::tree::found::SourceEntry;
 use crate::tree::found::WalkItem;
 
 /// What the committer waits for.
 enum Came {
-    Message(Message),
+    Message(CommitterMessage),
     Answer(Answer),
     /// Something waited long enough.
     Due,
@@ -81,18 +83,18 @@ impl<'a> Committer<'a> {
     }
 
     /// Works until every sender is gone, then commits what is left.
-    pub fn work(&mut self, inbox: &Receiver<Message>) {
+    pub fn work(&mut self, inbox: &Receiver<CommitterMessage>) {
         let clock = &self.context.control.clocks.commit;
         loop {
             self.timer.switch(&clock.waited);
             let came = self.next(inbox);
             self.timer.switch(&clock.busy);
             match came {
-                Came::Message(Message::Outcomes(outcomes)) => {
-                    outcomes.into_iter().for_each(|outcome| self.settle(outcome));
+                Came::Message(CommitterMessage::Results(results)) => {
+                    results.into_iter().for_each(|result| self.settle(result));
                 }
-                Came::Message(Message::Warning(warning)) => self.accounting.warn(&warning),
-                Came::Message(Message::Walked(found)) => self.walked(found),
+                Came::Message(CommitterMessage::Warning(warning)) => self.accounting.warn(&warning),
+                Came::Message(CommitterMessage::Walked(found)) => self.walked(found),
                 Came::Answer(answer) => self.answered(answer),
                 Came::Due => self.commit(),
                 Came::End => break,
@@ -110,7 +112,7 @@ impl<'a> Committer<'a> {
     }
 
     /// Waits for what comes next.
-    fn next(&self, inbox: &Receiver<Message>) -> Came {
+    fn next(&self, inbox: &Receiver<CommitterMessage>) -> Came {
         let due = [self.group.due(), self.accounting.published.due()].into_iter().flatten().min();
         let due = due.map_or(Duration::MAX, |due| due.duration_since(Instant::now()));
         select! {
@@ -142,20 +144,20 @@ impl<'a> Committer<'a> {
                 died,
             ));
         };
-        let Proven { file, verdict, warnings } = *answer;
+        let CheckedCopy { file, verdict, warnings } = *answer;
         self.verifying.returned(&file);
         warnings.iter().for_each(|warning| self.accounting.warn(warning));
         match verdict {
-            Verdict::Good(proof) => {
-                self.accounting.counts.verified(proof, file.entry.stat.size);
+            ReadBackVerdict::Good(proof) => {
+                self.accounting.counts.verified(proof, file.target.entry.stat.size);
                 self.publish(file);
             }
-            Verdict::Bad(error) => {
+            ReadBackVerdict::Bad(error) => {
                 self.accounting.counts.damaged += 1;
-                self.failed(&file.output, &file.entry, &error);
+                self.failed(&file.target, &error);
             }
-            Verdict::Failed(error) => self.failed(&file.output, &file.entry, &error),
-            Verdict::Abandoned => self.abandoned(&file.output, &file.entry),
+            ReadBackVerdict::Failed(error) => self.failed(&file.target, &error),
+            ReadBackVerdict::Abandoned => self.abandoned(&file.target),
         }
     }
 
@@ -187,43 +189,43 @@ impl<'a> Committer<'a> {
         }
     }
 
-    fn settle(&mut self, outcome: Outcome) {
-        let Outcome { source, output, entry, fate, warnings, resumed } = outcome;
+    fn settle(&mut self, result: TransferResult) {
+        let TransferResult { transfer: Transfer { source, target }, outcome, warnings, resumed } =
+            result;
+        let CopyTarget { output, entry, .. } = &target;
         warnings.iter().for_each(|warning| self.accounting.warn(warning));
-        if resumed > 0 && matches!(fate, Fate::Written { .. } | Fate::Published { .. }) {
-            self.accounting.resumed(&output, &entry.name, resumed);
+        if resumed > 0 && matches!(outcome, Outcome::Written(_) | Outcome::Published { .. }) {
+            self.accounting.resumed(output, &entry.name, resumed);
         }
-        match fate {
-            Fate::Written { part, digest, replaces, method } => {
+        match outcome {
+            Outcome::Written(written) => {
                 let source = self.context.options.verify.map(|_| source);
-                let file = Waiting { source, output, entry, part, digest, replaces, method };
+                let file = PendingPublish { source, target, written };
                 match self.syncs.failure() {
                     None => self.group.push(file),
                     Some(error) => self.not_durable(&file, &error),
                 }
             }
-            Fate::Published { digest, replaced, method } => {
-                self.copied(&output, &entry, digest, replaced, method);
-            }
-            Fate::Kept { digest, proof } => {
+            Outcome::Published { digest, method } => self.copied(&target, digest, method),
+            Outcome::Kept { digest, proof } => {
                 let counts = &mut self.accounting.counts;
                 if let Some(proof) = proof {
                     counts.verified(proof, entry.stat.size);
                 }
                 counts.unchanged_bytes = counts.unchanged_bytes.saturating_add(entry.stat.size);
                 self.context.control.progress.skip(entry.stat.size);
-                self.stands(&output, &entry.name, digest, Done::Kept);
-                self.context.pass(&output, &entry);
-                self.done(&output, &entry, digest, true);
+                self.stands(output, &entry.name, digest, Done::Kept);
+                self.context.pass(&target);
+                self.done(&target, digest, true);
             }
-            Fate::Rotten { error, stands } => self.rotten(&output, &entry, &error, stands),
-            Fate::Left(why) => {
-                self.accounting.left(&output, &entry.name, why);
-                self.context.pass(&output, &entry);
-                self.done(&output, &entry, None, false);
+            Outcome::Rotten { error, stands } => self.rotten(&target, &error, stands),
+            Outcome::Left(why) => {
+                self.accounting.left(output, &entry.name, why);
+                self.context.pass(&target);
+                self.done(&target, None, false);
             }
-            Fate::Failed(error) => self.failed(&output, &entry, &error),
-            Fate::Abandoned => self.abandoned(&output, &entry),
+            Outcome::Failed(error) => self.failed(&target, &error),
+            Outcome::Abandoned => self.abandoned(&target),
         }
     }
 
@@ -266,30 +268,31 @@ impl<'a> Committer<'a> {
         }
     }
 
-    fn read_back(&mut self, file: Waiting) {
+    fn read_back(&mut self, file: PendingPublish) {
         if let Err(file) = self.verifying.give(file) {
-            let lost = "there is no thread to read it back";
-            let error = Error::finding("prove", file.output.path_of(&file.entry.name), lost);
-            let error = part_file::discard(&file.output, &file.part, error);
-            self.failed(&file.output, &file.entry, &error);
+            let no_thread = "there is no thread to read it back";
+            let error = Error::finding("prove", file.target.path(), no_thread);
+            let error = file.discard(error);
+            self.failed(&file.target, &error);
         }
     }
 
     /// Gives a durable copy its final name.
-    fn publish(&mut self, file: Waiting) {
+    fn publish(&mut self, file: PendingPublish) {
         if let Some(error) = self.syncs.failure() {
             return self.not_durable(&file, &error);
         }
-        let Waiting { output, entry, part, digest, replaces, method, .. } = file;
-        match part_file::publish(&output, &part, &entry.name, replaces) {
+        let CopyTarget { output, entry, replaces } = &file.target;
+        let WrittenPart { part, digest, method } = &file.written;
+        match part_file::publish(output, part, &entry.name, *replaces) {
             Ok(()) => {
-                let stays = part_file::forget_journal(&output, &part);
+                let stays = part_file::forget_journal(output, part);
                 stays.iter().for_each(|warning| self.accounting.warn(warning));
-                self.copied(&output, &entry, digest, replaces, method);
+                self.copied(&file.target, *digest, *method);
             }
             Err(error) => {
-                let error = part_file::discard(&output, &part, error);
-                self.failed(&output, &entry, &error);
+                let error = file.discard(error);
+                self.failed(&file.target, &error);
             }
         }
     }
@@ -298,7 +301,7 @@ impl<'a> Committer<'a> {
     /// and what was published before it is not recorded. An error like this is not tried again: the
     /// kernel reports it once and then says that all is well. What is being written at this moment
     /// may be lost too, so the run ends here.
-    fn sync_failed(&mut self, files: Vec<Waiting>, error: &io::Error) {
+    fn sync_failed(&mut self, files: Vec<PendingPublish>, error: &io::Error) {
         self.context.control.stop.request(Stop::IN_VAIN);
         files.iter().for_each(|file| self.not_durable(file, error));
         self.accounting.published_in_vain(error);
@@ -306,11 +309,10 @@ impl<'a> Committer<'a> {
         self.syncs.fail(error);
     }
 
-    fn not_durable(&mut self, file: &Waiting, error: &io::Error) {
-        let Waiting { output, entry, part, .. } = file;
-        let failed = Error::io("make durable", output.path_of(&entry.name), copy_of(error));
-        let failed = part_file::discard(output, part, failed);
-        self.failed(output, entry, &failed);
+    fn not_durable(&mut self, file: &PendingPublish, error: &io::Error) {
+        let failed = Error::io("make durable", file.target.path(), copy_of(error));
+        let failed = file.discard(failed);
+        self.failed(&file.target, &failed);
     }
 
     /// The lines of what is published and durable go into the manifest.
@@ -332,18 +334,12 @@ impl<'a> Committer<'a> {
     }
 
     /// A file was copied and stands complete under its final name.
-    fn copied(
-        &mut self,
-        output: &Arc<OutputDir>,
-        entry: &SourceEntry,
-        digest: Option<Digest>,
-        replaced: bool,
-        method: Method,
-    ) {
+    fn copied(&mut self, target: &CopyTarget, digest: Option<Digest>, method: Method) {
+        let CopyTarget { output, entry, replaces } = target;
         self.accounting.count_bytes(method, entry.stat.size);
-        let done = if replaced { Done::Replaced } else { Done::Copied };
+        let done = if *replaces { Done::Replaced } else { Done::Copied };
         self.stands(output, &entry.name, digest, done);
-        self.done(output, entry, digest, true);
+        self.done(target, digest, true);
     }
 
     /// An entry stands complete under its final name, which the next commit makes durable.
@@ -365,25 +361,20 @@ impl<'a> Committer<'a> {
         }
     }
 
-    fn abandoned(&mut self, output: &Arc<OutputDir>, entry: &SourceEntry) {
-        output.leave_open();
-        self.done(output, entry, None, false);
+    fn abandoned(&mut self, target: &CopyTarget) {
+        target.output.leave_open();
+        self.done(target, None, false);
     }
 
-    fn failed(&mut self, output: &Arc<OutputDir>, entry: &SourceEntry, error: &Error) {
-        output.leave_open();
+    fn failed(&mut self, target: &CopyTarget, error: &Error) {
+        target.output.leave_open();
         self.accounting.failed(error);
-        self.done(output, entry, None, false);
+        self.done(target, None, false);
     }
 
-    /// A file's fate is known: its further names can be made, and its directory may be complete.
-    pub(crate) fn done(
-        &mut self,
-        output: &Arc<OutputDir>,
-        entry: &SourceEntry,
-        digest: Option<Digest>,
-        there: bool,
-    ) {
+    /// What became of a file is known: its further names can be made, and its directory may be complete.
+    pub(crate) fn done(&mut self, target: &CopyTarget, digest: Option<Digest>, there: bool) {
+        let CopyTarget { output, entry, .. } = target;
         self.context.control.progress.entries.fetch_add(1, Relaxed);
         if let Some(slot) = self.context.shared.slot {
             slot.finish(output, entry);

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::transfer::outcome::Waiting;
+use crate::transfer::outcome::PendingPublish;
 
 /// Files of a group. Durable small files on an ext4 disk, relative to `cp -r && sync -f`: groups of
 /// 64: 1.45, 512: 1.16, 4096: 1.20.
@@ -24,7 +24,7 @@ const AGE: Duration = Duration::from_secs(5);
 /// The group that is being gathered.
 #[derive(Debug)]
 pub struct Group {
-    files: Vec<Waiting>,
+    files: Vec<PendingPublish>,
     bytes: u64,
     /// Changes of directory from one file to the next: at least the number of directories held open.
     dirs: usize,
@@ -47,11 +47,15 @@ impl Group {
     }
 
     /// Adds a file.
-    pub fn push(&mut self, file: Waiting) {
-        if self.files.last().is_none_or(|last| !Arc::ptr_eq(&last.output, &file.output)) {
+    pub fn push(&mut self, file: PendingPublish) {
+        if self
+            .files
+            .last()
+            .is_none_or(|last| !Arc::ptr_eq(&last.target.output, &file.target.output))
+        {
             self.dirs += 1;
         }
-        self.bytes = self.bytes.saturating_add(file.entry.stat.size);
+        self.bytes = self.bytes.saturating_add(file.target.entry.stat.size);
         self.since.get_or_insert_with(Instant::now);
         self.files.push(file);
     }
@@ -67,7 +71,7 @@ impl Group {
     }
 
     /// Takes the files out; the group is empty then.
-    pub fn take(&mut self) -> Vec<Waiting> {
+    pub fn take(&mut self) -> Vec<PendingPublish> {
         (self.bytes, self.dirs, self.since) = (0, 0, None);
         std::mem::take(&mut self.files)
     }

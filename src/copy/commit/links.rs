@@ -10,7 +10,7 @@ use crate::copy::special::symlink::{self, Linked};
 use crate::error::Result;
 use crate::event::Done;
 use crate::hash::Digest;
-use crate::transfer::baseline;
+use crate::transfer::rot_check;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
 
@@ -51,7 +51,7 @@ impl Committer<'_> {
         }
         let expected = match self.context.shared.baseline {
             Some(expected) => {
-                baseline::further_name(expected, &link.output, &link.entry, first.digest)
+                rot_check::check_further_name(expected, &link.output, &link.entry, first.digest)
             }
             None => Ok(None),
         };

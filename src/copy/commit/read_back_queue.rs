@@ -13,20 +13,20 @@ use crate::copy::commit::group::{BYTES, FILES};
 use crate::io::options::Damaged;
 use crate::io::timing::Timer;
 use crate::transfer::context::Context;
-use crate::transfer::outcome::Waiting;
-use crate::transfer::verifier::{Proven, Prover};
+use crate::transfer::outcome::PendingPublish;
+use crate::transfer::verifier::{CheckedCopy, ReadBackVerifier};
 
 /// What comes back from a thread.
 pub enum Answer {
     /// A copy that was read back.
-    ReadBack(Box<Proven>),
+    ReadBack(Box<CheckedCopy>),
     /// The thread died, and one copy with it.
     Died,
 }
 
 /// The committer's side: copies on their way to the threads and back.
 pub struct ReadBackQueue {
-    tasks: Option<Sender<Waiting>>,
+    tasks: Option<Sender<PendingPublish>>,
     answers: Receiver<Answer>,
     /// Copies on their way.
     files: usize,
@@ -40,7 +40,7 @@ pub struct ReadBackQueue {
 /// The threads' side.
 pub struct Verifiers {
     number: usize,
-    tasks: Receiver<Waiting>,
+    tasks: Receiver<PendingPublish>,
     answers: Sender<Answer>,
 }
 
@@ -83,7 +83,7 @@ impl ReadBackQueue {
     }
 
     /// Gives a copy to be read back; returns it if there is no thread to do it.
-    pub fn give(&mut self, file: Waiting) -> Result<(), Box<Waiting>> {
+    pub fn give(&mut self, file: PendingPublish) -> Result<(), Box<PendingPublish>> {
         let (files, bytes) = (self.files + 1, self.bytes + weight(&file));
         match &self.tasks {
             Some(tasks) => tasks.send(file).map_err(|unsent| Box::new(unsent.into_inner()))?,
@@ -94,7 +94,7 @@ impl ReadBackQueue {
     }
 
     /// A copy came back.
-    pub fn returned(&mut self, file: &Waiting) {
+    pub fn returned(&mut self, file: &PendingPublish) {
         self.files = self.files.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(weight(file));
     }
@@ -110,8 +110,8 @@ impl ReadBackQueue {
     }
 }
 
-fn weight(file: &Waiting) -> u64 {
-    file.entry.stat.size.min(BYTES)
+fn weight(file: &PendingPublish) -> u64 {
+    file.target.entry.stat.size.min(BYTES)
 }
 
 impl Verifiers {
@@ -139,19 +139,19 @@ impl Verifiers {
 fn work(
     context: &Context<'_>,
     damaged: Damaged,
-    tasks: &Receiver<Waiting>,
+    tasks: &Receiver<PendingPublish>,
     answers: &Sender<Answer>,
 ) {
     let _death = Death(answers);
     let clock = &context.control.clocks.prove;
-    let mut verifier = Prover::new(context, damaged);
+    let mut verifier = ReadBackVerifier::new(context, damaged);
     let next = || {
         let _waiting = Timer::start(&clock.waited);
         tasks.recv()
     };
     while let Ok(file) = next() {
         let _busy = Timer::start(&clock.busy);
-        let answer = verifier.prove(file);
+        let answer = verifier.verify(file);
         if answers.send(Answer::ReadBack(Box::new(answer))).is_err() {
             return;
         }

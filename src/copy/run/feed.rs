@@ -8,7 +8,7 @@ use crossbeam_channel::Sender;
 use crate::copy::before::prepare::Prepared;
 use crate::event::Stop;
 use crate::sys::DirReader;
-use crate::transfer::outcome::Message;
+use crate::transfer::outcome::CommitterMessage;
 use crate::tree::found::{Batch, WalkItem, Walked};
 use crate::tree::walk::Walk;
 
@@ -17,7 +17,7 @@ pub struct Outlet<'a> {
     /// Takes files; false if there is no worker left to copy them.
     pub to_workers: &'a (dyn Fn(Batch) -> bool + Sync),
     /// Takes everything else.
-    pub to_committer: Sender<Message>,
+    pub to_committer: Sender<CommitterMessage>,
     /// Counts the entries that are to be accounted for.
     pub found: &'a AtomicU64,
     /// Ends the walk.
@@ -55,7 +55,7 @@ impl Outlet<'_> {
         self.found.fetch_add(entries as u64, Relaxed);
         let sent = match found {
             Walked::Files(batch) => (self.to_workers)(batch),
-            Walked::Item(item) => self.to_committer.send(Message::Walked(item)).is_ok(),
+            Walked::Item(item) => self.to_committer.send(CommitterMessage::Walked(item)).is_ok(),
         };
         if sent { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }

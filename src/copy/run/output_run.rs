@@ -31,9 +31,9 @@ use crate::io::timing::Timings;
 use crate::manifest::carry::Carry;
 use crate::manifest::write::ManifestFile;
 use crate::sys::{self, Dir, is_on_turning_disk};
-use crate::transfer::baseline::Expected;
+use crate::transfer::baseline::Baseline;
 use crate::transfer::context::{Context, Shared};
-use crate::transfer::method::Ways;
+use crate::transfer::copy_methods::CopyMethods;
 use crate::tree::classify::Classifier;
 use crate::tree::dirs::OutputDir;
 use crate::tree::lock::Patience;
@@ -63,7 +63,7 @@ pub struct OutputRun<'a> {
 /// What earlier runs recorded, as far as this run needs it.
 struct EarlierRecords {
     /// What the source is held against.
-    baseline: Option<Expected>,
+    baseline: Option<Baseline>,
     /// Digests that can be used again.
     reused: Option<Carry>,
     /// What could not be read.
@@ -82,7 +82,7 @@ impl OutputRun<'_> {
         let stop = &observer.stop.of_one();
         job.check_options()?;
         let is_to_stop = || stop.is_requested();
-        let open = |path| Expected::open(path, &is_to_stop);
+        let open = |path| Baseline::open(path, &is_to_stop);
         let baseline = job.expect.as_deref().map(open).transpose()?;
         let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
         let wait = job.wait && !job.dry_run;
@@ -136,7 +136,7 @@ impl OutputRun<'_> {
         let own_rate = job.limit_rate.map(RateLimit::new);
         let rate = slot.map_or(own_rate.as_ref(), Slot::rate);
         let EarlierRecords { baseline, reused, .. } = earlier;
-        let (methods, baseline) = (&Ways::new(&options), baseline.as_ref());
+        let (methods, baseline) = (&CopyMethods::new(&options), baseline.as_ref());
         let shared = Shared { reused: reused.as_ref(), baseline, methods, slot };
         let progress = &*observer.progress;
         let control = Control { progress, stop, rate, clocks: &clocks, resident: &resident };

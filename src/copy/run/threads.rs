@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::event::Stop;
 use crate::fanout::slot::Slot;
 use crate::transfer::context::Context;
-use crate::transfer::outcome::Message;
+use crate::transfer::outcome::CommitterMessage;
 use crate::tree::walk::Walk;
 
 /// The threads of a run, and what they count.
@@ -87,7 +87,7 @@ impl<'a> CopyThreads<'a> {
         started: &mut StartedThreads<'scope>,
         prepared: Prepared,
         verifiers: Option<Verifiers>,
-        to_committer: Sender<Message>,
+        to_committer: Sender<CommitterMessage>,
     ) -> io::Result<()> {
         let Self { job, context, workers, .. } = *self;
         if let (Some(verifiers), Some(damaged)) = (verifiers, job.verify) {

@@ -13,7 +13,7 @@ use crate::event::Stop;
 use crate::pipeline::queue::{Feed, Tasks, tasks};
 use crate::pipeline::start::{start, start_small};
 use crate::transfer::context::Context;
-use crate::transfer::outcome::Message;
+use crate::transfer::outcome::CommitterMessage;
 use crate::tree::found::Batch;
 
 /// The workers, and how to start more.
@@ -22,7 +22,7 @@ pub struct WorkerPool<'scope, 'env> {
     context: &'scope Context<'scope>,
     most: WorkerCount,
     feed: Feed,
-    outcomes: Sender<Message>,
+    outcomes: Sender<CommitterMessage>,
     /// Where further workers take files, and what is started of them.
     state: Mutex<State<'scope>>,
 }
@@ -51,7 +51,7 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
         scope: &'scope Scope<'scope, 'env>,
         context: &'scope Context<'scope>,
         most: WorkerCount,
-        outcomes: Sender<Message>,
+        outcomes: Sender<CommitterMessage>,
     ) -> Self {
         let (feed, all) = tasks(most.full, most.small, context.options.block_size);
         let for_small = (most.small > 0).then(|| all.small());

@@ -12,7 +12,7 @@ use crate::tree::dirs::OutputDir;
 
 /// What is known of a pair of file systems.
 #[derive(Debug)]
-pub struct Pair {
+pub struct FileSystemPair {
     /// How the page cache is spared on the source's …
     pub source: CachePolicy,
     /// … and on the output's side.
@@ -23,7 +23,7 @@ pub struct Pair {
     ranges: AtomicBool,
 }
 
-impl Pair {
+impl FileSystemPair {
     /// Cloning is not possible between the two.
     pub fn set_no_clones(&self) {
         self.clones.store(false, Relaxed);
@@ -35,27 +35,32 @@ impl Pair {
     }
 }
 
-/// Pairs that are remembered; with more (snapshots of btrfs are file systems each) all is learnt
+/// FileSystemPairs that are remembered; with more (snapshots of btrfs are file systems each) all is learnt
 /// again.
 const MOST_PAIRS: usize = 1024;
 
 /// The ways of a run.
 #[derive(Debug, Default)]
-pub struct Ways {
+pub struct CopyMethods {
     reflink: Reflink,
     sparse: Sparse,
     cache: Cache,
-    pairs: RwLock<HashMap<(u64, u64), Arc<Pair>>>,
+    pairs: RwLock<HashMap<(u64, u64), Arc<FileSystemPair>>>,
 }
 
-impl Ways {
+impl CopyMethods {
     /// What is asked for, and nothing known yet.
     pub fn new(&Options { reflink, sparse, cache, .. }: &Options) -> Self {
         Self { reflink, sparse, cache, ..Self::default() }
     }
 
     /// What is known of the file systems of a source file, which is `stat`, and an output.
-    pub fn between(&self, source: &std::fs::File, stat: &Stat, output: &OutputDir) -> Arc<Pair> {
+    pub fn between(
+        &self,
+        source: &std::fs::File,
+        stat: &Stat,
+        output: &OutputDir,
+    ) -> Arc<FileSystemPair> {
         let key = (stat.id.dev, output.volume.dev);
         let pairs = self.pairs.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(pair) = pairs.get(&key) {
@@ -68,7 +73,7 @@ impl Ways {
         };
         // A clone has the source's holes, and copy_file_range may make one.
         let shares = self.reflink != Reflink::Never && self.sparse == Sparse::Auto;
-        let pair = Arc::new(Pair {
+        let pair = Arc::new(FileSystemPair {
             source: from,
             output: to,
             has_exact_sizes: sys::has_exact_sizes(source),
@@ -84,7 +89,7 @@ impl Ways {
 
     /// Whether a file is to be cloned if that turns out to be possible. `is_hashed` says that its
     /// copy will be read.
-    pub fn wants_clone(&self, pair: &Pair, is_hashed: bool, is_large: bool) -> bool {
+    pub fn wants_clone(&self, pair: &FileSystemPair, is_hashed: bool, is_large: bool) -> bool {
         match self.reflink {
             Reflink::Never => false,
             Reflink::Always => true,
@@ -95,7 +100,7 @@ impl Ways {
     }
 
     /// The first way for the kernel to move bytes between the two.
-    pub fn first_way(&self, pair: &Pair) -> KernelCopy {
+    pub fn first_kernel_copy(&self, pair: &FileSystemPair) -> KernelCopy {
         if pair.ranges.load(Relaxed) { KernelCopy::Range } else { KernelCopy::Send }
     }
 }

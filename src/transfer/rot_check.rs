@@ -1,0 +1,185 @@
+//! Whether a file that differs from the baseline was edited, or has rotted.
+//!
+//! An edit changes a file's size or time, rot changes neither. A manifest knows no times, so there are
+//! two witnesses for what these were. The copy at the output, if it is what the manifest lists: it has
+//! the size and time that the file had then. Otherwise the manifest itself: a file that has another
+//! digest, and was not modified since the manifest was written, was changed by no program that sets
+//! times. What has rotted is not copied, and whatever is at the output stays.
+
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use crate::hash::Digest;
+use crate::io::options::Durability;
+use crate::io::read_back::ReadBack;
+use crate::io::watched_file::WatchedFile;
+use crate::manifest::index::Found;
+use crate::part::transfer::{CopyTarget, Transfer};
+use crate::path::{RelPath, Shown};
+use crate::sys::stat::{Kind, Stat};
+use crate::sys::{self, Medium};
+use crate::transfer::baseline::Baseline;
+use crate::transfer::context::Context;
+use crate::transfer::outcome::Outcome;
+use crate::tree::dirs::OutputDir;
+use crate::tree::found::SourceEntry;
+
+/// Whether the baseline lists a file, so that it has to be read.
+pub fn is_listed(context: &Context<'_>, target: &CopyTarget) -> Result<bool> {
+    let Some(baseline) = context.shared.baseline else { return Ok(false) };
+    let listed = baseline.listed(target.rel_path().as_bytes())?;
+    Ok(!matches!(listed, Found::Nothing))
+}
+
+/// What becomes of a file that was read and has this digest, if it must not be copied: it has rotted, or
+/// that could not be found out.
+pub fn check(
+    context: &Context<'_>,
+    transfer: &Transfer,
+    digest: Option<Digest>,
+) -> Option<Outcome> {
+    let (baseline, digest) = (context.shared.baseline?, digest?);
+    let path = transfer.target.rel_path();
+    let checked = match baseline.listed(path.as_bytes()) {
+        Ok(Found::Nothing) => return None,
+        Ok(Found::Unclear) => {
+            let visited = baseline.visit(path.as_bytes());
+            visited.and_then(|()| Err(unclear(baseline, "copy", transfer.source_path())))
+        }
+        Ok(Found::Agreed { digest: listed, .. }) if listed == digest => {
+            baseline.count_as_listed(path.as_bytes()).map(|()| None)
+        }
+        Ok(Found::Agreed { digest: listed, .. }) => {
+            DifferingFile { context, baseline, transfer, path: &path, listed }.check()
+        }
+        Err(error) => Err(error),
+    };
+    checked.unwrap_or_else(|error| Some(Outcome::Failed(error)))
+}
+
+/// The same for a further name of a file, which is not read: `digest` is of its first name. The name
+/// counts for nothing more than that one, unless something else is listed of it.
+///
+/// What is wrong if it cannot be made: the file has rotted, by what is listed of this name.
+///
+/// # Errors
+/// That cannot be said.
+pub fn check_further_name(
+    baseline: &Baseline,
+    output: &OutputDir,
+    entry: &SourceEntry,
+    digest: Option<Digest>,
+) -> Result<Option<Error>> {
+    const DEED: &str = "make the hard link";
+    let path = output.rel.join(&entry.name);
+    let path = path.as_bytes();
+    let to = || output.path_of(&entry.name);
+    match (baseline.listed(path)?, digest) {
+        (Found::Unclear, _) => Err(unclear(baseline, DEED, to())),
+        (Found::Agreed { digest: listed, .. }, Some(digest)) if listed != digest => {
+            if baseline.is_older_than(&entry.stat) {
+                return baseline.count_edited(path).map(|()| None);
+            }
+            let manifest = Shown::path(baseline.path());
+            let finding = format!("it is not what {manifest} lists, {NOT_SINCE}");
+            Ok(Some(Error::finding(DEED, to(), finding)))
+        }
+        _ => baseline.visit(path).map(|()| None),
+    }
+}
+
+const NOT_SINCE: &str = "although it was not modified since that was written";
+
+/// Why nothing can be done with a file of which the manifest says different things. What is at the output
+/// may be the good one.
+fn unclear(baseline: &Baseline, deed: &'static str, path: PathBuf) -> Error {
+    let finding = format!(
+        "{} lists it with different digests, so nobody can say whether it has rotted; what is at the \
+         output stays",
+        Shown::path(baseline.path())
+    );
+    Error::finding(deed, path, finding)
+}
+
+/// A file that has another digest than the `listed` one.
+struct DifferingFile<'a> {
+    context: &'a Context<'a>,
+    baseline: &'a Baseline,
+    transfer: &'a Transfer,
+    /// Its path below the source, by which it is listed.
+    path: &'a RelPath,
+    listed: Digest,
+}
+
+/// What is at the output in place of a file.
+struct Witness {
+    digest: Digest,
+    /// Whether it has the size and time of the source's file.
+    alike: bool,
+}
+
+impl DifferingFile<'_> {
+    fn check(&self) -> Result<Option<Outcome>> {
+        let Self { context, baseline, transfer, listed, .. } = *self;
+        let there = transfer.target.look()?.filter(|there| there.kind == Kind::File);
+        let is_there = there.is_some();
+        // A copy that cannot be read tells nothing.
+        let witness = there.and_then(|there| self.witness(&there).ok().flatten());
+        if context.control.stop.is_urgent() {
+            return Ok(Some(Outcome::Abandoned));
+        }
+        let path = self.path.as_bytes();
+        let manifest = Shown::path(baseline.path());
+        let finding = match &witness {
+            Some(Witness { digest, alike: true }) if *digest == listed => format!(
+                "it has rotted: it is not what {manifest} lists, and its copy, which is, has the \
+                 same size and time; the copy stays"
+            ),
+            Some(Witness { digest, alike: false }) if *digest == listed => {
+                return baseline.count_edited(path).map(|()| None);
+            }
+            _ if baseline.is_older_than(&transfer.entry().stat) => {
+                return baseline.count_edited(path).map(|()| None);
+            }
+            _ => {
+                let kept =
+                    if is_there { "what is at the output stays" } else { "it is not copied" };
+                format!("it is not what {manifest} lists, {NOT_SINCE}; {kept}")
+            }
+        };
+        baseline.visit(path)?;
+        let error = Error::finding("copy", transfer.source_path(), finding);
+        Ok(Some(Outcome::Rotten { error, stands: witness.map(|witness| witness.digest) }))
+    }
+
+    /// What the file's copy at the output holds. It is read only if no earlier manifest tells, and if that
+    /// matters.
+    fn witness(&self, there: &Stat) -> Result<Option<Witness>> {
+        let Self { context, transfer, .. } = *self;
+        let stat = &transfer.entry().stat;
+        let alike = stat.size == there.size && stat.mtime.is_stored_as(there.mtime);
+        let reused = context.shared.reused;
+        if let Some(digest) = reused.and_then(|it| it.digest_of(self.path.as_bytes(), there)) {
+            return Ok(Some(Witness { digest, alike }));
+        }
+        // One of another time says no more than that the file is newer than the list.
+        let matters = alike || !self.baseline.is_older_than(stat);
+        let target = &transfer.target;
+        let Some(dir) = target.output.handle.as_ref().filter(|_| matters) else { return Ok(None) };
+        let path = || target.path();
+        let file = WatchedFile::open(dir, &target.entry.name, false, there, &path)?;
+        let (options, stop) = (&context.options, context.control.stop);
+        let medium = Medium::any(file.file());
+        // Rot is rare: no room is kept for it.
+        let hashed = ReadBack::new().hash(medium, options.algorithm, || stop.is_urgent(), |_| ());
+        let Some(hashed) = hashed.map_err(|error| file.error("read", error))? else {
+            return Ok(None);
+        };
+        file.check(hashed.bytes)?;
+        if options.durability == (Durability::Grouped { at_once: false }) {
+            // It will be listed, and may not be on the device yet.
+            sys::persist_file(file.file()).map_err(|error| file.error("make durable", error))?;
+        }
+        Ok(hashed.digest.map(|digest| Witness { digest, alike }))
+    }
+}

@@ -1,0 +1,175 @@
+//! Small files that are read one after the other, hashed together in vector registers, and then written
+//! one after the other.
+//!
+//! Nothing else differs from copying each by itself: every file is opened, watched, checked and written
+//! with the calls it would take alone, what goes wrong with one is that one's, and what becomes of them
+//! is told in their order. Their contents wait side by side in the block that one file would go through,
+//! so a batch takes no memory but for a few lines about each. A source is closed once it was read, so
+//! it holds no descriptors either.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::error::{Error, Result};
+use crate::hash::{Algorithm, Digest, multibuffer::streams};
+use crate::io::block::Block;
+use crate::io::options::Reflink;
+use crate::io::timing::{Timer, Timings};
+use crate::part::part_file::Part;
+use crate::part::transfer::Transfer;
+use crate::sys::{Attributes, CachePolicy};
+use crate::transfer::context::Context;
+use crate::transfer::finish::complete;
+use crate::transfer::outcome::{Outcome, TransferResult};
+use crate::transfer::rot_check;
+use crate::transfer::source::{self, OpenSource};
+
+/// Files whose contents are in a block and are still to be hashed and written.
+pub struct SmallBatch<'a> {
+    context: &'a Context<'a>,
+    clocks: &'a Timings,
+    /// The most files at a time; 1 where they are copied one by one.
+    most: usize,
+    /// The most bytes of each: so many of such files fit into the block.
+    largest: u64,
+    loaded: Vec<LoadedFile>,
+}
+
+/// A file that was read.
+struct LoadedFile {
+    /// Which of the results is this file's.
+    at: usize,
+    attributes: Attributes,
+    /// How the pages of the copy are spared.
+    sparing: CachePolicy,
+    /// Where in the block its content is.
+    content: Range<usize>,
+}
+
+/// What came of reading a file for a batch.
+pub enum Admission {
+    /// It was read, and waits.
+    Waits,
+    /// It is to be copied by itself: it is no file for a batch, or has more content than it tells.
+    Alone,
+    /// It changed while it was read.
+    Changed(Error),
+}
+
+impl<'a> SmallBatch<'a> {
+    /// An empty one. Shared, reflinked and unhashed files are copied one at a time.
+    pub fn new(context: &'a Context<'a>, clocks: &'a Timings) -> Self {
+        let options = &context.options;
+        let one_by_one = options.algorithm == Algorithm::None
+            || context.shared.slot.is_some()
+            || options.reflink == Reflink::Always;
+        let most = if one_by_one { 1 } else { options.backend.lanes() };
+        let largest = (options.block_size / most) as u64;
+        Self { context, clocks, most, largest, loaded: Vec::new() }
+    }
+
+    /// Reads a file behind the others in `block`; `at` is which of the results will be its.
+    pub fn take(
+        &mut self,
+        transfer: &Transfer,
+        at: usize,
+        block: &mut Block,
+        warnings: &mut Vec<Error>,
+    ) -> Result<Admission> {
+        let size = transfer.entry().stat.size;
+        // A byte more than there should be: only reading tells that there is no more.
+        let room = size.saturating_add(1);
+        if self.most < 2 || room > self.largest {
+            return Ok(Admission::Alone);
+        }
+        if self.loaded.is_empty() {
+            block.clear();
+        }
+        let start = block.len();
+        let Some(room) = block.room().get_mut(..room as usize) else {
+            return Ok(Admission::Alone);
+        };
+        let _busy = Timer::start(&self.clocks.read.busy);
+        let told = warnings.len();
+        let path = || transfer.source_path();
+        let opened = source::open(self.context, transfer, &path, warnings)?;
+        let OpenSource { mut file, attributes, systems } = opened;
+        file.spare_cache(systems.source, &self.context.control.resident.source);
+        let mut total = 0;
+        while !file.is_all(total as u64) {
+            match file.read(&mut room[total..])? {
+                0 => break,
+                read => total += read,
+            }
+        }
+        if total as u64 > size {
+            warnings.truncate(told);
+            return Ok(Admission::Alone);
+        }
+        match file.check(total as u64) {
+            Err(error) if file.has_changed() => return Ok(Admission::Changed(error)),
+            checked => checked?,
+        }
+        block.fill(total);
+        let (sparing, content) = (systems.output, start..start + total);
+        self.loaded.push(LoadedFile { at, attributes, sparing, content });
+        Ok(Admission::Waits)
+    }
+
+    /// Whether no more can be taken before these are completed.
+    pub fn is_full(&self) -> bool {
+        self.loaded.len() >= self.most
+    }
+
+    /// Hashes the files that wait in `block` and writes them; what becomes of each goes into its result,
+    /// which is left as it is for those that are not written because the run stops.
+    pub fn complete(&mut self, results: &mut [TransferResult], block: &Block) {
+        let Self { context, clocks, .. } = *self;
+        let control = &context.control;
+        if self.loaded.is_empty() || control.stop.is_urgent() {
+            self.loaded.clear();
+            return;
+        }
+        let mut timer = Timer::start(&clocks.hash.busy);
+        let content = |loaded: &LoadedFile| block.get(loaded.content.clone()).unwrap_or_default();
+        let contents: Vec<&[u8]> = self.loaded.iter().map(content).collect();
+        let bytes: usize = contents.iter().map(|content| content.len()).sum();
+        control.progress.bytes.fetch_add(bytes as u64, Relaxed);
+        let digests = streams::digests(context.options.backend, &contents);
+        timer.switch(&clocks.write.busy);
+        for ((loaded, content), digest) in self.loaded.iter().zip(contents).zip(digests) {
+            if control.stop.is_urgent() {
+                break;
+            }
+            if let Some(result) = results.get_mut(loaded.at) {
+                let written = write(context, loaded, content, digest, result);
+                result.outcome = written.unwrap_or_else(Outcome::Failed);
+            }
+        }
+        self.loaded.clear();
+    }
+}
+
+/// Makes the copy of one file, the result of which is at hand.
+fn write(
+    context: &Context<'_>,
+    loaded: &LoadedFile,
+    content: &[u8],
+    digest: Digest,
+    result: &mut TransferResult,
+) -> Result<Outcome> {
+    let (transfer, digest) = (&result.transfer, Some(digest));
+    if let Some(outcome) = rot_check::check(context, transfer, digest) {
+        return Ok(outcome);
+    }
+    let mut part = Part::create(&context.options, &transfer.target)?;
+    part.spare(loaded.sparing);
+    part.keep_holes(&context.options, &transfer.entry().stat);
+    match part.write(content) {
+        Ok(()) => {
+            let warnings = &mut result.warnings;
+            Ok(complete(context, transfer, part, &loaded.attributes, digest, warnings))
+        }
+        Err(error) => Err(part.discard(error)),
+    }
+}

@@ -1,0 +1,138 @@
+//! A batch of small files, copied by one thread: one file after the other, or several read side by side
+//! and hashed together. Files without a digest go this way too, whatever their size: the kernel moves
+//! their bytes.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::io::block::Block;
+use crate::io::read_back::ReadBack;
+use crate::io::timing::Timings;
+use crate::part::transfer::Transfer;
+use crate::transfer::context::Context;
+use crate::transfer::outcome::{Action, Outcome, TransferResult};
+use crate::transfer::prepare::prepare;
+use crate::transfer::retry;
+use crate::transfer::small::batch::{Admission, SmallBatch};
+use crate::transfer::small::file::SmallFile;
+use crate::tree::found::Batch;
+
+/// Copies files through the block `scratch`; `read_back` is for those that are there already.
+pub fn copy_files(
+    context: &Context<'_>,
+    run: Batch,
+    scratch: &mut Block,
+    read_back: &mut ReadBack,
+) -> Vec<TransferResult> {
+    if let Some(first) = run.files.first() {
+        context.control.progress.set_current(|path| run.source.rel.join_into(&first.name, path));
+    }
+    let Batch { source, output, files } = run;
+    let clocks = Timings::default();
+    let results = Vec::with_capacity(files.len());
+    let batch = SmallBatch::new(context, &clocks);
+    let mut path = SmallPath { context, clocks: &clocks, batch, scratch, results };
+    for entry in files {
+        path.take(Transfer::new(Arc::clone(&source), Arc::clone(&output), entry), read_back);
+    }
+    path.complete_batch();
+    let results = path.results;
+    context.control.clocks.add(&clocks);
+    results
+}
+
+/// What the files of a batch share.
+struct SmallPath<'a> {
+    context: &'a Context<'a>,
+    clocks: &'a Timings,
+    /// Those that wait to be hashed together; their contents are in `scratch`.
+    batch: SmallBatch<'a>,
+    scratch: &'a mut Block,
+    /// What became of each so far, in their order.
+    results: Vec<TransferResult>,
+}
+
+impl SmallPath<'_> {
+    /// Settles the next file, or lets it wait in the batch.
+    fn take(&mut self, mut transfer: Transfer, read_back: &mut ReadBack) {
+        let mut warnings = Vec::new();
+        let action = match self.context.control.stop.is_requested() {
+            true => Action::Settled(Outcome::Abandoned),
+            false => prepare(self.context, &transfer, read_back),
+        };
+        let outcome = match action {
+            Action::Settled(outcome) => outcome,
+            Action::Copy { replaces, warning } => {
+                transfer.target.replaces = replaces;
+                warnings.extend(warning);
+                self.copy(&mut transfer, &mut warnings).unwrap_or_else(Outcome::Failed)
+            }
+        };
+        self.results.push(TransferResult { transfer, outcome, warnings, resumed: 0 });
+        if self.batch.is_full() {
+            self.complete_batch();
+        }
+    }
+
+    fn copy(&mut self, transfer: &mut Transfer, warnings: &mut Vec<Error>) -> Result<Outcome> {
+        match self.batch.take(transfer, self.results.len(), self.scratch, warnings)? {
+            // Which is what becomes of it unless it is written.
+            Admission::Waits => Ok(Outcome::Abandoned),
+            Admission::Alone => {
+                // The block is needed.
+                self.complete_batch();
+                self.copy_alone(transfer, warnings)
+            }
+            Admission::Changed(first) => {
+                self.complete_batch();
+                self.copy_again(transfer, warnings, first)
+            }
+        }
+    }
+
+    /// Writes the files that wait.
+    fn complete_batch(&mut self) {
+        self.batch.complete(&mut self.results, self.scratch);
+    }
+
+    /// Copies a file, and once more if it changed while it was read.
+    fn copy_alone(
+        &mut self,
+        transfer: &mut Transfer,
+        warnings: &mut Vec<Error>,
+    ) -> Result<Outcome> {
+        match self.small_file(transfer, true).copy(self.scratch, warnings) {
+            Ok(outcome) => Ok(outcome),
+            Err(failure) if failure.is_changed => {
+                self.copy_again(transfer, warnings, failure.error)
+            }
+            Err(failure) => Err(failure.error),
+        }
+    }
+
+    /// Copies a file once more that changed while it was read, as `first` says; then `transfer` has what it
+    /// was the second time.
+    fn copy_again(
+        &mut self,
+        transfer: &mut Transfer,
+        warnings: &mut Vec<Error>,
+        first: Error,
+    ) -> Result<Outcome> {
+        match retry::look_again(self.context, transfer) {
+            Some(now) => transfer.target.entry.stat = now,
+            None => return Err(first),
+        }
+        let copied = self.small_file(transfer, false).copy(self.scratch, warnings);
+        let outcome = copied.map_err(|failure| failure.error)?;
+        warnings.push(retry::warning(first));
+        Ok(outcome)
+    }
+
+    fn small_file<'f>(&self, transfer: &'f Transfer, is_shared: bool) -> SmallFile<'f>
+    where
+        Self: 'f,
+    {
+        let Self { context, clocks, .. } = *self;
+        SmallFile { context, clocks, transfer, is_shared }
+    }
+}
