@@ -2,6 +2,7 @@
 
 pub mod block;
 pub mod control;
+mod hash_thread;
 pub mod options;
 pub mod rate_limit;
 pub mod read_back;

@@ -5,6 +5,7 @@ use std::io;
 use crate::hash::multibuffer::Backend;
 use crate::hash::multibuffer::streams::{self, Stream};
 use crate::hash::{Algorithm, Digest};
+use crate::io::hash_thread::{AlignedBuffer, HashThread};
 use crate::sys::{ALIGNMENT, Medium};
 
 /// Read at once: large enough for the device, small enough to hash before it leaves the processor's
@@ -13,6 +14,11 @@ const BLOCK: usize = 512 << 10;
 
 /// … and of all the files together that are read side by side: 64 KiB each of sixteen.
 const ROOM: usize = 1 << 20;
+
+/// So much of a file is hashed by the thread that reads it; the rest is hashed by another while this one
+/// reads on. Handing blocks over costs a few µs each and wakes a thread for the first: for a file that is
+/// hashed within a millisecond that gains nothing.
+const ALONE: u64 = 1 << 20;
 
 /// Where the bytes that were hashed were read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +43,10 @@ pub struct FileDigest {
 
 /// Reads files back, one after the other or several side by side, through one buffer.
 pub struct ReadBack {
-    buffer: Vec<u8>,
+    buffer: Option<AlignedBuffer>,
     backend: Backend,
+    /// Hashes large files; started for the first of them, where there is a processor for it.
+    hash_thread: Option<HashThread>,
 }
 
 /// One of the files that are read side by side.
@@ -75,9 +83,9 @@ impl ParallelRead<'_> {
 }
 
 impl ReadBack {
-    /// With a buffer of 1 MiB, made when it is first used.
+    /// With a buffer of 1 MiB, made when it is first used, and 2 MiB more for files larger than that.
     pub fn new() -> Self {
-        Self { buffer: Vec::new(), backend: Backend::best() }
+        Self { buffer: None, backend: Backend::best(), hash_thread: None }
     }
 
     /// With this backend to hash several files at once.
@@ -103,12 +111,13 @@ impl ReadBack {
         is_to_stop: impl Fn() -> bool,
         mut on_read: impl FnMut(u64),
     ) -> io::Result<Option<FileDigest>> {
-        let room = &mut self.room()[..BLOCK];
         let (mut hasher, mut bytes) = (algorithm.start(), 0);
+        let mut is_alone = algorithm == Algorithm::None;
         loop {
             if is_to_stop() {
                 return Ok(None);
             }
+            let room = &mut self.room()[..BLOCK];
             let read = medium.read(room)?;
             if read == 0 {
                 break;
@@ -116,6 +125,18 @@ impl ReadBack {
             hasher.update(&room[..read]);
             bytes += read as u64;
             on_read(read as u64);
+            if bytes >= ALONE && !is_alone {
+                is_alone = true;
+                if let Some(mut thread) = self.hash_thread.take().or_else(start_hash_thread) {
+                    thread.begin(hasher)?;
+                    let more = read_ahead(&mut medium, &mut thread, is_to_stop, on_read)?;
+                    hasher = thread.finish()?;
+                    self.hash_thread = Some(thread);
+                    let Some(more) = more else { return Ok(None) };
+                    bytes += more;
+                    break;
+                }
+            }
         }
         let hashed_from = if medium.finish() { HashedFrom::Device } else { HashedFrom::Cache };
         Ok(Some(FileDigest { digest: hasher.finish(), bytes, hashed_from }))
@@ -160,12 +181,37 @@ impl ReadBack {
     }
 
     fn room(&mut self) -> &mut [u8] {
-        if self.buffer.is_empty() {
-            self.buffer = vec![0; ROOM + ALIGNMENT];
-        }
-        let start = self.buffer.as_ptr().align_offset(ALIGNMENT);
-        &mut self.buffer[start..start + ROOM]
+        self.buffer.get_or_insert_with(|| AlignedBuffer::new(ROOM)).room()
     }
+}
+
+/// `None` where one processor would only be shared by two threads, or there can be no more threads.
+fn start_hash_thread() -> Option<HashThread> {
+    let processors = std::thread::available_parallelism().map_or(1, |number| number.get());
+    (processors > 1).then(|| HashThread::start(BLOCK).ok()).flatten()
+}
+
+/// Reads a file to its end while the thread hashes it; how many bytes came. `None` if `is_to_stop` said so
+/// before the end.
+fn read_ahead(
+    medium: &mut Medium<'_>,
+    thread: &mut HashThread,
+    is_to_stop: impl Fn() -> bool,
+    mut on_read: impl FnMut(u64),
+) -> io::Result<Option<u64>> {
+    let mut bytes = 0;
+    while !is_to_stop() {
+        let mut buffer = thread.buffer()?;
+        let read = medium.read(buffer.room())?;
+        if read == 0 {
+            thread.give_back(buffer);
+            return Ok(Some(bytes));
+        }
+        thread.hash(buffer, read)?;
+        bytes += read as u64;
+        on_read(read as u64);
+    }
+    Ok(None)
 }
 
 impl Default for ReadBack {
@@ -179,6 +225,33 @@ mod tests {
     use std::fs::File;
 
     use super::*;
+
+    /// Large files, read while another thread hashes them: to the end, stopped half-way, and once more.
+    #[test]
+    fn large_files_are_hashed_while_they_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut backs = ReadBack::new();
+        for size in [ALONE - 1, ALONE, ALONE + 1, 9 * (BLOCK as u64) + 77] {
+            let path = dir.path().join("file");
+            let content: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+            std::fs::write(&path, &content).unwrap();
+            let mut whole = Algorithm::Sha256.start();
+            whole.update(&content);
+            let whole = whole.finish();
+            let (mut calls, file) = (std::cell::Cell::new(0), File::open(&path).unwrap());
+            let is_to_stop = || calls.replace(calls.get() + 1) == 4;
+            let stopped = backs.hash(Medium::any(&file), Algorithm::Sha256, is_to_stop, |_| ());
+            assert_eq!(stopped.unwrap().is_none(), *calls.get_mut() == 5);
+            let (file, mut told) = (File::open(&path).unwrap(), 0);
+            let read = |bytes| told += bytes;
+            let all = backs.hash(Medium::any(&file), Algorithm::Sha256, || false, read);
+            let all = all.unwrap().unwrap();
+            assert_eq!((all.digest, all.bytes, told), (whole, size, size), "{size}");
+            let file = File::open(&path).unwrap();
+            let none = backs.hash(Medium::any(&file), Algorithm::None, || false, |_| ());
+            assert_eq!(none.unwrap().unwrap().bytes, size);
+        }
+    }
 
     /// Files of any sizes, one of which cannot be read.
     #[test]
