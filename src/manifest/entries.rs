@@ -5,6 +5,8 @@
 
 use std::io::{self, Read};
 
+use memchr::memchr2;
+
 use crate::hash::Digest;
 
 use super::encoding::{self, UTF8_MARK};
@@ -49,6 +51,10 @@ pub struct Entry<'a> {
 pub struct Entries<R> {
     scanner: Scanner<R>,
     parser: Parser,
+    /// What ends a line is not known before the first is there.
+    is_begun: bool,
+    /// Whether lines end with NUL, because the first does.
+    is_raw: bool,
 }
 
 impl<R: Read> Entries<R> {
@@ -60,12 +66,22 @@ impl<R: Read> Entries<R> {
 
     /// Reads the lines of a scanner that has given out none: one with another limit.
     pub fn over(scanner: Scanner<R>) -> Self {
-        Self { scanner, parser: Parser::new() }
+        Self { scanner, parser: Parser::new(), is_begun: false, is_raw: false }
     }
 
     /// The input.
     pub fn input(&self) -> &R {
         self.scanner.input()
+    }
+
+    /// Looks whether lines end with NUL.
+    fn ends_with_nul(&mut self) -> io::Result<bool> {
+        let is_all = self.scanner.read_start(|bytes| first_nul(bytes, false).is_some())?;
+        let is_raw = first_nul(self.scanner.ahead().0, is_all) == Some(true);
+        if is_raw {
+            self.scanner.end_with_nul();
+        }
+        Ok(is_raw)
     }
 
     /// The next line, or `None` at the end.
@@ -83,17 +99,41 @@ impl<R: Read> Entries<R> {
             let parsed = Parsed::Record(Record { digest, name });
             return Ok(Some(Entry { number, offset, ended, parsed }));
         }
+        if !self.is_begun {
+            self.is_begun = true;
+            self.is_raw = self.ends_with_nul()?;
+        }
         let Some(line) = self.scanner.next_line()? else {
             return Ok(None);
         };
         let Line { number, offset, ended, text } = line;
         let parsed = match text {
+            Text::Whole(bytes) if self.is_raw => self.parser.parse_raw(bytes),
             Text::Whole(bytes) if number > 1 => self.parser.parse(bytes),
             Text::Whole(bytes) => parse_first(&mut self.parser, bytes),
             Text::TooLong { len, .. } => Parsed::Malformed(Fault::TooLong { len }),
         };
         Ok(Some(Entry { number, offset, ended, parsed }))
     }
+}
+
+/// Where the first line ends with NUL, if it does and is a record that another one or nothing follows: as
+/// `sha256sum -z` writes them.
+fn first_nul(bytes: &[u8], is_all: bool) -> Option<bool> {
+    let Some(end) = memchr2(b'\n', 0, bytes) else { return is_all.then_some(false) };
+    let (first, rest) = (&bytes[..end], &bytes[end + 1..]);
+    if bytes[end] != 0 || !is_record(first) {
+        return Some(false);
+    }
+    match rest.iter().position(|&byte| byte == 0) {
+        None if rest.is_empty() && is_all => Some(true),
+        None => is_all.then(|| is_record(rest)),
+        Some(next) => Some(is_record(&rest[..next])),
+    }
+}
+
+fn is_record(line: &[u8]) -> bool {
+    matches!(Parser::new().parse_raw(line), Parsed::Record(_))
 }
 
 /// Reads the line that may have a byte order mark before it.
@@ -107,6 +147,8 @@ fn parse_first<'a>(parser: &'a mut Parser, line: &'a [u8]) -> Parsed<'a> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::encoding::Utf16Reader;
     use super::*;
 
@@ -161,6 +203,124 @@ mod tests {
             std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
         assert_eq!(summary(&utf16[..])[0], "1 Utf16");
         assert_eq!(summary(Utf16Reader::new(&utf16[..])), ["1 caf\\xc3\\xa9"]);
+    }
+
+    #[test]
+    fn comments_start_with_a_semicolon_too() {
+        assert_eq!(summary(with_digests("; by hand\n@  a\n").as_bytes()), ["1 comment", "2 a"]);
+    }
+
+    #[test]
+    fn a_signed_list_is_read_without_its_envelope() {
+        let list = with_digests(
+            "-----BEGIN PGP SIGNED MESSAGE-----\r\nHash: SHA512\n\n@  a\n- @  b\n- -x\n\
+             -----BEGIN PGP SIGNATURE-----\n\n@  hidden\n-----END PGP SIGNATURE-----\n@  c\n",
+        );
+        let read = summary(list.as_bytes());
+        assert_eq!(read[..5], ["1 comment", "2 comment", "3 comment", "4 a", "5 b"]);
+        assert!(read[5].starts_with("6 NotHex"), "{read:?}");
+        assert_eq!(read[6..], ["7 comment", "8 comment", "9 comment", "10 comment", "11 c"]);
+        // Nothing hides among the headers.
+        let list = with_digests("-----BEGIN PGP SIGNED MESSAGE-----\n@  a: b\n@  c\n");
+        assert_eq!(summary(list.as_bytes()), ["1 comment", "2 a: b", "3 c"]);
+    }
+
+    #[test]
+    fn lines_that_end_with_nul_are_told_by_the_first() {
+        let cases: &[(&str, &[&str])] = &[
+            ("@  a\0@  b\\n\nc\r\0", &["1 a", "2 b\\\\n\\nc\\r"]),
+            ("@ *a\0@ *b", &["1 a", "2 b torn"]),
+            ("SHA256 (a) = @\0SHA256 (b) = @\0", &["1 a", "2 b"]),
+            ("@  a\0", &["1 a"]),
+            ("@  a\0?\0", &["1 Nul { column: 68 } torn"]),
+            ("@  a\0b\n@  c\n", &["1 Nul { column: 68 }", "2 c"]),
+            ("@  a\n@  b\0@  c\n", &["1 a", "2 Nul { column: 68 }"]),
+        ];
+        for (list, read) in cases {
+            assert_eq!(summary(with_digests(list).as_bytes()), *read, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn a_table_is_read_by_the_names_of_its_columns() {
+        let list = with_digests(
+            "#TYPE Microsoft.PowerShell.Commands.FileHashInfo\r\n\"Algorithm\",\"Hash\",\"Path\"\r\n\
+             \"SHA256\",\"@\",\"a \"\"b\"\", c\"\r\n\"MD5\",\"00\",\"d\"\r\n\"SHA256\",\"@\"\r\n\
+             \"SHA256\",\"00\",\"e\"\r\n\"SHA256\",\"@\",\"\"\r\n@  f\r\n",
+        );
+        let expected = [
+            "1 comment",
+            "2 comment",
+            "3 a \\\"b\\\", c",
+            "4 OtherAlgorithm(\"MD5\")",
+            "5 Columns { expected: 3 }",
+            "6 DigestLength { found: 2 }",
+            "7 NoName",
+            "8 Columns { expected: 3 }",
+        ];
+        assert_eq!(summary(list.as_bytes()), expected);
+        let list = with_digests("Path;Hash\n.\\a;@\n");
+        assert_eq!(summary(list.as_bytes()), ["1 comment", "2 .\\\\a"]);
+        // A table begins with its first line only.
+        let list = with_digests("@  a\nPath,Hash\nb,@\n");
+        let read = summary(list.as_bytes());
+        assert!(read[1].starts_with("2 NotHex") && read[2].starts_with("3 NotHex"), "{read:?}");
+    }
+
+    #[test]
+    fn a_specification_of_mtree_is_read() {
+        let list = with_digests(
+            "#mtree\n/set type=file mode=644\n. type=dir\n    one sha256digest=@\n\
+             sub type=dir\n    two\\040x size=5 \\\n    sha256=@\n    fifo type=fifo\n..\n\
+             three sha512=00\nfour size=1\n./full/five type=file sha256digest=@\n\
+             six\\q sha256=@\n../up sha256=@\n",
+        );
+        let named: Vec<_> = summary(list.as_bytes())
+            .into_iter()
+            .filter(|line| !line.ends_with(" comment"))
+            .collect();
+        let expected = [
+            "4 one",
+            "7 sub/two x",
+            "10 OtherAlgorithm(\"SHA512\")",
+            "11 DigestLength { found: 0 }",
+            "12 ./full/five",
+            "13 UnknownEscape { column: 4 }",
+            "14 ../up",
+        ];
+        assert_eq!(named, expected);
+    }
+
+    proptest! {
+        /// Whatever the layout, every line is accounted for, nothing panics, and a name holds no NUL.
+        #[test]
+        fn no_list_makes_it_panic(
+            start in 0usize..6,
+            words in prop::collection::vec((0usize..22, any::<u8>()), 0..60),
+        ) {
+            let digest = "ab".repeat(32);
+            let starts = ["", "#mtree\n", "/set type=dir\n", "Hash,Path\n",
+                "-----BEGIN PGP SIGNED MESSAGE-----\n", "@  a\0"];
+            let parts = ["\n", "\n", "\\\n", "\"", ",", ";", "..", " ", "type=dir", "type=file",
+                "sha256=", "@", "@  ", "\\040", "\\000", "/", "- ", "-----BEGIN PGP SIGNATURE-----\n",
+                "-----END PGP SIGNATURE-----\n", "\0", "name"];
+            let mut list = starts[start].as_bytes().to_vec();
+            for (part, byte) in words {
+                match parts.get(part) {
+                    Some(part) => list.extend_from_slice(part.as_bytes()),
+                    None => list.push(byte),
+                }
+            }
+            let list: Vec<u8> = list.split(|&byte| byte == b'@').collect::<Vec<_>>().join(digest.as_bytes());
+            let (mut entries, mut next) = (Entries::new(&list[..]), 0);
+            while let Some(entry) = entries.next_entry().unwrap() {
+                next += 1;
+                prop_assert_eq!(entry.number, next);
+                if let Parsed::Record(record) = entry.parsed {
+                    prop_assert!(!record.name.is_empty() && !record.name.contains(&0));
+                }
+            }
+        }
     }
 
     #[test]

@@ -50,6 +50,16 @@ pub enum Fault {
         /// Its length in bytes.
         len: u64,
     },
+    /// A `\` in a name of an mtree specification starts no escape of vis(3).
+    UnknownEscape {
+        /// Where in the name.
+        column: usize,
+    },
+    /// Not a row of the table that the first line began.
+    Columns {
+        /// How many columns the table has.
+        expected: usize,
+    },
     /// The file is UTF-16 text, so no line of it can be read.
     Utf16,
 }
@@ -96,6 +106,12 @@ impl fmt::Display for Fault {
                 "one space before the name, where earlier lines have two characters (\"  \" or \" *\")",
             ),
             Fault::TooLong { len } => write!(f, "the line is too long ({len} bytes)"),
+            Fault::UnknownEscape { column } => {
+                write!(f, "the \"\\\" at column {column} of the name starts no escape of vis(3)")
+            }
+            Fault::Columns { expected } => {
+                write!(f, "not a row of {expected} columns, as the first line has them")
+            }
             Fault::Utf16 => f.write_str("the file is UTF-16 text; expected UTF-8 or raw bytes"),
         }
     }

@@ -12,7 +12,10 @@ use memchr::memchr;
 
 use crate::hash::Digest;
 
+use super::clearsign::Envelope;
+use super::csv::Columns;
 use super::fault::Fault;
+use super::mtree::Mtree;
 use super::record::{Record, Split, Style};
 use super::{bsd, escape, gnu};
 
@@ -29,7 +32,8 @@ const FORMATS: [Format; 2] =
 pub enum Parsed<'a> {
     /// A name and its digest.
     Record(Record<'a>),
-    /// A line that starts with `#`.
+    /// A line that names no file and need not: one that starts with `#` or `;`, or belongs to what is around
+    /// the list.
     Comment,
     /// An empty line.
     Blank,
@@ -37,10 +41,28 @@ pub enum Parsed<'a> {
     Malformed(Fault),
 }
 
+/// What the first line of a file that is no comment has shown.
+#[derive(Debug, Default)]
+enum Layout {
+    /// Nothing yet.
+    #[default]
+    Unknown,
+    /// Each line says all by itself.
+    Lines,
+    /// A table.
+    Table(Columns),
+    /// A specification of mtree.
+    Mtree(Box<Mtree>),
+}
+
 /// Reads the lines of one file, in their order.
 #[derive(Debug, Default)]
 pub struct Parser {
     style: Option<Style>,
+    layout: Layout,
+    envelope: Envelope,
+    /// Whether a line may not be taken before its end is known: its file is more than a list of lines.
+    is_special: bool,
     /// The last name that had to be unescaped.
     unescaped: Vec<u8>,
 }
@@ -64,7 +86,7 @@ impl Parser {
     /// The short way, which nearly every line takes; it says what the long one would, or nothing.
     #[inline]
     fn parse_plain<'a>(&mut self, line: &'a [u8]) -> Option<Record<'a>> {
-        if self.style == Some(Style::Reversed) || line.last() == Some(&b'\r') {
+        if self.is_special || self.style == Some(Style::Reversed) || line.last() == Some(&b'\r') {
             return None;
         }
         let (digest, name) = gnu::split_plain(line)?;
@@ -77,7 +99,7 @@ impl Parser {
     /// follows the digest and two spaces. Says what [`parse`](Self::parse) would, or nothing.
     #[inline]
     pub fn parse_head(&mut self, bytes: &[u8], separator: u8) -> Option<(Digest, usize)> {
-        if self.style == Some(Style::Reversed) {
+        if self.is_special || self.style == Some(Style::Reversed) {
             return None;
         }
         let found = gnu::plain_head(bytes, separator)?;
@@ -88,15 +110,61 @@ impl Parser {
     /// Reads a line of any kind.
     #[cold]
     fn parse_any<'a>(&'a mut self, line: &'a [u8]) -> Parsed<'a> {
-        if line.starts_with(b"#") {
+        let opened = self.envelope.open(line);
+        self.is_special |= self.envelope != Envelope::Outside;
+        let Some(line) = opened else { return Parsed::Comment };
+        if matches!(self.layout, Layout::Unknown) && self.style.is_none() && Mtree::is_start(line) {
+            (self.layout, self.is_special) = (Layout::Mtree(Box::default()), true);
+        }
+        if line.starts_with(b"#") || line.starts_with(b";") {
             return Parsed::Comment;
         }
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
             return Parsed::Blank;
         }
-        match self.record(line) {
-            Ok(record) => Parsed::Record(record),
+        if matches!(self.layout, Layout::Unknown) {
+            self.layout = match Columns::find(line).filter(|_| self.style.is_none()) {
+                Some(columns) => Layout::Table(columns),
+                None => Layout::Lines,
+            };
+            if let Layout::Table(_) = self.layout {
+                self.is_special = true;
+                return Parsed::Comment;
+            }
+        }
+        let named = match &mut self.layout {
+            Layout::Unknown | Layout::Lines => {
+                return match self.record(line) {
+                    Ok(record) => Parsed::Record(record),
+                    Err(fault) => Parsed::Malformed(fault),
+                };
+            }
+            Layout::Table(columns) => columns.row(line, &mut self.unescaped).map(Some),
+            Layout::Mtree(mtree) => mtree.line(line, &mut self.unescaped),
+        };
+        match named {
+            Ok(None) => Parsed::Comment,
+            Ok(Some(digest)) => self.named(digest),
+            Err(fault) => Parsed::Malformed(fault),
+        }
+    }
+
+    /// A record whose name was unescaped.
+    fn named(&self, digest: Digest) -> Parsed<'_> {
+        match memchr(0, &self.unescaped) {
+            _ if self.unescaped.is_empty() => Parsed::Malformed(Fault::NoName),
+            Some(nul) => Parsed::Malformed(Fault::Nul { column: nul + 1 }),
+            None => Parsed::Record(Record { digest, name: &self.unescaped }),
+        }
+    }
+
+    /// Reads a line that a NUL ended, as `sha256sum -z` writes them: nothing in it is escaped, and the name
+    /// may hold line ends.
+    pub fn parse_raw<'a>(&mut self, line: &'a [u8]) -> Parsed<'a> {
+        let split = FORMATS.iter().find_map(|format| format(line, 0, &mut self.style));
+        match split.unwrap_or(Err(Fault::DigestLength { found: 0 })) {
+            Ok(Split { digest, name }) => Parsed::Record(Record { digest, name: &line[name] }),
             Err(fault) => Parsed::Malformed(fault),
         }
     }

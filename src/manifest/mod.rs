@@ -2,6 +2,8 @@
 
 pub mod bsd;
 pub mod carry;
+mod clearsign;
+mod csv;
 pub mod encoding;
 pub mod entries;
 pub mod escape;
@@ -10,6 +12,7 @@ pub mod format;
 pub mod gnu;
 pub mod index;
 pub mod line;
+mod mtree;
 pub mod name;
 mod own;
 pub mod record;

@@ -147,6 +147,28 @@ impl<R: Read> Scanner<R> {
         }
     }
 
+    /// Takes lines that end with NUL from now on; before the first line is given out.
+    pub(super) fn end_with_nul(&mut self) {
+        self.separator = Separator::Nul.byte();
+    }
+
+    /// Reads on, if nothing was given out and there is room, until `is_enough` says so of what was read or
+    /// the input ends. Returns whether it ended.
+    ///
+    /// # Errors
+    /// As for [`next_line`](Self::next_line).
+    pub(super) fn read_start(&mut self, is_enough: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
+        while self.start == 0 && self.end < self.buffer.len() {
+            if is_enough(&self.buffer[..self.end]) {
+                return Ok(false);
+            }
+            if self.fill(self.end)? == 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// What was read and not yet given out, and the separator. It starts with the next line, whose
     /// end may not be in it.
     #[inline]

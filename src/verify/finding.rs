@@ -105,6 +105,16 @@ pub enum Finding {
         /// Whether the manifest is that of a run that did not come to its end, which explains it.
         unfinished: bool,
     },
+    /// Lines of a manifest with SHA-256 digests have digests of another algorithm: their files are not
+    /// checked by these.
+    OtherAlgorithm {
+        /// The first of these lines.
+        line: u64,
+        /// What it has.
+        algorithm: &'static str,
+        /// How many there are.
+        lines: u64,
+    },
     /// The manifest is UTF-16 text. It is read all the same.
     Utf16,
     /// The manifest lists nothing.

@@ -8,6 +8,7 @@ use crossbeam_channel::{Sender, bounded};
 
 use crate::error::Error;
 use crate::event::Stop;
+use crate::manifest::Fault;
 use crate::sys;
 use crate::sys::stat::Identity;
 use crate::verify::batch::{FillingBatch, LineBatch, PassGuard};
@@ -60,6 +61,26 @@ pub struct LineReader<'a> {
     pub findings: Sender<Findings>,
 }
 
+/// Lines with digests of another algorithm.
+#[derive(Clone, Copy)]
+struct Others {
+    /// The first of them.
+    line: u64,
+    algorithm: &'static str,
+    lines: u64,
+}
+
+impl Others {
+    /// They are a notice beside digests that can be checked, and a fault where there is none.
+    fn finding(self, is_beside: bool) -> Finding {
+        let Others { line, algorithm, lines } = self;
+        match is_beside {
+            true => Finding::OtherAlgorithm { line, algorithm, lines },
+            false => Finding::Malformed { line, fault: Fault::OtherAlgorithm(algorithm) },
+        }
+    }
+}
+
 /// How the first reading of a manifest went.
 #[derive(Default)]
 struct FirstReading {
@@ -69,6 +90,8 @@ struct FirstReading {
     complete: bool,
     /// Whether there was a finding.
     found: bool,
+    /// Lines with digests of another algorithm: the first, its algorithm, and how many there are.
+    others: Option<Others>,
 }
 
 impl LineReader<'_> {
@@ -105,7 +128,7 @@ impl LineReader<'_> {
         {
             done.reread.push(Reread { target: Arc::clone(&target), manifest });
         }
-        let FirstReading { seen, complete, found } = self.read(&target, manifest, done);
+        let FirstReading { seen, complete, found, .. } = self.read(&target, manifest, done);
         match for_passes {
             None => {}
             Some((_, Err(error))) => {
@@ -143,6 +166,14 @@ impl LineReader<'_> {
                     break;
                 }
                 Ok(Some(Meaning::Nothing)) => None,
+                Ok(Some(Meaning::Fault(Finding::Malformed {
+                    line,
+                    fault: Fault::OtherAlgorithm(algorithm),
+                }))) => {
+                    let others = Others { line, algorithm, lines: 0 };
+                    reading.others.get_or_insert(others).lines += 1;
+                    None
+                }
                 Ok(Some(Meaning::Fault(finding))) => Some(finding),
                 Ok(Some(Meaning::File(line))) => self.list(line, &mut reading.seen, &mut batch),
                 Err(_) if self.stop.is_requested() => break,
@@ -166,6 +197,10 @@ impl LineReader<'_> {
             }
         }
         self.hand_out(target, None, &mut batch, done);
+        if let Some(others) = reading.others {
+            reading.found = true;
+            self.tell(target, others.finding(!reading.seen.is_empty()));
+        }
         if !utf16_is_told && lines.is_utf16() {
             self.tell(target, Finding::Utf16);
         }

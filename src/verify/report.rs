@@ -84,6 +84,7 @@ impl Checked {
             Finding::Unusable(_) => &mut self.unusable,
             Finding::Torn { .. }
             | Finding::Utf16
+            | Finding::OtherAlgorithm { .. }
             | Finding::Waiting(_)
             | Finding::Unfinished(_)
             | Finding::Forgotten(_)

@@ -157,6 +157,10 @@ impl<'a> RecordEntry<'a> {
                 (here("malformed", fault.to_string()), Some(*line))
             }
             Finding::Torn { line, .. } => (here("torn", "it is cut off".into()), Some(*line)),
+            Finding::OtherAlgorithm { line, algorithm, lines } => {
+                let text = format!("{lines} lines have {algorithm} or other digests, not SHA-256");
+                (here("notice", text), Some(*line))
+            }
             Finding::Utf16 => (here("notice", "it is UTF-16 text".into()), None),
             Finding::Nothing => (here("empty", "it lists no file".into()), None),
             Finding::Unfinished(name) => {

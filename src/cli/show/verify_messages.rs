@@ -54,6 +54,10 @@ impl VerifyMessages {
                     false => self.err(&format!("malformed: {text}")),
                 }
             }
+            Finding::OtherAlgorithm { line, algorithm, lines } => self.notice(&format!(
+                "{lines} lines of {manifest} have digests that are not SHA-256 and are passed over \
+                 (the first is {algorithm}, on line {line})"
+            )),
             Finding::Utf16 => {
                 self.notice(&format!("{manifest} is UTF-16 text and is read as such"))
             }

@@ -232,6 +232,34 @@ fn malformed_lines_are_named_and_the_rest_is_checked() {
 }
 
 #[test]
+fn digests_of_other_algorithms_beside_good_ones_are_a_notice() {
+    let scene = scene();
+    let run = check_of(&scene, "@  a\nSHA512 (a) = 00\nSHA512 (z) = 00\n@  z\n", 0);
+    run.assert_says("notice: 2 lines of list").assert_says("SHA512, on line 2");
+    run.assert_prints(&["OK", "dst/a"]).assert_prints(&["OK", "dst/z"]);
+    check_of(&scene, "SHA512 (a) = 00\n", 5).assert_says("SHA512, not SHA-256");
+}
+
+#[test]
+fn lists_of_other_programs() {
+    let scene = scene();
+    let lists = [
+        "; made by hand\n@  a\n@  z\n",
+        "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\n@  a\n@  z\n\
+         -----BEGIN PGP SIGNATURE-----\n\niQ=\n-----END PGP SIGNATURE-----\n",
+        "@  a\0@  z\0",
+        "\"Algorithm\",\"Hash\",\"Path\"\r\n\"SHA256\",\"@\",\"a\"\r\n\"SHA256\",\"@\",\"z\"\r\n",
+        "#mtree\n./a type=file sha256digest=@\n./z type=file size=1 \\\n sha256=@\n. type=dir\n",
+    ];
+    for list in lists {
+        let run = check_of(&scene, list, 0);
+        run.assert_prints(&["OK", "dst/a"]).assert_prints(&["OK", "dst/z"]);
+    }
+    // None of them leads out of the directory.
+    check_of(&scene, "#mtree\n.. type=dir\n../a sha256=@\nx\\057..\\057..\\057a sha256=@\n", 5);
+}
+
+#[test]
 fn a_name_twice() {
     let scene = scene();
     check_of(&scene, "@  a\n@  z\n@  a\n@  ./a\n", 0).assert_says("listed twice: dst/a (lines 1");
