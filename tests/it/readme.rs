@@ -122,8 +122,8 @@ fn without_numbers(line: &str) -> String {
         let next = words.get(at + 1).map_or("", |word| word.trim_end_matches([',', ';']));
         let before = at.checked_sub(1).map_or("", |at| words[at]);
         let is_digest = word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit());
-        let is_measured = next == "s" || next.ends_with("/s") || word.contains("/s");
-        before == "line"
+        let is_measured = next == "s" || next.ends_with("/s") || word.ends_with("/s;");
+        before.ends_with("line")
             || is_digest
             || is_measured
             || word.contains("dircopy-") && word.contains('Z')
