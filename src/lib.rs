@@ -128,6 +128,7 @@ pub mod programs {
 #[doc(hidden)]
 pub mod internals {
     pub use crate::hash::multibuffer::streams;
-    pub use crate::manifest::{escape, line, scan};
+    pub use crate::manifest::line;
+    pub use crate::manifest::read::{escape, scan};
     pub use crate::sys::{Dir, Lock};
 }

@@ -18,7 +18,7 @@ use crate::cli::show::verify_messages::VerifyMessages;
 use crate::cli::show::verify_summary::{summary, verdict};
 use crate::error::Error;
 use crate::event::Observer;
-use crate::manifest::escape;
+use crate::manifest::read::escape;
 use crate::verify::{Finding, Target, Verdict};
 
 /// Runs the check, as the program of this name.

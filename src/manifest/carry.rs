@@ -12,7 +12,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
-use crate::manifest::index::Index;
+use crate::manifest::index::lookup::Index;
 use crate::manifest::name::ManifestName;
 use crate::path::RelPath;
 use crate::sys::stat::{Kind, Stat, Time};

@@ -7,7 +7,7 @@
 
 use crate::hash::Digest;
 
-use super::escape;
+use crate::manifest::read::escape;
 
 /// What stands between digest and name: a blank, and "text mode", which on POSIX means nothing.
 const GAP: &[u8] = b"  ";

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::error::{Error, Result};
 use crate::manifest::Index;
-use crate::manifest::index::Found;
+use crate::manifest::index::Lookup;
 use crate::path::RelPath;
 use crate::sys::Dir;
 use crate::sys::stat::{Kind, Stat, Time};
@@ -104,7 +104,7 @@ impl Baseline {
     }
 
     /// What is listed of the file `path`.
-    pub fn listed(&self, path: &[u8]) -> Result<Found> {
+    pub fn listed(&self, path: &[u8]) -> Result<Lookup> {
         self.index.peek(path).map_err(|error| self.unreadable(error))
     }
 

@@ -13,7 +13,7 @@ use crate::hash::Digest;
 use crate::io::options::Durability;
 use crate::io::read_back::ReadBack;
 use crate::io::watched_file::WatchedFile;
-use crate::manifest::index::Found;
+use crate::manifest::index::Lookup;
 use crate::part::transfer::{CopyTarget, Transfer};
 use crate::path::{RelPath, Shown};
 use crate::sys::stat::{Kind, Stat};
@@ -28,7 +28,7 @@ use crate::tree::found::SourceEntry;
 pub fn is_listed(context: &Context<'_>, target: &CopyTarget) -> Result<bool> {
     let Some(baseline) = context.shared.baseline else { return Ok(false) };
     let listed = baseline.listed(target.rel_path().as_bytes())?;
-    Ok(!matches!(listed, Found::Nothing))
+    Ok(!matches!(listed, Lookup::Nothing))
 }
 
 /// What becomes of a file that was read and has this digest, if it must not be copied: it has rotted, or
@@ -41,15 +41,15 @@ pub fn check(
     let (baseline, digest) = (context.shared.baseline?, digest?);
     let path = transfer.target.rel_path();
     let checked = match baseline.listed(path.as_bytes()) {
-        Ok(Found::Nothing) => return None,
-        Ok(Found::Unclear) => {
+        Ok(Lookup::Nothing) => return None,
+        Ok(Lookup::Unclear) => {
             let visited = baseline.visit(path.as_bytes());
             visited.and_then(|()| Err(unclear(baseline, "copy", transfer.source_path())))
         }
-        Ok(Found::Agreed { digest: listed, .. }) if listed == digest => {
+        Ok(Lookup::Agreed { digest: listed, .. }) if listed == digest => {
             baseline.count_as_listed(path.as_bytes()).map(|()| None)
         }
-        Ok(Found::Agreed { digest: listed, .. }) => {
+        Ok(Lookup::Agreed { digest: listed, .. }) => {
             DifferingFile { context, baseline, transfer, path: &path, listed }.check()
         }
         Err(error) => Err(error),
@@ -75,8 +75,8 @@ pub fn check_further_name(
     let path = path.as_bytes();
     let to = || output.path_of(&entry.name);
     match (baseline.listed(path)?, digest) {
-        (Found::Unclear, _) => Err(unclear(baseline, DEED, to())),
-        (Found::Agreed { digest: listed, .. }, Some(digest)) if listed != digest => {
+        (Lookup::Unclear, _) => Err(unclear(baseline, DEED, to())),
+        (Lookup::Agreed { digest: listed, .. }, Some(digest)) if listed != digest => {
             if baseline.is_older_than(&entry.stat) {
                 return baseline.count_edited(path).map(|()| None);
             }

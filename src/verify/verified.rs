@@ -12,7 +12,7 @@ use std::io::{self, BufWriter, Write};
 
 use crate::hash::{Algorithm, Digest};
 use crate::manifest::Scanner;
-use crate::manifest::scan::Text;
+use crate::manifest::read::scan::Text;
 use crate::path::RelPath;
 use crate::verify::seen::AsItIs;
 

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::event::Stop;
 use crate::manifest::carry::{Carry, is_untouched};
 use crate::manifest::line;
-use crate::manifest::write::ManifestFile;
+use crate::manifest::writer::ManifestFile;
 use crate::sys::Dir;
 use crate::tree::last_dir::LastDir;
 

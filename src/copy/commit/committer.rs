@@ -23,7 +23,7 @@ use crate::event::{Done, Event, Stop};
 use crate::hash::Digest;
 use crate::io::options::Durability;
 use crate::io::timing::Timer;
-use crate::manifest::write::ManifestFile;
+use crate::manifest::writer::ManifestFile;
 use crate::part::method::Method;
 use crate::part::part_file;
 use crate::part::transfer::{CopyTarget, Transfer};

@@ -8,7 +8,7 @@ use crate::copy::commit::committer::Committer;
 use crate::copy::commit::rotation::Rotation;
 use crate::error::{Error, Result};
 use crate::io::options::Durability;
-use crate::manifest::write::ManifestFile;
+use crate::manifest::writer::ManifestFile;
 
 impl Committer<'_> {
     /// The walk and every worker came to their end: carries over the lines of files that are no

@@ -29,7 +29,7 @@ use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
 use crate::io::timing::Timings;
 use crate::manifest::carry::Carry;
-use crate::manifest::write::ManifestFile;
+use crate::manifest::writer::ManifestFile;
 use crate::sys::{self, Dir, is_on_turning_disk};
 use crate::transfer::baseline::Baseline;
 use crate::transfer::context::{Context, Shared};

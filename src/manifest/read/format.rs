@@ -194,8 +194,8 @@ impl Parser {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line;
     use super::*;
+    use crate::manifest::line;
     use proptest::prelude::*;
 
     /// `@` stands for 64 digits.

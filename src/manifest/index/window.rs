@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memchr::memchr;
 
-use super::scan::MAX_LINE;
+use crate::manifest::read::scan::MAX_LINE;
 
 /// A file is cut into stretches of so many bytes, which are read at a time.
 const STRETCH: u64 = 32 * 1024;

@@ -5,10 +5,10 @@ use std::io;
 
 use crate::hash::Digest;
 
-use super::format::{Parsed, Parser};
-use super::record::Record;
-use super::scan::{Scanner, Text};
 use super::window::{RangeReader, Window};
+use crate::manifest::read::format::{Parsed, Parser};
+use crate::manifest::read::record::Record;
+use crate::manifest::read::scan::{Scanner, Text};
 
 /// After so many lines, a matter of milliseconds, it is asked whether they are still wanted.
 const ASK: u64 = 1 << 14;
@@ -85,7 +85,7 @@ pub fn digest_of(path: &[u8], line: &[u8]) -> Option<Digest> {
 }
 
 /// The record by the path it means: without `./` before it, as in `./-`, which stands for `-` (see
-/// [`line`](super::line)), and in the lists of those who let `find .` name the files.
+/// [`line`](crate::manifest::line)), and in the lists of those who let `find .` name the files.
 fn meant(mut record: Record<'_>) -> Record<'_> {
     while let Some(name) = record.name.strip_prefix(b"./") {
         record.name = name;

@@ -27,9 +27,9 @@ impl Hashing {
 /// A line in the index: 48 bits of hash, then 48 bits of offset, the most significant first, so
 /// that the derived order is that of hash, then offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Slot([u32; 3]);
+pub struct IndexSlot([u32; 3]);
 
-impl Slot {
+impl IndexSlot {
     /// The bits of a hash that there is room for.
     pub const HASH_MASK: u64 = (1 << Self::HASH_BITS) - 1;
     const HASH_BITS: u32 = 48;
@@ -69,9 +69,9 @@ pub struct Parts {
 
 impl Parts {
     /// Looks at `slots`, which are sorted.
-    pub fn of(slots: &[Slot]) -> Self {
+    pub fn of(slots: &[IndexSlot]) -> Self {
         let count = (slots.len() / 8).next_power_of_two();
-        let shift = Slot::HASH_BITS - count.ilog2();
+        let shift = IndexSlot::HASH_BITS - count.ilog2();
         let mut starts = Vec::with_capacity(count + 1);
         for (rank, slot) in slots.iter().enumerate() {
             while starts.len() <= (slot.hash() >> shift) as usize {
@@ -83,7 +83,7 @@ impl Parts {
     }
 
     /// The rank of the first of `slots`, those it was made of, whose hash is not below `hash`.
-    pub fn rank(&self, slots: &[Slot], hash: u64) -> usize {
+    pub fn rank(&self, slots: &[IndexSlot], hash: u64) -> usize {
         let part = (hash >> self.shift) as usize;
         let start = |part| self.starts.get(part).copied().unwrap_or(slots.len());
         let (first, end) = (start(part), start(part + 1));
@@ -100,14 +100,14 @@ mod tests {
         #[test]
         fn ranks_are_those_of_halving(
             mut hashes in proptest::collection::vec(
-                prop_oneof![0..=Slot::HASH_MASK, 0..4u64, Slot::HASH_MASK - 4..=Slot::HASH_MASK],
+                prop_oneof![0..=IndexSlot::HASH_MASK, 0..4u64, IndexSlot::HASH_MASK - 4..=IndexSlot::HASH_MASK],
                 0..300,
             ),
-            asked in 0..=Slot::HASH_MASK,
+            asked in 0..=IndexSlot::HASH_MASK,
         ) {
             hashes.sort_unstable();
-            let slots: Vec<Slot> = hashes.iter().map(|hash| Slot::new(*hash, 7)).collect();
-            for hash in hashes.iter().copied().chain([0, asked, Slot::HASH_MASK]) {
+            let slots: Vec<IndexSlot> = hashes.iter().map(|hash| IndexSlot::new(*hash, 7)).collect();
+            for hash in hashes.iter().copied().chain([0, asked, IndexSlot::HASH_MASK]) {
                 let halved = hashes.partition_point(|other| *other < hash);
                 prop_assert_eq!(Parts::of(&slots).rank(&slots, hash), halved);
             }
@@ -120,12 +120,12 @@ mod tests {
         let mut slots = Vec::new();
         for hash in values {
             for offset in values {
-                let slot = Slot::new(hash, offset);
+                let slot = IndexSlot::new(hash, offset);
                 assert_eq!((slot.hash(), slot.offset()), (hash, offset));
                 slots.push(slot);
             }
         }
         assert!(slots.is_sorted());
-        assert_eq!(size_of::<Slot>(), 12);
+        assert_eq!(size_of::<IndexSlot>(), 12);
     }
 }

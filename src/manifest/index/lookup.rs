@@ -21,9 +21,9 @@ use crate::hash::Digest;
 use crate::path::RelPath;
 
 use super::own::{self, Lines};
-use super::record::Record;
-use super::slot::{Hashing, Parts, Slot};
+use super::slot::{Hashing, IndexSlot, Parts};
 use super::window::Window;
+use crate::manifest::read::record::Record;
 
 /// How many lines of one hash are read to answer for a name. A manifest of ours has one line a name,
 /// and that many hashes do not collide; more of them are somebody's attempt to keep us busy.
@@ -38,7 +38,7 @@ pub struct Index {
     skipped: u64,
     hashing: Hashing,
     /// Sorted: so lines of one name stand together, in the order of the file.
-    slots: Vec<Slot>,
+    slots: Vec<IndexSlot>,
     parts: Parts,
     /// One bit a slot.
     visited: Vec<AtomicU64>,
@@ -55,13 +55,13 @@ impl Index {
     /// What reading failed with; [`FileTooLarge`](io::ErrorKind::FileTooLarge) for a file of 256 TiB,
     /// [`OutOfMemory`](io::ErrorKind::OutOfMemory) where there is not enough for the lines.
     pub fn build(file: File, is_to_stop: &dyn Fn() -> bool) -> io::Result<Self> {
-        Self::build_with(file, Hashing::new(Slot::HASH_MASK), is_to_stop)
+        Self::build_with(file, Hashing::new(IndexSlot::HASH_MASK), is_to_stop)
     }
 
     fn build_with(file: File, hashing: Hashing, is_to_stop: &dyn Fn() -> bool) -> io::Result<Self> {
         let window = Window::new(file);
         let len = window.file_len()?;
-        if len > Slot::OFFSET_MASK {
+        if len > IndexSlot::OFFSET_MASK {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let count = own::count_lines(&window, len, is_to_stop)?;
@@ -69,7 +69,7 @@ impl Index {
         // Without so much memory the manifest is as good as none, and the run goes on.
         slots.try_reserve_exact(count).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut lines = Lines::new(&window, len, is_to_stop);
-        let slot_of = |offset, record: Record| Slot::new(hashing.hash(record.name), offset);
+        let slot_of = |offset, record: Record| IndexSlot::new(hashing.hash(record.name), offset);
         // No more than were counted, should somebody change the file meanwhile.
         while slots.len() < count
             && let Some(slot) = lines.next_record(slot_of)?
@@ -131,7 +131,7 @@ impl Index {
     /// # Errors
     ///
     /// What reading the manifest failed with.
-    pub fn peek(&self, path: &[u8]) -> io::Result<Found> {
+    pub fn peek(&self, path: &[u8]) -> io::Result<Lookup> {
         self.find(path, |_| ())
     }
 
@@ -149,15 +149,16 @@ impl Index {
 
     /// What the lines of the name `path` say together. Every line that may be one is read; `each` is
     /// told the ranks of those that are.
-    fn find(&self, path: &[u8], mut each: impl FnMut(usize)) -> io::Result<Found> {
+    fn find(&self, path: &[u8], mut each: impl FnMut(usize)) -> io::Result<Lookup> {
         let hash = self.hashing.hash(path);
         let first = self.parts.rank(&self.slots, hash);
         // Far slots are looked at only where the next is one more: they are in no cache.
-        let is_alike = |rank| self.slots.get(rank).is_some_and(|slot: &Slot| slot.hash() == hash);
+        let is_alike =
+            |rank| self.slots.get(rank).is_some_and(|slot: &IndexSlot| slot.hash() == hash);
         if is_alike(first + 1) && is_alike(first + ALIKE) {
-            return Ok(Found::Unclear);
+            return Ok(Lookup::Unclear);
         }
-        let mut found = Found::Nothing;
+        let mut found = Lookup::Nothing;
         for (rank, slot) in self.slots.iter().enumerate().skip(first) {
             if slot.hash() != hash {
                 break;
@@ -185,7 +186,7 @@ impl Index {
     /// Whether the record at `offset` is what [`unvisited`](Self::unvisited) is to give.
     fn is_unvisited(&self, offset: u64, name: &[u8]) -> io::Result<bool> {
         let hash = self.hashing.hash(name);
-        let Ok(rank) = self.slots.binary_search(&Slot::new(hash, offset)) else {
+        let Ok(rank) = self.slots.binary_search(&IndexSlot::new(hash, offset)) else {
             return Ok(false);
         };
         if self.is_marked(rank) {
@@ -198,13 +199,13 @@ impl Index {
             return Ok(true);
         }
         let found = self.find(name, |_| ())?;
-        Ok(matches!(found, Found::Agreed { last, .. } if last == offset))
+        Ok(matches!(found, Lookup::Agreed { last, .. } if last == offset))
     }
 }
 
 /// What the lines of one name say.
 #[derive(Clone, Copy, Debug)]
-pub enum Found {
+pub enum Lookup {
     /// There is none.
     Nothing,
     /// All of them have this digest; the last stands at this offset, in bytes.
@@ -218,22 +219,22 @@ pub enum Found {
     Unclear,
 }
 
-impl Found {
+impl Lookup {
     fn digest(self) -> Option<Digest> {
         match self {
-            Found::Agreed { digest, .. } => Some(digest),
-            Found::Nothing | Found::Unclear => None,
+            Lookup::Agreed { digest, .. } => Some(digest),
+            Lookup::Nothing | Lookup::Unclear => None,
         }
     }
 
     /// The same with one more line, which stands at `last`.
     fn and(self, digest: Digest, last: u64) -> Self {
         match self {
-            Found::Nothing => Found::Agreed { digest, last },
-            Found::Agreed { digest: other, .. } if other == digest => {
-                Found::Agreed { digest, last }
+            Lookup::Nothing => Lookup::Agreed { digest, last },
+            Lookup::Agreed { digest: other, .. } if other == digest => {
+                Lookup::Agreed { digest, last }
             }
-            Found::Agreed { .. } | Found::Unclear => Found::Unclear,
+            Lookup::Agreed { .. } | Lookup::Unclear => Lookup::Unclear,
         }
     }
 }
@@ -288,8 +289,8 @@ impl Iterator for Unvisited<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line;
     use super::*;
+    use crate::manifest::line;
     use std::fs;
     use std::io::Write;
 
@@ -412,7 +413,8 @@ mod tests {
         }
         let index = Index::build(file(&bytes), &|| false).unwrap();
         assert_eq!(index.len() as u64, LINES);
-        let bits = index.slots.capacity() * size_of::<Slot>() * 8 + index.visited.capacity() * 64;
+        let bits =
+            index.slots.capacity() * size_of::<IndexSlot>() * 8 + index.visited.capacity() * 64;
         assert!(bits as u64 <= LINES * (12 * 8 + 1) + 64, "{bits} bits");
 
         // Several threads at once, one of them backwards, through the first hundredth.

@@ -1,0 +1,8 @@
+//! An index of a manifest that dircopy wrote: what it says of a path, in a few bytes a line.
+
+pub mod lookup;
+mod own;
+mod slot;
+mod window;
+
+pub use lookup::{Index, Lookup};

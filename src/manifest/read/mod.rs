@@ -1,0 +1,23 @@
+//! Reading manifests: lines of bounded length, the formats that are known, and what is wrong with the rest.
+//!
+//! [`Entries`] is the one reader; everything else here is a part of it.
+
+mod bsd;
+mod clearsign;
+mod csv;
+pub mod encoding;
+pub mod entries;
+pub mod escape;
+pub mod fault;
+pub mod format;
+mod gnu;
+mod mtree;
+pub mod record;
+pub mod scan;
+
+pub use encoding::Utf16Reader;
+pub use entries::{Entries, Entry};
+pub use fault::Fault;
+pub use format::{Parsed, Parser};
+pub use record::Record;
+pub use scan::Scanner;
