@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    /// Journals of part files hold this state: whoever changes its form must change their version too.
+    /// Journals of part files hold this state: a change of its form needs a new version of theirs.
     #[test]
     fn a_digest_goes_on_where_it_was() {
         let mut hasher = Algorithm::Sha256.start();

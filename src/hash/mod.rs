@@ -2,8 +2,8 @@
 //!
 //! A new algorithm is one file here and one line in the table of [`algorithm`].
 
-pub mod algorithm;
-pub mod digest;
+mod algorithm;
+mod digest;
 pub mod multibuffer;
 mod state;
 

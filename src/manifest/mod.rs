@@ -3,9 +3,9 @@
 pub mod carry;
 pub mod index;
 pub mod line;
-pub mod name;
+mod name;
 pub mod read;
-pub mod stamp;
+mod stamp;
 pub mod writer;
 
 pub use index::Index;

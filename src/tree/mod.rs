@@ -9,5 +9,5 @@ pub mod journal;
 pub mod last_dir;
 pub mod lock;
 pub mod overwrite;
-pub mod parallel_stat;
+mod parallel_stat;
 pub mod walk;

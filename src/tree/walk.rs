@@ -80,7 +80,7 @@ impl Walk<'_> {
         self.walk(source, output, &mut emit, None)
     }
 
-    /// The same, where somebody else may look at files: `defer` sees to it that
+    /// The same, where stat workers may look at files: `defer` sees to it that
     /// [`look_at`](Self::look_at) is done to each batch it is given, at any time and in any thread.
     pub(crate) fn walk(
         &self,

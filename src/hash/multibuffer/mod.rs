@@ -3,7 +3,7 @@
 //! [`streams`] takes bytes of any length and makes digests of them, [`backend`] chooses the registers,
 //! and `x86` is the compression function in them.
 
-pub mod backend;
+mod backend;
 pub mod streams;
 #[cfg(target_arch = "x86_64")]
 mod x86;

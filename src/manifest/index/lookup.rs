@@ -8,7 +8,7 @@
 //!
 //! The hash only says where to look. The name is always compared with the line itself, and the
 //! digest comes from there, so equal hashes cost time and never a wrong answer; and the key is
-//! random, so nobody can choose names that collide.
+//! random, so no names can be chosen that collide.
 //!
 //! What a manifest says is taken only where it says it clearly: a line that is not ended is torn and
 //! counts for nothing, and a name with two different digests, or with more than 64 lines, has none.
@@ -26,7 +26,7 @@ use super::window::Window;
 use crate::manifest::read::record::Record;
 
 /// How many lines of one hash are read to answer for a name. A manifest of ours has one line a name,
-/// and that many hashes do not collide; more of them are somebody's attempt to keep us busy.
+/// and that many hashes do not collide; more of them are an attempt to keep us busy.
 const ALIKE: usize = 64;
 
 /// An index of one manifest of ours; many threads may ask it at once.
@@ -70,7 +70,7 @@ impl Index {
         slots.try_reserve_exact(count).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut lines = Lines::new(&window, len, is_to_stop);
         let slot_of = |offset, record: Record| IndexSlot::new(hashing.hash(record.name), offset);
-        // No more than were counted, should somebody change the file meanwhile.
+        // No more than were counted, should the file change meanwhile.
         while slots.len() < count
             && let Some(slot) = lines.next_record(slot_of)?
         {

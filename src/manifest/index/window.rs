@@ -1,6 +1,6 @@
 //! A file read at many places, by many threads, mostly in order.
 //!
-//! Whoever asks for the line at an offset mostly asks for one nearby soon after, and each thread is at
+//! A thread that asks for the line at an offset mostly asks for one nearby soon after, and each thread is at
 //! a place of its own. So some stretches of the file are kept, each under a lock, and most lines cost a
 //! search in memory and no system call.
 

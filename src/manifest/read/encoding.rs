@@ -2,7 +2,7 @@
 //!
 //! Manifests are bytes, and neither `sha256sum` nor we write a mark. Windows editors put a UTF-8
 //! mark at the start of a file, and PowerShell 5's `>` writes UTF-16 with one; people then wonder
-//! why no line can be read. The first is dropped by whoever reads lines, the second either named as
+//! why no line can be read. The first is dropped by the reader of lines, the second either named as
 //! what it is or turned into UTF-8 by [`Utf16Reader`].
 
 use std::io::{self, Read};

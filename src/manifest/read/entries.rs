@@ -1,6 +1,6 @@
 //! A manifest, line by line: the scanner and the parser joined.
 //!
-//! Whoever checks a manifest wants each line with its number and its meaning, whatever became of
+//! A check of a manifest wants each line with its number and its meaning, whatever became of
 //! it: a record, a line to pass over, or a fault to report.
 
 use std::io::{self, Read};

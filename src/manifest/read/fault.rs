@@ -5,7 +5,7 @@ use std::fmt;
 use crate::hash::Digest;
 
 /// Why a line is malformed. Shown, it says what was found and what was expected; the number of the
-/// line is told by whoever has it. Columns are bytes of the line, counted from 1.
+/// line is told by the caller. Columns are bytes of the line, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {

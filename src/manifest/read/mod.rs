@@ -5,10 +5,10 @@
 mod bsd;
 mod clearsign;
 mod csv;
-pub mod encoding;
-pub mod entries;
+mod encoding;
+mod entries;
 pub mod escape;
-pub mod fault;
+mod fault;
 pub mod format;
 mod gnu;
 mod mtree;

@@ -232,7 +232,7 @@ impl Dir {
     /// Gives the symbolic link `name`, which this process has made, owner (as root) and times.
     ///
     /// # Errors
-    /// The system's, and that something else has taken its name: whoever owns the directory could put a
+    /// The system's, and that something else has taken its name: the owner of the directory could put a
     /// further name of any file there, for root to give away.
     pub fn set_link_metadata(&self, name: &OsStr, stat: &Stat) -> io::Result<()> {
         #[cfg(target_os = "linux")]

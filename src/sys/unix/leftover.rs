@@ -1,4 +1,4 @@
-//! What an earlier run of the same user left in a directory, opened with care: somebody else may have
+//! What an earlier run of the same user left in a directory, opened with care: another user may have
 //! put something else in its place.
 
 use std::ffi::OsStr;

@@ -49,7 +49,7 @@ impl Place {
         Ok(best.map(|(_, place)| place))
     }
 
-    /// Whether the file system is known to pack what is written to it, or may do so: nobody can say
+    /// Whether the file system is known to pack what is written to it, or may do so: it cannot be said
     /// how much room something takes there.
     pub fn packs(&self) -> bool {
         self.packs

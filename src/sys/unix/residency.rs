@@ -1,6 +1,6 @@
 //! What the kernel holds of a file in memory, and asking it to let go.
 //!
-//! Of files that the caller neither owns nor may write the kernel tells nobody what is in memory
+//! Of files that the caller neither owns nor may write the kernel does not tell what is in memory
 //! (it would tell what others read): `cachestat` refuses, and `mincore` says that everything is.
 
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! The ends of a stream: standard input and output, FIFOs and devices, which may have nothing to give
 //! or no room to take for as long as they like.
 //!
-//! Nothing here waits longer than a tenth of a second, so that whoever reads or writes can look up
+//! Nothing here waits longer than a tenth of a second, so that a reader or writer can look up
 //! whether it is to stop. Calls that do not wait (`O_NONBLOCK`) are a property of what was opened, which
 //! other programs may share (a terminal, a pipe of the shell's); so a pipe that was inherited is opened
 //! anew where the system can do that, and anything else is asked first.
@@ -32,7 +32,7 @@ pub struct StreamEnd {
 }
 
 impl StreamEnd {
-    /// Opens what is to be read, of any kind but a directory. Who opens a FIFO that nobody writes to
+    /// Opens what is to be read, of any kind but a directory. Who opens a FIFO that has no writer
     /// must wait with [`wait_readable`] before the first read: before that it looks like one at its end.
     pub fn open_input(path: &Path) -> io::Result<Self> {
         let end = Self::of(File::from(rustix::fs::openat(
@@ -47,7 +47,7 @@ impl StreamEnd {
         }
     }
 
-    /// Opens a FIFO or a character device for writing; `None` while nobody reads from the FIFO. A block
+    /// Opens a FIFO or a character device for writing; `None` while the FIFO has no reader. A block
     /// device is refused: what is written there takes the place of what it held.
     pub fn open_output(path: &Path) -> io::Result<Option<Self>> {
         let opened = rustix::fs::openat(CWD, path, OFlags::WRONLY | FLAGS, Mode::empty());
@@ -130,7 +130,7 @@ impl StreamEnd {
 }
 
 /// Whether this process may read what is at `path`, found out without opening it: that would wake
-/// whoever waits at the other end of a FIFO.
+/// the program that waits at the other end of a FIFO.
 pub fn may_read(path: &Path) -> io::Result<()> {
     Ok(rustix::fs::accessat(CWD, path, rustix::fs::Access::READ_OK, AtFlags::EACCESS)?)
 }

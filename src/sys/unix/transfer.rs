@@ -23,7 +23,7 @@ use crate::sys::unix::process::kernel_at_least;
 ///
 /// # Errors
 /// Whatever may pass or concerns the device (EIO, ENOMEM, ENOSPC, EDQUOT …): another way must not
-/// be tried then, because nobody knows what the file holds.
+/// be tried then, because it is not known what the file holds.
 pub fn clone_file(from: &File, to: &File) -> io::Result<Cloned> {
     let cloned = uninterrupted(|| Ok(rustix::fs::ioctl_ficlone(to, from)?));
     match cloned.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)) {

@@ -82,7 +82,7 @@ pub fn close_file(file: File) -> io::Result<()> {
 const BTRFS: u32 = 0x9123_683e;
 
 /// With so much free, btrfs has room enough for files that are not written out yet; bytes. For each it sets
-/// hundreds of KiB of metadata aside, of an eighth of what is free, and when these run out, whoever makes a
+/// hundreds of KiB of metadata aside, of an eighth of what is free, and when these run out, a thread that makes a
 /// file waits, doing nothing, until others are written out.
 ///
 /// 50,000 files of 4 KiB onto btrfs of 0.9, 2, 4, 5, 8 and 16 GiB in memory, `--no-sync`, two cores, seconds

@@ -23,7 +23,7 @@ use crate::sys::windows::stat::ticks_of;
 /// What there is to know of a file or directory beside its [`Stat`].
 #[derive(Debug, Default)]
 pub struct Attributes {
-    /// When it was made, in units of 100 ns since 1601; 0 where nobody knows.
+    /// When it was made, in units of 100 ns since 1601; 0 where that is not known.
     created: i64,
     /// The names of its streams besides the content.
     streams: Vec<String>,

@@ -86,7 +86,7 @@ impl Dir {
             .try_fold(self.try_clone()?, |dir, name| dir.open_dir(name_from_bytes(name)?, false))
     }
 
-    /// Opens the file `name` for reading. Nobody can write to it meanwhile, and a file that somebody
+    /// Opens the file `name` for reading. No program can write to it meanwhile, and a file that one
     /// else has open for writing, or locked, is an error: Windows notes the time of a change only when
     /// the file is closed, so a change under way could not be seen. Unless `follow`, a symbolic link
     /// is refused.
@@ -122,7 +122,7 @@ impl Dir {
             let text = "it is a link or special, which is not opened";
             return Err(io::Error::new(refused, text));
         }
-        // While `itself` is open its number is nobody else's, so the same number is the same file.
+        // While `itself` is open its number is no other file's, so the same number is the same file.
         let whole = nt::open(Some(self.as_handle()), &name, how)?;
         match stat_of(whole.as_handle())?.id == stat.id {
             true => Ok(whole),
@@ -168,7 +168,7 @@ impl Dir {
         let to = new_component(name)?;
         let part = component(part)?;
         let part = patiently(|| nt::open(Some(self.as_handle()), &part, as_it_is(DELETE)))?;
-        // POSIX semantics: also while somebody has the old file open.
+        // POSIX semantics: also while a program has the old file open.
         let mut flags = FILE_RENAME_POSIX_SEMANTICS;
         if replace {
             flags |= FILE_RENAME_REPLACE_IF_EXISTS | FILE_RENAME_IGNORE_READONLY_ATTRIBUTE;
@@ -229,7 +229,7 @@ impl Dir {
         nt::open(Some(self.as_handle()), &new_component(name)?, how).map(drop)
     }
 
-    /// The read-only attribute of a directory keeps nobody from making entries in it.
+    /// The read-only attribute of a directory keeps no program from making entries in it.
     pub fn open_up(&self, _: &Stat) -> io::Result<bool> {
         Ok(false)
     }
@@ -331,7 +331,7 @@ impl Dir {
                 other => Err(io::Error::from_raw_os_error(other as i32)),
             };
         }
-        // SAFETY: the call succeeded, so this is an open handle, and nobody else has it.
+        // SAFETY: the call succeeded, so this is an open handle, and only this value has it.
         let lock = unsafe { OwnedHandle::from_raw_handle(handle) };
         if told == ERROR_ALREADY_EXISTS {
             return Ok(Lock::Taken);
@@ -352,7 +352,7 @@ impl Dir {
     }
 }
 
-/// Tries again for a second while somebody has the file open and shares it with nobody: programs that
+/// Tries again for a second while a program has the file open and shares it with no other: programs that
 /// look through every new file do so for an instant.
 fn patiently<T>(act: impl Fn() -> io::Result<T>) -> io::Result<T> {
     const PAUSE: Duration = Duration::from_millis(20);
@@ -368,7 +368,7 @@ fn patiently<T>(act: impl Fn() -> io::Result<T>) -> io::Result<T> {
 
 /// Removes the name by which this is open.
 pub(super) fn remove_open(entry: BorrowedHandle<'_>) -> io::Result<()> {
-    // POSIX semantics: the name is free at once, also while somebody has the file open.
+    // POSIX semantics: the name is free at once, also while a program has the file open.
     let flags = FILE_DISPOSITION_DELETE
         | FILE_DISPOSITION_POSIX_SEMANTICS
         | FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE;

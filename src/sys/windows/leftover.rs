@@ -1,4 +1,4 @@
-//! What an earlier run of the same user left in a directory, opened with care: somebody else may have
+//! What an earlier run of the same user left in a directory, opened with care: another user may have
 //! put something else in its place.
 
 use std::ffi::OsStr;
@@ -68,7 +68,7 @@ fn is_ours(file: BorrowedHandle<'_>) -> bool {
         if unsafe { OpenProcessToken(GetCurrentProcess(), TOKEN_QUERY, &mut token) } == 0 {
             return None;
         }
-        // SAFETY: the call succeeded, so this is an open handle, and nobody else has it.
+        // SAFETY: the call succeeded, so this is an open handle, and only this value has it.
         let token = unsafe { OwnedHandle::from_raw_handle(token) };
         Some(
             is_of(file, token.as_handle(), TokenOwner) || is_of(file, token.as_handle(), TokenUser),

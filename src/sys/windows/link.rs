@@ -66,7 +66,7 @@ impl Dir {
         let link = nt::open(Some(self.as_handle()), &new_component(name)?, how)?;
         let set = nt::control(link.as_handle(), FSCTL_SET_REPARSE_POINT, &target.data, &mut []);
         set.map(drop).inspect_err(|_| {
-            // Without it this is an empty file, which nobody asked for. The first error counts.
+            // Without it this is an empty file, which was not asked for. The first error counts.
             let _ = remove_open(link.as_handle());
         })
     }

@@ -28,7 +28,7 @@ impl Default for DirReader {
 
 impl DirReader {
     /// The next entries of `dir`, without `.` and `..`; none when all were listed. The position is
-    /// the handle's own, so nobody else may list through it.
+    /// the handle's own, so no other thread may list through it.
     pub fn next_batch(&mut self, dir: &Dir) -> io::Result<Vec<ListedEntry>> {
         let mut batch = Vec::new();
         // A batch of nothing but the two dots is not the end.

@@ -161,7 +161,7 @@ pub fn open(
         )
     };
     check(status)?;
-    // SAFETY: the call succeeded, so this is an open handle, and nobody else has it.
+    // SAFETY: the call succeeded, so this is an open handle, and only this value has it.
     Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
 }
 

@@ -23,12 +23,12 @@ pub(super) fn ask_for_links() {
         {
             return;
         }
-        // SAFETY: the call succeeded, so this is an open handle, and nobody else has it.
+        // SAFETY: the call succeeded, so this is an open handle, and only this value has it.
         let token = unsafe { OwnedHandle::from_raw_handle(token) };
         let right = LUID_AND_ATTRIBUTES { Attributes: SE_PRIVILEGE_ENABLED, ..Default::default() };
         let mut wanted = TOKEN_PRIVILEGES { PrivilegeCount: 1, Privileges: [right] };
         // SAFETY: a name that ends with a 0 and values that live through the calls; the last three
-        // arguments say that nobody wants to know what was before.
+        // arguments say that what was before is not asked for.
         unsafe {
             let luid = &mut wanted.Privileges[0].Luid;
             if LookupPrivilegeValueW(null(), SE_CREATE_SYMBOLIC_LINK_NAME, luid) != 0 {

@@ -1,6 +1,6 @@
 //! The ends of a stream: standard input and output, named pipes and devices.
 //!
-//! Reading from a pipe asks first, so that whoever reads can look up whether it is to stop; writing
+//! Reading from a pipe asks first, so that a reader can look up whether it is to stop; writing
 //! waits.
 
 use std::fs::File;
@@ -64,7 +64,7 @@ impl StreamEnd {
         }
     }
 
-    /// Reads nothing: without waiting, nobody knows what is there.
+    /// Reads nothing: without waiting, it is not known what is there.
     pub fn read_at_once(&self, _: &mut [u8]) -> io::Result<Option<usize>> {
         Ok(None)
     }
