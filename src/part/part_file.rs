@@ -10,7 +10,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::error::{Error, Result};
 use crate::io::control::Control;
 use crate::io::options::{Durability, Options, Sparse};
 use crate::io::watched_file::WatchedFile;
-use crate::io::zero_runs::{Segment, segments};
 use crate::part::checkpoint::Checkpoints;
+use crate::part::content::PartContent;
 use crate::part::method::Method;
 pub use crate::part::publish::{Complete, PartName, abandon, discard, forget_journal, publish};
 use crate::part::publish::{cannot_publish, remove};
 use crate::part::transfer::CopyTarget;
 use crate::sys::stat::Stat;
-use crate::sys::{self, Attributes, CachePolicy, Dir, OutputPages};
+use crate::sys::{self, Attributes, CachePolicy, Dir};
 use crate::tree::cleanup;
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;
@@ -42,20 +42,8 @@ pub struct Part {
     journal: Option<Journal>,
     /// The permissions it was made with, if these are known.
     born: Option<u32>,
-    /// `None` once it is complete and closed.
-    file: Option<File>,
-    /// Whether the content ends in a hole, so that the length must be set.
-    open_end: bool,
-    /// Whether the length was set before the content came.
-    has_length: bool,
-    /// Whether zeros are to become holes.
-    makes_holes: bool,
-    /// Its pages in the system's cache.
-    pages: OutputPages,
-    /// How these are spared.
-    sparing: CachePolicy,
-    /// How its content came.
-    method: Method,
+    /// The open file and its content; `None` once it is complete and closed.
+    content: Option<PartContent>,
 }
 
 impl Part {
@@ -96,13 +84,7 @@ impl Part {
             part,
             journal: None,
             born: None,
-            file: Some(file),
-            open_end: false,
-            has_length: false,
-            makes_holes: options.sparse == Sparse::Always,
-            sparing: CachePolicy::default(),
-            pages: OutputPages::default(),
-            method: Method::default(),
+            content: Some(PartContent::new(file, options.sparse == Sparse::Always)),
         }
     }
 
@@ -141,22 +123,19 @@ impl Part {
 
     /// Forgets everything that was appended, and the journal; `settled` is how making it durable went.
     pub fn clear(&mut self, settled: io::Result<()>) -> Result<()> {
-        self.open_end = false;
-        self.pages = OutputPages::new(self.sparing);
         if let Some(journal) = self.part.as_mut().and_then(|part| part.journal.take()) {
             cleanup::remove(&self.output, &journal)?;
         }
-        self.with_file("make durable", |_| settled)?;
-        self.with_file("write", |mut file| file.set_len(0).and_then(|()| file.rewind()))
+        self.with_content("make durable", |_| settled)?;
+        self.with_content("write", PartContent::clear)
     }
 
     /// What was appended so far is to be made durable and noted in the journal.
     pub fn note(&mut self, checkpoints: &mut Checkpoints, at: Checkpoint) -> Result<()> {
-        self.with_file("make durable", |mut file| {
-            let at = file.stream_position()?;
-            if file.metadata()?.len() < at { file.set_len(at) } else { Ok(()) }
-        })?;
-        self.with_file("make durable", |file| checkpoints.note(file.try_clone(), at))
+        self.with_content("make durable", |content| {
+            content.cover_position()?;
+            checkpoints.note(content.file().try_clone(), at)
+        })
     }
 
     /// Gets ready for the content of `source`.
@@ -169,10 +148,10 @@ impl Part {
     pub fn prepare(
         &mut self,
         options: &Options,
-        sparing: CachePolicy,
+        cache: CachePolicy,
         source: &WatchedFile<'_>,
     ) -> Result<()> {
-        self.spare(sparing);
+        self.spare(cache);
         let stat = source.before();
         if stat.size <= options.block_size as u64 {
             return Ok(());
@@ -180,97 +159,83 @@ impl Part {
         match options.sparse {
             Sparse::Always => {}
             Sparse::Auto if stat.is_sparse() => {
-                self.with_file("set the length of", |file| file.set_len(stat.size))?;
-                self.has_length = true;
-                self.makes_holes = !source.tells_holes()?;
+                let makes_holes = !source.tells_holes()?;
+                self.with_content("set the length of", |content| {
+                    content.set_length(stat.size, makes_holes)
+                })?;
             }
             Sparse::Auto | Sparse::Never => {
-                self.with_file("make room for", |file| sys::reserve(file, stat.size))?;
+                self.with_content("make room for", |content| {
+                    sys::reserve(content.file(), stat.size)
+                })?;
             }
         }
         Ok(())
     }
 
     /// Gets ready for content of which nothing is known, sparing its pages in this way.
-    pub fn spare(&mut self, how: CachePolicy) {
-        self.sparing = how;
-        self.pages = OutputPages::new(how);
+    pub fn spare(&mut self, cache: CachePolicy) {
+        if let Some(content) = &mut self.content {
+            content.spare(cache);
+        }
     }
 
     /// Gets ready for the content of `source` from `offset` on, up to where this is filled.
     pub fn go_on(
         &mut self,
         options: &Options,
-        sparing: CachePolicy,
+        cache: CachePolicy,
         source: &WatchedFile<'_>,
         offset: u64,
     ) -> Result<()> {
-        self.prepare(options, sparing, source)?;
-        self.pages.skipped(offset);
+        self.prepare(options, cache, source)?;
+        if let Some(content) = &mut self.content {
+            content.begin_at(offset);
+        }
         Ok(())
     }
 
     /// Takes runs of zeros for holes if the source has holes that are to be kept: its content comes as a
     /// whole, without a word of where they are.
     pub fn keep_holes(&mut self, options: &Options, source: &Stat) {
-        self.makes_holes |= options.sparse == Sparse::Auto && source.is_sparse();
+        if let Some(content) = self.content.as_mut().filter(|_| options.sparse == Sparse::Auto)
+            && source.is_sparse()
+        {
+            content.make_holes();
+        }
     }
 
-    /// Whether the bytes have to be looked at.
+    /// Whether zeros are to become holes, so that the bytes must be looked at.
     pub fn makes_holes(&self) -> bool {
-        self.makes_holes
+        self.content.as_ref().is_some_and(PartContent::makes_holes)
     }
 
     /// Its content came by `method`. A clone has its content: what is written to it from then on
     /// is there already, and is only passed through.
     pub fn is_filled_by(&mut self, method: Method) {
-        self.method = method;
+        if let Some(content) = &mut self.content {
+            content.set_method(method);
+        }
     }
 
     /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        match (self.method, self.makes_holes) {
-            (Method::Clone, _) => Ok(()),
-            (_, true) => self.write_with_holes(bytes),
-            (_, false) => self.append(bytes),
-        }
-    }
-
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.open_end = false;
-        self.with_pages(|pages, file| pages.write_all(file, bytes))
-    }
-
-    /// How many bytes may be moved there before [`moved`](Self::moved) is told.
-    pub fn before_move(&self) -> u64 {
-        self.pages.before_move()
-    }
-
-    /// So many bytes were moved there.
-    pub fn moved(&mut self, bytes: u64) -> Result<()> {
-        self.open_end = false;
-        self.with_pages(|pages, file| pages.moved(file, bytes))
+        self.with_content("write", |content| content.write(bytes))
     }
 
     /// Appends a hole of `len` bytes.
     pub fn skip(&mut self, len: u64) -> Result<()> {
-        if self.method == Method::Clone {
-            return Ok(());
-        }
-        self.open_end = true;
-        self.pages.skipped(len);
-        self.with_file("write", |mut file| {
-            sys::allow_holes(file);
-            file.seek(SeekFrom::Current(i64::try_from(len).unwrap_or(i64::MAX))).map(drop)
-        })
+        self.with_content("write", |content| content.skip(len))
     }
 
-    /// Appends bytes, leaving a hole for every aligned stretch of 4096 zero bytes.
-    fn write_with_holes(&mut self, bytes: &[u8]) -> Result<()> {
-        segments(bytes).try_for_each(|segment| match segment {
-            Segment::Zeros(len) => self.skip(len as u64),
-            Segment::Data(bytes) => self.append(bytes),
-        })
+    /// How many bytes may be moved there before [`moved`](Self::moved) is told.
+    pub fn before_move(&self) -> u64 {
+        self.content.as_ref().map_or(0, PartContent::before_move)
+    }
+
+    /// The kernel moved so many bytes there.
+    pub fn moved(&mut self, bytes: u64) -> Result<()> {
+        self.with_content("write", |content| content.moved(bytes))
     }
 
     /// The content is complete: sets the attributes, makes the file durable where that is not the
@@ -283,7 +248,8 @@ impl Part {
         attributes: &Attributes,
         warnings: &mut Vec<Error>,
     ) -> Result<Complete> {
-        let (method, CopyTarget { entry, replaces, .. }) = (self.method, target);
+        let method = self.content.as_ref().map(PartContent::method).unwrap_or_default();
+        let CopyTarget { entry, replaces, .. } = target;
         let done =
             self.complete(options, control, entry, attributes, warnings).and_then(|()| {
                 match (&self.part, options.durability) {
@@ -306,7 +272,7 @@ impl Part {
 
     /// Removes the part file because of `error`, which is returned, with a word if even that fails.
     pub fn discard(mut self, error: Error) -> Error {
-        match self.let_go() {
+        match self.release() {
             Some(part) => discard(&self.output, &part, error),
             None => error,
         }
@@ -314,17 +280,17 @@ impl Part {
 
     /// Removes the part file because the run is to stop; what stays behind is told in `warnings`.
     pub fn abandon(mut self, warnings: &mut Vec<Error>) {
-        if let Some(part) = self.let_go() {
+        if let Some(part) = self.release() {
             abandon(&self.output, &part, warnings);
         }
     }
 
-    fn let_go(&mut self) -> Option<PartName> {
-        if let (Some(file), Some(PartName { journal: Some(_), .. })) = (&self.file, &self.part) {
-            // Much of it may be on its way to the device, and whoever waits for that waits less.
-            let _ = file.set_len(0);
+    fn release(&mut self) -> Option<PartName> {
+        let content = self.content.take();
+        if let (Some(content), Some(PartName { journal: Some(_), .. })) = (content, &self.part) {
+            // Much of it may be on its way to the device, and a sync that waits for that waits less.
+            let _ = content.file().set_len(0);
         }
-        self.file = None;
         self.part.take()
     }
 
@@ -336,37 +302,25 @@ impl Part {
         attributes: &Attributes,
         warnings: &mut Vec<Error>,
     ) -> Result<()> {
-        self.end_hole()?;
+        self.with_content("set the length of", PartContent::end)?;
         let (gid, born, hurries) = (self.output.gid, self.born, self.output.hurries());
-        let stayed = self.with_pages(|pages, file| pages.finish(file, hurries))?;
+        let stayed = self.with_content("write", |content| content.write_out(hurries))?;
         control.resident.output.add(stayed);
-        if let Some(file) = &self.file {
-            attributes.apply_to_new(file, &entry.stat, gid, born, |deed, error| {
+        if let Some(content) = &self.content {
+            attributes.apply_to_new(content.file(), &entry.stat, gid, born, |deed, error| {
                 warnings.push(Error::io(deed, self.path(), error));
             });
         }
         if let Durability::Grouped { at_once } = options.durability
             && !(at_once && self.output.volume.with_root)
         {
-            self.with_file("make durable", sys::persist_file)?;
+            self.with_content("make durable", |content| sys::persist_file(content.file()))?;
         }
         Ok(())
     }
 
-    /// A hole at the end needs the length set; so does what ends before the length that was set for it,
-    /// because the stated size of a file whose content is made up as it is read means nothing.
-    fn end_hole(&mut self) -> Result<()> {
-        if !std::mem::take(&mut self.open_end) && !self.has_length {
-            return Ok(());
-        }
-        self.with_file("set the length of", |file| {
-            let end = (&mut &*file).stream_position()?;
-            file.set_len(end)
-        })
-    }
-
     fn close(&mut self) -> Result<()> {
-        match self.file.take().map(sys::close_file) {
+        match self.content.take().map(|content| sys::close_file(content.into_file())) {
             Some(Err(error)) => Err(Error::io("close", self.output.path_of(&self.name), error)),
             _ => Ok(()),
         }
@@ -374,8 +328,8 @@ impl Part {
 
     /// Gives a file without a name its final one.
     fn publish_nameless(&mut self) -> Result<()> {
-        if let (Some(dir), Some(file)) = (&self.output.handle, &self.file) {
-            dir.publish_nameless(file, &self.name)
+        if let (Some(dir), Some(content)) = (&self.output.handle, &self.content) {
+            dir.publish_nameless(content.file(), &self.name)
                 .map_err(|error| cannot_publish(&self.output, &self.name, error))?;
         }
         // What a file system says only now makes the file doubtful, and it has its name by now.
@@ -389,8 +343,9 @@ impl Part {
 
     /// The open file.
     pub fn file(&self) -> Result<&File> {
-        self.file
+        self.content
             .as_ref()
+            .map(PartContent::file)
             .ok_or_else(|| Error::io("write", self.path(), io::ErrorKind::BrokenPipe.into()))
     }
 
@@ -399,7 +354,7 @@ impl Part {
         Dir::stat_file(self.file()?).map_err(|error| Error::io("look at", self.path(), error))
     }
 
-    /// What stands in it, to be read from its start; `stat` is what it is and `path` where.
+    /// Opens it to be read from its start; `stat` is what it is and `path` where.
     pub fn content<'a>(
         &self,
         stat: Stat,
@@ -410,23 +365,13 @@ impl Part {
         Ok(WatchedFile::of(file, stat, path))
     }
 
-    fn with_pages<T>(
+    fn with_content<T>(
         &mut self,
-        act: impl FnOnce(&mut OutputPages, &File) -> io::Result<T>,
-    ) -> Result<T> {
-        let done = match &self.file {
-            Some(file) => act(&mut self.pages, file),
-            None => Err(io::ErrorKind::BrokenPipe.into()),
-        };
-        done.map_err(|error| Error::io("write", self.path(), error))
-    }
-
-    fn with_file<T>(
-        &self,
         deed: &'static str,
-        act: impl FnOnce(&File) -> io::Result<T>,
+        act: impl FnOnce(&mut PartContent) -> io::Result<T>,
     ) -> Result<T> {
-        act(self.file()?).map_err(|error| Error::io(deed, self.path(), error))
+        let done = self.content.as_mut().ok_or(io::ErrorKind::BrokenPipe.into()).and_then(act);
+        done.map_err(|error| Error::io(deed, self.path(), error))
     }
 }
 
