@@ -75,6 +75,7 @@ mod manifest;
 mod part;
 mod path;
 mod pipeline;
+mod state;
 mod stream;
 mod sys;
 mod transfer;

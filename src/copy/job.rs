@@ -77,6 +77,8 @@ pub struct CopyJob {
     pub limit_rate: Option<u64>,
     /// Where another run is writing to the output, wait until it ends, instead of refusing.
     pub wait: bool,
+    /// Where the private directories of outputs are kept; in the outputs themselves without.
+    pub state: Option<PathBuf>,
     /// After a complete run, leave only so many finished manifests at the output, the newest ones.
     pub keep_manifests: Option<NonZero<usize>>,
     /// Workers; at least 1. Without a number as many as suit both devices.
@@ -111,6 +113,7 @@ impl CopyJob {
             dry_run: false,
             limit_rate: None,
             wait: false,
+            state: None,
             keep_manifests: None,
             workers: None,
             queue_size: QUEUE_SIZE,

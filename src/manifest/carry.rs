@@ -1,10 +1,7 @@
-//! Digests carried over from earlier manifests, so that a file that is there already is not read
-//! again and does not vanish from the next manifest.
+//! What earlier manifests in the open say of an output's files.
 //!
-//! A line may be believed without reading the file when the file has not been touched since the
-//! manifest was last written: its modification and change times are before the manifest's. Equal
-//! times do not count: the clock of a file system moves in steps of milliseconds, and the file may
-//! have been written in the same step.
+//! A manifest in the open proves nothing: it may have been copied there, or written by hand. Its lines are
+//! reasons to read a file and compare, and never to leave it unread.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,7 +12,7 @@ use crate::hash::Digest;
 use crate::manifest::index::lookup::Index;
 use crate::manifest::name::ManifestName;
 use crate::path::RelPath;
-use crate::sys::stat::{Kind, Stat, Time};
+use crate::sys::stat::Kind;
 use crate::sys::{Dir, DirReader};
 
 /// The lines of the earlier manifests of an output: the newest finished one, and unfinished ones
@@ -25,38 +22,41 @@ pub struct Carry {
     /// The newest first.
     earlier: Vec<Earlier>,
     unfinished: Vec<ManifestName>,
+    newest: Option<ManifestName>,
 }
 
 #[derive(Debug)]
 struct Earlier {
     name: ManifestName,
     index: Index,
-    written: Time,
 }
 
 impl Carry {
     /// Reads the earlier manifests in the root of an output, whose path is `path`. Those that
-    /// `is_in_source` were copied there and tell of another tree. One that cannot be read is as good
-    /// as none and is told as a warning: the files it lists are read instead. Once `is_to_stop` says so
-    /// nothing more is read: the run comes to nothing anyway.
+    /// `is_copied` tell of another tree; what those up to `covered` say is known already. One that cannot
+    /// be read is as good as none and is told as a warning. Once `is_to_stop` says so nothing more is
+    /// read: the run comes to nothing anyway.
     pub fn load(
         root: &Dir,
         path: &Path,
-        is_in_source: impl Fn(&OsStr) -> bool,
+        is_copied: impl Fn(&OsStr) -> bool,
+        covered: Option<ManifestName>,
         is_to_stop: &dyn Fn() -> bool,
     ) -> (Self, Vec<Error>) {
         let mut warnings = Vec::new();
         let mut earlier = Vec::new();
-        let mut names = ours(root, is_in_source).unwrap_or_else(|error| {
+        let mut names = ours(root, is_copied).unwrap_or_else(|error| {
             warnings.push(Error::io("look for earlier manifests in", path, error));
             Vec::new()
         });
         let mut unfinished: Vec<ManifestName> =
             names.iter().copied().filter(|name| !name.is_finished()).collect();
+        let newest = names.first().copied();
         // The newest finished one is of the whole output; what counts besides was begun after it.
         if let Some(newest) = names.iter().position(ManifestName::is_finished) {
             names.truncate(newest + 1);
         }
+        names.retain(|name| Some(*name) > covered);
         for name in names {
             match Earlier::open(root, name, is_to_stop) {
                 Ok(Some(opened)) => earlier.push(opened),
@@ -69,21 +69,24 @@ impl Carry {
                 }
             }
         }
-        (Self { earlier, unfinished }, warnings)
+        (Self { earlier, unfinished, newest }, warnings)
     }
 
-    /// The digest of the file at `path`, which is `there`, if an earlier manifest lists it and it
-    /// was not touched since. Whatever the answer, the path's lines are settled.
-    pub fn digest_of(&self, path: &[u8], there: &Stat) -> Option<Digest> {
+    /// The digest that the newest manifest has for the file at `path`. Whatever the answer, the path's
+    /// lines are settled.
+    pub fn listed(&self, path: &[u8]) -> Option<Digest> {
         let mut digest = None;
         for earlier in &self.earlier {
-            // A manifest that cannot be read back is as good as none: the file is read instead.
+            // A manifest that cannot be read back is as good as none.
             let listed = earlier.index.lookup(path).ok().flatten();
-            if digest.is_none() && is_untouched(there, earlier.written) {
-                digest = listed;
-            }
+            digest = digest.or(listed);
         }
         digest
+    }
+
+    /// Whether a manifest lists a file at `path`.
+    pub fn lists(&self, path: &[u8]) -> bool {
+        self.earlier.iter().any(|earlier| earlier.index.lists(path))
     }
 
     /// The lines of the file at `path` are settled: something else is known about it.
@@ -94,12 +97,19 @@ impl Carry {
         }
     }
 
-    /// Hands to `keep` every line that nobody asked for: its path, its digest, and when its manifest
-    /// was written; of several lines for a path, the newest. They end early once `is_to_stop` says so.
+    /// The lines of the file at `path` are not settled, whatever was asked before.
+    pub fn reopen(&self, path: &[u8]) {
+        for earlier in &self.earlier {
+            let _ = earlier.index.forget_visit(path);
+        }
+    }
+
+    /// Hands to `keep` every line that is not settled: its path and its digest; of several lines for a
+    /// path, the newest. They end early once `is_to_stop` says so.
     pub fn unasked(
         &self,
         is_to_stop: &dyn Fn() -> bool,
-        mut keep: impl FnMut(&RelPath, &Digest, Time) -> Result<()>,
+        mut keep: impl FnMut(&RelPath, &Digest) -> Result<()>,
     ) -> Result<()> {
         for (at, earlier) in self.earlier.iter().enumerate() {
             let failed =
@@ -112,21 +122,21 @@ impl Carry {
                 for older in &self.earlier[at + 1..] {
                     older.index.visit(path.as_bytes()).map_err(failed)?;
                 }
-                keep(&path, &digest, earlier.written)?;
+                keep(&path, &digest)?;
             }
         }
         Ok(())
+    }
+
+    /// The newest, finished or not.
+    pub fn newest(&self) -> Option<ManifestName> {
+        self.newest
     }
 
     /// The names of all manifests of runs that were cut short.
     pub fn unfinished(&self) -> impl Iterator<Item = ManifestName> {
         self.unfinished.iter().copied()
     }
-}
-
-/// Whether a file is what it was when a manifest was last written.
-pub fn is_untouched(there: &Stat, written: Time) -> bool {
-    there.kind == Kind::File && there.mtime < written && there.ctime < written
 }
 
 impl Earlier {
@@ -140,11 +150,8 @@ impl Earlier {
             return Ok(None);
         }
         let file = root.open_file(file_name.as_ref(), false)?;
-        let stat = Dir::stat_file(&file)?;
-        // A time that was set by hand is later than anything that happened to the file.
-        let written = stat.mtime.min(stat.ctime);
         let index = Index::build(file, is_to_stop)?;
-        Ok(Some(Self { name, index, written }))
+        Ok(Some(Self { name, index }))
     }
 }
 

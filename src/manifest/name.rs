@@ -57,7 +57,7 @@ impl ManifestName {
         self.finished
     }
 
-    /// The name to try when this one is taken. `None` after four billion of them.
+    /// The name to try when this one is taken: that of the next second.
     pub fn next(self) -> Option<Self> {
         Some(Self { stamp: self.stamp.next()?, ..self })
     }
@@ -95,7 +95,9 @@ mod tests {
         assert_eq!(name.to_string(), "dircopy-20260101T000000Z.sha256sum");
         assert_eq!(name.unfinished().to_string(), "dircopy-20260101T000000Z.sha256sum.part");
         let third = name.next().and_then(ManifestName::next).unwrap();
-        assert_eq!(third.to_string(), "dircopy-20260101T000000Z-3.sha256sum");
+        assert_eq!(third.to_string(), "dircopy-20260101T000002Z.sha256sum");
+        let numbered = parse("dircopy-20260101T000000Z-3.sha256sum").unwrap();
+        assert_eq!(numbered.next(), name.next(), "it sorts behind all of that second");
         assert_eq!(third.unfinished().finished(), third);
         let name = ManifestName::new("2026-06-30T23:59:59-05:00".parse().unwrap());
         assert_eq!(name.to_string(), "dircopy-20260701T045959Z.sha256sum");

@@ -1,13 +1,15 @@
 //! When a run started, as it stands in the names of what the run leaves.
 //!
-//! `YYYYMMDDTHHMMSSZ`, in UTC, so that names sort by time. When a name with it is taken, a number is put
-//! behind the time: `-2`, `-3`, …
+//! `YYYYMMDDTHHMMSSZ`, in UTC, so that names sort by time. When a name with it is taken, that of the next
+//! second is: so the names of two runs sort in the order of the runs, for every program that sorts names.
+//! Earlier versions put a number behind the time, `-2`, `-3`, …, which sorts before the first; such names
+//! are still read.
 
 use std::fmt;
 
-use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
+use jiff::{SignedDuration, Timestamp};
 
 /// A time in a name. The order is that of time, then number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,9 +44,10 @@ impl Stamp {
         self.number
     }
 
-    /// The one to try when this one is taken. `None` after four billion of them.
+    /// The one to try when this one is taken: that of the next second. `None` at the end of time.
     pub fn next(self) -> Option<Self> {
-        Some(Self { number: self.number.checked_add(1)?, ..self })
+        let time = self.time.checked_add(SignedDuration::from_secs(1)).ok()?;
+        Some(Self { time, number: 1 })
     }
 }
 

@@ -5,12 +5,17 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::error::{Error, Result};
 use crate::manifest::name::ManifestName;
+use crate::sys::stat::Time;
 use crate::sys::{self, Dir};
+
+/// So far ahead of the clock runs of one second get in each other's way.
+const SAME_MINUTE: SignedDuration = SignedDuration::from_secs(60);
 
 /// An unfinished manifest in the root of an output.
 #[derive(Debug)]
@@ -27,14 +32,20 @@ pub struct ManifestFile {
 impl ManifestFile {
     /// Begins a manifest in the directory `root`, whose path is `path`. A name is free when
     /// nothing in `root` has it, finished or not, and `is_taken` does not claim it (for a file of
-    /// the source that is to come).
+    /// the source that is to come). It sorts behind `newest`, if that is of the same minute.
     pub fn create(
         root: Dir,
         path: Arc<Path>,
         time: Timestamp,
+        newest: Option<ManifestName>,
         is_taken: impl Fn(&OsStr) -> bool,
     ) -> Result<Self> {
         let mut name = ManifestName::new(time);
+        // One of a later time was planted, or a clock went wrong: neither is to be followed for ever.
+        let limit = time.checked_add(SAME_MINUTE).unwrap_or(time);
+        if let Some(newest) = newest.filter(|newest| *newest >= name && newest.time() <= limit) {
+            name = next(newest.finished(), &path)?;
+        }
         loop {
             let (finished, unfinished) = both(name);
             let fail = |error| Error::io("begin the manifest", path.join(&unfinished), error);
@@ -63,6 +74,17 @@ impl ManifestFile {
             self.torn = true;
             self.error("write the manifest", error)
         })
+    }
+
+    /// What the clock of its file system said when it was last written to.
+    pub fn clock(&self) -> Option<Time> {
+        Dir::stat_file(&self.file).ok().map(|stat| stat.ctime)
+    }
+
+    /// The same, when it has just been touched.
+    pub fn tick(&self) -> Option<Time> {
+        self.file.set_modified(SystemTime::now()).ok()?;
+        self.clock()
     }
 
     /// Waits until every line appended so far is on the device.

@@ -68,11 +68,11 @@ impl FileReader<'_> {
         let context = self.content.context;
         let name = &transfer.entry().name;
         context.control.progress.set_current(|path| transfer.source.rel.join_into(name, path));
+        let mut warnings = Vec::new();
         let action = match context.control.stop.is_requested() {
             true => Action::Settled(Outcome::Abandoned),
-            false => prepare(context, &transfer, &mut self.read_back),
+            false => prepare(context, &transfer, &mut self.read_back, &mut warnings),
         };
-        let mut warnings = Vec::new();
         let outcome = match action {
             Action::Settled(Outcome::Abandoned) => Outcome::Abandoned,
             Action::Settled(outcome) => {
@@ -83,7 +83,7 @@ impl FileReader<'_> {
             }
             Action::Copy { replaces, warning } => {
                 transfer.target.replaces = replaces;
-                if let Some(warning) = warning {
+                for warning in std::mem::take(&mut warnings).into_iter().chain(warning) {
                     self.results.send(CommitterMessage::Warning(warning)).map_err(|_| Gone)?;
                 }
                 match self.copy(&transfer, None).map_err(ReadError::into_early_end) {

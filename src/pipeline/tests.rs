@@ -98,7 +98,7 @@ impl Scene {
                 nameless: self.nameless,
                 ..Options::plain()
             },
-            shared: Shared { reused: None, baseline: None, methods: &methods, slot: None },
+            shared: Shared { known: None, baseline: None, methods: &methods, slot: None },
             control: Control {
                 progress: &progress,
                 stop,

@@ -101,7 +101,7 @@ impl StreamJob {
         let resident = Residency::default();
         let options = self.options();
         let ways = CopyMethods::new(&options);
-        let shared = Shared { reused: None, baseline: None, methods: &ways, slot: None };
+        let shared = Shared { known: None, baseline: None, methods: &ways, slot: None };
         let (clocks, resident) = (&clocks, &resident);
         let control = Control { progress, stop, rate: rate.as_ref(), clocks, resident };
         let context = Context { options, shared, control };

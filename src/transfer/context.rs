@@ -3,8 +3,8 @@
 use crate::fanout::slot::Slot;
 use crate::io::control::Control;
 use crate::io::options::Options;
-use crate::manifest::carry::Carry;
 use crate::part::transfer::CopyTarget;
+use crate::state::knowledge::Knowledge;
 use crate::transfer::baseline::Baseline;
 use crate::transfer::copy_methods::CopyMethods;
 
@@ -22,8 +22,8 @@ pub struct Context<'a> {
 /// What the transfers of a run know of each other, of earlier runs and of other outputs.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared<'a> {
-    /// Digests of an earlier run, to be used again.
-    pub reused: Option<&'a Carry>,
+    /// What earlier runs found out about the output's files.
+    pub known: Option<&'a Knowledge>,
     /// The earlier manifest that the source is held against.
     pub baseline: Option<&'a Baseline>,
     /// By which methods content can go to the output.

@@ -1,16 +1,21 @@
 //! A file that is at the output already, with the size and time of the source's: is it kept?
 //!
-//! Without `--verify` that is settled, and it is only read if no earlier manifest has its digest. With it,
-//! the file is read from its medium. If that is what an earlier manifest lists, the file is good; if not,
-//! the source is read too, and what differs from it was damaged, or changed by a program that set the
-//! time back.
+//! A file that a private record shows to be untouched is kept unread; with `--verify` it is read from its
+//! medium. Any other is read. If it is what was recorded, it is good. If it is not, the source is read too
+//! and decides: a copy that is not what the source is was damaged; a source that is not what was recorded,
+//! and whose copy is the same, was edited in both places. If all three differ, the file stays and is
+//! reported: a digest that was known is never replaced in silence.
+
+use std::io;
 
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest};
 use crate::io::options::Durability;
-use crate::io::read_back::{FileDigest, ReadBack};
+use crate::io::read_back::{FileDigest, HashedFrom, ReadBack};
 use crate::io::watched_file::WatchedFile;
 use crate::part::transfer::Transfer;
+use crate::state::knowledge::Belief;
+use crate::state::row::{Origin, Row, Trace};
 use crate::sys::{self, Medium, stat::Stat};
 use crate::transfer::context::Context;
 use crate::transfer::outcome::{Action, Outcome};
@@ -25,71 +30,123 @@ pub struct ExistingFile<'a> {
     pub transfer: &'a Transfer,
     /// What is at the output.
     pub there: &'a Stat,
-    /// The digest that an earlier manifest has for it.
-    pub known: Option<Digest>,
+    /// What earlier runs found out about it.
+    pub belief: Belief,
     /// The digest of the source's file, if that was read already.
     pub source_digest: Option<Digest>,
 }
 
 impl ExistingFile<'_> {
-    /// What is to be done about it.
+    /// What is to be done about it; what is to be told of that goes to `warnings`.
     ///
     /// # Errors
     /// It, or the source if that had to be asked, could not be read, or changed meanwhile.
-    pub fn check(&self, read_back: &mut ReadBack) -> Result<Action> {
-        let Self { context, there, known, .. } = *self;
-        let (target, options) = (&self.transfer.target, &context.options);
-        let verify = options.verify.is_some();
-        let is_read = verify || (known.is_none() && options.algorithm != Algorithm::None);
-        let Some(dir) = target.output.handle.as_ref().filter(|_| is_read) else {
-            return Ok(match (known, self.source_digest) {
-                (Some(known), Some(source)) if known != source => self.differs(),
-                _ => Action::Settled(Outcome::Kept { digest: known, proof: None }),
-            });
+    pub fn check(&self, read_back: &mut ReadBack, warnings: &mut Vec<Error>) -> Result<Action> {
+        let verify = self.context.options.verify.is_some();
+        let kept = |row, proof| Ok(Action::Settled(Outcome::Kept { row, proof }));
+        match (self.belief, self.source_digest) {
+            _ if self.context.options.algorithm == Algorithm::None => return kept(None, None),
+            (Belief::Untouched(row), source) if !verify => {
+                if source.is_some_and(|source| source != row.digest) {
+                    return Ok(self.differs());
+                }
+                return kept(Some(row), None);
+            }
+            _ => {}
+        }
+        let (found, proof) = match self.hash_copy(read_back)? {
+            CopyRead::Hashed(found, proof) => (found, proof),
+            CopyRead::Unreadable(error) => return Ok(copy_anew(error)),
+            CopyRead::Abandoned => return Ok(Action::Settled(Outcome::Abandoned)),
         };
+        let known = self.known();
+        let source = match self.source_digest {
+            None if known.map_or(verify, |known| known != found) => {
+                match self.hash_source(read_back)? {
+                    None => return Ok(Action::Settled(Outcome::Abandoned)),
+                    source => source,
+                }
+            }
+            source => source,
+        };
+        match (known, source) {
+            (Some(known), Some(source)) if known != found && source != found => {
+                if source != known {
+                    return Ok(Action::Settled(Outcome::Left(ALL_DIFFER)));
+                }
+                return Ok(self.differs());
+            }
+            (Some(known), Some(_)) if known != found => warnings.push(self.is_new()),
+            (_, Some(source)) if source != found => return Ok(self.differs()),
+            _ => {}
+        }
+        let origin = match (self.belief, source) {
+            (Belief::Untouched(row), None) => row.origin,
+            (Belief::Doubtful(remembered), None) => remembered.origin,
+            (_, Some(_)) => Origin::Source,
+            (Belief::Nothing, None) => Origin::There,
+        };
+        kept(Some(self.row(found, origin)), verify.then_some(proof))
+    }
+
+    fn known(&self) -> Option<Digest> {
+        match self.belief {
+            Belief::Nothing => None,
+            Belief::Untouched(row) => Some(row.digest),
+            Belief::Doubtful(remembered) => Some(remembered.digest),
+        }
+    }
+
+    /// What the record is to say of the file, which was read.
+    fn row(&self, digest: Digest, origin: Origin) -> Row {
+        let trace = Trace::of(self.there);
+        let sure = self.context.shared.known.is_some_and(|known| known.is_past(trace.ctime));
+        Row { digest, origin, trace, sure, late: false }
+    }
+
+    /// Reads and hashes what is there, from its medium where that is asked for.
+    fn hash_copy(&self, read_back: &mut ReadBack) -> Result<CopyRead> {
+        let Self { context, transfer, there, .. } = *self;
+        let target = &transfer.target;
+        let options = &context.options;
+        let verify = options.verify.is_some();
         let path = || target.path();
+        let Some(dir) = &target.output.handle else {
+            return Err(Error::io("read", path(), io::ErrorKind::NotFound.into()));
+        };
         let file = WatchedFile::open(dir, &target.entry.name, false, there, &path)?;
         let medium = match verify {
             true => Medium::of(file.file(), there),
             false => Ok(Medium::any(file.file())),
         };
         let is_to_stop = || context.control.stop.is_urgent();
-        let hashed =
-            medium.and_then(|medium| read_back.hash(medium, options.algorithm, is_to_stop, |_| ()));
+        let hashed = medium.and_then(|medium| {
+            read_back.hash(medium, context.options.algorithm, is_to_stop, |_| ())
+        });
         let FileDigest { digest, bytes, hashed_from: proof } = match hashed {
             Ok(Some(hashed)) => hashed,
-            Ok(None) => return Ok(Action::Settled(Outcome::Abandoned)),
+            Ok(None) => return Ok(CopyRead::Abandoned),
             Err(error) if verify && options.policy != Policy::Never => {
-                return Ok(copy_anew(file.error("read back", error)));
+                return Ok(CopyRead::Unreadable(file.error("read back", error)));
             }
             Err(error) => return Err(file.error("read", error)),
         };
         file.check(bytes)?;
-        let source = match self.source_digest {
-            None if verify && digest != known => match self.hash_source(read_back)? {
-                None => return Ok(Action::Settled(Outcome::Abandoned)),
-                source => source,
-            },
-            None => digest,
-            source => source,
-        };
-        if source != digest {
-            return Ok(self.differs());
-        }
         if options.durability == (Durability::Grouped { at_once: false }) {
-            // It may have come here a moment ago, and not be on the device yet.
+            // It may have come here in any way.
             sys::persist_file(file.file()).map_err(|error| file.error("make durable", error))?;
         }
-        let proof = verify.then_some(proof);
-        Ok(Action::Settled(Outcome::Kept { digest, proof }))
+        let missing =
+            || Error::finding("hash", path(), "it has no digest; this is a defect of dircopy");
+        Ok(CopyRead::Hashed(digest.ok_or_else(missing)?, proof))
     }
 
     /// The digest of the source's file, if not told to stop.
     fn hash_source(&self, read_back: &mut ReadBack) -> Result<Option<Digest>> {
         let hashed = source::hash(self.context, self.transfer, read_back);
-        hashed.map_err(|error: Error| match self.known {
+        hashed.map_err(|error: Error| match self.known() {
             None => error,
-            Some(_) => error.with_note("; and its copy is not what an earlier manifest lists"),
+            Some(_) => error.with_note("; and its copy is not what an earlier run recorded"),
         })
     }
 
@@ -103,7 +160,27 @@ impl ExistingFile<'_> {
         let finding = "its content differs although size and time are the same";
         copy_anew(Error::finding("keep", self.transfer.target.path(), finding))
     }
+
+    /// That a digest takes the place of one that was known.
+    fn is_new(&self) -> Error {
+        let finding = "its content is not what an earlier run recorded; the source has the same \
+                       content now, so its new digest is listed";
+        Error::finding("keep the recorded digest of", self.transfer.target.path(), finding)
+    }
 }
+
+/// What came of reading a copy.
+enum CopyRead {
+    /// Its digest, and where its content came from.
+    Hashed(Digest, HashedFrom),
+    /// It cannot be read from its medium.
+    Unreadable(Error),
+    /// The run is to stop.
+    Abandoned,
+}
+
+const ALL_DIFFER: &str = "it is neither what an earlier run recorded nor what the source is now, \
+                          although size and time are the same";
 
 fn copy_anew(damage: Error) -> Action {
     let warning = damage.with_note("; it is copied anew");

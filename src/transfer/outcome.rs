@@ -8,6 +8,7 @@ use crate::io::read_back::HashedFrom;
 use crate::part::method::Method;
 use crate::part::part_file::{self, PartName};
 use crate::part::transfer::{CopyTarget, Transfer};
+use crate::state::row::Row;
 use crate::tree::dirs::SourceDir;
 use crate::tree::found::WalkItem;
 
@@ -38,9 +39,9 @@ pub enum Outcome {
     },
     /// It was there already.
     Kept {
-        /// The digest of what is there.
-        digest: Option<Digest>,
-        /// Where it came from, if it was to be read back and found right.
+        /// As what it stands there, with its digest, if that is known.
+        row: Option<Row>,
+        /// Where the content came from, if it was to be read back and found right.
         proof: Option<HashedFrom>,
     },
     /// The source's file is not what is expected of it, although nothing says that it was edited. It was

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::io::read_back::ReadBack;
 use crate::part::transfer::Transfer;
+use crate::state::knowledge::Belief;
 use crate::transfer::context::Context;
 use crate::transfer::existing::ExistingFile;
 use crate::transfer::outcome::{Action, Outcome};
@@ -13,20 +14,27 @@ use crate::transfer::{rot_check, source};
 use crate::tree::overwrite::{Decision, DestinationStat, SourceStat, decide};
 
 /// Decides about a file, and does what needs no copying. `read_back` is for reading a file that is
-/// there already.
-pub fn prepare(context: &Context<'_>, transfer: &Transfer, read_back: &mut ReadBack) -> Action {
+/// there already; what is to be told goes to `warnings`.
+pub fn prepare(
+    context: &Context<'_>,
+    transfer: &Transfer,
+    read_back: &mut ReadBack,
+    warnings: &mut Vec<Error>,
+) -> Action {
     let failed = |error| Action::Settled(Outcome::Failed(error));
     let there = match transfer.target.look() {
         Ok(there) => there,
         Err(error) => return failed(error),
     };
     let copy = |replaces| Action::Copy { replaces, warning: None };
-    let Some(there) = there else { return copy(false) };
-    // Whatever becomes of the file, an earlier line for it is settled by this run.
-    let known = context
-        .shared
-        .reused
-        .and_then(|reused| reused.digest_of(transfer.target.rel_path().as_bytes(), &there));
+    let known = context.shared.known.map(|known| (known, transfer.target.rel_path()));
+    let Some(there) = there else {
+        // A line for what is gone is settled by the copy.
+        known.iter().for_each(|(known, path)| known.settle(path.as_bytes()));
+        return copy(false);
+    };
+    let belief =
+        known.map_or(Belief::Nothing, |(known, path)| known.belief(path.as_bytes(), &there));
     let stat = &transfer.entry().stat;
     let decision = decide(context.options.policy, SourceStat(stat), Some(DestinationStat(&there)));
     let mut source_digest = None;
@@ -42,8 +50,8 @@ pub fn prepare(context: &Context<'_>, transfer: &Transfer, read_back: &mut ReadB
         Decision::Replace => copy(true),
         Decision::Leave(why) => Action::Settled(Outcome::Left(why)),
         Decision::Refuse(why) => failed(Error::finding("copy to", transfer.target.path(), why)),
-        Decision::Keep => ExistingFile { context, transfer, there: &there, known, source_digest }
-            .check(read_back)
+        Decision::Keep => ExistingFile { context, transfer, there: &there, belief, source_digest }
+            .check(read_back, warnings)
             .unwrap_or_else(failed),
     }
 }

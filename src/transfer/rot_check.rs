@@ -16,6 +16,8 @@ use crate::io::watched_file::WatchedFile;
 use crate::manifest::index::Lookup;
 use crate::part::transfer::{CopyTarget, Transfer};
 use crate::path::{RelPath, Shown};
+use crate::state::knowledge::Belief;
+use crate::state::row::Row;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Medium};
 use crate::transfer::baseline::Baseline;
@@ -158,8 +160,8 @@ impl DifferingFile<'_> {
         let Self { context, transfer, .. } = *self;
         let stat = &transfer.entry().stat;
         let alike = stat.size == there.size && stat.mtime.is_stored_as(there.mtime);
-        let reused = context.shared.reused;
-        if let Some(digest) = reused.and_then(|it| it.digest_of(self.path.as_bytes(), there)) {
+        let belief = context.shared.known.map(|it| it.belief(self.path.as_bytes(), there));
+        if let Some(Belief::Untouched(Row { digest, .. })) = belief {
             return Ok(Some(Witness { digest, alike }));
         }
         // One of another time says no more than that the file is newer than the list.

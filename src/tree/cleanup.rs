@@ -34,16 +34,25 @@ pub struct Leftovers {
     pub error: Option<Error>,
 }
 
-/// Removes what no run will finish from an output directory that was there already. Beginnings of
-/// files larger than `larger_than` bytes stay; without, none do. Links in the source stand for what they point
-/// to if `follow`.
+/// What is not removed.
+pub struct Spared<'a> {
+    /// Beginnings of files larger than so many bytes; none without.
+    pub larger_than: Option<u64>,
+    /// Whether links in the source stand for what they point to.
+    pub follow: bool,
+    /// Whether an earlier run lists a file of this name there, which then is no leftover.
+    pub is_data: &'a dyn Fn(&OsStr) -> bool,
+}
+
+/// Removes what no run will finish from an output directory that was there already, but for what is to be
+/// `spared`.
 pub fn clean_up(
     source: &SourceDir,
     output: &OutputDir,
     reader: &mut DirReader,
-    larger_than: Option<u64>,
-    follow: bool,
+    spared: &Spared<'_>,
 ) -> Leftovers {
+    let Spared { larger_than, follow, is_data } = *spared;
     let mut leftovers = Leftovers::default();
     let Some(dir) = output.handle.as_ref().filter(|_| !output.fresh) else { return leftovers };
     let (mut parts, mut journals) = (Vec::new(), Vec::new());
@@ -64,7 +73,8 @@ pub fn clean_up(
                 _ => continue,
             };
             let absent = source.handle.stat(&listed.name, false).err();
-            if absent.is_some_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            let is_absent = absent.is_some_and(|error| error.kind() == io::ErrorKind::NotFound);
+            if is_absent && !is_data(&listed.name) {
                 names.push(listed.name.to_os_string());
             }
         }

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::path::Shown;
+use crate::state::private_dir::{Missing, PrivateDir};
 use crate::sys::{self, Dir, Lock};
 
 /// How often it is tried again, and looked up whether the run is to stop.
@@ -35,14 +36,16 @@ impl Patience<'_> {
     /// Waits until nobody is at work on the directory at `path`, and leaves it unlocked: what is looked at
     /// next is then not half of another run. One that is not there, or cannot be opened, is no reason
     /// to wait.
-    pub fn until_free(self, path: &Path) -> Result<()> {
-        match Dir::open(path) {
-            Ok(dir) if self.wait => self.lock(&dir, path).map(drop),
-            _ => Ok(()),
+    pub fn until_free(self, path: &Path, elsewhere: Option<&Path>) -> Result<()> {
+        let Some(root) = Dir::open(path).ok().filter(|_| self.wait) else { return Ok(()) };
+        match PrivateDir::open(&root, path, elsewhere, Missing::Leave) {
+            Ok(Some(private)) => self.lock(private.dir(), path).map(drop),
+            Ok(None) | Err(_) => Ok(()),
         }
     }
 
-    /// Locks the directory `dir`, which is at `path`.
+    /// Locks `path` by `dir`, its private directory: any other directory can be locked by all that may
+    /// read it.
     ///
     /// # Errors
     /// Another run has it, and is not to be waited for; or the run was stopped while it waited.

@@ -12,10 +12,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use crate::error::Error;
+use crate::state::knowledge::Knowledge;
+use crate::state::private_dir::NAME;
 use crate::sys::stat::{Identity, Kind, Stat};
-use crate::sys::{self, Attributes, Dir, DirReader};
+use crate::sys::{self, Attributes, Dir, DirReader, ListedEntry};
 use crate::tree::classify::{Classifier, DirMemory, PendingLinks, Subdir, Unclassified};
-use crate::tree::cleanup::{self, Leftovers, ResumablePart};
+use crate::tree::cleanup::{self, Leftovers, ResumablePart, Spared};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::filter::Inclusion;
 use crate::tree::found::{Emit, WalkItem};
@@ -46,6 +48,8 @@ pub struct Walk<'a> {
     /// Remember in which directory a new one was made: where names are made durable directory by
     /// directory.
     pub chains: bool,
+    /// What is known of the output: a file that it lists is no leftover, whatever its name.
+    pub known: Option<&'a Knowledge>,
     /// The source's root.
     pub source_root: Identity,
     /// The output's root; never walked into.
@@ -137,7 +141,10 @@ impl Walk<'_> {
                 let resumable = std::mem::take(&mut top.memory.resumable);
                 tell(&top.output, cleanup::remove_resumable(&top.output, resumable), emit)
             }
-            Ok(listed) => {
+            Ok(mut listed) => {
+                if top.source.rel.is_root() {
+                    self.pass_over_private(&top.source, &mut listed, emit)?;
+                }
                 let entries = Unclassified::new(&top.source, &top.output, listed, top.inclusion);
                 let (entries, later) = match defer {
                     Some(_) => self.classifier.part(entries, &top.memory),
@@ -158,6 +165,21 @@ impl Walk<'_> {
         }
     }
 
+    /// What another output's runs keep for themselves is no part of the source.
+    fn pass_over_private(
+        &self,
+        source: &Arc<SourceDir>,
+        listed: &mut Vec<ListedEntry>,
+        emit: &mut impl Emit,
+    ) -> ControlFlow<()> {
+        let folds = self.classifier.folds;
+        let is_private = |name: &OsStr| name == NAME || folds && name.eq_ignore_ascii_case(NAME);
+        while let Some(at) = listed.iter().position(|entry| is_private(&entry.name)) {
+            emit.item(WalkItem::Special(Arc::clone(source), listed.remove(at), Kind::Dir))?;
+        }
+        ControlFlow::Continue(())
+    }
+
     /// Removes what a killed run left in an output directory, but for what can be gone on with, which
     /// is returned.
     pub fn clean_up(
@@ -170,8 +192,12 @@ impl Walk<'_> {
         if !self.cleans_up {
             return ControlFlow::Continue(Vec::new());
         }
+        let is_data = |name: &OsStr| {
+            self.known.is_some_and(|known| known.has_heard_of(output.rel.join(name).as_bytes()))
+        };
         let follow = self.classifier.follow;
-        let mut leftovers = cleanup::clean_up(source, output, reader, self.resumable, follow);
+        let spared = Spared { larger_than: self.resumable, follow, is_data: &is_data };
+        let mut leftovers = cleanup::clean_up(source, output, reader, &spared);
         let resumable = std::mem::take(&mut leftovers.resumable);
         tell(output, leftovers, emit)?;
         ControlFlow::Continue(resumable)

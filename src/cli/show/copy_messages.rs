@@ -5,6 +5,7 @@ use humansize::{BINARY, format_size};
 use crate::cli::show::line::{Detail, ScreenLine};
 use crate::event::{Done, Event};
 use crate::path::Shown;
+use crate::sys::stat::Kind;
 
 /// The line about an event, if this detail has one.
 pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
@@ -33,7 +34,11 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
         Event::Warning(error) => err(format!("warning: {error}")),
         _ if detail == Detail::Quiet => None,
         Event::Skipped(path, kind) => {
-            err(format!("skipped {}: it is {}", Shown::bytes(path), kind.name()))
+            let what = match kind {
+                Kind::Dir => "the private record of another output",
+                kind => kind.name(),
+            };
+            err(format!("skipped {}: it is {what}", Shown::bytes(path)))
         }
         Event::Gone(path) => {
             err(format!("expected, and not in the source: {}", Shown::bytes(path)))

@@ -26,6 +26,6 @@ impl CopyJob {
     /// Opens both sides; makes nothing if it is `dry`.
     pub(crate) fn prepare(&self, dry: bool, patience: Patience<'_>) -> Result<Prepared> {
         let must_clone = self.reflink == Reflink::Always;
-        prepare(&self.source, &self.output, must_clone, dry, patience)
+        prepare(&self.source, &self.output, must_clone, dry, patience, self.state.as_deref())
     }
 }

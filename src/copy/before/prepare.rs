@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::path::{DirPath, Shown, directory_of};
+use crate::state::private_dir::{Missing, NAME, PrivateDir};
 use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{self, Attributes, Cloned, Dir, DirReader, Lock, Place};
 use crate::tree::dirs::{OutputDir, SourceDir};
@@ -25,6 +26,9 @@ pub struct Prepared {
     pub may_share: bool,
     /// Whether no other run can be writing to the output.
     pub is_ours_alone: bool,
+    /// The output's private directory, which holds the lock; `None` in a dry run, and where there can be
+    /// none.
+    pub private: Option<PrivateDir>,
     /// The directory in which the output was made, if it was, or in a dry run would be.
     pub parent: Option<Dir>,
     /// What could not be learnt of either.
@@ -40,6 +44,7 @@ pub fn prepare(
     must_clone: bool,
     dry: bool,
     patience: Patience<'_>,
+    elsewhere: Option<&Path>,
 ) -> Result<Prepared> {
     let (source, file) = open_source(from)?;
     let source_stat = source.stat_self().map_err(|error| cannot_look(from, error))?;
@@ -47,16 +52,21 @@ pub fn prepare(
     let pair = Pair { from, to, source: &source, source_stat: &source_stat };
     pair.refuse_overlap(&opened, file.is_some())?;
     let may_share = pair.may_share(opened.dir(), must_clone)?;
-    let Some(root) = Root::take(opened, to, dry, patience)? else {
+    let Some(mut root) = Root::take(opened, to, dry, patience, elsewhere)? else {
         // Another run made the output meanwhile.
-        return prepare(from, to, must_clone, dry, patience);
+        return prepare(from, to, must_clone, dry, patience, elsewhere);
     };
     let mut output = OutputDir { gid: source_stat.gid, ..OutputDir::absent(to.into()) };
-    let (mut output_id, mut warnings) = (None, Vec::new());
+    let (mut output_id, mut warnings) = (None, std::mem::take(&mut root.warnings));
     if let Some(handle) = &root.handle {
         // What it was before, not what another run made of it for a time.
-        let stat = handle.stat_self().map_err(|error| cannot_look(to, error))?;
-        if !root.fresh && !dry {
+        let stat = match root.before {
+            Some(before) => before,
+            None => handle.stat_self().map_err(|error| cannot_look(to, error))?,
+        };
+        if root.before.is_some() {
+            output.finish = Some((stat, Attributes::default()));
+        } else if !root.fresh && !dry {
             let opened = handle.open_up(&stat);
             if opened.map_err(|error| Error::io("make writable", to, error))? {
                 // As it was before, in the end.
@@ -73,7 +83,7 @@ pub fn prepare(
         });
         output.finish = Some((source_stat, attributes));
     }
-    let Root { handle, fresh, parent, lock } = root;
+    let Root { handle, fresh, parent, private, lock, .. } = root;
     (output.handle, output.fresh) = (handle, fresh);
     let source_root: Arc<Path> = match (&file, from.parent()) {
         (None, _) | (_, None) => from.into(),
@@ -87,6 +97,7 @@ pub fn prepare(
         output_id,
         may_share,
         is_ours_alone: lock == Lock::Held,
+        private,
         parent,
         warnings,
     })
@@ -146,12 +157,24 @@ struct Root {
     /// The directory that it was made in.
     parent: Option<Dir>,
     lock: Lock,
+    /// It holds the lock.
+    private: Option<PrivateDir>,
+    /// What it was, if it had to be made writable for the private directory.
+    before: Option<Stat>,
+    /// Why there is no private directory.
+    warnings: Vec<Error>,
 }
 
 impl Root {
     /// Makes the directory if it is missing, and locks it; neither if `dry`. `None` if another run made it
     /// meanwhile, and everything must be looked at again.
-    fn take(opened: Opened, to: &Path, dry: bool, patience: Patience<'_>) -> Result<Option<Self>> {
+    fn take(
+        opened: Opened,
+        to: &Path,
+        dry: bool,
+        patience: Patience<'_>,
+        elsewhere: Option<&Path>,
+    ) -> Result<Option<Self>> {
         let (handle, fresh, parent) = match opened {
             Opened::There(dir) => (Some(dir), false, None),
             Opened::Parent(above) if dry => (None, true, Some(above)),
@@ -161,15 +184,39 @@ impl Root {
                 made => (Some(made?), true, Some(above)),
             },
         };
-        let mut lock = Lock::Unknown;
-        if let Some(made) = handle.as_ref().filter(|_| !dry) {
-            lock = patience.lock(made, to)?;
+        let (lock, private, before, warnings) = (Lock::Unknown, None, None, Vec::new());
+        let mut root = Self { handle, fresh, parent, private, lock, before, warnings };
+        if !dry {
+            root.open_private(to, elsewhere)?;
+            if let Some(private) = &root.private {
+                root.lock = patience.lock(private.dir(), to)?;
+            }
             if fresh && !is_empty(to).map_err(|error| cannot_look(to, error))? {
                 // Another run had the lock first. This one's goes with the handle.
                 return Ok(None);
             }
         }
-        Ok(Some(Self { handle, fresh, parent, lock }))
+        Ok(Some(root))
+    }
+
+    /// Opens the private directory, or makes it. That there can be none is a warning.
+    fn open_private(&mut self, to: &Path, elsewhere: Option<&Path>) -> Result<()> {
+        let Some(handle) = &self.handle else { return Ok(()) };
+        let mut opened = PrivateDir::open(handle, to, elsewhere, Missing::Leave);
+        if let Ok(None) = opened {
+            let stat = handle.stat_self().map_err(|error| cannot_look(to, error))?;
+            let fail = |error| Error::io("make writable", to, error);
+            self.before = handle.open_up(&stat).map_err(fail)?.then_some(stat);
+            opened = PrivateDir::open(handle, to, elsewhere, Missing::Make);
+        }
+        match opened {
+            Ok(opened) => self.private = opened,
+            Err(error) => {
+                let note = "; so every file that is there is read, and no other run is kept out";
+                self.warnings.push(error.with_note(note));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -251,9 +298,10 @@ fn make_output(parent: &Dir, to: &Path) -> Result<Dir> {
     parent.open_dir(&name, false).map_err(fail)
 }
 
-/// Whether nothing is in the directory at `path`; a handle's own position stays where it is.
+/// Whether nothing but a private directory is in the directory at `path`; a handle's own position stays where it is.
 fn is_empty(path: &Path) -> io::Result<bool> {
-    Ok(DirReader::default().next_batch(&Dir::open(path)?)?.is_empty())
+    let first = DirReader::default().next_batch(&Dir::open(path)?)?;
+    Ok(first.iter().all(|listed| *listed.name == *NAME))
 }
 
 /// The last component of a path that is to be made.

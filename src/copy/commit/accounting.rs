@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use crate::copy::commit::output_health::Health;
+use crate::copy::commit::recording::Rows;
 use crate::copy::commit::rotation::Rotation;
 use crate::copy::report::Counts;
 use crate::error::{Cause, Error};
@@ -18,6 +19,7 @@ use crate::io::options::Durability;
 use crate::manifest::line;
 use crate::part::method::{Method, Tally};
 use crate::path::{DirPath, RelPath};
+use crate::state::row::Row;
 use crate::transfer::context::Context;
 use crate::tree::dirs::OutputDir;
 
@@ -29,6 +31,8 @@ pub struct Published {
     entries: Vec<(usize, Done)>,
     /// One behind the other, so that they are no piece of memory each.
     paths: Vec<u8>,
+    /// What the private record is to say of them.
+    pub rows: Rows,
     since: Option<Instant>,
 }
 
@@ -128,7 +132,14 @@ impl<'a> Accounting<'a> {
     }
 
     /// An entry stands complete under its final name; its line waits for the next sync.
-    pub fn stands(&mut self, output: &OutputDir, name: &OsStr, digest: Option<Digest>, done: Done) {
+    pub fn stands(
+        &mut self,
+        output: &OutputDir,
+        name: &OsStr,
+        digest: Option<Digest>,
+        row: Option<Row>,
+        done: Done,
+    ) {
         *self.count_of(done) += 1;
         if matches!(done, Done::Copied | Done::Replaced) {
             self.health.good();
@@ -138,6 +149,9 @@ impl<'a> Accounting<'a> {
         self.events.path(&output.rel, name);
         if let Some(digest) = digest {
             line::write_path(&mut self.published.lines, &digest, &self.events.path);
+        }
+        if let Some(row) = row {
+            self.published.rows.push(&row, &self.events.path, done != Done::Kept);
         }
         if self.context.options.durability != Durability::Off {
             let Published { entries, paths, .. } = &mut self.published;
@@ -161,10 +175,13 @@ impl<'a> Accounting<'a> {
     }
 
     /// What stands under a name has this digest; the line waits for the next sync.
-    pub fn list(&mut self, output: &OutputDir, name: &OsStr, digest: &Digest) {
+    pub fn list(&mut self, output: &OutputDir, name: &OsStr, digest: &Digest, row: Option<Row>) {
         self.published.since.get_or_insert_with(Instant::now);
         self.events.path(&output.rel, name);
         line::write_path(&mut self.published.lines, digest, &self.events.path);
+        if let Some(row) = row {
+            self.published.rows.push(&row, &self.events.path, true);
+        }
     }
 
     /// A file of the source has rotted, and was not copied.

@@ -1,9 +1,11 @@
 //! The committer's dealings with a source that is not what is expected of it.
 
 use crate::copy::commit::committer::Committer;
+use crate::copy::commit::recording::left_as;
 use crate::error::Error;
 use crate::hash::Digest;
 use crate::part::transfer::CopyTarget;
+use crate::state::row::Origin;
 use crate::tree::dirs::SourceDir;
 
 impl Committer<'_> {
@@ -15,9 +17,13 @@ impl Committer<'_> {
         match &stands {
             Some(digest) => {
                 self.will_be_synced(output);
-                self.accounting.list(output, &entry.name, digest);
+                let row = left_as(output, entry, *digest, Origin::There);
+                self.accounting.list(output, &entry.name, digest, row);
             }
-            None => output.leave_open(),
+            None => {
+                output.leave_open();
+                self.reopen(output, &entry.name);
+            }
         }
         self.done(target, stands, stands.is_some());
     }

@@ -1,40 +1,192 @@
-//! Lines of an earlier manifest for files that are no longer in the source.
+//! Lines of earlier runs for files that this one did not come upon: they left the source, or could not be
+//! copied and stayed.
 //!
-//! A manifest is of the whole output. What an earlier run proved, and still stands there untouched,
-//! is listed in the next manifest too, although this run did not come upon it.
+//! A manifest is of the whole output. A file that is as it was recorded stays listed. One in doubt is read,
+//! and stays listed if its digest is the recorded one. If it is not, the line is dropped and that is said;
+//! the private record keeps the digest, so that every later run says it again until the file is what it
+//! was, or is gone.
 
-use crate::error::Result;
-use crate::event::Stop;
-use crate::manifest::carry::{Carry, is_untouched};
+use std::io;
+use std::sync::Arc;
+
+use crate::copy::commit::accounting::copy_of;
+use crate::copy::commit::committer::Committer;
+use crate::copy::commit::recording::Rows;
+use crate::error::{Error, Result};
+use crate::hash::Digest;
+use crate::io::read_back::ReadBack;
+use crate::io::watched_file::WatchedFile;
 use crate::manifest::line;
-use crate::manifest::writer::ManifestFile;
-use crate::sys::Dir;
+use crate::path::RelPath;
+use crate::state::knowledge::Remembered;
+use crate::state::row::{Row, Trace};
+use crate::sys::stat::{Kind, Stat};
+use crate::sys::{self, Medium};
+use crate::transfer::context::Context;
+use crate::tree::dirs::OutputDir;
 use crate::tree::last_dir::LastDir;
 
 /// So many bytes of lines are written at a time.
 const LINE_BYTES: usize = 1 << 20;
 
-/// Appends these lines to the manifest; returns how many. Not all of them once `stop` is requested:
-/// then the manifest stays unfinished, and the earlier ones stay too.
-pub fn carry_over(
-    carry: &Carry,
-    root: &Dir,
-    manifest: &mut ManifestFile,
-    stop: &Stop,
-) -> Result<u64> {
-    let (mut lines, mut carried, mut last) = (Vec::new(), 0, LastDir::default());
-    carry.unasked(&|| stop.is_requested(), |path, digest, written| {
-        let there = last.stat(root, path, false);
-        if there.is_ok_and(|there| is_untouched(&there, written)) {
-            carried += 1;
-            line::write_path(&mut lines, digest, path.as_bytes());
-            if lines.len() >= LINE_BYTES {
-                manifest.append(&lines)?;
-                lines.clear();
+impl Committer<'_> {
+    /// Lists what is not settled and still holds. Not all of it once the run is to stop: then the manifest
+    /// stays unfinished, and the earlier ones stay too.
+    pub(crate) fn carry_over(&mut self) -> Result<()> {
+        let (Some(known), Some(_), Some(_)) =
+            (self.context.shared.known, &self.root().handle, &self.manifest)
+        else {
+            return Ok(());
+        };
+        let stop = self.context.control.stop;
+        let root = Arc::clone(self.root());
+        let mut carried = CarriedLines::new(self.context, &root);
+        known.unsettled(&|| stop.is_requested(), |path, remembered, trusted| {
+            if let Some(warning) = carried.carry(path, remembered, trusted) {
+                self.accounting.warn(&warning);
             }
+            if carried.lines.len() >= LINE_BYTES {
+                self.write_carried(&mut carried)
+            } else {
+                Ok(())
+            }
+        })?;
+        self.write_carried(&mut carried)?;
+        self.accounting.counts.reused_lines = carried.number;
+        Ok(())
+    }
+
+    fn write_carried(&mut self, carried: &mut CarriedLines<'_>) -> Result<()> {
+        let Some(manifest) = &mut self.manifest else { return Ok(()) };
+        manifest.append(&carried.lines)?;
+        carried.lines.clear();
+        if let Some(recording) = &mut self.recording
+            && let Some(warning) = recording.append(&mut carried.rows, manifest)
+        {
+            self.accounting.warn(&warning);
         }
         Ok(())
-    })?;
-    manifest.append(&lines)?;
-    Ok(carried)
+    }
+}
+
+/// The lines that are carried over.
+struct CarriedLines<'a> {
+    context: &'a Context<'a>,
+    root: &'a OutputDir,
+    lines: Vec<u8>,
+    rows: Rows,
+    number: u64,
+    read_back: ReadBack,
+    last: LastDir,
+}
+
+/// What came of reading a file once more.
+enum Again {
+    /// It has this digest.
+    Hashed(Digest),
+    /// The run is to stop.
+    Stopped,
+}
+
+impl<'a> CarriedLines<'a> {
+    fn new(context: &'a Context<'a>, root: &'a OutputDir) -> Self {
+        let (lines, rows, read_back) = (Vec::new(), Rows::default(), ReadBack::new());
+        Self { context, root, lines, rows, number: 0, read_back, last: LastDir::default() }
+    }
+
+    /// Takes over what is remembered of the file at `path`, if it still holds; returns why it does not.
+    /// It is believed unread only if it is `trusted`.
+    fn carry(&mut self, path: &RelPath, remembered: Remembered, trusted: bool) -> Option<Error> {
+        let dropped = |finding: &'static str| {
+            Some(Error::finding("list any longer", self.root.path_below(path), finding))
+        };
+        let there = match self.stat(path) {
+            Ok(there) if there.kind == Kind::File => there,
+            Ok(_) => return dropped("an earlier run recorded it, and it is no longer a file"),
+            Err(error) if is_gone(&error) => {
+                return dropped("an earlier run recorded it, and it is no longer there");
+            }
+            Err(error) => return Some(self.kept_in_mind(path, remembered, &error)),
+        };
+        if let Some(row) = remembered.row {
+            if trusted && row.sure && row.trace.is_of(&there) {
+                self.keep(path, row);
+                return None;
+            }
+            if !row.trace.looks_like(&there) {
+                return dropped("it was changed after an earlier run recorded it");
+            }
+        }
+        match self.read(path, &there) {
+            Ok(Again::Hashed(digest)) if digest == remembered.digest => {
+                let trace = Trace::of(&there);
+                let sure = self.context.shared.known.is_some_and(|it| it.is_past(trace.ctime));
+                let Remembered { digest, origin, .. } = remembered;
+                self.keep(path, Row { digest, origin, trace, sure, late: false });
+                None
+            }
+            Ok(Again::Hashed(_)) => {
+                let finding = "its content is not what an earlier run recorded, although size and \
+                               time are the same, and it is no longer in the source";
+                self.remember(path, remembered);
+                Some(Error::finding("list any longer", self.root.path_below(path), finding))
+            }
+            Ok(Again::Stopped) => None,
+            Err(error) => {
+                self.remember(path, remembered);
+                Some(error)
+            }
+        }
+    }
+
+    fn keep(&mut self, path: &RelPath, row: Row) {
+        self.number += 1;
+        line::write_path(&mut self.lines, &row.digest, path.as_bytes());
+        self.rows.push(&row, path.as_bytes(), false);
+    }
+
+    /// The record keeps the digest of a file that is not listed.
+    fn remember(&mut self, path: &RelPath, remembered: Remembered) {
+        if let Some(row) = remembered.row {
+            self.rows.push(&Row { sure: false, ..row }, path.as_bytes(), false);
+        }
+    }
+
+    fn kept_in_mind(&mut self, path: &RelPath, remembered: Remembered, error: &io::Error) -> Error {
+        self.remember(path, remembered);
+        Error::io("look at", self.root.path_below(path), copy_of(error))
+    }
+
+    fn stat(&mut self, path: &RelPath) -> io::Result<Stat> {
+        let root = self.root.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        self.last.stat(root, path, false)
+    }
+
+    fn read(&mut self, path: &RelPath, there: &Stat) -> Result<Again> {
+        let (context, output) = (self.context, self.root);
+        let full = || output.path_below(path);
+        let mut read_back = std::mem::take(&mut self.read_back);
+        let fail = |error| Error::io("read", full(), error);
+        let missing = || fail(io::ErrorKind::NotFound.into());
+        let (Some(root), Some((above, name))) = (&output.handle, path.split()) else {
+            return Err(missing());
+        };
+        let dir = self.last.enter(root, &above).map_err(fail)?;
+        let name = sys::name_from_bytes(name).map_err(fail)?;
+        let file = WatchedFile::open(dir, name, false, there, &full)?;
+        let (medium, algorithm) = (Medium::any(file.file()), context.options.algorithm);
+        let is_to_stop = || context.control.stop.is_requested();
+        let hashed = read_back.hash(medium, algorithm, is_to_stop, |_| ());
+        self.read_back = read_back;
+        let Some(hashed) = hashed.map_err(|error| file.error("read", error))? else {
+            return Ok(Again::Stopped);
+        };
+        file.check(hashed.bytes)?;
+        Ok(hashed.digest.map_or(Again::Stopped, Again::Hashed))
+    }
+}
+
+/// Whether nothing is at a path, as far as an error tells.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

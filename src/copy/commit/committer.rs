@@ -4,7 +4,6 @@
 //! The order is what the promises rest on: content durable, then the final name, then the name
 //! durable, then the manifest line. Nothing is counted as copied that has not come to its end.
 
-use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select};
 
-use crate::copy::commit::accounting::{Accounting, Published, copy_of};
+use crate::copy::commit::accounting::{Accounting, copy_of};
 use crate::copy::commit::group::Group;
 use crate::copy::commit::output_health::is_in_place;
 use crate::copy::commit::read_back_queue::{Answer, ReadBackQueue};
+use crate::copy::commit::recording::{Recording, Rows, left_as};
 use crate::copy::commit::sync_state::SyncState;
 use crate::copy::special::hard_link::{First, HardLinks, Link};
 use crate::error::Error;
@@ -27,6 +27,7 @@ use crate::manifest::writer::ManifestFile;
 use crate::part::method::Method;
 use crate::part::part_file;
 use crate::part::transfer::{CopyTarget, Transfer};
+use crate::state::row::Origin;
 use crate::sys::stat::Stat;
 use crate::transfer::context::Context;
 use crate::transfer::outcome::{
@@ -51,6 +52,10 @@ pub struct Committer<'a> {
     pub accounting: Accounting<'a>,
     pub(crate) context: &'a Context<'a>,
     pub(crate) manifest: Option<ManifestFile>,
+    /// Rows that wait for the clock.
+    pub(crate) rows: Rows,
+    /// What is written for later runs beside the manifest.
+    pub recording: Option<Recording<'a>>,
     group: Group,
     /// Copies that are being read back.
     verifying: ReadBackQueue,
@@ -74,7 +79,19 @@ impl<'a> Committer<'a> {
     ) -> Self {
         let (links, syncs) = (links.then(HardLinks::default), SyncState::default());
         let timer = Timer::start(&context.control.clocks.commit.waited);
-        Self { accounting, context, manifest, group, verifying, links, syncs, timer }
+        let (rows, recording) = (Rows::default(), None);
+        Self {
+            accounting,
+            context,
+            manifest,
+            rows,
+            recording,
+            group,
+            verifying,
+            links,
+            syncs,
+            timer,
+        }
     }
 
     /// The root of the output.
@@ -207,20 +224,23 @@ impl<'a> Committer<'a> {
                 }
             }
             Outcome::Published { digest, method } => self.copied(&target, digest, method),
-            Outcome::Kept { digest, proof } => {
+            Outcome::Kept { row, proof } => {
+                let digest = row.map(|row| row.digest);
                 let counts = &mut self.accounting.counts;
                 if let Some(proof) = proof {
                     counts.verified(proof, entry.stat.size);
                 }
                 counts.unchanged_bytes = counts.unchanged_bytes.saturating_add(entry.stat.size);
                 self.context.control.progress.skip(entry.stat.size);
-                self.stands(output, &entry.name, digest, Done::Kept);
+                self.will_be_synced(output);
+                self.accounting.stands(output, &entry.name, digest, row, Done::Kept);
                 self.context.pass(&target);
                 self.done(&target, digest, true);
             }
             Outcome::Rotten { error, stands } => self.rotten(&target, &error, stands),
             Outcome::Left(why) => {
                 self.accounting.left(output, &entry.name, why);
+                self.reopen(output, &entry.name);
                 self.context.pass(&target);
                 self.done(&target, None, false);
             }
@@ -315,17 +335,6 @@ impl<'a> Committer<'a> {
         self.failed(&file.target, &failed);
     }
 
-    /// The lines of what is published and durable go into the manifest.
-    fn record(&mut self) {
-        let Published { lines, .. } = std::mem::take(&mut self.accounting.published);
-        if let Some(manifest) = &mut self.manifest
-            && !lines.is_empty()
-            && let Err(error) = manifest.append(&lines)
-        {
-            self.accounting.give_up(error);
-        }
-    }
-
     fn is_synced_with_root(&self, dir: &OutputDir) -> bool {
         match self.context.options.durability {
             Durability::Off => true,
@@ -338,20 +347,10 @@ impl<'a> Committer<'a> {
         let CopyTarget { output, entry, replaces } = target;
         self.accounting.count_bytes(method, entry.stat.size);
         let done = if *replaces { Done::Replaced } else { Done::Copied };
-        self.stands(output, &entry.name, digest, done);
-        self.done(target, digest, true);
-    }
-
-    /// An entry stands complete under its final name, which the next commit makes durable.
-    pub(crate) fn stands(
-        &mut self,
-        output: &Arc<OutputDir>,
-        name: &OsStr,
-        digest: Option<Digest>,
-        done: Done,
-    ) {
+        let row = digest.and_then(|digest| left_as(output, entry, digest, Origin::Source));
         self.will_be_synced(output);
-        self.accounting.stands(output, name, digest, done);
+        self.accounting.stands(output, &entry.name, digest, row, done);
+        self.done(target, digest, true);
     }
 
     /// The next commit makes the names in this directory durable.
@@ -369,6 +368,7 @@ impl<'a> Committer<'a> {
     fn failed(&mut self, target: &CopyTarget, error: &Error) {
         target.output.leave_open();
         self.accounting.failed(error);
+        self.reopen(&target.output, &target.entry.name);
         self.done(target, None, false);
     }
 

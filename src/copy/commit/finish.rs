@@ -1,10 +1,10 @@
 //! The end of a run: what is carried over, the manifest's final name, the root's attributes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::copy::commit::carry_over::carry_over;
 use crate::copy::commit::committer::Committer;
+use crate::copy::commit::recording::Recording;
 use crate::copy::commit::rotation::Rotation;
 use crate::error::{Error, Result};
 use crate::io::options::Durability;
@@ -17,14 +17,10 @@ impl Committer<'_> {
         self.check_place();
         let root = Arc::clone(self.root());
         let cut_short = self.is_cut_short();
-        if let (Some(carry), Some(root), Some(manifest), false) =
-            (self.context.shared.reused, &root.handle, &mut self.manifest, cut_short)
-        {
-            match carry_over(carry, root, manifest, self.context.control.stop) {
-                Ok(carried) => self.accounting.counts.reused_lines = carried,
-                Err(error) => self.accounting.give_up(error),
-            }
+        if !cut_short && let Err(error) = self.carry_over() {
+            self.accounting.give_up(error);
         }
+        self.record_last();
         let durable = self.context.options.durability != Durability::Off;
         let synced = self.sync_root();
         let manifest = self.manifest.take();
@@ -39,13 +35,18 @@ impl Committer<'_> {
         });
         let manifest = match published {
             Ok(Some(path)) => {
+                self.finish_record(&path);
                 self.remove_superseded();
                 if let Some(rotation) = rotation {
                     self.accounting.rotate(rotation, &path);
                 }
                 Some(path)
             }
-            Ok(None) => unfinished,
+            Ok(None) => {
+                let warning = self.recording.as_mut().and_then(Recording::leave);
+                warning.iter().for_each(|warning| self.accounting.warn(warning));
+                unfinished
+            }
             Err(error) => {
                 self.accounting.give_up(error);
                 unfinished
@@ -62,10 +63,19 @@ impl Committer<'_> {
         manifest
     }
 
+    /// The manifest at `path` is complete: so is the private record.
+    fn finish_record(&mut self, path: &Path) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let known = self.context.shared.known;
+        let finish = |recording: &mut Recording<'_>| recording.finish(known, &name);
+        let warning = self.recording.as_mut().and_then(finish);
+        warning.iter().for_each(|warning| self.accounting.warn(warning));
+    }
+
     /// What runs that were cut short have recorded is in the manifest now.
     fn remove_superseded(&mut self) {
         let output = Arc::clone(self.root());
-        let (Some(carry), Some(root)) = (self.context.shared.reused, &output.handle) else {
+        let (Some(carry), Some(root)) = (self.context.shared.known, &output.handle) else {
             return;
         };
         for name in carry.unfinished() {

@@ -5,11 +5,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::copy::commit::committer::Committer;
 use crate::copy::commit::read_back_queue::ReadBackQueue;
+use crate::copy::commit::recording::left_as;
 use crate::copy::special::hard_link::{self, First, Link};
 use crate::copy::special::symlink::{self, Linked};
 use crate::error::Result;
 use crate::event::Done;
 use crate::hash::Digest;
+use crate::state::row::{Origin, Row, Trace};
+use crate::sys::stat::Time;
 use crate::transfer::rot_check;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
@@ -46,8 +49,8 @@ impl Committer<'_> {
     /// Makes a further name of a file whose first name's fate is known.
     pub(crate) fn link(&mut self, link: &Link, first: &First) {
         // Whatever becomes of it, an earlier line for it is settled by this run.
-        if let Some(carry) = self.context.shared.reused {
-            carry.settle(link.output.rel.join(&link.entry.name).as_bytes());
+        if let Some(known) = self.context.shared.known {
+            known.settle(link.output.rel.join(&link.entry.name).as_bytes());
         }
         let expected = match self.context.shared.baseline {
             Some(expected) => {
@@ -64,7 +67,25 @@ impl Committer<'_> {
             return self.arrived(&link.output);
         }
         let made = hard_link::make(self.root(), link, first, self.context.options.policy);
+        if matches!(made, Ok(Linked::Made)) {
+            self.record_again(first);
+        }
         self.linked(&link.output, &link.entry, made, first.digest, Done::Linked);
+    }
+
+    /// A file got a further name, which changed its change time.
+    fn record_again(&mut self, first: &First) {
+        let (Some(root), Some(digest)) = (&self.root().handle, first.digest) else { return };
+        let stat = root.open_below(&first.dir).and_then(|dir| dir.stat(&first.name, false));
+        let Some(stat) = stat.ok().filter(|stat| stat.size == first.stat.size) else { return };
+        let late = !first.stat.mtime.is_stored_as(stat.mtime);
+        let (origin, trace) = (Origin::Source, Trace::of(&stat));
+        let row = Row { digest, origin, trace, sure: !late, late };
+        self.accounting.published.rows.push(&row, first.dir.join(&first.name).as_bytes(), true);
+    }
+
+    fn is_past(&self, time: Time) -> bool {
+        self.context.shared.known.is_some_and(|known| known.is_past(time))
     }
 
     /// What became of a link of either kind.
@@ -76,11 +97,26 @@ impl Committer<'_> {
         digest: Option<Digest>,
         done: Done,
     ) {
+        let row = digest.and_then(|digest| left_as(output, entry, digest, Origin::Source));
         match made {
-            Ok(Linked::Made) => self.stands(output, &entry.name, digest, done),
-            Ok(Linked::Kept) => self.stands(output, &entry.name, digest, Done::Kept),
-            Ok(Linked::Left(why)) => self.accounting.left(output, &entry.name, why),
-            Err(error) => self.accounting.failed(&error),
+            Ok(Linked::Made) => {
+                self.will_be_synced(output);
+                self.accounting.stands(output, &entry.name, digest, row, done);
+            }
+            Ok(Linked::Kept) => {
+                self.will_be_synced(output);
+                let is_past = |row: &Row| self.is_past(row.trace.ctime);
+                let row = row.map(|row| Row { sure: row.sure && is_past(&row), ..row });
+                self.accounting.stands(output, &entry.name, digest, row, Done::Kept);
+            }
+            Ok(Linked::Left(why)) => {
+                self.reopen(output, &entry.name);
+                self.accounting.left(output, &entry.name, why);
+            }
+            Err(error) => {
+                self.reopen(output, &entry.name);
+                self.accounting.failed(&error);
+            }
         }
         self.context.control.progress.entries.fetch_add(1, Relaxed);
         self.arrived(output);

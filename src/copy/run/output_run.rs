@@ -28,8 +28,10 @@ use crate::io::options::{Durability, Options, Reflink, Sparse};
 use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
 use crate::io::timing::Timings;
-use crate::manifest::carry::Carry;
+use crate::manifest::ManifestName;
 use crate::manifest::writer::ManifestFile;
+use crate::state::knowledge::Knowledge;
+use crate::state::private_dir::PrivateDir;
 use crate::sys::{self, Dir, is_on_turning_disk};
 use crate::transfer::baseline::Baseline;
 use crate::transfer::context::{Context, Shared};
@@ -64,8 +66,10 @@ pub struct OutputRun<'a> {
 struct EarlierRecords {
     /// What the source is held against.
     baseline: Option<Baseline>,
-    /// Digests that can be used again.
-    reused: Option<Carry>,
+    /// What is known of the output's files.
+    known: Option<Knowledge>,
+    /// It holds the output's lock.
+    private: Option<PrivateDir>,
     /// What could not be read.
     warnings: Vec<Error>,
 }
@@ -87,20 +91,21 @@ impl OutputRun<'_> {
         let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
         let wait = job.wait && !job.dry_run;
         let patience = Patience { wait, deed: "copy to", tell: &tell, stop };
-        patience.until_free(&job.output)?;
+        patience.until_free(&job.output, job.state.as_deref())?;
         if job.check_space {
             self.check_space(patience)?;
         }
         let mut prepared = job.prepare(job.dry_run, patience)?;
         if job.dry_run {
-            let walk = self.walk(&prepared, true);
+            let walk = self.walk(&prepared, true, None);
             let follow = self.follows(&prepared);
             let counts = DryRun { policy: job.policy, follow, observer, stop }.run(prepared, &walk);
             return Ok(Report::dry(counts, stop, started.elapsed()));
         }
         let mut warnings = std::mem::take(&mut prepared.warnings);
-        let reused = self.load_earlier_manifests(&prepared, stop, &mut warnings);
-        let earlier = EarlierRecords { baseline, reused, warnings };
+        let private = prepared.private.take();
+        let known = self.known(&prepared, private.as_ref(), stop, &mut warnings);
+        let earlier = EarlierRecords { baseline, known, private, warnings };
         Ok(self.copy(prepared, &earlier, started, stop))
     }
 
@@ -113,7 +118,7 @@ impl OutputRun<'_> {
             return Ok(());
         }
         let check = SpaceCheck {
-            walk: &self.walk(&dry, true),
+            walk: &self.walk(&dry, true, None),
             stat_workers: &|dry| self.workers(dry, false).stat_workers(),
             policy: job.policy,
             reservations,
@@ -135,17 +140,17 @@ impl OutputRun<'_> {
         let (clocks, resident) = (Timings::default(), Residency::default());
         let own_rate = job.limit_rate.map(RateLimit::new);
         let rate = slot.map_or(own_rate.as_ref(), Slot::rate);
-        let EarlierRecords { baseline, reused, .. } = earlier;
+        let EarlierRecords { baseline, known, .. } = earlier;
         let (methods, baseline) = (&CopyMethods::new(&options), baseline.as_ref());
-        let shared = Shared { reused: reused.as_ref(), baseline, methods, slot };
+        let shared = Shared { known: known.as_ref(), baseline, methods, slot };
         let progress = &*observer.progress;
         let control = Control { progress, stop, rate, clocks: &clocks, resident: &resident };
         let context = Context { options, shared, control };
-        let walk = self.walk(&prepared, false);
+        let walk = self.walk(&prepared, false, known.as_ref());
         let workers = self.workers(&prepared, slot.is_some());
         let verifiers = self.verifiers(&prepared.output, workers.full);
         let (mut committer, verifier_threads) =
-            self.committer(&context, &mut prepared, &earlier.warnings, verifiers);
+            self.committer(&context, &mut prepared, earlier, verifiers);
         if let Some(slot) = slot {
             slot.begin(started, stop);
         }
@@ -174,7 +179,7 @@ impl OutputRun<'_> {
             workers,
             verifiers,
             expected: baseline.is_some(),
-            resumed: reused.as_ref().is_some_and(|carry| carry.unfinished().next().is_some()),
+            resumed: known.as_ref().is_some_and(|known| known.unfinished().next().is_some()),
             manifest,
         }
     }
@@ -184,7 +189,7 @@ impl OutputRun<'_> {
         &self,
         context: &'a Context<'a>,
         prepared: &mut Prepared,
-        warnings: &[Error],
+        earlier: &'a EarlierRecords,
         verifiers: usize,
     ) -> (Committer<'a>, Option<Verifiers>)
     where
@@ -193,11 +198,16 @@ impl OutputRun<'_> {
         let Self { job, observer, .. } = *self;
         let mut accounting =
             Accounting::new(context, &observer.listen, Arc::clone(&prepared.output));
+        let EarlierRecords { known, private, warnings, .. } = earlier;
         warnings.iter().for_each(|warning| accounting.warn(warning));
-        let manifest = self.begin_manifest(prepared).unwrap_or_else(|error| {
+        let newest = known.as_ref().and_then(Knowledge::newest);
+        let manifest = self.begin_manifest(prepared, newest).unwrap_or_else(|error| {
             accounting.give_up(error);
             None
         });
+        if let (Some(known), Some(now)) = (known, manifest.as_ref().and_then(ManifestFile::clock)) {
+            known.begin(now);
+        }
         if let Some(parent) = prepared.parent.take().filter(|_| job.sync)
             && let Err(error) = parent.persist()
         {
@@ -214,8 +224,9 @@ impl OutputRun<'_> {
             }
         };
         let group = Group::new(most_dirs);
-        let committer =
+        let mut committer =
             Committer::new(accounting, context, manifest, job.hard_links, group, verifying);
+        committer.record_in(private.as_ref(), job.sync);
         (committer, threads)
     }
 
@@ -235,33 +246,39 @@ impl OutputRun<'_> {
         ));
     }
 
-    /// The digests that earlier manifests at the output list.
-    fn load_earlier_manifests(
+    /// What is known of the files that are at the output.
+    fn known(
         &self,
         prepared: &Prepared,
+        private: Option<&PrivateDir>,
         stop: &Stop,
         warnings: &mut Vec<Error>,
-    ) -> Option<Carry> {
+    ) -> Option<Knowledge> {
         let Prepared { source, output, .. } = prepared;
         let root = output.handle.as_ref()?;
         if self.job.algorithm == Algorithm::None || output.fresh {
             return None;
         }
         let is_in_source = |name: &OsStr| source.handle.stat(name, false).is_ok();
-        let (carry, unreadable) =
-            Carry::load(root, &self.job.output, is_in_source, &|| stop.is_requested());
+        let (path, is_to_stop) = (&self.job.output, || stop.is_requested());
+        let (known, unreadable) = Knowledge::load(private, root, path, &is_in_source, &is_to_stop);
         warnings.extend(unreadable);
-        Some(carry)
+        Some(known)
     }
 
-    fn begin_manifest(&self, prepared: &Prepared) -> Result<Option<ManifestFile>> {
+    fn begin_manifest(
+        &self,
+        prepared: &Prepared,
+        newest: Option<ManifestName>,
+    ) -> Result<Option<ManifestFile>> {
         let (Some(root), Algorithm::Sha256) = (&prepared.output.handle, self.job.algorithm) else {
             return Ok(None);
         };
         let path = &self.job.output;
         let root = root.try_clone().map_err(|error| Error::io("open", path, error))?;
         let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
-        ManifestFile::create(root, path.as_path().into(), Timestamp::now(), is_in_source).map(Some)
+        let path = path.as_path().into();
+        ManifestFile::create(root, path, Timestamp::now(), newest, is_in_source).map(Some)
     }
 
     fn options(&self, prepared: &Prepared) -> Options {
@@ -284,7 +301,12 @@ impl OutputRun<'_> {
         }
     }
 
-    fn walk(&self, prepared: &Prepared, dry: bool) -> Walk<'_> {
+    fn walk<'a>(
+        &'a self,
+        prepared: &Prepared,
+        dry: bool,
+        known: Option<&'a Knowledge>,
+    ) -> Walk<'a> {
         let Self { job, .. } = *self;
         Walk {
             classifier: Classifier {
@@ -298,6 +320,7 @@ impl OutputRun<'_> {
             cleans_up: prepared.is_ours_alone,
             resumable: job.journaling().map(|journaling| journaling.interval),
             chains: self.durability(&prepared.output) == Durability::Grouped { at_once: false },
+            known,
             source_root: prepared.source_id,
             output_root: prepared.output_id,
             most_levels: most_levels(sys::open_file_limit() / self.outputs() as u64),

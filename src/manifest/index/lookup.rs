@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::hash::Digest;
 use crate::path::RelPath;
 
-use super::own::{self, Lines};
+use super::own::{self, Lines, Strip};
 use super::slot::{Hashing, IndexSlot, Parts};
 use super::window::Window;
 use crate::manifest::read::record::Record;
@@ -36,6 +36,7 @@ pub struct Index {
     /// How much of the file is indexed, in bytes; what is appended later is not.
     len: u64,
     skipped: u64,
+    strip: Strip,
     hashing: Hashing,
     /// Sorted: so lines of one name stand together, in the order of the file.
     slots: Vec<IndexSlot>,
@@ -55,12 +56,33 @@ impl Index {
     /// What reading failed with; [`FileTooLarge`](io::ErrorKind::FileTooLarge) for a file of 256 TiB,
     /// [`OutOfMemory`](io::ErrorKind::OutOfMemory) where there is not enough for the lines.
     pub fn build(file: File, is_to_stop: &dyn Fn() -> bool) -> io::Result<Self> {
-        Self::build_with(file, Hashing::new(IndexSlot::HASH_MASK), is_to_stop)
+        let len = file.metadata()?.len();
+        Self::build_with(file, Hashing::new(IndexSlot::HASH_MASK), len, own::plain, is_to_stop)
     }
 
-    fn build_with(file: File, hashing: Hashing, is_to_stop: &dyn Fn() -> bool) -> io::Result<Self> {
+    /// The same of the first `len` bytes of a file whose lines are those of a manifest once `strip` took
+    /// off what stands before.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`build`](Self::build).
+    pub(crate) fn build_behind(
+        file: File,
+        len: u64,
+        strip: Strip,
+        is_to_stop: &dyn Fn() -> bool,
+    ) -> io::Result<Self> {
+        Self::build_with(file, Hashing::new(IndexSlot::HASH_MASK), len, strip, is_to_stop)
+    }
+
+    fn build_with(
+        file: File,
+        hashing: Hashing,
+        len: u64,
+        strip: Strip,
+        is_to_stop: &dyn Fn() -> bool,
+    ) -> io::Result<Self> {
         let window = Window::new(file);
-        let len = window.file_len()?;
         if len > IndexSlot::OFFSET_MASK {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
@@ -68,7 +90,7 @@ impl Index {
         let mut slots = Vec::new();
         // Without so much memory the manifest is as good as none, and the run goes on.
         slots.try_reserve_exact(count).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let mut lines = Lines::new(&window, len, is_to_stop);
+        let mut lines = Lines::new(&window, len, strip, is_to_stop);
         let slot_of = |offset, record: Record| IndexSlot::new(hashing.hash(record.name), offset);
         // No more than were counted, should the file change meanwhile.
         while slots.len() < count
@@ -81,7 +103,7 @@ impl Index {
         let skipped = lines.skipped();
         let visited = (0..slots.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         let parts = Parts::of(&slots);
-        Ok(Self { window, len, skipped, hashing, slots, parts, visited })
+        Ok(Self { window, len, skipped, strip, hashing, slots, parts, visited })
     }
 
     /// How many lines are indexed.
@@ -114,6 +136,22 @@ impl Index {
         Ok(self.find(path, mark)?.digest())
     }
 
+    /// The same, with the offset of the line that says so.
+    pub(crate) fn lookup_with_place(&self, path: &[u8]) -> io::Result<Option<(Digest, u64)>> {
+        let mark = |rank| {
+            self.mark(rank);
+        };
+        Ok(match self.find(path, mark)? {
+            Lookup::Agreed { digest, last } => Some((digest, last)),
+            Lookup::Nothing | Lookup::Unclear => None,
+        })
+    }
+
+    /// Whether a line is of that name, which is not visited by it.
+    pub(crate) fn lists(&self, path: &[u8]) -> bool {
+        self.peek(path).is_ok_and(|found| !matches!(found, Lookup::Nothing))
+    }
+
     /// Marks the lines of that name as visited: something else is known about the file. Says whether one
     /// of them was not.
     ///
@@ -144,7 +182,8 @@ impl Index {
         let visited: usize = self.visited.iter().map(marked).sum();
         // Where everything was asked for, there is nothing to read.
         let len = if visited == self.slots.len() { 0 } else { self.len };
-        Unvisited { index: self, lines: Lines::new(&self.window, len, is_to_stop), refused: 0 }
+        let lines = Lines::new(&self.window, len, self.strip, is_to_stop);
+        Unvisited { index: self, lines, refused: 0 }
     }
 
     /// What the lines of the name `path` say together. Every line that may be one is read; `each` is
@@ -164,13 +203,39 @@ impl Index {
                 break;
             }
             let offset = slot.offset();
-            let said = self.window.with_line(offset, |line| own::digest_of(path, line))?.flatten();
+            let digest_of = |line: &[u8]| own::digest_of(path, (self.strip)(line)?);
+            let said = self.window.with_line(offset, digest_of)?.flatten();
             if let Some(digest) = said {
                 each(rank);
                 found = found.and(digest, offset);
             }
         }
         Ok(found)
+    }
+
+    /// The lines of that name are not visited, whatever was asked before.
+    ///
+    /// # Errors
+    ///
+    /// What reading the manifest failed with.
+    pub(crate) fn forget_visit(&self, path: &[u8]) -> io::Result<()> {
+        let unmark = |rank: usize| {
+            self.visited[rank / 64].fetch_and(!(1 << (rank % 64)), Ordering::Relaxed);
+        };
+        self.find(path, unmark).map(drop)
+    }
+
+    /// What `see` makes of the line at `offset`, as it stands in the file.
+    ///
+    /// # Errors
+    ///
+    /// What reading the manifest failed with.
+    pub(crate) fn line_at<T>(
+        &self,
+        offset: u64,
+        see: impl FnOnce(&[u8]) -> T,
+    ) -> io::Result<Option<T>> {
+        self.window.with_line(offset, see)
     }
 
     /// Whether it is marked only now.
@@ -253,23 +318,25 @@ impl Unvisited<'_> {
         self.refused
     }
 
-    fn step(&mut self) -> io::Result<Option<(RelPath, Digest)>> {
+    /// The next record, with the offset of its line.
+    pub(crate) fn step(&mut self) -> io::Result<Option<(RelPath, Digest, u64)>> {
         let (index, refused) = (self.index, &mut self.refused);
-        let mut give = |offset: u64, record: Record| -> io::Result<Option<(RelPath, Digest)>> {
-            Ok(match RelPath::parse(record.name) {
-                Ok(path)
-                    if path.as_bytes() == record.name
-                        && index.is_unvisited(offset, record.name)? =>
-                {
-                    Some((path, record.digest))
-                }
-                Ok(_) => None,
-                Err(_) => {
-                    *refused += 1;
-                    None
-                }
-            })
-        };
+        let mut give =
+            |offset: u64, record: Record| -> io::Result<Option<(RelPath, Digest, u64)>> {
+                Ok(match RelPath::parse(record.name) {
+                    Ok(path)
+                        if path.as_bytes() == record.name
+                            && index.is_unvisited(offset, record.name)? =>
+                    {
+                        Some((path, record.digest, offset))
+                    }
+                    Ok(_) => None,
+                    Err(_) => {
+                        *refused += 1;
+                        None
+                    }
+                })
+            };
         while let Some(given) = self.lines.next_record(&mut give)? {
             if let Some(found) = given? {
                 return Ok(Some(found));
@@ -283,7 +350,7 @@ impl Iterator for Unvisited<'_> {
     type Item = io::Result<(RelPath, Digest)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
+        self.step().map(|given| given.map(|(path, digest, _)| (path, digest))).transpose()
     }
 }
 
@@ -364,8 +431,10 @@ mod tests {
         let names: Vec<String> = (0..60).map(|i| format!("dir/{i}")).collect();
         let records: Vec<(&str, u64)> = names.iter().map(String::as_str).zip(0..).collect();
         for mask in [0, 0b111] {
-            let index = Index::build_with(file(&manifest(&records)), Hashing::new(mask), &|| false)
-                .unwrap();
+            let (bytes, hashing) = (manifest(&records), Hashing::new(mask));
+            let len = bytes.len() as u64;
+            let index =
+                Index::build_with(file(&bytes), hashing, len, own::plain, &|| false).unwrap();
             for (name, seed) in records.iter().step_by(2) {
                 assert_eq!(index.lookup(name.as_bytes()).unwrap(), Some(digest(*seed)));
             }

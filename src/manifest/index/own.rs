@@ -30,20 +30,35 @@ pub fn count_lines(window: &Window, len: u64, is_to_stop: &dyn Fn() -> bool) -> 
     Ok(count)
 }
 
+/// What of a line is the line of a manifest: where more stands before it, that is taken off; `None` where
+/// the line is none.
+pub type Strip = fn(&[u8]) -> Option<&[u8]>;
+
+/// All of it.
+pub fn plain(line: &[u8]) -> Option<&[u8]> {
+    Some(line)
+}
+
 /// The records among the lines of a manifest. Each line is read for itself, in order or not: the
 /// lines of ours are all of one style, so none depends on those before it.
 pub struct Lines<'a> {
     scanner: Scanner<RangeReader<'a>>,
     seen: u64,
     skipped: u64,
+    strip: Strip,
     is_to_stop: &'a dyn Fn() -> bool,
 }
 
 impl<'a> Lines<'a> {
     /// The records in the first `len` bytes of the file; they end early once `is_to_stop` says so.
-    pub fn new(window: &'a Window, len: u64, is_to_stop: &'a dyn Fn() -> bool) -> Self {
+    pub fn new(
+        window: &'a Window,
+        len: u64,
+        strip: Strip,
+        is_to_stop: &'a dyn Fn() -> bool,
+    ) -> Self {
         let scanner = Scanner::new(window.range(0, len));
-        Self { scanner, seen: 0, skipped: 0, is_to_stop }
+        Self { scanner, seen: 0, skipped: 0, strip, is_to_stop }
     }
 
     /// How many lines so far were neither records nor comments nor empty: torn, malformed, too long.
@@ -60,6 +75,7 @@ impl<'a> Lines<'a> {
             }
             if let Text::Whole(bytes) = line.text
                 && line.ended
+                && let Some(bytes) = (self.strip)(bytes)
             {
                 match Parser::new().parse(bytes) {
                     Parsed::Record(record) => return Ok(Some(see(line.offset, meant(record)))),
@@ -106,8 +122,8 @@ mod tests {
         file.write_all(&[b"\n".repeat(100_000).as_slice(), b"# comment\nshort\n"].concat())
             .unwrap();
         file.write_all([record, reversed].concat().as_bytes()).unwrap();
+        let len = file.metadata().unwrap().len();
         let window = Window::new(file);
-        let len = window.file_len().unwrap();
         assert_eq!(count_lines(&window, len, &|| false).unwrap(), 2);
     }
 }

@@ -42,11 +42,6 @@ impl Window {
         Self { file: Mutex::new(file), kept: Default::default() }
     }
 
-    /// The length of the file in bytes, as it is now.
-    pub fn file_len(&self) -> io::Result<u64> {
-        Ok(held(&self.file).metadata()?.len())
-    }
-
     /// Gives the line that starts at `offset`, without its LF, to `see`, under the lock. `None` if
     /// no line of up to [`MAX_LINE`] bytes with an LF is there.
     pub fn with_line<T>(&self, offset: u64, see: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {

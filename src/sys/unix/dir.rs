@@ -272,6 +272,25 @@ impl Dir {
         Ok(self.stat_self()?.id)
     }
 
+    /// When this directory was made, where the system tells.
+    pub fn birth(&self) -> Option<Time> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::StatxFlags;
+            let asked = rustix::fs::statx(&self.0, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
+            let told = asked.ok().filter(|told| told.stx_mask & StatxFlags::BTIME.bits() != 0)?;
+            Some(Time { secs: told.stx_btime.tv_sec, nanos: told.stx_btime.tv_nsec })
+        }
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+
+    /// Whether this directory belongs to the user of this process and is closed to all others.
+    pub fn is_private(&self) -> io::Result<bool> {
+        let stat = self.stat_self()?;
+        Ok(stat.uid == acting_as().0 && stat.mode & 0o077 == 0)
+    }
+
     /// Waits until this directory's entries (not the files they name) are on the device.
     pub fn persist(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.0)?)

@@ -29,15 +29,16 @@ use windows_sys::Win32::Foundation::{
 use windows_sys::Win32::Storage::FileSystem::{
     DELETE, FILE_ADD_FILE, FILE_ATTRIBUTE_READONLY, FILE_ATTRIBUTE_REPARSE_POINT,
     FILE_FLAG_BACKUP_SEMANTICS, FILE_GENERIC_READ, FILE_GENERIC_WRITE, FILE_LIST_DIRECTORY,
-    FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES, SYNCHRONIZE,
+    FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES, READ_CONTROL, SYNCHRONIZE,
 };
 use windows_sys::Win32::System::Threading::CreateMutexW;
 
 use crate::path::RelPath;
-use crate::sys::stat::{Identity, Kind, Stat};
+use crate::sys::stat::{Identity, Kind, Stat, Time};
 use crate::sys::types::Lock;
 use crate::sys::windows::ancestors::ancestors;
 use crate::sys::windows::basic::set_basic;
+use crate::sys::windows::leftover::is_ours;
 use crate::sys::windows::name::{component, name_from_bytes, new_component};
 use crate::sys::windows::nt::{self, OpenHow, SHARE_ALL, SHARE_READ, is_remote};
 use crate::sys::windows::stat::{stat_of, stat_of_any};
@@ -279,6 +280,19 @@ impl Dir {
     /// Which directory this is.
     pub fn identity(&self) -> io::Result<Identity> {
         Ok(self.stat_self()?.id)
+    }
+
+    /// When this directory was made: nothing that could be relied on is told here, because a name that
+    /// is made soon after another of its kind went gets that one's time.
+    pub fn birth(&self) -> Option<Time> {
+        None
+    }
+
+    /// Whether this directory belongs to the user of this process. Whether others may open it follows
+    /// from the directory above, and is not looked at.
+    pub fn is_private(&self) -> io::Result<bool> {
+        let dir = self.reopen(READ_CONTROL)?;
+        Ok(is_ours(dir.as_handle()))
     }
 
     /// Waits until this directory's entries (not the files they name) are on the device. On NTFS this

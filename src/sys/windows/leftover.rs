@@ -61,7 +61,7 @@ pub fn persist_content(file: &File) -> io::Result<()> {
 
 /// Whether a file belongs to the user of this process, or to those in whose name its files are made:
 /// what an administrator makes may belong to all administrators.
-fn is_ours(file: BorrowedHandle<'_>) -> bool {
+pub(super) fn is_ours(file: BorrowedHandle<'_>) -> bool {
     let ours = || {
         let mut token = null_mut();
         // SAFETY: the process's handle of itself, which is always there, and room for a handle.

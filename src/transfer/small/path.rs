@@ -58,7 +58,7 @@ impl SmallPath<'_> {
         let mut warnings = Vec::new();
         let action = match self.context.control.stop.is_requested() {
             true => Action::Settled(Outcome::Abandoned),
-            false => prepare(self.context, &transfer, read_back),
+            false => prepare(self.context, &transfer, read_back, &mut warnings),
         };
         let outcome = match action {
             Action::Settled(outcome) => outcome,

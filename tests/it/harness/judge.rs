@@ -14,14 +14,16 @@ use super::tree::{Tree, path};
 
 type Names = BTreeSet<Vec<u8>>;
 
-/// Runs `find . -mindepth 1` in `root` with these arguments; entries end with NUL.
+/// Runs `find . -mindepth 1` in `root` with these arguments; entries end with NUL. What runs keep for
+/// themselves (`.dircopy`) is left out of account.
 fn find(root: &Path, args: &[&str]) -> Names {
     if !root.is_dir() {
         return Names::new();
     }
     let output = Command::new("find")
-        .args([".", "-mindepth", "1"])
+        .args([".", "-mindepth", "1", "-name", ".dircopy", "-prune", "-o", "("])
         .args(args)
+        .arg(")")
         .current_dir(root)
         .output()
         .unwrap();
@@ -268,7 +270,7 @@ impl<'a> Judge<'a> {
     pub fn same_bytes(&self) -> &Self {
         for one in self.each() {
             let mut diff = Command::new("diff");
-            diff.args(["-r", "--no-dereference"]);
+            diff.args(["-r", "--no-dereference", "-x", ".dircopy"]);
             for name in one.ours() {
                 diff.arg("-x").arg(OsStr::from_bytes(&name));
             }

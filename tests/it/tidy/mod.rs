@@ -14,6 +14,7 @@ use source::{Source, mask, named_after, sources, without_tests};
 const FLOORS: &[&[&str]] = &[
     &["error", "path", "sys", "hash"],
     &["event", "manifest"],
+    &["state"],
     &["tree"],
     &["io"],
     &["part"],

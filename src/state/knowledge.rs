@@ -1,0 +1,281 @@
+//! What is known of the files of an output before a run: by private records, and by manifests in the open.
+//!
+//! A file is *untouched* if a private record of this output has its very inode number, size and times,
+//! and if any change since would show in them. Then its digest needs no reading. Of any other file that
+//! was listed the digest is known and in *doubt*: the file is read and compared, and nothing is forgotten.
+//! Manifests in the open can raise doubt and never give belief.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use crate::error::{Error, Result};
+use crate::hash::Digest;
+use crate::manifest::carry::Carry;
+use crate::manifest::{Index, ManifestName};
+use crate::path::RelPath;
+use crate::state::private_dir::PrivateDir;
+use crate::state::record::{FINISHED, measure};
+use crate::state::row::{Origin, Row, strip};
+use crate::sys::stat::{Stat, Time};
+use crate::sys::{Dir, DirReader};
+
+/// What is known of a file that is at the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Belief {
+    /// Nothing.
+    Nothing,
+    /// It is as a run of this user left it.
+    Untouched(Row),
+    /// It had this digest; whether it still has is to be seen.
+    Doubtful(Remembered),
+}
+
+/// What an earlier run found out about a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// The digest of its content.
+    pub digest: Digest,
+    /// Where the digest is from.
+    pub origin: Origin,
+    /// Whether its modification time could not be set.
+    pub late: bool,
+    /// What a private record says besides, if it is from one.
+    pub row: Option<Row>,
+}
+
+impl Remembered {
+    fn by_record(row: Row) -> Self {
+        let Row { digest, origin, late, .. } = row;
+        Self { digest, origin, late, row: Some(row) }
+    }
+
+    fn in_the_open(digest: Digest) -> Self {
+        Self { digest, origin: Origin::There, late: false, row: None }
+    }
+}
+
+/// All that is known before a run.
+#[derive(Debug, Default)]
+pub struct Knowledge {
+    /// The newest first.
+    records: Vec<Record>,
+    /// What no record knows: manifests in the open.
+    open: Carry,
+    /// The number of the next record.
+    next: u64,
+    /// When the run began, by the clock of the output's file system.
+    began: OnceLock<Time>,
+}
+
+#[derive(Debug)]
+struct Record {
+    name: OsString,
+    index: Index,
+    /// Whether it is of this very output.
+    trusted: bool,
+}
+
+impl Record {
+    /// What it says of the file at `path`; its rows of that path are settled.
+    fn row(&self, path: &[u8]) -> Option<Row> {
+        // One that cannot be read back is as good as none: the file is read instead.
+        let (digest, offset) = self.index.lookup_with_place(path).ok()??;
+        self.row_at(offset, digest)
+    }
+
+    fn row_at(&self, offset: u64, digest: Digest) -> Option<Row> {
+        self.index.line_at(offset, |line| Row::read(line, digest)).ok().flatten().flatten()
+    }
+}
+
+impl Knowledge {
+    /// Reads what is known of the output whose root is `root`, at `path`, and whose private directory is
+    /// `private`. What `is_in_source` was copied there, and tells of another tree. What cannot be read is
+    /// as good as none and is told as a warning. Once `is_to_stop` says so nothing more is read: the run
+    /// comes to nothing anyway.
+    pub fn load(
+        private: Option<&PrivateDir>,
+        root: &Dir,
+        path: &Path,
+        is_in_source: &dyn Fn(&OsStr) -> bool,
+        is_to_stop: &dyn Fn() -> bool,
+    ) -> (Self, Vec<Error>) {
+        let (mut knowledge, mut warnings) = (Self::default(), Vec::new());
+        let mut manifest = None;
+        if let Some(private) = private {
+            let fail = |error| Error::io("read the private record in", private.path(), error);
+            match knowledge.load_records(private, is_to_stop) {
+                Ok(finished_with) => manifest = finished_with,
+                Err(error) => warnings.push(fail(error)),
+            }
+        }
+        let is_copied =
+            |name: &OsStr| is_in_source(name) || knowledge.lists(name.as_encoded_bytes());
+        let (open, unreadable) = Carry::load(root, path, is_copied, manifest, is_to_stop);
+        warnings.extend(unreadable);
+        knowledge.open = open;
+        (knowledge, warnings)
+    }
+
+    /// Reads the records; the name of the manifest that the finished one was written with.
+    fn load_records(
+        &mut self,
+        private: &PrivateDir,
+        is_to_stop: &dyn Fn() -> bool,
+    ) -> io::Result<Option<ManifestName>> {
+        let mut manifest = None;
+        let numbers = numbers(private.dir())?;
+        self.next = numbers.last().map_or(1, |last| last.saturating_add(1));
+        let unfinished = numbers.iter().rev().map(|number| format!("{FINISHED}.{number}").into());
+        for name in unfinished.chain([OsString::from(FINISHED)]) {
+            let mut file = match private.dir().open_ours(&name)? {
+                None => continue,
+                Some((file, _)) => file,
+            };
+            let closed = measure(&mut file, private.mark(), is_to_stop)?;
+            let index = Index::build_behind(file, closed.len, strip, is_to_stop)?;
+            if name == FINISHED && closed.fits {
+                manifest = closed.manifest.and_then(|name| ManifestName::parse(name.as_ref()));
+            }
+            self.records.push(Record { name, index, trusted: closed.fits });
+        }
+        // An empty one says nothing, but that there was one: it goes with the others.
+        Ok(manifest)
+    }
+
+    /// What is known of the file at `path`, which is `there`. Whatever the answer, what stands of the path
+    /// is settled.
+    pub fn belief(&self, path: &[u8], there: &Stat) -> Belief {
+        let mut found: Option<(Row, bool)> = None;
+        for record in &self.records {
+            let row = record.row(path);
+            found = found.or(row.map(|row| (row, record.trusted)));
+        }
+        let listed = self.open.listed(path);
+        match (found, listed) {
+            (Some((row, true)), _) if row.sure && !row.late && row.trace.is_of(there) => {
+                Belief::Untouched(row)
+            }
+            (Some((row, _)), _) if row.trace.looks_like(there) => {
+                Belief::Doubtful(Remembered::by_record(row))
+            }
+            (None, Some(digest)) => Belief::Doubtful(Remembered::in_the_open(digest)),
+            (Some(_) | None, _) => Belief::Nothing,
+        }
+    }
+
+    /// The run begins at this time, by the clock of the output's file system.
+    pub fn begin(&self, at: Time) {
+        // A run begins once.
+        let _ = self.began.set(at);
+    }
+
+    /// Whether a file that was last changed at `time`, and is read now, shows any later change in its times.
+    pub fn is_past(&self, time: Time) -> bool {
+        self.began.get().is_some_and(|began| time < *began)
+    }
+
+    /// Whether a record lists a file at `path`.
+    pub fn lists(&self, path: &[u8]) -> bool {
+        self.records.iter().any(|record| record.index.lists(path))
+    }
+
+    /// Whether anything at all lists a file at `path`.
+    pub fn has_heard_of(&self, path: &[u8]) -> bool {
+        self.lists(path) || self.open.lists(path)
+    }
+
+    /// What stands of `path` is settled: something newer is known about the file.
+    pub fn settle(&self, path: &[u8]) {
+        for record in &self.records {
+            // One that cannot be read back is found out when what is unsettled is read.
+            let _ = record.index.visit(path);
+        }
+        self.open.settle(path);
+    }
+
+    /// Nothing newer is known about `path` after all.
+    pub fn reopen(&self, path: &[u8]) {
+        for record in &self.records {
+            let _ = record.index.forget_visit(path);
+        }
+        self.open.reopen(path);
+    }
+
+    /// Hands to `keep` every path that is not settled, and what is remembered of it; of several rows for
+    /// a path, the newest. They end early once `is_to_stop` says so.
+    ///
+    /// # Errors
+    /// A record cannot be read, or `keep` failed.
+    pub fn unsettled(
+        &self,
+        is_to_stop: &dyn Fn() -> bool,
+        mut keep: impl FnMut(&RelPath, Remembered, bool) -> Result<()>,
+    ) -> Result<()> {
+        for (at, record) in self.records.iter().enumerate() {
+            let failed =
+                |error| Error::io("read the private record", Path::new(&record.name), error);
+            let mut rows = record.index.unvisited(is_to_stop);
+            while let Some((path, digest, offset)) = rows.step().map_err(failed)? {
+                if is_to_stop() {
+                    return Ok(());
+                }
+                let bytes = path.as_bytes();
+                for older in &self.records[at + 1..] {
+                    older.index.visit(bytes).map_err(failed)?;
+                }
+                self.open.settle(bytes);
+                match record.row_at(offset, digest) {
+                    Some(row) => keep(&path, Remembered::by_record(row), record.trusted)?,
+                    None => keep(&path, Remembered::in_the_open(digest), false)?,
+                }
+            }
+        }
+        self.open
+            .unasked(is_to_stop, |path, digest| keep(path, Remembered::in_the_open(*digest), false))
+    }
+
+    /// The names of all manifests of runs that were cut short.
+    pub fn unfinished(&self) -> impl Iterator<Item = ManifestName> {
+        self.open.unfinished()
+    }
+
+    /// The newest manifest of ours there, finished or not.
+    pub fn newest(&self) -> Option<ManifestName> {
+        self.open.newest()
+    }
+
+    /// The number of the next record.
+    pub fn next_number(&self) -> u64 {
+        self.next.max(1)
+    }
+
+    /// Removes the records of runs that were cut short: what they say is in the finished one.
+    ///
+    /// # Errors
+    /// One cannot be removed.
+    pub fn remove_superseded(&self, private: &PrivateDir) -> io::Result<()> {
+        let unfinished = self.records.iter().filter(|record| record.name != FINISHED);
+        unfinished.into_iter().try_for_each(|record| private.dir().remove(&record.name))
+    }
+}
+
+/// The numbers of the records on their way.
+fn numbers(private: &Dir) -> io::Result<BTreeSet<u64>> {
+    let here = private.open_dir(".".as_ref(), false)?;
+    let (mut listing, mut numbers) = (DirReader::default(), BTreeSet::new());
+    loop {
+        let batch = listing.next_batch(&here)?;
+        if batch.is_empty() {
+            return Ok(numbers);
+        }
+        let number = |name: &OsStr| {
+            let number = name.to_str()?.strip_prefix(FINISHED)?.strip_prefix('.')?;
+            number.parse::<u64>().ok().filter(|parsed| parsed.to_string() == number)
+        };
+        numbers.extend(batch.iter().filter_map(|listed| number(&listed.name)));
+    }
+}

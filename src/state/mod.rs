@@ -1,0 +1,10 @@
+//! What this user's runs know of an output, and keep there for themselves: `OUTPUT/.dircopy/`.
+//!
+//! Manifests lie in the open, for others. A name in the open proves nothing: a file may have been copied
+//! there from a source. What a later run believes therefore stands in a directory that only this user can
+//! open, and speaks of this output and no other; see `docs/design/private-record.md`.
+
+pub mod knowledge;
+pub mod private_dir;
+pub mod record;
+pub mod row;

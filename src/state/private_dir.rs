@@ -1,0 +1,191 @@
+//! The private directory of an output: made, opened and judged.
+//!
+//! It is believed only if it belongs to the user of this process and is closed to all others. What is
+//! written in it carries the [`Mark`] of the output, so that a directory that was copied together with
+//! an output is not taken for that of the copy.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::hash::{Algorithm, Digest};
+use crate::sys::Dir;
+use crate::sys::stat::Time;
+
+/// What the private directory is called in the root of an output. Nothing of this name in the root of
+/// a source is ever copied.
+pub const NAME: &str = ".dircopy";
+
+/// Which output a private directory is of: the inode numbers of both directories, and when both were made
+/// where the system tells. The number of the device is left out: it may be another after a restart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark(String);
+
+impl Mark {
+    /// As it is written down: without blanks.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    fn of(root: &Dir, private: &Dir) -> io::Result<Self> {
+        let mut text = String::new();
+        for dir in [root, private] {
+            let separator = if text.is_empty() { "" } else { "/" };
+            // Writing to a string does not fail.
+            let _ = write!(text, "{separator}{:x}", dir.identity()?.ino);
+            if let Some(Time { secs, nanos }) = dir.birth() {
+                let _ = write!(text, "@{secs}.{nanos:09}");
+            }
+        }
+        Ok(Self(text))
+    }
+}
+
+/// What is to be done where there is no private directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// Make it.
+    Make,
+    /// Do without.
+    Leave,
+}
+
+/// An open private directory.
+#[derive(Debug)]
+pub struct PrivateDir {
+    dir: Dir,
+    path: PathBuf,
+    mark: Mark,
+}
+
+impl PrivateDir {
+    /// Opens the private directory of the output whose root is `root`, at `path`; below the directory
+    /// `elsewhere`, if that is given. `None` if there is none, and it is not to be made.
+    ///
+    /// # Errors
+    /// Something of its name is there that is not this user's alone, or it cannot be made or opened.
+    pub fn open(
+        root: &Dir,
+        path: &Path,
+        elsewhere: Option<&Path>,
+        missing: Missing,
+    ) -> Result<Option<Self>> {
+        let Some(elsewhere) = elsewhere else {
+            return Self::open_in(root, root, NAME.as_ref(), path.join(NAME), missing);
+        };
+        let fail = |error| Error::io("open the directory for private records", elsewhere, error);
+        let above = Dir::open(elsewhere).map_err(fail)?;
+        let name = name_elsewhere(path).map_err(|error| Error::io("look at", path, error))?;
+        Self::open_in(root, &above, &name, elsewhere.join(&name), missing)
+    }
+
+    fn open_in(
+        root: &Dir,
+        above: &Dir,
+        name: &OsStr,
+        path: PathBuf,
+        missing: Missing,
+    ) -> Result<Option<Self>> {
+        let dir = match above.open_dir(name, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match missing {
+                Missing::Leave => return Ok(None),
+                Missing::Make => match above.make_dir(name, true) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                        return Err(Error::io("make the private directory", path, error));
+                    }
+                    // Another run may make it at this moment.
+                    _ => above.open_dir(name, false),
+                },
+            },
+            opened => opened,
+        };
+        let dir = dir.map_err(|error| Error::io("open the private directory", &path, error))?;
+        let look = |error| Error::io("look at", &path, error);
+        if !dir.is_private().map_err(look)? {
+            let finding = "it is not a directory of this user's alone";
+            return Err(Error::finding("keep private records in", path, finding));
+        }
+        let mark = Mark::of(root, &dir).map_err(look)?;
+        Ok(Some(Self { dir, path, mark }))
+    }
+
+    /// The open directory.
+    pub fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    /// Where it is, for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Which output it is of.
+    pub fn mark(&self) -> &Mark {
+        &self.mark
+    }
+}
+
+/// What the private directory of the output at `path` is called where many are kept: made from the
+/// whole path.
+fn name_elsewhere(path: &Path) -> io::Result<OsString> {
+    let path = path.canonicalize()?;
+    let mut hasher = Algorithm::Sha256.start();
+    hasher.update(path.as_os_str().as_encoded_bytes());
+    let Digest(sum) = hasher.finish().unwrap_or(Digest([0; Digest::LEN]));
+    let mut name = String::from("dircopy-");
+    for byte in &sum[..8] {
+        let _ = write!(name, "{byte:02x}");
+    }
+    Ok(name.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(root: &Path, missing: Missing) -> Result<Option<PrivateDir>> {
+        PrivateDir::open(&Dir::open(root).unwrap(), root, None, missing)
+    }
+
+    #[test]
+    fn it_is_made_once_and_known_again() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(open(root.path(), Missing::Leave).unwrap().is_none());
+        let made = open(root.path(), Missing::Make).unwrap().unwrap();
+        let again = open(root.path(), Missing::Leave).unwrap().unwrap();
+        assert_eq!(made.mark(), again.mark());
+        assert!(!made.mark().text().contains(char::is_whitespace));
+    }
+
+    #[test]
+    fn one_that_was_moved_to_another_output_is_of_none() {
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let made = open(one.path(), Missing::Make).unwrap().unwrap();
+        std::fs::rename(one.path().join(NAME), other.path().join(NAME)).unwrap();
+        let moved = open(other.path(), Missing::Leave).unwrap().unwrap();
+        assert_ne!(made.mark(), moved.mark());
+    }
+
+    #[test]
+    fn a_file_of_its_name_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join(NAME), "").unwrap();
+        assert!(open(root.path(), Missing::Make).is_err());
+    }
+
+    #[test]
+    fn several_lie_elsewhere_side_by_side() {
+        let roots = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let elsewhere = tempfile::tempdir().unwrap();
+        let open = |root: &Path| {
+            let dir = Dir::open(root).unwrap();
+            PrivateDir::open(&dir, root, Some(elsewhere.path()), Missing::Make).unwrap().unwrap()
+        };
+        let [one, other] = roots.each_ref().map(|root| open(root.path()));
+        assert_ne!(one.path(), other.path());
+        assert_eq!(open(roots[0].path()).mark(), one.mark());
+        assert_eq!(roots[0].path().read_dir().unwrap().count(), 0);
+    }
+}

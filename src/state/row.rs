@@ -1,0 +1,204 @@
+//! One line of a private record: a file as a run left it, and the digest of its content.
+//!
+//! `FLAGS INODE SIZE MTIME CTIME ` and the file's line of a manifest behind them, so that whatever reads
+//! manifests reads records too. Numbers are hexadecimal; a time is seconds, a point and nanoseconds,
+//! seconds before 1970 in two's complement. The flags are three letters:
+//!
+//! | place | letter | meaning |
+//! |---|---|---|
+//! | 1 | `s` `t` | the digest is of what was read from the source, or only of what stood there |
+//! | 2 | `=` `?` | any later change shows in the change time, or one in the same clock tick may not |
+//! | 3 | `-` `m` | the modification time is what it should be, or could not be set |
+
+use std::io::Write as _;
+
+use crate::hash::Digest;
+use crate::manifest::line;
+use crate::sys::stat::{Kind, Stat, Time};
+
+/// Where a digest is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// From the source, which was read.
+    Source,
+    /// Only from what stood at the output.
+    There,
+}
+
+/// What tells a file that was not touched from one that was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// The inode number.
+    pub ino: u64,
+    /// The size in bytes.
+    pub size: u64,
+    /// When the content changed.
+    pub mtime: Time,
+    /// When anything of the file changed.
+    pub ctime: Time,
+}
+
+impl Trace {
+    /// That of a file.
+    pub fn of(stat: &Stat) -> Self {
+        let Stat { size, mtime, ctime, id, .. } = *stat;
+        Self { ino: id.ino, size, mtime, ctime }
+    }
+
+    /// Whether a file of this trace is there, untouched.
+    pub fn is_of(&self, there: &Stat) -> bool {
+        there.kind == Kind::File && *self == Self::of(there)
+    }
+
+    /// Whether what is there has the size and the modification time of this one.
+    pub fn looks_like(&self, there: &Stat) -> bool {
+        there.kind == Kind::File && (self.size, self.mtime) == (there.size, there.mtime)
+    }
+}
+
+/// What a record says of a file, its name left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The digest of its content.
+    pub digest: Digest,
+    /// Where the digest is from.
+    pub origin: Origin,
+    /// As what it was left.
+    pub trace: Trace,
+    /// Whether any change since then shows in the trace.
+    pub sure: bool,
+    /// Whether its modification time could not be set.
+    pub late: bool,
+}
+
+/// How many fields stand before the line of a manifest.
+const FIELDS: usize = 5;
+
+impl Row {
+    /// Appends the line of the file at `path`.
+    pub fn write(&self, out: &mut Vec<u8>, path: &[u8]) {
+        let Trace { ino, size, mtime, ctime } = self.trace;
+        out.push(if self.origin == Origin::Source { b's' } else { b't' });
+        out.push(if self.sure { b'=' } else { b'?' });
+        out.push(if self.late { b'm' } else { b'-' });
+        for number in [ino, size] {
+            out.push(b' ');
+            write_hex(out, number);
+        }
+        for Time { secs, nanos } in [mtime, ctime] {
+            out.push(b' ');
+            write_hex(out, secs as u64);
+            out.push(b'.');
+            write_hex(out, nanos.into());
+        }
+        out.push(b' ');
+        line::write_path(out, &self.digest, path);
+    }
+
+    /// A line that was written of a file that may have been changed unseen.
+    pub fn doubt(line: &mut [u8]) {
+        if let Some(sure) = line.get_mut(1) {
+            *sure = b'?';
+        }
+    }
+
+    /// Reads what stands before the digest of a line; the digest is known already.
+    pub fn read(line: &[u8], digest: Digest) -> Option<Self> {
+        let mut fields = line.splitn(FIELDS + 1, |&byte| byte == b' ');
+        let &[origin, sure, late] = fields.next()? else { return None };
+        let number = |field: Option<&[u8]>| read_hex(field?);
+        let time = |field: Option<&[u8]>| {
+            let field = field?;
+            let point = memchr::memchr(b'.', field)?;
+            let nanos = u32::try_from(read_hex(&field[point + 1..])?).ok()?;
+            Some(Time { secs: read_hex(&field[..point])? as i64, nanos })
+        };
+        let (ino, size) = (number(fields.next())?, number(fields.next())?);
+        let (mtime, ctime) = (time(fields.next())?, time(fields.next())?);
+        Some(Self {
+            digest,
+            origin: match origin {
+                b's' => Origin::Source,
+                b't' => Origin::There,
+                _ => return None,
+            },
+            trace: Trace { ino, size, mtime, ctime },
+            sure: flag(sure, b'=', b'?')?,
+            late: flag(late, b'm', b'-')?,
+        })
+    }
+}
+
+/// What of a line of a record is the line of a manifest; `None` if it is no line of a file.
+pub fn strip(line: &[u8]) -> Option<&[u8]> {
+    if !matches!(line.first(), Some(b's' | b't')) {
+        return None;
+    }
+    let end = memchr::memchr_iter(b' ', line).nth(FIELDS - 1)?;
+    line.get(end + 1..)
+}
+
+fn flag(letter: u8, yes: u8, no: u8) -> Option<bool> {
+    (letter == yes || letter == no).then_some(letter == yes)
+}
+
+fn write_hex(out: &mut Vec<u8>, number: u64) {
+    // A vector takes whatever is written to it.
+    let _ = write!(out, "{number:x}");
+}
+
+fn read_hex(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 16 {
+        return None;
+    }
+    digits.iter().try_fold(0, |number, &digit| {
+        let value = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        Some(number << 4 | u64::from(value))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rows() -> impl Strategy<Value = Row> {
+        let time = || (any::<i64>(), 0..1_000_000_000_u32);
+        let trace = (any::<u64>(), any::<u64>(), time(), time());
+        (any::<[u8; 32]>(), trace, any::<[bool; 3]>()).prop_map(|(digest, trace, flags)| {
+            let time = |(secs, nanos)| Time { secs, nanos };
+            let (ino, size, mtime, ctime) = trace;
+            let [from_source, sure, late] = flags;
+            Row {
+                digest: Digest(digest),
+                origin: if from_source { Origin::Source } else { Origin::There },
+                trace: Trace { ino, size, mtime: time(mtime), ctime: time(ctime) },
+                sure,
+                late,
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_row_is_read_as_it_was_written(row in rows(), path in "[^/\0]{1,40}") {
+            let mut text = Vec::new();
+            row.write(&mut text, path.as_bytes());
+            let text = text.strip_suffix(b"\n").unwrap();
+            prop_assert!(!text.contains(&b'\n'));
+            prop_assert_eq!(Row::read(text, row.digest), Some(row));
+            let mut listed = Vec::new();
+            line::write_path(&mut listed, &row.digest, path.as_bytes());
+            prop_assert_eq!(strip(text), listed.strip_suffix(b"\n"));
+        }
+
+        #[test]
+        fn whatever_stands_there_is_read_without_harm(text in any::<Vec<u8>>()) {
+            let _ = (strip(&text), Row::read(&text, Digest([0; 32])));
+        }
+    }
+}

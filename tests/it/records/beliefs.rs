@@ -1,0 +1,205 @@
+//! What a run believes: what this user's runs found out at this output, and nothing that only has the
+//! right name. Judged by `sha256sum` and `cmp`.
+
+use crate::harness::{Run, Scene, content, shell};
+
+/// Copies the directory `from` to `to`, both in the scene.
+fn copy(scene: &Scene, from: &str, to: &str, more: &[&str]) -> Run {
+    let (from, to) = (scene.path(from), scene.path(to));
+    let mut args = vec!["-i".into(), from, "-o".into(), to];
+    args.extend(more.iter().map(Into::into));
+    scene.bare(args).run()
+}
+
+/// The newest manifest of `dir` holds, and has so many lines.
+fn lines(scene: &Scene, dir: &str) -> usize {
+    let script = "cd \"$1\"; m=$(ls dircopy-*.sha256sum | LC_ALL=C sort | tail -n1); \
+                  sha256sum --check --strict --quiet \"$m\" >&2; wc -l <\"$m\"";
+    shell(scene, &format!("set -- {dir}; {script}")).trim().parse().unwrap()
+}
+
+/// Flips a byte of a file and sets its time back.
+fn rot(scene: &Scene, name: &str) {
+    let script = "t=$(mktemp -p .); touch -r \"$1\" $t; printf X | \
+                  dd of=\"$1\" bs=1 seek=5000 conv=notrunc status=none; touch -r $t \"$1\"; rm $t";
+    shell(scene, &format!("set -- {name}; {script}"));
+}
+
+#[test]
+fn a_known_digest_is_not_replaced_in_silence() {
+    for sleep in ["0", "0.05"] {
+        let scene = Scene::new();
+        scene.src.file("f", content(300_000)).mtime("f", 1_577_836_800, 0);
+        scene.copy(&[]).assert_code(0);
+        shell(&scene, &format!("sleep {sleep}"));
+        rot(&scene, "dst/f");
+        let run = scene.copy(&[]);
+        run.assert_says("content differs although size and time are the same; it is copied anew");
+        scene.judge(&run).complete();
+    }
+}
+
+#[test]
+fn a_damaged_copy_that_must_stay_is_named() {
+    let scene = Scene::new();
+    scene.src.file("f", content(300_000)).mtime("f", 1_577_836_800, 0).file("g", "g");
+    scene.copy(&[]).assert_code(0);
+    rot(&scene, "dst/f");
+    for _ in 0..2 {
+        let run = scene.copy(&["--overwrite-policy", "never"]);
+        run.assert_code(1).assert_says("content differs although size and time are the same");
+        scene.judge(&run).lists(&["g"]).verifies();
+    }
+    let run = scene.copy(&[]);
+    scene.judge(&run).complete();
+}
+
+/// By the manifest in the open, where there is no record, as at an output of an older version.
+#[test]
+fn without_a_record_the_open_manifest_raises_the_doubt() {
+    let scene = Scene::new();
+    scene.src.file("f", content(300_000)).mtime("f", 1_577_836_800, 0);
+    scene.copy(&[]).assert_code(0);
+    rot(&scene, "dst/f");
+    shell(&scene, "rm -r dst/.dircopy");
+    let run = scene.copy(&[]);
+    run.assert_says("content differs although size and time are the same; it is copied anew");
+    scene.judge(&run).complete();
+}
+
+#[test]
+fn a_digest_that_is_new_on_both_sides_is_taken_and_said() {
+    let scene = Scene::new();
+    scene.src.file("f", content(300_000)).mtime("f", 1_577_836_800, 0);
+    scene.copy(&[]).assert_code(0);
+    rot(&scene, "src/f");
+    rot(&scene, "dst/f");
+    let run = scene.copy(&[]);
+    run.assert_says("so its new digest is listed");
+    scene.judge(&run).complete();
+}
+
+#[test]
+fn what_differs_from_all_that_is_known_stays_and_is_named() {
+    let scene = Scene::new();
+    scene.src.file("f", content(300_000)).mtime("f", 1_577_836_800, 0);
+    scene.copy(&[]).assert_code(0);
+    rot(&scene, "dst/f");
+    shell(
+        &scene,
+        "touch -r src/f t; printf YY | dd of=src/f bs=1 seek=9 conv=notrunc status=none; \
+         touch -r t src/f",
+    );
+    let run = scene.copy(&["--overwrite-policy", "update"]);
+    run.assert_code(1).assert_says("neither what an earlier run recorded nor what the source is");
+}
+
+/// The last files of a run share the manifest's step of the clock.
+#[test]
+fn a_second_card_keeps_the_lines_of_the_first() {
+    for _ in 0..5 {
+        let scene = Scene::new();
+        for card in ["c1", "c2"] {
+            let tree = scene.tree(card);
+            for n in 0..5 {
+                tree.file(format!("{card}-{n}"), content(20_000 + n));
+            }
+        }
+        for card in ["c1", "c2"] {
+            copy(&scene, card, "archive", &[]).assert_code(0);
+        }
+        assert_eq!(lines(&scene, "archive"), 10);
+    }
+}
+
+/// However a program sorts them: the last is the one that holds.
+#[test]
+fn the_names_of_manifests_sort_in_the_order_of_the_runs() {
+    let scene = Scene::new();
+    for n in 1..4 {
+        scene.src.file("f", content(n)).mtime("f", 1_577_836_800 + n as u64, 0);
+        scene.copy(&["--overwrite-policy", "update"]).assert_code(0);
+        assert_eq!(lines(&scene, "dst"), 1);
+    }
+    let locales =
+        "for l in C C.UTF-8 en_US.UTF-8; do ls dst | LC_ALL=$l sort | tail -n2 | head -n1; done";
+    assert_eq!(shell(&scene, &format!("({locales}) 2>/dev/null | sort -u | wc -l")).trim(), "1");
+}
+
+#[test]
+fn a_line_that_is_dropped_is_said_to_be() {
+    let scene = Scene::new();
+    for name in ["rotten", "edited", "removed", "stays"] {
+        scene.src.file(name, content(20_000)).mtime(name, 1_577_836_800, 0);
+    }
+    scene.copy(&[]).assert_code(0);
+    rot(&scene, "dst/rotten");
+    shell(&scene, "echo more >>dst/edited; rm dst/removed; chmod 600 dst/stays; rm src/*");
+    for _ in 0..2 {
+        let run = scene.copy(&[]);
+        run.assert_code(0).assert_says("rotten: its content is not what an earlier run recorded");
+        assert_eq!(lines(&scene, "dst"), 1);
+        if run.err().contains("removed") {
+            run.assert_says("removed: an earlier run recorded it, and it is no longer there");
+            run.assert_says("edited: it was changed after an earlier run recorded it");
+            continue;
+        }
+    }
+}
+
+#[test]
+fn a_manifest_that_came_from_the_source_is_not_believed() {
+    let scene = Scene::new();
+    scene.src.file("f", content(20_000));
+    let zeros = format!("{:064}  f\n{:064}  ghost\n", 0, 0);
+    scene.src.file("dircopy-20990101T000000Z.sha256sum", &zeros);
+    scene.copy(&[]).assert_code(0);
+    scene.src.remove("dircopy-20990101T000000Z.sha256sum").file("g", content(7));
+    for _ in 0..2 {
+        let run = scene.copy(&[]);
+        run.assert_code(0);
+        let listed = shell(&scene, "cd dst; cat dircopy-202[0-8]*.sha256sum");
+        assert!(!listed.contains(&format!("{:064}", 0)), "{listed}");
+    }
+    // Nor without a record.
+    shell(&scene, "rm -r dst/.dircopy");
+    scene.copy(&[]).assert_code(0);
+    let listed = shell(&scene, "cd dst; cat dircopy-202[0-8]*.sha256sum");
+    assert!(!listed.contains(&format!("{:064}", 0)), "{listed}");
+    scene.judge(&scene.copy(&[])).no_leftovers();
+}
+
+#[test]
+fn a_record_at_the_source_is_passed_over() {
+    let scene = Scene::new();
+    scene.src.file("f", content(20_000));
+    scene.copy(&[]).assert_code(0);
+    let run = copy(&scene, "dst", "further", &[]);
+    run.assert_code(0).assert_says("skipped .dircopy");
+    // One that was copied by other means is of another output.
+    shell(&scene, "cp -a dst twin; cmp dst/.dircopy/record twin/.dircopy/record");
+    rot(&scene, "twin/f");
+    let run = copy(&scene, "src", "twin", &[]);
+    run.assert_code(0).assert_says("it is copied anew");
+    shell(&scene, "cmp src/f twin/f; ! cmp -s dst/.dircopy/record twin/.dircopy/record");
+}
+
+#[test]
+fn a_private_directory_of_others_is_not_used() {
+    for plant in [
+        "mkdir -m 777 dst/.dircopy",
+        "mkdir -m 700 elsewhere; ln -s ../elsewhere dst/.dircopy",
+        "touch dst/.dircopy",
+    ] {
+        let scene = Scene::new();
+        scene.src.file("f", content(20_000));
+        scene.output();
+        shell(&scene, plant);
+        let run = scene.copy(&[]);
+        run.assert_code(0).assert_says("private");
+        assert_eq!(lines(&scene, "dst"), 1);
+        shell(&scene, "test -z \"$(ls -A elsewhere dst/.dircopy/ 2>/dev/null | grep record)\"");
+        scene.copy(&[]).assert_code(0);
+        assert_eq!(lines(&scene, "dst"), 1);
+    }
+}
