@@ -49,7 +49,7 @@ impl<'a> Collector<'a> {
             if let Some((scrub, last)) = &mut self.scrub {
                 found.iter().for_each(|finding| scrub.note(finding));
                 *last = Some(Arc::clone(&target));
-                if let Err(error) = scrub.save_now_and_then(&target) {
+                if let Err(error) = scrub.save_now_and_then() {
                     self.tell(&target, Finding::Broken(error));
                 }
             }
@@ -66,7 +66,7 @@ impl<'a> Collector<'a> {
     /// Writes what a scrub verified.
     pub fn save_scrub(&mut self) {
         if let Some((scrub, Some(target))) = self.scrub.clone()
-            && let Err(error) = scrub.save(&target)
+            && let Err(error) = scrub.save()
         {
             self.tell(&target, Finding::Broken(error));
         }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use crate::error::{Error, Result};
 use crate::event::{Observer, Stop};
 use crate::hash::multibuffer::Backend;
+use crate::state::private_dir::{Missing, PrivateDir};
 use crate::sys::{self, Dir};
 use crate::tree::lock::Patience;
 use crate::verify::budget::Budget;
@@ -50,6 +51,8 @@ pub struct VerifyJob {
     pub budget: Option<Budget>,
     /// With `budget`: if another run is at work on the directory, wait until it ends instead of refusing.
     pub wait: bool,
+    /// Where the private directories of checked directories are kept; in these themselves without.
+    pub state: Option<PathBuf>,
     /// Workers, if not as many as suit the device and the processor.
     pub jobs: Option<usize>,
     /// In which order files are read, if not as suits the device.
@@ -69,6 +72,7 @@ impl VerifyJob {
             from: ReadFrom::default(),
             budget: None,
             wait: false,
+            state: None,
             jobs: None,
             order: None,
         }
@@ -84,7 +88,7 @@ impl VerifyJob {
         let started = Instant::now();
         let specs = self.specs()?;
         let _lock = self.lock(&specs, listen, stop)?;
-        let scrub = self.budget.map(Scrub::new);
+        let scrub = self.budget.map(|budget| Scrub::new(budget, self.state.clone()));
         let mut collector = Collector::new(listen, scrub.as_ref(), specs.len());
         let checker =
             || Checker::new(self.from, self.convert_paths, progress, stop).with(self.backend);
@@ -144,15 +148,19 @@ impl VerifyJob {
         specs: &[TargetSpec],
         listen: &FindingListener<'_>,
         stop: &Stop,
-    ) -> Result<Option<Dir>> {
+    ) -> Result<Option<PrivateDir>> {
         let (Some(_), [spec]) = (self.budget, specs) else { return Ok(None) };
         let root = spec.names_start_at();
         // One that cannot be opened is told of when its manifest is.
         let Ok(dir) = Dir::open(&root) else { return Ok(None) };
         let tell = |text: &str| listen(&Target::none(), &Finding::Waiting(text.to_owned()));
         let deed = "check in portions";
-        Patience { wait: self.wait, deed, tell: &tell, stop }.lock(&dir, &root)?;
-        Ok(Some(dir))
+        let private = PrivateDir::open(&dir, &root, self.state.as_deref(), Missing::Make)?;
+        if let Some(private) = &private {
+            let patience = Patience { wait: self.wait, deed, tell: &tell, stop };
+            patience.lock(private.dir(), &root)?;
+        }
+        Ok(private)
     }
 
     /// Each manifest with each root.

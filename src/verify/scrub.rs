@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::path::RelPath;
-use crate::sys::Dir;
+use crate::state::private_dir::{Missing, PrivateDir};
 use crate::verify::budget::{Allowance, Budget};
 use crate::verify::finding::{Finding, Verdict};
 use crate::verify::target::Target;
@@ -29,6 +30,8 @@ const SAVE: Duration = Duration::from_secs(60);
 pub struct Scrub {
     allowance: Mutex<Allowance>,
     skipped: AtomicU64,
+    /// Where private directories are kept, if not in the checked directory.
+    elsewhere: Option<PathBuf>,
     record: Mutex<Record>,
 }
 
@@ -37,16 +40,17 @@ pub struct Scrub {
 struct Record {
     verified: Verified,
     /// Not before the manifest was read.
-    place: Option<(Dir, OsString)>,
+    place: Option<(PrivateDir, OsString)>,
     saved: Option<Instant>,
 }
 
 impl Scrub {
-    /// A scrub that begins now.
-    pub fn new(budget: Budget) -> Self {
+    /// A scrub that begins now; its record is kept below `elsewhere`, if that is given.
+    pub fn new(budget: Budget, elsewhere: Option<PathBuf>) -> Self {
         Self {
             allowance: Mutex::new(Allowance::new(budget)),
             skipped: AtomicU64::new(0),
+            elsewhere,
             record: Mutex::default(),
         }
     }
@@ -97,26 +101,29 @@ impl Scrub {
     /// The record cannot be written.
     pub fn recall(&self, target: &Target) -> Result<Option<Error>> {
         let name = record_name(target);
-        let path = target.root.join(&name);
-        let fail = |error| Error::io("open the directory of", &path, error);
-        let dir = target.handle()?.try_clone().map_err(fail)?;
+        let (root, elsewhere) = (target.handle()?, self.elsewhere.as_deref());
+        let private = PrivateDir::open(root, &target.root, elsewhere, Missing::Make)?;
+        let none = || Error::finding("make the private directory in", &target.root, "it is gone");
+        let private = private.ok_or_else(none)?;
+        let path = private.path().join(&name);
         let mut useless = None;
         {
             let mut record = self.record();
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             record.verified.begin(u32::try_from(now.as_secs()).unwrap_or(0).max(1));
-            match dir.open_file(&name, false) {
+            match private.dir().open_file(&name, false) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 opened => {
-                    if let Err(error) = opened.and_then(|file| record.verified.recall(file)) {
+                    let mark = private.mark();
+                    if let Err(error) = opened.and_then(|file| record.verified.recall(file, mark)) {
                         let error = Error::io("read what was verified from", &path, error);
                         useless = Some(error.with_note("; all of it counts as never verified"));
                     }
                 }
             }
-            record.place = Some((dir, name));
+            record.place = Some((private, name));
         }
-        self.save(target)?;
+        self.save()?;
         Ok(useless)
     }
 
@@ -144,27 +151,29 @@ impl Scrub {
     }
 
     /// Writes what was verified, if it was not written in the last minute.
-    pub fn save_now_and_then(&self, target: &Target) -> Result<()> {
+    pub fn save_now_and_then(&self) -> Result<()> {
         if self.record().saved.is_some_and(|saved| saved.elapsed() < SAVE) {
             return Ok(());
         }
-        self.save(target)
+        self.save()
     }
 
     /// Writes what was verified; does nothing before the manifest was read.
     ///
     /// # Errors
     /// It cannot be written; the earlier record still stands.
-    pub fn save(&self, target: &Target) -> Result<()> {
+    pub fn save(&self) -> Result<()> {
         let mut record = self.record();
-        let Record { verified, place: Some((dir, name)), saved } = &mut *record else {
+        let Record { verified, place: Some((private, name)), saved } = &mut *record else {
             return Ok(());
         };
         // Also if it fails: a failure is told once a minute, not for each file.
         *saved = Some(Instant::now());
+        let (dir, mark) = (private.dir(), private.mark());
         let publish = |temporary: &OsStr| dir.publish(temporary, name, true);
-        dir.write_atomically(|file| verified.write(file), publish)
-            .map_err(|error| Error::io("write what was verified to", target.root.join(name), error))
+        dir.write_atomically(|file| verified.write(file, mark), publish).map_err(|error| {
+            Error::io("write what was verified to", private.path().join(name), error)
+        })
     }
 
     /// What the scrub came to; `None` if the manifest could not be read to its end.
@@ -174,8 +183,8 @@ impl Scrub {
     }
 }
 
-/// The name of the file beside the manifest that keeps what was verified.
-pub fn record_name(target: &Target) -> OsString {
+/// The name of the file in the private directory that keeps what was verified.
+fn record_name(target: &Target) -> OsString {
     let name = target.manifest.file_name().filter(|_| target.ours.is_none());
     let mut name = name.map_or_else(|| OsString::from("dircopy"), OsString::from);
     name.push(".verified");
@@ -188,29 +197,32 @@ mod tests {
 
     use super::*;
     use crate::io::read_back::HashedFrom;
+    use crate::sys::Dir;
 
     #[test]
     fn what_was_verified_is_written_once_in_a_while() {
         let dir = tempfile::tempdir().unwrap();
-        let scrub = Scrub::new(Budget::default());
-        let target = Target::none();
+        let scrub = Scrub::new(Budget::default(), None);
         let digest = Digest([7; 32]);
         let paths = [&b"a"[..], b"b", b"c"].map(|name| RelPath::parse(name).unwrap());
         for path in &paths {
             scrub.list(path, &digest);
         }
-        let place = (Dir::open(dir.path()).unwrap(), "record".into());
+        let root = Dir::open(dir.path()).unwrap();
+        let private = PrivateDir::open(&root, dir.path(), None, Missing::Make).unwrap().unwrap();
+        let (mark, kept) = (private.mark().clone(), private.path().to_path_buf());
+        let place = (private, "record".into());
         scrub.record().verified.begin(5);
         scrub.record().place = Some(place);
         let verify = |path: &RelPath, verdict| {
             let path = path.clone();
             scrub.note(&Finding::File { line: 1, path, listed: digest, verdict, bytes: 1 });
-            scrub.save_now_and_then(&target).unwrap();
+            scrub.save_now_and_then().unwrap();
         };
         let written = || {
             let mut verified = Verified::default();
             paths.iter().for_each(|path| verified.list(path, &digest));
-            verified.recall(File::open(dir.path().join("record")).unwrap()).unwrap();
+            verified.recall(File::open(kept.join("record")).unwrap(), &mark).unwrap();
             paths.each_ref().map(|path| verified.time_of(path, &digest).unwrap())
         };
         let [a, b, c] = &paths;
@@ -221,6 +233,6 @@ mod tests {
         scrub.record().saved = Instant::now().checked_sub(SAVE);
         verify(c, Verdict::Differs(HashedFrom::Device));
         assert_eq!(written(), [5, 5, 0]);
-        assert_eq!(dir.path().read_dir().unwrap().count(), 1);
+        assert_eq!(kept.read_dir().unwrap().count(), 1);
     }
 }

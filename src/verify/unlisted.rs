@@ -4,11 +4,11 @@ use crate::error::Error;
 use crate::event::Stop;
 use crate::manifest::ManifestName;
 use crate::path::RelPath;
+use crate::state::private_dir::{Missing, NAME, PrivateDir};
 use crate::sys::stat::{Identity, Kind};
 use crate::sys::{self, Dir, DirReader};
 use crate::verify::finding::Finding;
 use crate::verify::line_reader::ListedRoot;
-use crate::verify::scrub::record_name;
 use crate::verify::seen::{NameHasher, SeenNames};
 
 /// The names that count as listed.
@@ -34,6 +34,9 @@ pub fn search(
         Ok(root) => root,
         Err(error) => return tell(Finding::Unsearched(error)),
     };
+    // What this user's runs keep for themselves; another directory of that name is a directory like any.
+    let private = PrivateDir::open(root, &target.root, None, Missing::Leave);
+    let keeps_private = private.is_ok_and(|private| private.is_some());
     let mut listing = DirReader::default();
     let mut dirs = vec![RelPath::root()];
     while let Some(path) = dirs.pop() {
@@ -56,6 +59,7 @@ pub fn search(
                     };
                     let below = path.join(&entry.name);
                     match kind {
+                        Kind::Dir if path.is_root() && *entry.name == *NAME && keeps_private => {}
                         Kind::Dir => dirs.push(below),
                         Kind::File if !is_listed(listed, known, &dir, &below) => {
                             tell(Finding::Unlisted(below));
@@ -84,8 +88,7 @@ fn is_listed(listed: &ListedRoot, known: &ListedNames<'_>, dir: &Dir, path: &Rel
     }
     let Some((above, name)) = path.split() else { return true };
     let Ok(name) = sys::name_from_bytes(name) else { return false };
-    let is_record = name == record_name(&listed.target);
-    let is_ours = above.is_root() && (is_record || ManifestName::parse(name).is_some());
+    let is_ours = above.is_root() && ManifestName::parse(name).is_some();
     let is_manifest = || dir.stat(name, false).is_ok_and(|stat| known.manifests.contains(&stat.id));
     is_ours || is_manifest()
 }

@@ -1,4 +1,5 @@
-//! What was verified when, kept between runs beside the manifest (`docs/manifest.md`, M52).
+//! What was verified when, kept between runs in the private directory (`docs/manifest.md`, M52). One of
+//! another directory is not believed, nor is a time that is still to come.
 //!
 //! A line is known by a hash of its name and digest, not by its place in the manifest. So a manifest that
 //! was replaced or grew takes nothing away: a file that is still listed with its digest is still verified.
@@ -14,10 +15,14 @@ use crate::hash::{Algorithm, Digest};
 use crate::manifest::Scanner;
 use crate::manifest::read::scan::Text;
 use crate::path::RelPath;
+use crate::state::private_dir::Mark;
 use crate::verify::seen::AsItIs;
 
 /// The first line of the file.
-const HEAD: &str = "dircopy-verified 1";
+const HEAD: &str = "dircopy-verified 2";
+
+/// Runs of one second are given seconds that are still to come; nothing later is believed. In seconds.
+const AHEAD: u32 = 24 * 3600;
 
 /// What one scrub came to.
 #[derive(Clone, Copy, Debug)]
@@ -109,8 +114,8 @@ impl Verified {
     ///
     /// # Errors
     /// It cannot be read, or is not such a file, or is cut off.
-    pub fn recall(&mut self, file: File) -> io::Result<()> {
-        let newest = self.read(file).inspect_err(|_| {
+    pub fn recall(&mut self, file: File, mark: &Mark) -> io::Result<()> {
+        let newest = self.read(file, mark).inspect_err(|_| {
             self.lines.values_mut().for_each(|line| *line = LastCheck::default());
         })?;
         self.begin(newest.saturating_add(1));
@@ -124,14 +129,15 @@ impl Verified {
     }
 
     /// Returns the newest time in the file.
-    fn read(&mut self, file: File) -> io::Result<u32> {
+    fn read(&mut self, file: File, mark: &Mark) -> io::Result<u32> {
         let wrong = || io::Error::from(io::ErrorKind::InvalidData);
         let (mut scanner, mut number, mut newest) = (Scanner::new(file), 0_u64, 0);
+        let latest = self.now.saturating_add(AHEAD);
         while let Some(line) = scanner.next_line()? {
             let (Text::Whole(text), true) = (line.text, line.ended) else { return Err(wrong()) };
             let text = std::str::from_utf8(text).map_err(|_| wrong())?;
             if line.number == 1 {
-                if text != HEAD {
+                if text != head(mark) {
                     return Err(wrong());
                 }
                 continue;
@@ -140,11 +146,15 @@ impl Verified {
                 ("end", end) if end.parse() == Ok(number) => return Ok(newest),
                 (key, time) => {
                     let key = u64::from_str_radix(key, 16).map_err(|_| wrong())?;
-                    let time = time.parse().map_err(|_| wrong())?;
+                    let time: u32 = time.parse().map_err(|_| wrong())?;
+                    number += 1;
+                    if time > latest {
+                        continue;
+                    }
                     if let Some(line) = self.lines.get_mut(&key) {
                         (line.time, line.bad) = (time, time == 0);
                     }
-                    (number, newest) = (number + 1, newest.max(time));
+                    newest = newest.max(time);
                 }
             }
         }
@@ -153,10 +163,10 @@ impl Verified {
     }
 
     /// Writes the file; a million lines are 27 MB.
-    pub fn write(&self, file: &mut File) -> io::Result<()> {
+    pub fn write(&self, file: &mut File, mark: &Mark) -> io::Result<()> {
         let mut out = BufWriter::new(file);
         let (mut text, mut number) = (String::new(), 0);
-        writeln!(out, "{HEAD}")?;
+        writeln!(out, "{}", head(mark))?;
         for (key, line) in self.lines.iter().filter(|(_, line)| line.pass() != Pass::New) {
             text.clear();
             // Writing to a string does not fail.
@@ -176,6 +186,10 @@ impl Verified {
         let oldest = oldest.filter(|time| *time > 0);
         Coverage { listed: self.lines.len() as u64, now, never, oldest }
     }
+}
+
+fn head(mark: &Mark) -> String {
+    format!("{HEAD} {}", mark.text())
 }
 
 /// The hash of a line: the first 64 bits of the SHA-256 of digest and name.

@@ -203,3 +203,45 @@ fn a_private_directory_of_others_is_not_used() {
         assert_eq!(lines(&scene, "dst"), 1);
     }
 }
+
+/// A state that came from elsewhere, and times that are still to come.
+#[test]
+fn a_planted_state_of_checks_is_not_believed() {
+    let scene = Scene::new();
+    for n in 0..6 {
+        scene.src.file(format!("{n}"), content(1000 + n));
+    }
+    scene.copy(&[]).assert_code(0);
+    let portion = |dir: &str| {
+        let args = ["verify", "--from", "cache", dir, "--max-bytes", "1KB"];
+        scene.bare(args).run()
+    };
+    portion("dst").assert_prints(&["5 of 6 files not verified yet"]);
+    // In the open it is a file like any other.
+    shell(
+        &scene,
+        "sed 's/ [0-9]*$/ 4000000000/' dst/.dircopy/dircopy.verified >dst/dircopy.verified",
+    );
+    portion("dst").assert_prints(&["4 of 6 files not verified yet"]);
+    scene.bare(["verify", "--complete", "dst"]).run().assert_code(4);
+    shell(&scene, "rm dst/dircopy.verified; cp -a dst twin");
+    let run = portion("twin");
+    run.assert_says("never verified").assert_prints(&["5 of 6 files not verified yet"]);
+    shell(&scene, "sed -i '2,$s/ [1-9][0-9]\\{9\\}$/ 4000000000/' dst/.dircopy/dircopy.verified");
+    portion("dst").assert_prints(&["5 of 6 files not verified yet"]);
+}
+
+/// To open the output's directory is not to hold it.
+#[test]
+fn who_may_read_an_output_cannot_lock_it() {
+    let scene = Scene::new();
+    scene.src.file("f", "f");
+    scene.copy(&[]).assert_code(0);
+    shell(
+        &scene,
+        "for lock in s x; do flock -$lock dst sh -c 'sleep 3 >/dev/null 2>&1 &'; done; true",
+    );
+    let run = scene.copy(&[]);
+    run.assert_code(0);
+    assert_eq!(shell(&scene, "stat -c %a dst/.dircopy").trim(), "700");
+}

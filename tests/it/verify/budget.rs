@@ -208,15 +208,19 @@ fn a_new_manifest_takes_nothing_away() {
 fn a_state_that_is_of_no_use_is_told() {
     let scene = scene(20);
     portion(&scene, &["--max-bytes", "10KB"]).assert_code(0);
-    for damage in ["echo nonsense > dst/dircopy.verified", "sed -i '$d' dst/dircopy.verified"] {
+    for damage in [
+        "echo nonsense > dst/.dircopy/dircopy.verified",
+        "sed -i '$d' dst/.dircopy/dircopy.verified",
+    ] {
         shell(&scene, damage);
         let run = portion(&scene, &["--max-bytes", "5KB"]);
         run.assert_code(0).assert_says("counts as never verified");
         run.assert_prints(&["5 files verified; 15 of 20 files not verified yet"]);
     }
-    shell(&scene, "rm dst/dircopy.verified; mkdir dst/dircopy.verified");
+    shell(&scene, "rm dst/.dircopy/dircopy.verified; mkdir dst/.dircopy/dircopy.verified");
     let run = portion(&scene, &["--max-bytes", "5KB"]);
-    run.assert_code(1).assert_says("cannot write what was verified to dst/dircopy.verified");
+    run.assert_code(1)
+        .assert_says("cannot write what was verified to dst/.dircopy/dircopy.verified");
 }
 
 #[test]
@@ -326,7 +330,7 @@ fn a_manifest_that_is_not_read_to_its_end_forgets_nothing() {
     }
     scene.copy(&["-q"]).assert_code(0);
     portion(&scene, &["--max-bytes", "1G"]).assert_code(0);
-    let before = scene.output().read("dircopy.verified");
+    let before = scene.output().read(".dircopy/dircopy.verified");
     let names = names_below(&scene.dst, "f");
     let manifest = names.iter().find(|name| name.ends_with(b".sha256sum")).unwrap();
     for (fault, code) in [("error=EIO:when=2", 5), ("signal=TERM:when=2", 143)] {
@@ -335,7 +339,7 @@ fn a_manifest_that_is_not_read_to_its_end_forgets_nothing() {
         let args = ["--max-bytes", "1G", "--report", "report"];
         let run = strace.run(scene.bare(NIGHT.iter().chain(&args)));
         run.assert_code(code);
-        assert!(scene.output().read("dircopy.verified") == before, "{fault}");
+        assert!(scene.output().read(".dircopy/dircopy.verified") == before, "{fault}");
         let report = std::fs::read(scene.path("report")).unwrap();
         let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
         assert_eq!(report["scrub"], serde_json::Value::Null, "{fault}");
