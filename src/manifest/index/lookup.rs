@@ -92,10 +92,11 @@ impl Index {
         slots.try_reserve_exact(count).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut lines = Lines::new(&window, len, strip, is_to_stop);
         let slot_of = |offset, record: Record| IndexSlot::new(hashing.hash(record.name), offset);
-        // No more than were counted, should the file change meanwhile.
-        while slots.len() < count
-            && let Some(slot) = lines.next_record(slot_of)?
-        {
+        while let Some(slot) = lines.next_record(slot_of)? {
+            // The file grew meanwhile. Short of that, all of it is read: unusable lines count to its end.
+            if slots.len() == count {
+                break;
+            }
             slots.push(slot);
         }
         slots.shrink_to_fit();

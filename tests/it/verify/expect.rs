@@ -266,7 +266,8 @@ fn a_line_that_cannot_be_used_is_no_success() {
         run.assert_code(1).assert_says(&format!("{count} of its lines say nothing"));
         // They do not hide the others.
         run.assert_prints(&["expected", "3 files as listed", "0 gone"]);
-        run.assert_prints(&["unusable", &format!("{count} lines of the expected manifest")]);
+        let noun = if count == 1 { "line" } else { "lines" };
+        run.assert_prints(&["unusable", &format!("{count} {noun} of the expected manifest")]);
         run.assert_prints(&["NOT COMPLETE (exit 1): everything is at the output, but lines"]);
         scene.judge(&run).same_tree().lists_all().verifies().no_leftovers();
         let read = |name: &str| String::from_utf8(scene.tree(".").read(name)).unwrap();
