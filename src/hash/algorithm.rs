@@ -45,7 +45,7 @@ impl Algorithm {
 const MOST_BLOCKS: u64 = (1 << 60) / 64;
 
 /// The running digest of one file.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Hasher(Option<sha2::Sha256>);
 
 /// Equal after the same bytes, as far as a digest can tell.

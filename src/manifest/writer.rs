@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::error::{Error, Result};
+use crate::hash::{Algorithm, Digest, Hasher};
 use crate::manifest::name::ManifestName;
 use crate::sys::stat::Time;
 use crate::sys::{self, Dir};
@@ -25,6 +26,8 @@ pub struct ManifestFile {
     name: ManifestName,
     file: File,
     lines: u64,
+    /// Takes every line, if what the medium holds is to be compared with it.
+    hasher: Option<Hasher>,
     /// Whether a write failed, perhaps in the middle of a line.
     torn: bool,
 }
@@ -54,12 +57,39 @@ impl ManifestFile {
                 && is_absent(&root, &finished).map_err(fail)?;
             if free {
                 match root.create_new(&unfinished, false) {
-                    Ok(file) => return Ok(Self { root, path, name, file, lines: 0, torn: false }),
+                    Ok(file) => {
+                        let (lines, hasher, torn) = (0, None, false);
+                        return Ok(Self { root, path, name, file, lines, hasher, torn });
+                    }
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                     Err(error) => return Err(fail(error)),
                 }
             }
             name = next(name, &path)?;
+        }
+    }
+
+    /// Keeps a digest of all lines, so that the manifest can be read back. Before the first line.
+    pub fn keep_digest(&mut self) {
+        self.hasher = Some(Algorithm::Sha256.start());
+    }
+
+    /// The digest of all lines, if it is kept.
+    pub fn digest(&self) -> Option<Digest> {
+        self.hasher.clone().and_then(Hasher::finish)
+    }
+
+    /// Opens what has its name, to be read. A file system that caches without care shows what it holds
+    /// only to a file that is opened anew.
+    pub fn open(&self) -> io::Result<File> {
+        self.root.open_file(&both(self.name).1, false)
+    }
+
+    /// Removes it because of `error`, which is returned.
+    pub fn discard(self, error: Error) -> Error {
+        match self.root.remove(&both(self.name).1) {
+            Ok(()) => error.with_note("; it is removed"),
+            Err(stays) => error.with_note(format!("; it stays behind: {stays}")),
         }
     }
 
@@ -69,6 +99,7 @@ impl ManifestFile {
             let finding = "a line of it is torn, and nothing can follow";
             return Err(Error::finding("write the manifest", self.path(), finding));
         }
+        self.hasher.iter_mut().for_each(|hasher| hasher.update(lines));
         self.lines += memchr::memchr_iter(b'\n', lines).count() as u64;
         sys::write_all(&self.file, lines).map_err(|error| {
             self.torn = true;

@@ -2,9 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
-use crate::io::options::{Durability, Options};
+use crate::io::options::Durability;
 use crate::manifest::line;
-use crate::stream::atomic_file::AtomicFile;
+use crate::stream::atomic_file::{AtomicFile, Completion};
 use crate::stream::endpoint::Endpoint;
 use crate::stream::place::{FilePlace, OutputPlace};
 use crate::sys::{self, StreamEnd};
@@ -53,13 +53,18 @@ impl StreamManifest {
     ) -> Result<()> {
         match self {
             StreamManifest::File(place) => {
-                // There is no digest of it to be proven by.
-                let options = Options { verify: None, ..context.options };
-                let context = Context { options, ..*context };
-                let mut file = AtomicFile::begin(&context, place)?;
-                match file.write(lines) {
-                    Ok(()) => file.finish(None, || Ok(()), warnings).map(drop),
-                    Err(error) => Err(file.discard(error)),
+                let mut file = AtomicFile::begin(context, place)?;
+                if let Err(error) = file.write(lines) {
+                    return Err(file.discard(error));
+                }
+                let mut hasher = context.options.algorithm.start();
+                hasher.update(lines);
+                match file.finish(hasher.finish(), || Ok(()), warnings)? {
+                    Completion::Stands(_) => Ok(()),
+                    Completion::Unproven(error) => Err(error),
+                    Completion::Stopped => {
+                        Err(Error::finding("write", "the manifest", "interrupted"))
+                    }
                 }
             }
             StreamManifest::Open(end) => {

@@ -1,5 +1,7 @@
 //! The end of a run: what is carried over, the manifest's final name, the root's attributes.
 
+use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,8 +9,11 @@ use crate::copy::commit::committer::Committer;
 use crate::copy::commit::recording::Recording;
 use crate::copy::commit::rotation::Rotation;
 use crate::error::{Error, Result};
+use crate::hash::Algorithm;
 use crate::io::options::Durability;
+use crate::io::read_back::{FileDigest, ReadBack};
 use crate::manifest::writer::ManifestFile;
+use crate::sys::{Dir, Medium};
 
 impl Committer<'_> {
     /// The walk and every worker came to their end: carries over the lines of files that are no
@@ -30,7 +35,7 @@ impl Committer<'_> {
             Some(manifest) if self.is_cut_short() => {
                 if durable { manifest.persist() } else { Ok(()) }.map(|()| None)
             }
-            Some(manifest) => manifest.publish(durable).map(Some),
+            Some(manifest) => self.publish_manifest(manifest, durable),
             None => Ok(None),
         });
         let manifest = match published {
@@ -49,7 +54,11 @@ impl Committer<'_> {
             }
             Err(error) => {
                 self.accounting.give_up(error);
-                unfinished
+                // One that was found damaged is removed.
+                let is_there = |name: &OsStr| {
+                    root.handle.as_ref().is_some_and(|root| root.stat(name, false).is_ok())
+                };
+                unfinished.filter(|path| path.file_name().is_some_and(is_there))
             }
         };
         // Only now: the root may be to be read-only, and publishing changes its time.
@@ -70,6 +79,35 @@ impl Committer<'_> {
         let finish = |recording: &mut Recording<'_>| recording.finish(known, &name);
         let warning = self.recording.as_mut().and_then(finish);
         warning.iter().for_each(|warning| self.accounting.warn(warning));
+    }
+
+    /// Gives the manifest its final name and returns its path; with `--verify` only once it is on its medium as
+    /// it was written. `None` if the run is to stop before that is known.
+    fn publish_manifest(&self, manifest: ManifestFile, durable: bool) -> Result<Option<PathBuf>> {
+        if let Some(digest) = manifest.digest() {
+            manifest.persist()?;
+            match self.read_manifest_back(&manifest) {
+                Ok(None) => return Ok(None),
+                Ok(Some(hashed)) if hashed.digest == Some(digest) => {}
+                Ok(Some(_)) => {
+                    let finding = "what the disk holds is not what was written";
+                    let error = Error::finding("prove the manifest", manifest.path(), finding);
+                    return Err(manifest.discard(error));
+                }
+                Err(error) => {
+                    let error = Error::io("read back the manifest", manifest.path(), error);
+                    return Err(manifest.discard(error));
+                }
+            }
+        }
+        manifest.publish(durable).map(Some)
+    }
+
+    fn read_manifest_back(&self, manifest: &ManifestFile) -> io::Result<Option<FileDigest>> {
+        let file = manifest.open()?;
+        let medium = Medium::of(&file, &Dir::stat_file(&file)?)?;
+        let is_to_stop = || self.context.control.stop.is_at_once();
+        ReadBack::new().hash(medium, Algorithm::Sha256, is_to_stop, |_| ())
     }
 
     /// What runs that were cut short have recorded is in the manifest now.

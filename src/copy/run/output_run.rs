@@ -277,8 +277,12 @@ impl OutputRun<'_> {
         let path = &self.job.output;
         let root = root.try_clone().map_err(|error| Error::io("open", path, error))?;
         let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
-        let path = path.as_path().into();
-        ManifestFile::create(root, path, Timestamp::now(), newest, is_in_source).map(Some)
+        let (path, now) = (path.as_path().into(), Timestamp::now());
+        let mut manifest = ManifestFile::create(root, path, now, newest, is_in_source)?;
+        if self.job.verify.is_some() {
+            manifest.keep_digest();
+        }
+        Ok(Some(manifest))
     }
 
     fn options(&self, prepared: &Prepared) -> Options {

@@ -139,6 +139,29 @@ fn lies_of_the_output_are_found_by_a_check() {
     }
 }
 
+/// With `--verify` the manifest is read back as the files are: one that the output does not hold as it was
+/// written gets no name, and stays for no later run to believe.
+#[test]
+fn a_manifest_that_is_not_as_it_was_written_is_none() {
+    need!(Fuse);
+    for lie in [Act::Pretend, Act::Flip] {
+        let scene = scene();
+        let truth = scene.tree("truth");
+        let is_manifest = |path: &Path| path.to_string_lossy().contains(".sha256sum");
+        let mirror = Mirror::mount(truth.root(), &scene.dst, move |call| match call.deed {
+            Deed::Write if is_manifest(call.path) => lie,
+            _ => Act::Pass,
+        });
+        let run = scene.command(BLOCKS.iter().chain(&["--verify"])).run();
+        assert!(mirror.fired() > 0, "{lie:?}");
+        run.assert_code(3).assert_says("prove the manifest").assert_says("is not what was written");
+        let judge = Judge::new(&scene.src, truth, &run);
+        assert!(judge.manifests().is_empty() && judge.unfinished().is_empty(), "{lie:?}");
+        assert!(!run.out().contains("\nmanifest"), "{}", run.out());
+        judge.same_bytes();
+    }
+}
+
 /// A bit that turns over on the way from the source cannot be noticed by reading once. The manifest says
 /// what was read and written, so that a comparison with the source's own digests shows it.
 #[test]

@@ -90,6 +90,23 @@ fn what_is_not_as_it_was_written_gets_no_name() {
     }
 }
 
+/// The file stands; the list of it does not, and the run says so.
+#[test]
+fn a_list_that_is_not_as_it_was_written_gets_no_name() {
+    need!(Fuse);
+    let scene = scene();
+    let truth = scene.tree("truth");
+    let liar = Mirror::mount(truth.root(), &scene.path("disk"), |call| match call.deed {
+        Deed::Write if call.number > 2 => Act::Flip,
+        _ => Act::Pass,
+    });
+    shell(&scene, "printf small >tiny");
+    let run = scene.bare(["-i", "tiny", "-i", "tiny", "-o", "disk/x", "--verify"]).run();
+    assert!(liar.fired() > 0);
+    run.assert_code(3).assert_says(LIE);
+    assert_eq!(names_below(truth.root(), "f"), [b"x".to_vec()].into());
+}
+
 #[test]
 fn what_cannot_be_proven_is_refused() {
     let scene = scene();
