@@ -41,7 +41,7 @@ pub struct AtomicFile<'a> {
 }
 
 impl<'a> AtomicFile<'a> {
-    /// Begins it. Without a name where that can be, because then nobody takes it for something that a
+    /// Begins it. Without a name where that can be, because then it cannot be taken for something that a
     /// killed run left behind.
     pub fn begin(context: &Context<'a>, place: FilePlace) -> Result<Self> {
         let replaces = place.there.is_some();

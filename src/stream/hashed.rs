@@ -137,7 +137,7 @@ impl Engine for HashedEngine<'_, '_> {
     }
 
     fn spoil(&mut self, _: &mut OutputStates<'_>) {
-        // Where nobody hears it, nothing is left to be spoiled.
+        // Fails only when the hasher has ended, and then no output is left to be spoiled.
         let _ = self.send(ToHasher::Spoiled);
     }
 
@@ -169,7 +169,7 @@ impl Engine for HashedEngine<'_, '_> {
     }
 }
 
-/// Hashes what comes, until it ends or nobody wants it any more. Returns the digest of all.
+/// Hashes what comes, until it ends or no output is left. Returns the digest of all.
 fn hash(
     context: &Context<'_>,
     from: &Receiver<ToHasher>,

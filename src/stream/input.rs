@@ -38,7 +38,7 @@ pub enum ReadResult {
     End,
 }
 
-/// Opens an input; `None` when the run is to stop while this waits for somebody to write to a FIFO.
+/// Opens an input; `None` when the run is to stop while this waits for a FIFO to get a writer.
 pub fn open(
     endpoint: &Endpoint,
     mut is_to_stop: impl FnMut() -> bool,
@@ -54,7 +54,7 @@ pub fn open(
     if end.stat().kind == Kind::Dir {
         return Err(Error::finding("read", endpoint.path(), "it is a directory"));
     }
-    // Before the first byte, a FIFO that nobody opened for writing looks like one at its end.
+    // Before the first byte, a FIFO that has no writer yet looks like one at its end.
     while matches!(endpoint, Endpoint::Path(_)) && end.stat().kind == Kind::Fifo {
         if sys::wait_readable(end.file()) {
             break;
@@ -121,7 +121,7 @@ impl<'a> Input<'a> {
     }
 
     /// Fills room with what is there: all of it from a file. From anything else, what can be had
-    /// without waiting once something came: whoever types waits for an answer.
+    /// without waiting once something came: a user at a terminal waits for an answer.
     pub fn read(&mut self, room: &mut [u8]) -> Result<ReadResult> {
         let most = self.most_at_once(room.len() as u64) as usize;
         let (room, mut filled) = (&mut room[..most], 0);

@@ -22,7 +22,7 @@ pub enum OutputOutcome {
     },
     /// Everything was written to what was open.
     Passed,
-    /// Who read from it went away before the end.
+    /// Its reader went away before the end.
     Closed,
     /// The run was to stop; what of it could not be removed.
     Stopped(Vec<Error>),

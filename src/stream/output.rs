@@ -36,7 +36,7 @@ pub enum Sink<'a> {
 
 /// Why an output is dropped.
 pub enum Lost {
-    /// Who read from it went away.
+    /// Its reader went away.
     Closed,
     /// The run is to stop.
     Stopped,

@@ -131,7 +131,7 @@ fn standard_output() -> Result<OutputPlace> {
     end.map(OutputPlace::Open).map_err(|error| Error::io("write to", path, error))
 }
 
-/// Opens what is there, waiting for somebody to read from a FIFO.
+/// Opens what is there, waiting for a FIFO to get a reader.
 fn open(path: &Path, stop: &Stop) -> Result<OutputPlace> {
     const NAP: std::time::Duration = std::time::Duration::from_millis(20);
     loop {
@@ -139,14 +139,14 @@ fn open(path: &Path, stop: &Stop) -> Result<OutputPlace> {
         match opened.map_err(|error| Error::io("open for writing", path, error))? {
             Some(end) => return Ok(OutputPlace::Open(end)),
             None if stop.is_urgent() => {
-                return Err(Error::finding("open for writing", path, "nobody reads from it"));
+                return Err(Error::finding("open for writing", path, "it has no reader"));
             }
             None => std::thread::sleep(NAP),
         }
     }
 }
 
-/// Decides about a file by the overwrite policy: what comes is of now, and nobody knows its size, so
+/// Decides about a file by the overwrite policy: what comes is of now and of unknown size, so
 /// that nothing that is there is the same or a cut-off beginning of it.
 fn place_in(dir: &Arc<OutputDir>, name: OsString, policy: Policy) -> Result<OutputPlace> {
     let there = match dir.handle.as_ref().map(|handle| handle.stat(&name, false)) {

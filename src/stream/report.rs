@@ -35,7 +35,7 @@ pub enum StreamEnding {
     Complete,
     /// Something is missing.
     Incomplete,
-    /// Nothing is amiss but that who read from an output went away.
+    /// Nothing is amiss but that the reader of an output went away.
     Closed,
     /// A file was not on its medium as it was written.
     Unproven,

@@ -83,7 +83,7 @@ impl<'scope, 'a: 'scope> TeeEngine<'scope, 'a> {
         let sizes = pipes.iter().chain([&head]).map(|(pipe, _)| sys::capacity(pipe));
         let (least, largest) = (sizes.clone().min(), sizes.max());
         if least != largest {
-            // Whoever has too many large pipes gets small ones.
+            // A user that has too many large pipes gets small ones.
             return Ok(Err(outputs));
         }
         let fail = |error| Error::io("start the threads for", "the stream", error);
@@ -112,7 +112,7 @@ impl TeeEngine<'_, '_> {
     ) -> Result<Spliced, FeedError> {
         let Some((last, others)) = self.branches.split_last() else { return Err(FeedError::All) };
         let spliced = split(head.unwrap_or(&self.head.0), last, others).map_err(|error| {
-            // Some have got what others have not, and nobody can take that back.
+            // Some have got bytes that others have not, and these cannot be taken back.
             states.tell(&Error::io("split", "the stream", error));
             self.tell_all(|| BranchOrder::Apart, states);
             FeedError::All
@@ -260,7 +260,7 @@ fn split(head: &File, last: &Branch<'_>, others: &[Branch<'_>]) -> io::Result<Sp
             _ => return uneven(),
         }
     }
-    // What was shared is taken from the head now; nobody else reads from there.
+    // What was shared is taken from the head now; no other thread reads from there.
     let mut moved = 0;
     while size.is_none_or(|size| moved < size) {
         let left = size.map_or(MOST, |size| size - moved);
@@ -298,7 +298,7 @@ fn work(
             }
             Ok(BranchOrder::Spoiled) => {}
             Ok(BranchOrder::Apart) => {
-                let finding = "nobody knows what it has of the stream";
+                let finding = "it is not known what it has of the stream";
                 let error = Error::finding("go on with", output.endpoint.path(), finding);
                 break output.discard(Lost::Failed(error));
             }

@@ -154,7 +154,7 @@ impl VerifyJob {
         // One that cannot be opened is told of when its manifest is.
         let Ok(dir) = Dir::open(&root) else { return Ok(None) };
         let tell = |text: &str| listen(&Target::none(), &Finding::Waiting(text.to_owned()));
-        let deed = "check in portions";
+        let deed = "scrub";
         let private = PrivateDir::open(&dir, &root, self.state.as_deref(), Missing::Make)?;
         if let Some(private) = &private {
             let patience = Patience { wait: self.wait, deed, tell: &tell, stop };
@@ -179,11 +179,11 @@ impl VerifyJob {
         if self.budget.is_some() && (dirs.len() > 1 || self.manifests.len() > 1 || stdin > 0) {
             let finding =
                 "one directory and one manifest that is a file can be checked so, each run";
-            return Err(Error::finding("check in portions", "several of them", finding));
+            return Err(Error::finding("scrub", "several of them", finding));
         }
         if self.budget.is_some() && (self.complete || self.convert_paths) {
-            let finding = "a portion is neither complete nor of other names than those listed";
-            return Err(Error::finding("check in portions", ".", finding));
+            let finding = "a scrub is neither complete nor of other names than those listed";
+            return Err(Error::finding("scrub", ".", finding));
         }
         let plan = |manifest: Option<ManifestAt>, dir: &Option<PathBuf>| TargetSpec {
             manifest,

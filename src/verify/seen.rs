@@ -2,7 +2,7 @@
 //!
 //! Of a name only a keyed 64-bit hash is kept, of its digest and line 32 bits each: 16 bytes a
 //! line and the slack of a hash table, instead of the names themselves. Two names of 12 million
-//! share a hash with a probability of 4 in a million; nobody can choose names that do, because the
+//! share a hash with a probability of 4 in a million; names that do cannot be chosen, because the
 //! key is drawn anew for each run.
 
 use std::collections::HashMap;

@@ -40,7 +40,7 @@ pub struct MetricsRow {
     pub bytes: Vec<(&'static str, u64)>,
     /// How many files were as expected, and how many not.
     pub expected: Vec<(&'static str, u64)>,
-    /// What a check in portions covered.
+    /// What a scrub covered.
     pub covered: Option<Coverage>,
 }
 

@@ -1,4 +1,4 @@
-//! A check in portions: what was not verified for the longest time comes first, and nothing that was done
+//! A scrub: what was not verified for the longest time comes first, and nothing that was done
 //! is done again before all of the rest.
 
 use std::collections::BTreeSet;
@@ -293,7 +293,7 @@ fn nobody_else_is_at_the_directory_meanwhile() {
         !names_below(&scene.dst, "f").iter().all(|name| !is_temp_name(name))
     });
     let refused = scene.bare(night).run();
-    refused.assert_code(2).assert_says("cannot check in portions dst: another dircopy (process ");
+    refused.assert_code(2).assert_says("cannot scrub dst: another dircopy (process ");
     refused.assert_says("is at work on it").assert_says("--wait");
     // Who reads everything and remembers nothing is in nobody's way.
     scene.bare(["verify", "--from", "cache", "dst"]).run().assert_code(0);
@@ -307,7 +307,7 @@ fn nobody_else_is_at_the_directory_meanwhile() {
     waited.assert_code(0).assert_says("waiting: another dircopy (process ");
     waited.assert_prints(&["of 32 files not verified yet"]);
 
-    // A check in portions is at it.
+    // A scrub is at it.
     let strace = Strace::inject(&scene, Strace::SYNCS, "delay_enter=1500ms:when=1");
     let mut check = strace.spawn(scene.bare(night));
     check.until("the delay", || !strace.log().is_empty());
