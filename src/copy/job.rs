@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use crate::copy::run::workers::{blocks_each, most_full, most_small};
 use crate::error::{Error, Result};
-use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
+use crate::hash::{Algorithm, Digest};
 use crate::io::options::{Cache, Damaged, Journaling, Reflink, Resume, Sparse};
 use crate::transfer::verifier::unverifiable;
 use crate::tree::filter::Filter;
@@ -139,9 +139,10 @@ impl CopyJob {
 
     /// How large files are journaled: not where nothing is made durable, and where there is no digest
     /// to go on with.
-    pub(crate) fn journaling(&self) -> Option<Journaling> {
+    pub(crate) fn journaling(&self, secret: Option<Digest>) -> Option<Journaling> {
         let interval = self.checkpoint.max(self.block_size as u64);
-        let journaling = Journaling { interval, verify: self.resume == Resume::Verify };
+        let verify = self.resume == Resume::Verify;
+        let journaling = Journaling { interval, verify, secret: secret? };
         (self.sync && self.algorithm != Algorithm::None && self.resume != Resume::Off)
             .then_some(journaling)
     }

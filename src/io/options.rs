@@ -1,7 +1,7 @@
 //! What was asked of a run: plain values that every room from reading on looks at, and no state.
 
-use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
+use crate::hash::{Algorithm, Digest};
 use crate::tree::overwrite::Policy;
 
 /// What was asked of a run.
@@ -78,6 +78,8 @@ pub struct Journaling {
     pub interval: u64,
     /// Whether what is there is read before it is gone on with.
     pub verify: bool,
+    /// What shows that a journal is of this user's runs at this output.
+    pub secret: Digest,
 }
 
 impl Journaling {
@@ -150,13 +152,13 @@ mod tests {
 
     #[test]
     fn an_interval_is_the_most_that_is_read_again() {
-        let mib = 1 << 20;
+        let (mib, secret) = (1 << 20, Digest([0; Digest::LEN]));
         for (interval, queue, block) in [(256 * mib, 4 * mib, mib / 4), (mib, 4096, 4096)] {
-            let step = Journaling { interval, verify: false }.step(queue, block);
+            let step = Journaling { interval, verify: false, secret }.step(queue, block);
             // The checkpoint that is due is not noted, and the one before is the last that is.
             assert!(2 * (step + block) + queue <= interval);
             assert!(step > interval / 3);
         }
-        assert_eq!(Journaling { interval: 1, verify: false }.step(1 << 30, 4096), 4096);
+        assert_eq!(Journaling { interval: 1, verify: false, secret }.step(1 << 30, 4096), 4096);
     }
 }

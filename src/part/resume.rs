@@ -81,7 +81,7 @@ pub fn begin(
         let (source, algorithm) = (Version::of(&entry.stat), options.algorithm);
         let subject = Subject { name, part: part_name, source, algorithm };
         // Without a journal the file is copied just as well.
-        if let Ok(journal) = Journal::create(dir, &subject) {
+        if let Ok(journal) = Journal::create(dir, &subject, &journaling.secret) {
             part.keep_journal(journal);
         }
     }
@@ -95,11 +95,12 @@ pub fn forget(
     output: &OutputDir,
     entry: &SourceEntry,
 ) -> Leftovers {
-    let Some((_, dir)) = journaling(options, source, output, entry).filter(|_| !output.fresh)
+    let Some((journaling, dir)) =
+        journaling(options, source, output, entry).filter(|_| !output.fresh)
     else {
         return Leftovers::default();
     };
-    match Journal::open(dir, &journal::name_of(&entry.name)) {
+    match Journal::open(dir, &journal::name_of(&entry.name), &journaling.secret) {
         Ok(Some(found)) => discard(output, &found.subject),
         _ => Leftovers::default(),
     }
@@ -138,7 +139,8 @@ fn take_up(
     entry: &SourceEntry,
     scratch: &mut Block,
 ) -> Taken {
-    let Ok(Some(found)) = Journal::open(dir, &journal::name_of(&entry.name)) else {
+    let name = journal::name_of(&entry.name);
+    let Ok(Some(found)) = Journal::open(dir, &name, &journaling.secret) else {
         return Taken::Nothing;
     };
     let Found { journal, subject, checkpoint } = found;

@@ -6,7 +6,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
-use std::io;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -119,6 +120,32 @@ impl PrivateDir {
     /// Where it is, for messages.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// A number that only this user's runs know, made when it is first asked for.
+    ///
+    /// # Errors
+    /// It can be neither read nor written.
+    pub fn secret(&self) -> io::Result<Digest> {
+        let name = OsStr::new("secret");
+        if let Some((mut file, _)) = self.dir.open_ours(name)? {
+            let mut hex = [0; Digest::HEX_LEN];
+            if file.read_exact(&mut hex).is_ok()
+                && let Some(secret) = Digest::from_hex(&hex)
+            {
+                return Ok(secret);
+            }
+            // It is torn: what was journaled under it is begun anew.
+            self.dir.remove(name)?;
+        }
+        let mut hasher = Algorithm::Sha256.start();
+        for _ in 0..4 {
+            // The standard library's keys come from the system's source of random numbers.
+            hasher.update(&RandomState::new().build_hasher().finish().to_le_bytes());
+        }
+        let secret = hasher.finish().ok_or(io::ErrorKind::Unsupported)?;
+        self.dir.create_new(name, true)?.write_all(&secret.to_hex())?;
+        Ok(secret)
     }
 
     /// Which output it is of.

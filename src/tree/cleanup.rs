@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 
 use crate::error::{Error, Result};
+use crate::hash::Digest;
 use crate::sys::stat::Kind;
 use crate::sys::{DirReader, is_journal_name, is_part_name};
 use crate::tree::dirs::{OutputDir, SourceDir};
@@ -34,10 +35,19 @@ pub struct Leftovers {
     pub error: Option<Error>,
 }
 
+/// Which beginnings can be gone on with.
+#[derive(Clone, Copy, Debug)]
+pub struct Resumable {
+    /// Those of files larger than so many bytes.
+    pub larger_than: u64,
+    /// … whose journals know this.
+    pub secret: Digest,
+}
+
 /// What is not removed.
 pub struct Spared<'a> {
-    /// Beginnings of files larger than so many bytes; none without.
-    pub larger_than: Option<u64>,
+    /// Beginnings that can be gone on with; none without.
+    pub resumable: Option<Resumable>,
     /// Whether links in the source stand for what they point to.
     pub follow: bool,
     /// Whether an earlier run lists a file of this name there, which then is no leftover.
@@ -52,7 +62,7 @@ pub fn clean_up(
     reader: &mut DirReader,
     spared: &Spared<'_>,
 ) -> Leftovers {
-    let Spared { larger_than, follow, is_data } = *spared;
+    let Spared { resumable, follow, is_data } = *spared;
     let mut leftovers = Leftovers::default();
     let Some(dir) = output.handle.as_ref().filter(|_| !output.fresh) else { return leftovers };
     let (mut parts, mut journals) = (Vec::new(), Vec::new());
@@ -80,12 +90,12 @@ pub fn clean_up(
         }
     }
     for journal in journals {
-        let beginning = larger_than.and_then(|more_than| {
-            let found = Journal::open(dir, &journal).ok()??;
+        let beginning = resumable.and_then(|Resumable { larger_than, secret }| {
+            let found = Journal::open(dir, &journal, &secret).ok()??;
             let now = source.handle.stat(&found.subject.name, follow).ok()?;
             let same = now.kind == Kind::File && found.subject.source == Version::of(&now);
             let at = parts.iter().position(|part| *part == found.subject.part)?;
-            (same && now.size > more_than && found.checkpoint.is_some())
+            (same && now.size > larger_than && found.checkpoint.is_some())
                 .then(|| (found.subject.name, parts.swap_remove(at)))
         });
         match beginning {

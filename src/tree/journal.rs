@@ -7,10 +7,11 @@
 //!
 //! A header, written once, and two slots in blocks of their own, written in turn. Everything carries a
 //! SHA-256 sum (a slot's is over the header's too), so what is torn counts for nothing, and a slot that
-//! is torn leaves the other. Numbers are little-endian.
+//! is torn leaves the other. What is summed begins with a secret that is kept in the output's private
+//! directory, so a journal that was planted is none. Numbers are little-endian.
 //!
 //! ```text
-//! header, at 0:            "dircopy journal 1\n", length of what follows (u16), size (u64), mtime and
+//! header, at 0:            "dircopy journal 2\n", length of what follows (u16), size (u64), mtime and
 //!                          ctime (i64 seconds, u32 nanoseconds each) and inode number (u64) of the
 //!                          source, algorithm (u8, 1 is SHA-256), length of the part file's name (u8),
 //!                          that name, the final name; sum (32 bytes)
@@ -26,7 +27,7 @@ use crate::sys::stat::{Stat, Time};
 use crate::sys::{self, Dir};
 
 /// The number is that of the format, the form of the digest's state included.
-const MAGIC: &[u8] = b"dircopy journal 1\n";
+const MAGIC: &[u8] = b"dircopy journal 2\n";
 
 /// Header and slots start at multiples of this, so that one is torn without the others.
 const BLOCK: usize = 4096;
@@ -102,24 +103,24 @@ pub fn name_of(name: &OsStr) -> OsString {
 impl Journal {
     /// Makes the journal of a part file. An error if there is something of its name, or if the final
     /// name is longer than a journal can hold.
-    pub fn create(dir: &Dir, subject: &Subject) -> io::Result<Self> {
-        let header = encode_header(subject).ok_or(io::ErrorKind::InvalidFilename)?;
+    pub fn create(dir: &Dir, subject: &Subject, secret: &Digest) -> io::Result<Self> {
+        let header = encode_header(subject, secret).ok_or(io::ErrorKind::InvalidFilename)?;
         let name = name_of(&subject.name);
         let mut file = dir.create_new(&name, true)?;
         if let Err(error) = file.write_all(&header) {
             let _ = dir.remove(&name);
             return Err(error);
         }
-        Ok(Self { file, header: sum(&[&header]), next: 0 })
+        Ok(Self { file, header: sum(&[&secret.0, &header]), next: 0 })
     }
 
     /// Opens the journal `name` and reads it; `None` if there is none, or what is there is not one of
     /// ours or torn.
-    pub fn open(dir: &Dir, name: &OsStr) -> io::Result<Option<Found>> {
+    pub fn open(dir: &Dir, name: &OsStr, secret: &Digest) -> io::Result<Option<Found>> {
         let Some((file, _)) = dir.open_ours(name)? else { return Ok(None) };
         let mut bytes = Vec::new();
         (&file).take(MOST as u64).read_to_end(&mut bytes)?;
-        let Some((subject, header, slots)) = decode(&bytes, name) else { return Ok(None) };
+        let Some((subject, header, slots)) = decode(&bytes, name, secret) else { return Ok(None) };
         let next = usize::from(offset_of(&slots[0]) > offset_of(&slots[1]));
         let checkpoint = slots.into_iter().flatten().max_by_key(|checkpoint| checkpoint.offset);
         Ok(Some(Found { journal: Self { file, header, next }, subject, checkpoint }))
@@ -150,13 +151,17 @@ fn sum(of: &[&[u8]]) -> Digest {
 }
 
 /// What a journal of the name `name` says: the sum of its header is what its slots build on.
-fn decode(bytes: &[u8], name: &OsStr) -> Option<(Subject, Digest, [Option<Checkpoint>; 2])> {
-    let (subject, header) = decode_header(bytes)?;
+fn decode(
+    bytes: &[u8],
+    name: &OsStr,
+    secret: &Digest,
+) -> Option<(Subject, Digest, [Option<Checkpoint>; 2])> {
+    let (subject, header) = decode_header(bytes, secret)?;
     let slots = [0, 1].map(|slot| decode_slot(bytes, slot, &header));
     (name_of(&subject.name) == name).then_some((subject, header, slots))
 }
 
-fn encode_header(subject: &Subject) -> Option<Vec<u8>> {
+fn encode_header(subject: &Subject, secret: &Digest) -> Option<Vec<u8>> {
     let Subject { name, part, source, algorithm } = subject;
     let mut body = source.size.to_le_bytes().to_vec();
     for time in [source.mtime, source.ctime] {
@@ -174,17 +179,17 @@ fn encode_header(subject: &Subject) -> Option<Vec<u8>> {
     let mut header = MAGIC.to_vec();
     header.extend(u16::try_from(body.len()).ok()?.to_le_bytes());
     header.extend(body);
-    let Digest(sum) = sum(&[&header]);
+    let Digest(sum) = sum(&[&secret.0, &header]);
     header.extend(sum);
     (header.len() <= BLOCK).then_some(header)
 }
 
 /// What the header says, and the sum that slots build on.
-fn decode_header(bytes: &[u8]) -> Option<(Subject, Digest)> {
+fn decode_header(bytes: &[u8], secret: &Digest) -> Option<(Subject, Digest)> {
     let (len, _) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
     let len = MAGIC.len() + 2 + usize::from(u16::from_le_bytes(*len));
     let header = bytes.get(..len + Digest::LEN)?;
-    if sum(&[&header[..len]]).0[..] != header[len..] {
+    if sum(&[&secret.0, &header[..len]]).0[..] != header[len..] {
         return None;
     }
     let mut body = &header[MAGIC.len() + 2..len];
@@ -199,7 +204,7 @@ fn decode_header(bytes: &[u8]) -> Option<(Subject, Digest)> {
     let part = sys::name_from_bytes(part).ok()?.to_os_string();
     let name = sys::name_from_bytes(name).ok()?.to_os_string();
     let subject = Subject { name, part, source, algorithm: Algorithm::Sha256 };
-    sys::is_part_name(&subject.part).then(|| (subject, sum(&[header])))
+    sys::is_part_name(&subject.part).then(|| (subject, sum(&[&secret.0, header])))
 }
 
 fn encode_slot(checkpoint: &Checkpoint, header: &Digest) -> Vec<u8> {
@@ -240,6 +245,8 @@ mod tests {
     use proptest::prelude::*;
     use std::path::Path;
 
+    const SECRET: Digest = Digest([7; 32]);
+
     fn subject() -> Subject {
         let time = Time { secs: -5, nanos: 999_999_999 };
         Subject {
@@ -258,7 +265,7 @@ mod tests {
     fn journal(offsets: &[u64]) -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();
         let held = Dir::open(dir.path()).unwrap();
-        let mut journal = Journal::create(&held, &subject()).unwrap();
+        let mut journal = Journal::create(&held, &subject(), &SECRET).unwrap();
         offsets.iter().for_each(|offset| journal.note(&checkpoint(*offset)).unwrap());
         std::fs::read(dir.path().join(name_of(OsStr::new("film.mov")))).unwrap()
     }
@@ -267,7 +274,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let name = name_of(OsStr::new("film.mov"));
         std::fs::write(dir.path().join(&name), bytes).unwrap();
-        Journal::open(&Dir::open(dir.path()).unwrap(), &name).unwrap()
+        Journal::open(&Dir::open(dir.path()).unwrap(), &name, &SECRET).unwrap()
     }
 
     #[test]
@@ -284,9 +291,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let held = Dir::open(dir.path()).unwrap();
         let name = name_of(OsStr::new("film.mov"));
-        drop(Journal::create(&held, &subject()).unwrap());
+        drop(Journal::create(&held, &subject(), &SECRET).unwrap());
         for offset in 1..6 {
-            let mut found = Journal::open(&held, &name).unwrap().unwrap();
+            let mut found = Journal::open(&held, &name, &SECRET).unwrap().unwrap();
             assert_eq!(found.checkpoint, (offset > 1).then(|| checkpoint(offset - 1)));
             // What is torn now must not be the one that counts.
             let place = place_of(found.journal.next);
@@ -297,7 +304,7 @@ mod tests {
             assert_eq!(open(&torn).unwrap().checkpoint, found.checkpoint);
             found.journal.note(&checkpoint(offset)).unwrap();
         }
-        assert!(Journal::create(&held, &subject()).is_err(), "one that is there stays");
+        assert!(Journal::create(&held, &subject(), &SECRET).is_err(), "one that is there stays");
     }
 
     /// Every prefix is refused or says what was noted before.
@@ -305,7 +312,7 @@ mod tests {
     fn torn_prefixes_say_nothing_new() {
         let whole = journal(&[7, 8]);
         for len in 0..whole.len() {
-            match decode(&whole[..len], &name_of(OsStr::new("film.mov"))) {
+            match decode(&whole[..len], &name_of(OsStr::new("film.mov")), &SECRET) {
                 None => assert!(len < BLOCK, "{len}"),
                 Some((said, _, [first, second])) => {
                     let noted = (len >= place_of(0) + 8 + 2 + 104 + 32).then(|| checkpoint(7));
@@ -318,13 +325,14 @@ mod tests {
     #[test]
     fn only_what_a_journal_of_ours_can_say_is_believed() {
         for part in ["film.mov", "../.a1B2c3D4e5.dircopy-part", "", "/etc/passwd"] {
-            let forged = encode_header(&Subject { part: part.into(), ..subject() }).unwrap();
+            let forged =
+                encode_header(&Subject { part: part.into(), ..subject() }, &SECRET).unwrap();
             assert!(open(&forged).is_none(), "{part}");
         }
-        let other = encode_header(&Subject { name: "other".into(), ..subject() }).unwrap();
+        let other = encode_header(&Subject { name: "other".into(), ..subject() }, &SECRET).unwrap();
         assert!(open(&other).is_none(), "under the name of another file's journal");
         let long = Subject { name: "x".repeat(BLOCK).into(), ..subject() };
-        assert!(encode_header(&long).is_none());
+        assert!(encode_header(&long, &SECRET).is_none());
         let dir = tempfile::tempdir().unwrap();
         let held = Dir::open(dir.path()).unwrap();
         let name = name_of(OsStr::new("film.mov"));
@@ -332,7 +340,7 @@ mod tests {
         let link = |make: fn(&Path, &Path)| {
             let path = dir.path().join(&name);
             make(&dir.path().join("real"), &path);
-            assert!(Journal::open(&held, &name).unwrap().is_none());
+            assert!(Journal::open(&held, &name, &SECRET).unwrap().is_none());
             std::fs::remove_file(path).unwrap();
         };
         #[cfg(unix)]
@@ -350,7 +358,7 @@ mod tests {
             if at < end {
                 bytes[at..end].copy_from_slice(&with[..end - at]);
             }
-            if let Some((said, _, slots)) = decode(&bytes, &name_of(OsStr::new("film.mov"))) {
+            if let Some((said, _, slots)) = decode(&bytes, &name_of(OsStr::new("film.mov")), &SECRET) {
                 prop_assert_eq!(said, subject());
                 for (said, noted) in slots.into_iter().zip([7, 8]) {
                     prop_assert!(said.is_none_or(|said| said == checkpoint(noted)));

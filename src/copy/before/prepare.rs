@@ -6,6 +6,7 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::hash::Digest;
 use crate::path::{DirPath, Shown, directory_of};
 use crate::state::private_dir::{Missing, NAME, PrivateDir};
 use crate::sys::stat::{Identity, Kind, Stat};
@@ -29,6 +30,8 @@ pub struct Prepared {
     /// The output's private directory, which holds the lock; `None` in a dry run, and where there can be
     /// none.
     pub private: Option<PrivateDir>,
+    /// What shows that a journal is of this user's runs at this output.
+    pub secret: Option<Digest>,
     /// The directory in which the output was made, if it was, or in a dry run would be.
     pub parent: Option<Dir>,
     /// What could not be learnt of either.
@@ -83,6 +86,7 @@ pub fn prepare(
         });
         output.finish = Some((source_stat, attributes));
     }
+    let secret = root.secret(&mut warnings);
     let Root { handle, fresh, parent, private, lock, .. } = root;
     (output.handle, output.fresh) = (handle, fresh);
     let source_root: Arc<Path> = match (&file, from.parent()) {
@@ -98,6 +102,7 @@ pub fn prepare(
         may_share,
         is_ours_alone: lock == Lock::Held,
         private,
+        secret,
         parent,
         warnings,
     })
@@ -197,6 +202,13 @@ impl Root {
             }
         }
         Ok(Some(root))
+    }
+
+    /// The secret of the output's journals. Without one, large files are begun anew.
+    fn secret(&self, warnings: &mut Vec<Error>) -> Option<Digest> {
+        let private = self.private.as_ref()?;
+        let fail = |error| Error::io("read the secret of journals in", private.path(), error);
+        private.secret().map_err(|error| warnings.push(fail(error))).ok()
     }
 
     /// Opens the private directory, or makes it. That there can be none is a warning.

@@ -37,6 +37,7 @@ use crate::transfer::baseline::Baseline;
 use crate::transfer::context::{Context, Shared};
 use crate::transfer::copy_methods::CopyMethods;
 use crate::tree::classify::Classifier;
+use crate::tree::cleanup::Resumable;
 use crate::tree::dirs::OutputDir;
 use crate::tree::lock::Patience;
 use crate::tree::walk::{Walk, most_levels};
@@ -298,7 +299,7 @@ impl OutputRun<'_> {
             durability: self.durability(&prepared.output),
             verify: job.verify,
             nameless: !job.sync && output.is_some_and(Dir::can_publish_nameless),
-            journaling: job.journaling().filter(|_| prepared.is_ours_alone),
+            journaling: job.journaling(prepared.secret).filter(|_| prepared.is_ours_alone),
             reflink: job.reflink,
             sparse: job.sparse,
             cache: job.cache,
@@ -322,7 +323,10 @@ impl OutputRun<'_> {
             },
             dry,
             cleans_up: prepared.is_ours_alone,
-            resumable: job.journaling().map(|journaling| journaling.interval),
+            resumable: job.journaling(prepared.secret).map(|journaling| Resumable {
+                larger_than: journaling.interval,
+                secret: journaling.secret,
+            }),
             chains: self.durability(&prepared.output) == Durability::Grouped { at_once: false },
             known,
             source_root: prepared.source_id,

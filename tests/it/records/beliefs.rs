@@ -1,7 +1,7 @@
 //! What a run believes: what this user's runs found out at this output, and nothing that only has the
 //! right name. Judged by `sha256sum` and `cmp`.
 
-use crate::harness::{Run, Scene, content, shell};
+use crate::harness::{Run, Scene, Strace, content, need, shell};
 
 /// Copies the directory `from` to `to`, both in the scene.
 fn copy(scene: &Scene, from: &str, to: &str, more: &[&str]) -> Run {
@@ -244,4 +244,27 @@ fn who_may_read_an_output_cannot_lock_it() {
     let run = scene.copy(&[]);
     run.assert_code(0);
     assert_eq!(shell(&scene, "stat -c %a dst/.dircopy").trim(), "700");
+}
+
+/// A killed run's leftovers that came with the source are data.
+#[test]
+fn a_beginning_that_came_from_the_source_is_not_gone_on_with() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.tree("victim").file("big", content(6_000_000));
+    let args = ["--checkpoint", "2M", "--block-size", "64K", "--queue-size", "2"];
+    let copy_victim = |to| scene.bare(["-v", "-i", "victim", "-o", to].iter().chain(&args));
+    let strace = Strace::inject(&scene, Strace::WRITES, "signal=KILL:when=80");
+    let run = strace.run(copy_victim("made"));
+    assert_ne!(run.code, Some(0), "it was not killed");
+    let plant = "mkdir evil; cp -a made/.*dircopy-part made/.*dircopy-journal evil; \
+                 printf EVIL | dd of=$(ls evil/.*dircopy-part) bs=1 conv=notrunc status=none; \
+                 sha256sum <$(ls evil/.*dircopy-part) >before";
+    shell(&scene, plant);
+    copy(&scene, "evil", "dst", &[]).assert_code(0);
+    let run = copy_victim("dst").run();
+    run.assert_code(0);
+    assert!(!run.out().contains("resumed"), "{}", run.out());
+    // And what was copied stays copied.
+    shell(&scene, "cmp victim/big dst/big; sha256sum <$(ls dst/.*dircopy-part) | cmp - before");
 }
