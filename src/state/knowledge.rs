@@ -74,7 +74,7 @@ pub struct Knowledge {
 struct Record {
     name: OsString,
     index: Index,
-    /// Whether it is of this very output.
+    /// Whether it is of this very output, and change times there prove something.
     trusted: bool,
 }
 
@@ -107,7 +107,7 @@ impl Knowledge {
         let mut manifest = None;
         if let Some(private) = private {
             let fail = |error| Error::io("read the private record in", private.path(), error);
-            match knowledge.load_records(private, is_to_stop) {
+            match knowledge.load_records(private, root.has_change_times(), is_to_stop) {
                 Ok(finished_with) => manifest = finished_with,
                 Err(error) => warnings.push(fail(error)),
             }
@@ -124,6 +124,7 @@ impl Knowledge {
     fn load_records(
         &mut self,
         private: &PrivateDir,
+        has_change_times: bool,
         is_to_stop: &dyn Fn() -> bool,
     ) -> io::Result<Option<ManifestName>> {
         let mut manifest = None;
@@ -140,7 +141,7 @@ impl Knowledge {
             if name == FINISHED && closed.fits {
                 manifest = closed.manifest.and_then(|name| ManifestName::parse(name.as_ref()));
             }
-            self.records.push(Record { name, index, trusted: closed.fits });
+            self.records.push(Record { name, index, trusted: closed.fits && has_change_times });
         }
         // An empty one says nothing, but that there was one: it goes with the others.
         Ok(manifest)

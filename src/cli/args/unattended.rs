@@ -84,6 +84,13 @@ pub struct UnattendedArgs {
     #[arg(long, hide_short_help = true)]
     pub wait: bool,
 
+    /// Keep the private record below DIR instead of in OUTPUT/.dircopy
+    ///
+    /// For outputs on file systems without owners, such as FAT, and on shares. DIR must exist; each output
+    /// has a directory of its own there, by its path.
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    pub state: Option<PathBuf>,
+
     /// After a run without failures keep only the newest N manifests at the output
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub keep_manifests: Option<NonZero<usize>>,
@@ -129,6 +136,7 @@ impl UnattendedArgs {
     pub fn apply(&self, job: &mut CopyJob) {
         job.limit_rate = self.limit_rate;
         job.wait = self.wait;
+        job.state.clone_from(&self.state);
         job.keep_manifests = self.keep_manifests;
     }
 

@@ -89,6 +89,10 @@ pub struct VerifyArgs {
     #[arg(long)]
     pub wait: bool,
 
+    /// With --budget or --max-bytes: keep what was verified below DIR instead of in .dircopy
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+
     /// Files that are read side by side
     ///
     /// By default 8, and 1 on a disk that turns; from the cache one for each core, at most 8.
@@ -128,6 +132,7 @@ impl VerifyArgs {
         let (time, bytes) = (self.budget, self.max_bytes);
         job.budget = (time.is_some() || bytes.is_some()).then_some(Budget { time, bytes });
         job.wait = self.wait;
+        job.state.clone_from(&self.state);
         job.order = self.order;
         job.jobs = self.workers.map(|workers| workers as usize);
         job

@@ -272,6 +272,20 @@ impl Dir {
         Ok(self.stat_self()?.id)
     }
 
+    /// Whether files here have a change time that no program can set, and numbers of their own. FAT and exFAT
+    /// have neither: their change time is the modification time, and numbers are made up as files are met.
+    pub fn has_change_times(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            const FAT: u64 = 0x4d44;
+            const EXFAT: u64 = 0x2011_bab0;
+            rustix::fs::fstatfs(&self.0)
+                .is_ok_and(|told| ![FAT, EXFAT].contains(&(told.f_type as u64)))
+        }
+        #[cfg(not(target_os = "linux"))]
+        true
+    }
+
     /// When this directory was made, where the system tells.
     pub fn birth(&self) -> Option<Time> {
         #[cfg(target_os = "linux")]

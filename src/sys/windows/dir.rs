@@ -282,6 +282,11 @@ impl Dir {
         Ok(self.stat_self()?.id)
     }
 
+    /// Whether files here have a change time that no program can set: on NTFS few can, and know that they do.
+    pub fn has_change_times(&self) -> bool {
+        true
+    }
+
     /// When this directory was made: nothing that could be relied on is told here, because a name that
     /// is made soon after another of its kind went gets that one's time.
     pub fn birth(&self) -> Option<Time> {
