@@ -13,7 +13,6 @@ use crate::cli::exit::Exit;
 use crate::cli::invocation::CopyInvocation;
 use crate::cli::record::options::RecordOptions;
 use crate::cli::record::task::{RunResult, Task};
-use crate::cli::schedule::Deadline;
 use crate::cli::session::{Session, Setup};
 use crate::cli::show::copy_summary::CopySummary;
 use crate::cli::show::line::Detail;
@@ -82,7 +81,7 @@ fn run(
     reporters: &[Reporter<'_>],
 ) -> Result<Vec<Result<Report>>> {
     let progress: Vec<Arc<Progress>> = jobs.iter().map(|_| Arc::default()).collect();
-    let deadline = Deadline::new(args.unattended.max_duration, args.unattended.stop_at);
+    let deadline = args.unattended.deadline();
     let (stop, console) = (&session.stop, &session.console);
     let Some(job) = jobs.first() else { return Ok(Vec::new()) };
     std::thread::scope(|scope| {
@@ -90,8 +89,7 @@ fn run(
         if deadline.is_set() {
             let deadline = &deadline;
             let watch = move || {
-                let text = "dircopy: the time is up: finishing the files in hand";
-                deadline.watch(stop, &done, || console.err(text));
+                deadline.watch(stop, &done, |text| console.err(&format!("dircopy: {text}")));
             };
             // Without a thread the run would not end in time, so it does not begin.
             Builder::new()

@@ -20,13 +20,16 @@ pub struct Deadline {
     after: Option<Instant>,
     /// At the latest then, by the clock.
     at: Option<Timestamp>,
+    /// So long after that, files in hand are given up too.
+    grace: Duration,
 }
 
 impl Deadline {
-    /// So long after now, and when the clock shows `at`, whichever comes first.
-    pub fn new(after: Option<Duration>, at: Option<Timestamp>) -> Self {
+    /// So long after now, and when the clock shows `at`, whichever comes first, and `grace` for the files that
+    /// are in hand then.
+    pub fn new(after: Option<Duration>, at: Option<Timestamp>, grace: Duration) -> Self {
         // What is too far away to be told as a time never comes.
-        Self { after: after.and_then(|after| Instant::now().checked_add(after)), at }
+        Self { after: after.and_then(|after| Instant::now().checked_add(after)), at, grace }
     }
 
     /// Whether there is any.
@@ -34,18 +37,24 @@ impl Deadline {
         self.after.is_some() || self.at.is_some()
     }
 
-    /// Winds the run up when it is time, which is told first, unless the run ends before: then the other
-    /// end of `done` is dropped.
-    pub fn watch(&self, stop: &Stop, done: &Receiver<()>, tell: impl FnOnce()) {
+    /// Winds the run up when it is time, and stops it when the grace is over too. Both are told first. Returns
+    /// when the run ends: then the other end of `done` is dropped.
+    pub fn watch(&self, stop: &Stop, done: &Receiver<()>, tell: impl Fn(&str)) {
+        let is_over_within = |wait| done.recv_timeout(wait) != Err(RecvTimeoutError::Timeout);
         loop {
             let left = self.left();
             if left.is_zero() {
-                tell();
-                return stop.wind_up(TIME_IS_UP);
+                break;
             }
-            if done.recv_timeout(left.min(LOOK)) != Err(RecvTimeoutError::Timeout) {
+            if is_over_within(left.min(LOOK)) {
                 return;
             }
+        }
+        tell("the time is up: finishing the files in hand");
+        stop.wind_up(TIME_IS_UP);
+        if !is_over_within(self.grace) {
+            tell("the grace is over too: giving up the files in hand");
+            stop.request(TIME_IS_UP);
         }
     }
 
@@ -153,9 +162,13 @@ mod tests {
     #[test]
     fn time_runs_out() {
         let (stop, (_running, done)) = (Stop::default(), crossbeam_channel::bounded(0));
-        let soon = Deadline::new(Some(Duration::from_millis(10)), None);
-        let mut told = false;
-        soon.watch(&stop, &done, || told = true);
-        assert!(told && stop.requested() == Some(TIME_IS_UP) && !stop.is_urgent());
+        let told = std::cell::Cell::new(0);
+        let tell = |_: &str| {
+            told.set(told.get() + 1);
+            assert!(stop.is_requested() == (told.get() == 2) && !stop.is_urgent());
+        };
+        let soon = Duration::from_millis(10);
+        Deadline::new(Some(soon), None, soon).watch(&stop, &done, tell);
+        assert!(told.get() == 2 && stop.requested() == Some(TIME_IS_UP) && stop.is_urgent());
     }
 }

@@ -10,12 +10,13 @@ use crate::error::Error;
 use crate::event::{Done, Event, EventObserver, Stop};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::{Batch, SourceEntry, WalkItem, Walked};
-use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide};
+use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide, leave_large};
 use crate::tree::walk::Walk;
 
 /// What a dry run works with.
 pub struct DryRun<'a> {
     pub policy: Policy,
+    pub max_size: Option<u64>,
     pub follow: bool,
     pub observer: &'a EventObserver<'a>,
     pub stop: &'a Stop,
@@ -119,9 +120,12 @@ impl DryRun<'_> {
         output: &OutputDir,
         entry: &SourceEntry,
     ) -> Result<Decision, Error> {
+        let stat = SourceStat(&entry.stat);
+        if let Some(why) = leave_large(self.max_size, stat) {
+            return Ok(Decision::Leave(why));
+        }
         let there = output.look(&entry.name)?;
-        let decision =
-            decide(self.policy, SourceStat(&entry.stat), there.as_ref().map(DestinationStat));
+        let decision = decide(self.policy, stat, there.as_ref().map(DestinationStat));
         if matches!(decision, Decision::Create | Decision::Replace) {
             // A file that cannot be opened would fail.
             source

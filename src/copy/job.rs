@@ -42,6 +42,8 @@ pub struct CopyJob {
     pub policy: Policy,
     /// Which entries take part.
     pub filter: Filter,
+    /// Files that are larger are left as they are at the output, or are not there; bytes.
+    pub max_size: Option<u64>,
     /// Copy what symbolic links point to instead of the links.
     pub follow_links: bool,
     /// Make the further names of a file links to its copy instead of copies of their own.
@@ -99,6 +101,7 @@ impl CopyJob {
             backend: Backend::best(),
             policy: Policy::default(),
             filter: Filter::default(),
+            max_size: None,
             follow_links: false,
             hard_links: false,
             sync: true,

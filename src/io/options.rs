@@ -17,6 +17,8 @@ pub struct Options {
     pub blocks: usize,
     /// Whether a symbolic link in the source stands for what it points to.
     pub follow: bool,
+    /// Larger files are left; bytes.
+    pub max_size: Option<u64>,
     /// What happens to files that are there already.
     pub policy: Policy,
     /// When files get their final names.
@@ -134,6 +136,7 @@ impl Options {
             block_size: 1,
             blocks: 1,
             follow: false,
+            max_size: None,
             policy: Policy::Default,
             durability: Durability::Off,
             verify: None,

@@ -83,7 +83,9 @@ impl FileReader<'_> {
             }
             Action::Copy { replaces, warning } => {
                 transfer.target.replaces = replaces;
-                for warning in std::mem::take(&mut warnings).into_iter().chain(warning) {
+                let holes = costly_holes(&transfer);
+                for warning in std::mem::take(&mut warnings).into_iter().chain(warning).chain(holes)
+                {
                     self.results.send(CommitterMessage::Warning(warning)).map_err(|_| Gone)?;
                 }
                 match self.copy(&transfer, None).map_err(ReadError::into_early_end) {
@@ -242,4 +244,22 @@ fn changed(transfer: &Transfer, now: Stat) -> Transfer {
     let mut changed = transfer.clone();
     changed.target.entry.stat = now;
     changed
+}
+
+/// Holes of a file that are worth a word before they are hashed; bytes. SHA-256 of 1 TiB of zeros takes 13
+/// minutes at 1.4 GB/s (SHA instructions), and three times that without.
+const COSTLY_HOLES: u64 = 1 << 40;
+
+/// What hashing the holes of a file costs, if that is much.
+fn costly_holes(transfer: &Transfer) -> Option<Error> {
+    let stat = &transfer.entry().stat;
+    let holes = stat.size.saturating_sub(stat.allocated);
+    (holes > COSTLY_HOLES).then(|| {
+        let finding = format!(
+            "{} TiB of it are holes, and each takes a processor 10 to 40 minutes to hash; --max-size leaves \
+             such files out",
+            holes >> 40
+        );
+        Error::finding("hash quickly", transfer.source_path(), finding)
+    })
 }

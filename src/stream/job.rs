@@ -161,6 +161,7 @@ impl StreamJob {
             block_size: self.block_size.max(1),
             blocks: self.queue_size.max(1),
             follow: true,
+            max_size: None,
             policy: self.policy,
             durability: match self.sync {
                 true => Durability::Grouped { at_once: false },

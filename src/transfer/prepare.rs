@@ -11,7 +11,7 @@ use crate::transfer::context::Context;
 use crate::transfer::existing::ExistingFile;
 use crate::transfer::outcome::{Action, Outcome};
 use crate::transfer::{rot_check, source};
-use crate::tree::overwrite::{Decision, DestinationStat, SourceStat, decide};
+use crate::tree::overwrite::{Decision, DestinationStat, SourceStat, decide, leave_large};
 
 /// Decides about a file, and does what needs no copying. `read_back` is for reading a file that is
 /// there already; what is to be told goes to `warnings`.
@@ -22,6 +22,11 @@ pub fn prepare(
     warnings: &mut Vec<Error>,
 ) -> Action {
     let failed = |error| Action::Settled(Outcome::Failed(error));
+    let source = SourceStat(&transfer.entry().stat);
+    // What an earlier manifest lists of it is carried over, as that of a file which left the source.
+    if let Some(why) = leave_large(context.options.max_size, source) {
+        return Action::Settled(Outcome::Left(why));
+    }
     let there = match transfer.target.look() {
         Ok(there) => there,
         Err(error) => return failed(error),
@@ -35,8 +40,7 @@ pub fn prepare(
     };
     let belief =
         known.map_or(Belief::Nothing, |(known, path)| known.belief(path.as_bytes(), &there));
-    let stat = &transfer.entry().stat;
-    let decision = decide(context.options.policy, SourceStat(stat), Some(DestinationStat(&there)));
+    let decision = decide(context.options.policy, source, Some(DestinationStat(&there)));
     let mut source_digest = None;
     if matches!(decision, Decision::Keep | Decision::Leave(_)) {
         match check_for_rot(context, transfer, read_back) {

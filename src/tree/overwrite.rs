@@ -43,6 +43,12 @@ pub enum Decision {
     Refuse(&'static str),
 }
 
+/// Why a file is left, whatever is at the output, if it is larger than `max_size`; bytes.
+pub fn leave_large(max_size: Option<u64>, source: SourceStat<'_>) -> Option<&'static str> {
+    let is_large = max_size.is_some_and(|most| source.0.size > most);
+    is_large.then_some("it is larger than --max-size")
+}
+
 /// Decides about a regular file.
 pub fn decide(
     policy: Policy,

@@ -85,6 +85,13 @@ pub struct CopyArgs {
     #[arg(long, hide_short_help = true, help_heading = "What is copied")]
     pub hard_links: bool,
 
+    /// Leave files larger than SIZE, name them, and exit with 1
+    ///
+    /// Holes count: a file of 8 TiB without data costs hours of hashing.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, hide_short_help = true,
+          help_heading = "What is copied")]
+    pub max_size: Option<u64>,
+
     /// What happens to a file at the output that differs from the source
     #[arg(long, value_name = "POLICY", default_value = "default", value_parser = one_of::<Policy>())]
     pub overwrite_policy: Policy,
@@ -215,6 +222,7 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
     job.filter = Filter::new(&patterns(args, matches))?;
     job.follow_links = args.follow_links;
     job.hard_links = args.hard_links;
+    job.max_size = args.max_size;
     job.sync = !args.no_sync;
     job.check_space = !args.no_space_check;
     job.resume = args.resume;

@@ -26,7 +26,7 @@ pub struct StreamArgs {
 }
 
 /// Options that say nothing about a stream.
-const OF_TREES: [&str; 18] = [
+const OF_TREES: [&str; 20] = [
     "include",
     "exclude",
     "follow_links",
@@ -39,7 +39,9 @@ const OF_TREES: [&str; 18] = [
     "no_space_check",
     "workers",
     "simd",
+    "grace",
     "max_duration",
+    "max_size",
     "stop_at",
     "wait",
     "keep_manifests",

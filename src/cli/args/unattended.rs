@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::cli::args::size;
 use crate::cli::args::values::{Choice, Choose, one_of};
 use crate::cli::record::options::RecordOptions;
-use crate::cli::schedule;
+use crate::cli::schedule::{self, Deadline};
 use crate::cli::show::line::Detail;
 use crate::copy::job::CopyJob;
 use crate::error::Error;
@@ -68,6 +68,11 @@ pub struct UnattendedArgs {
     /// The same when the clock next shows HH:MM, local time
     #[arg(long, value_name = "HH:MM", value_parser = schedule::parse_time, hide_short_help = true)]
     pub stop_at: Option<Timestamp>,
+
+    /// How long the files in hand may take then; after that they are given up
+    #[arg(long, value_name = "DURATION", value_parser = schedule::parse_duration,
+          default_value = "1m", hide_short_help = true)]
+    pub grace: Duration,
 
     /// Niceness, from -20 to 19; a warning if it cannot be set
     #[arg(long, value_name = "N", allow_negative_numbers = true, hide_short_help = true,
@@ -138,6 +143,11 @@ impl UnattendedArgs {
         job.wait = self.wait;
         job.state.clone_from(&self.state);
         job.keep_manifests = self.keep_manifests;
+    }
+
+    /// When the run is to end by itself, counted from now.
+    pub fn deadline(&self) -> Deadline {
+        Deadline::new(self.max_duration, self.stop_at, self.grace)
     }
 
     /// Lowers the priority of this thread and those it will start; returns the errors of the system.

@@ -19,7 +19,7 @@ use crate::sys::stat::Stat;
 use crate::sys::{self, DirReader, FreeSpace, Place, UsedSpace};
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::{SourceEntry, WalkItem, Walked};
-use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide};
+use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide, leave_large};
 use crate::tree::walk::Walk;
 
 /// What a run needs.
@@ -41,6 +41,8 @@ pub struct SpaceCheck<'a> {
     pub stat_workers: &'a (dyn Fn(&Prepared) -> usize + Sync),
     /// What happens to files that are there already.
     pub policy: Policy,
+    /// Larger files are left; bytes.
+    pub max_size: Option<u64>,
     /// What other outputs of the run reserve.
     pub reservations: &'a Reservations,
     /// Has its final totals afterwards, if the walk is made.
@@ -82,7 +84,7 @@ impl SpaceCheck<'_> {
         let need = match file {
             Some(entry) => {
                 let mut need = Need::default();
-                need.add(self.policy, output, entry, &free);
+                self.add(&mut need, output, entry, &free);
                 need
             }
             None => self.sum(prepared, &free),
@@ -102,7 +104,7 @@ impl SpaceCheck<'_> {
                     let size = |file: &SourceEntry| file.stat.size;
                     self.count(batch.files.len(), batch.files.iter().map(size).sum());
                     for file in &batch.files {
-                        need.add(self.policy, &batch.output, file, free);
+                        self.add(&mut need, &batch.output, file, free);
                     }
                 }
                 Walked::Item(WalkItem::HardLink(..) | WalkItem::Symlink(..)) => self.count(1, 0),
@@ -121,6 +123,13 @@ impl SpaceCheck<'_> {
         let whole = walked.is_continue() && !missed.into_inner();
         self.progress.counted.store(whole, Relaxed);
         sum.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what one file takes.
+    fn add(&self, need: &mut Need, output: &OutputDir, entry: &SourceEntry, free: &FreeSpace) {
+        if leave_large(self.max_size, SourceStat(&entry.stat)).is_none() {
+            need.add(self.policy, output, entry, free);
+        }
     }
 
     fn count(&self, entries: usize, bytes: u64) {

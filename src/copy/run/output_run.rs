@@ -100,7 +100,9 @@ impl OutputRun<'_> {
         if job.dry_run {
             let walk = self.walk(&prepared, true, None);
             let follow = self.follows(&prepared);
-            let counts = DryRun { policy: job.policy, follow, observer, stop }.run(prepared, &walk);
+            let counts =
+                DryRun { policy: job.policy, max_size: job.max_size, follow, observer, stop }
+                    .run(prepared, &walk);
             return Ok(Report::dry(counts, stop, started.elapsed()));
         }
         let mut warnings = std::mem::take(&mut prepared.warnings);
@@ -121,6 +123,7 @@ impl OutputRun<'_> {
         let check = SpaceCheck {
             walk: &self.walk(&dry, true, None),
             stat_workers: &|dry| self.workers(dry, false).stat_workers(),
+            max_size: job.max_size,
             policy: job.policy,
             reservations,
             progress: &observer.progress,
@@ -295,6 +298,7 @@ impl OutputRun<'_> {
             block_size: job.block_size.max(1),
             blocks: job.blocks(self.outputs()),
             follow: self.follows(prepared),
+            max_size: job.max_size,
             policy: job.policy,
             durability: self.durability(&prepared.output),
             verify: job.verify,

@@ -319,3 +319,34 @@ fn copying_over_a_hard_link_of_the_source_leaves_the_source_alone() {
         assert_eq!(scene.output().read("file"), content(300_000));
     }
 }
+
+/// Larger files are left whatever is at the output, on every path to a file, and every run says so.
+#[test]
+fn files_may_be_too_large() {
+    let scene = Scene::new();
+    scene
+        .src
+        .file("exact", content(1000))
+        .file("large", content(1001))
+        .file("huge", content(3_000_000));
+    scene.src.file("dir/there", content(900));
+    shell(&scene, "ln src/large src/link; truncate -s 5T src/zeros");
+    let run = scene.copy(&["--exclude", "zeros"]);
+    scene.judge(&run).has("huge");
+    shell(&scene, "rm dst/huge dst/large dst/link; truncate -s 5T src/dir/there");
+    for args in [&[][..], &["--hard-links"], &["--hash", "none"], &["--overwrite-policy=always"]] {
+        let run = scene.command(args.iter().chain(&["--max-size", "1000"])).run();
+        run.assert_code(1).assert_says("it is larger than --max-size");
+        for name in ["large", "link", "huge", "zeros", "dir/there"] {
+            run.assert_says(&format!("{name}: "));
+        }
+        let judge = scene.judge(&run);
+        judge.has("exact").lacks("large").lacks("link").lacks("huge").lacks("zeros");
+        assert_eq!(scene.output().read("dir/there"), content(900));
+    }
+    let run = scene.command(["--dry-run", "--max-size", "1000"]).run();
+    run.assert_code(1).assert_prints(&["leave zeros: it is larger than --max-size"]);
+    // One file alone.
+    let run = scene.command_to(scene.path("src/zeros"), &scene.dst, ["--max-size", "1T"]).run();
+    run.assert_code(1).assert_says("it is larger than --max-size");
+}

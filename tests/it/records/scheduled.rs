@@ -86,6 +86,21 @@ fn a_run_ends_when_its_time_is_up() {
     }
 }
 
+/// A file in hand is given up when the grace is over too: zeros alone can take hours.
+#[test]
+fn a_file_in_hand_ends_after_a_grace() {
+    let scene = Scene::new();
+    scene.src.file("good", "good");
+    shell(&scene, "truncate -s 7T src/zeros");
+    let since = Instant::now();
+    let run = scene.copy(&["--max-duration", "1s", "--grace", "1s", "--jobs", "2"]);
+    run.assert_code(6).assert_says("the time is up").assert_says("the grace is over too");
+    run.assert_says("src/zeros: 7 TiB of it are holes").assert_prints(&["TIME IS UP"]);
+    assert!(since.elapsed() < SOON, "{:?}", since.elapsed());
+    let judge = scene.judge(&run);
+    judge.lacks("zeros").has("good");
+}
+
 #[test]
 fn a_run_ends_when_the_clock_says_so() {
     let scene = Scene::new();
