@@ -164,6 +164,10 @@ impl Shown {
     }
 
     fn act(&self, request: &Request, deed: Deed, path: &Path) -> Result<Act> {
+        // What runs keep for themselves is left out of account, as by the judges.
+        if path.components().any(|part| part.as_os_str() == ".dircopy") {
+            return Ok(Act::Pass);
+        }
         let mut state = self.state.lock().unwrap();
         let number = state.numbers.entry(deed).or_insert(0);
         *number += 1;
