@@ -68,8 +68,8 @@ fn label(dir: &Dir, output: &OutputDir, entry: &SourceEntry) -> Option<Error> {
         let labelled = dir.set_link_metadata(&entry.name, &entry.stat);
         return labelled.err().map(|error| Error::io(DEED, path(), error));
     }
-    let finding = "the file system changes what a link points to instead of the link; links here keep the owner \
-                   and time of their making";
+    let finding = "a trial did not show that the file system leaves alone what a link points to; links here \
+                   keep the owner and time of their making";
     output.is_first_unlabelled_link().then(|| Error::finding(DEED, path(), finding))
 }
 

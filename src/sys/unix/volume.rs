@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, IntoRawFd};
+#[cfg(target_os = "linux")]
+use std::sync::OnceLock;
 
 use rustix::io::Errno;
 
@@ -145,13 +147,17 @@ impl Dir {
     }
 }
 
-/// Whether this process may call `syncfs`: filters of system calls, in containers, refuse calls by number,
-/// before they look at anything else.
+/// Whether this process may call `syncfs`, asked once: filters of system calls, in containers, refuse calls by
+/// number, before they look at anything else.
 #[cfg(target_os = "linux")]
 fn has_syncfs() -> bool {
-    // SAFETY: a number that is no descriptor; nothing is written anywhere.
-    let failed = unsafe { libc::syncfs(-1) };
-    failed == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::EBADF)
+    static IS_ALLOWED: OnceLock<bool> = OnceLock::new();
+    *IS_ALLOWED.get_or_init(|| {
+        // SAFETY: a number that is no descriptor; nothing is written anywhere.
+        let failed = unsafe { libc::syncfs(-1) } == -1;
+        let error = io::Error::last_os_error().raw_os_error();
+        !(failed && matches!(error, Some(libc::ENOSYS | libc::EPERM)))
+    })
 }
 
 /// What the file system `at` lies on can still hold; an error where it does not tell.

@@ -40,7 +40,7 @@ fn one_sync_error_ends_the_run() {
     for i in 0..2000 {
         scene.src.file(format!("d{}/f{i}", i % 7), content(i % 3000));
     }
-    let strace = Strace::inject(&scene, "syncfs", "error=EIO:when=1");
+    let strace = Strace::inject(&scene, "syncfs", "error=EIO:when=2");
     let run = strace.run(scene.command(NONE));
     strace.fired(&run);
     run.assert_code(3).assert_says("(os error 5)");

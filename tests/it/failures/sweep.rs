@@ -150,7 +150,11 @@ fn one(family: &Family, call: &str, setting: Setting, fault: &str) -> Option<usi
         run.assert_code(0);
         return None;
     }
-    if family.verdict == Verdict::Fails && run.code == Some(0) {
+    // Without its private record a run is only slower the next time, and says so.
+    let is_private = |line: &String| line.contains("/.dircopy") || line.contains("\".dircopy\"");
+    let is_told = String::from_utf8_lossy(&run.stderr).contains(" private ");
+    let is_only_private = injected.iter().all(is_private) && is_told;
+    if family.verdict == Verdict::Fails && run.code == Some(0) && !is_only_private {
         run.fail(&format!("{fault} was swallowed:\n{}", injected.join("\n")));
     }
     // Whoever can say nothing cannot be asked for reasons.
@@ -219,7 +223,9 @@ fn sweep_call(family: &Family, call: &str, setting: Setting) -> usize {
     for error in errors {
         for onwards in ["", "+"] {
             let mut faults = Vec::new();
-            for when in (1..=MOST).step_by(step) {
+            // The first `syncfs` only asks whether this process may call it.
+            let first = if call == "syncfs" { 2 } else { 1 };
+            for when in (first..=MOST).step_by(step) {
                 let fault = format!("error={error}:when={when}{onwards}");
                 match one(family, call, setting, &fault) {
                     Some(met) => faults.push(met),
@@ -289,7 +295,7 @@ sweeps! {
 
 /// What a copy calls and no fault is injected into: memory and threads, where a failure is the end of
 /// any program; and what says how to work, not whether it worked.
-const EXEMPT: &str = "access arch_prctl brk execve exit exit_group fadvise64 futex getegid geteuid \
+const EXEMPT: &str = "access arch_prctl brk clock_nanosleep execve exit exit_group fadvise64 futex getegid geteuid \
     getrandom gettid ioctl madvise mmap mprotect munmap poll prctl pread64 prlimit64 readlink rseq \
     rt_sigaction rt_sigprocmask rt_sigreturn sched_getaffinity sched_yield set_robust_list \
     set_tid_address sigaltstack uname";

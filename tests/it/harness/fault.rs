@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -117,7 +117,12 @@ impl Strace {
         meanwhile();
         // All threads have to be in the stop before it can be ended for all.
         std::thread::sleep(Duration::from_millis(20));
-        running.signal(Signal::CONT);
+        // Each thread that makes such a call later is stopped once more.
+        let since = Instant::now();
+        while !running.is_over() && since.elapsed() < Duration::from_secs(60) {
+            running.signal(Signal::CONT);
+            std::thread::sleep(Duration::from_millis(20));
+        }
         running.wait()
     }
 

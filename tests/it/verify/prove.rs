@@ -107,7 +107,7 @@ fn good_is_proven(cache: &str) {
         let part = line.split('"').nth(1).unwrap();
         let before: Vec<_> = log.lines().take(named).collect();
         let read = before.iter().position(|l| l.contains("read") && l.contains(part));
-        let synced = before.iter().position(|l| l.contains("syncfs("));
+        let synced = before.iter().position(|l| l.contains("syncfs(") && !l.contains("syncfs(-1"));
         match (synced, read) {
             (Some(synced), Some(read)) if synced < read => {}
             _ => run.fail(&format!("{name} was not read back after the sync\n{log}")),
