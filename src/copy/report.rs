@@ -31,6 +31,8 @@ pub struct Counts {
     pub symlinks: u64,
     /// Files and links that were there already.
     pub unchanged: u64,
+    /// Files of those that were given the source's permissions, owner and attributes.
+    pub attributes: u64,
     /// Files and links that differ at the output and were left.
     pub left: u64,
     /// Entries that are not at the output because of an error.

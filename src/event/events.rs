@@ -46,4 +46,6 @@ pub enum Done {
     Symlinked,
     /// It was there already.
     Kept,
+    /// It was there already, and was given the source's permissions, owner and attributes.
+    Relabelled,
 }

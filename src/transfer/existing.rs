@@ -18,6 +18,7 @@ use crate::state::knowledge::Belief;
 use crate::state::row::{Origin, Row, Trace};
 use crate::sys::{self, Medium, stat::Stat};
 use crate::transfer::context::Context;
+use crate::transfer::labels::Labels;
 use crate::transfer::outcome::{Action, Outcome};
 use crate::transfer::source;
 use crate::tree::overwrite::Policy;
@@ -43,7 +44,8 @@ impl ExistingFile<'_> {
     /// It, or the source if that had to be asked, could not be read, or changed meanwhile.
     pub fn check(&self, read_back: &mut ReadBack, warnings: &mut Vec<Error>) -> Result<Action> {
         let verify = self.context.options.verify.is_some();
-        let kept = |row, proof| Ok(Action::Settled(Outcome::Kept { row, proof }));
+        let kept =
+            |row, proof| Ok(Action::Settled(Outcome::Kept { row, proof, labels: Labels::Same }));
         match (self.belief, self.source_digest) {
             _ if self.context.options.algorithm == Algorithm::None => return kept(None, None),
             (Belief::Untouched(row), source) if !verify => {

@@ -7,6 +7,7 @@ pub mod copy_methods;
 mod existing;
 pub mod finish;
 mod kernel;
+pub mod labels;
 pub mod outcome;
 pub mod prepare;
 pub mod retry;

@@ -9,6 +9,7 @@ use crate::part::method::Method;
 use crate::part::part_file::{self, PartName};
 use crate::part::transfer::{CopyTarget, Transfer};
 use crate::state::row::Row;
+use crate::transfer::labels::Labels;
 use crate::tree::dirs::SourceDir;
 use crate::tree::found::WalkItem;
 
@@ -43,6 +44,8 @@ pub enum Outcome {
         row: Option<Row>,
         /// Where the content came from, if it was to be read back and found right.
         proof: Option<HashedFrom>,
+        /// What came of comparing its permissions, owner and attributes.
+        labels: Labels,
     },
     /// The source's file is not what is expected of it, although nothing says that it was edited. It was
     /// not copied.

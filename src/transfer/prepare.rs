@@ -7,8 +7,11 @@ use crate::hash::Digest;
 use crate::io::read_back::ReadBack;
 use crate::part::transfer::Transfer;
 use crate::state::knowledge::Belief;
+use crate::state::row::{Row, Trace};
+use crate::sys::stat::Stat;
 use crate::transfer::context::Context;
 use crate::transfer::existing::ExistingFile;
+use crate::transfer::labels::{self, Labels};
 use crate::transfer::outcome::{Action, Outcome};
 use crate::transfer::{rot_check, source};
 use crate::tree::overwrite::{Decision, DestinationStat, SourceStat, decide, leave_large};
@@ -56,8 +59,29 @@ pub fn prepare(
         Decision::Refuse(why) => failed(Error::finding("copy to", transfer.target.path(), why)),
         Decision::Keep => ExistingFile { context, transfer, there: &there, belief, source_digest }
             .check(read_back, warnings)
-            .unwrap_or_else(failed),
+            .map_or_else(failed, |action| with_labels(context, transfer, &there, action, warnings)),
     }
+}
+
+/// The same action, and for a kept file what becomes of its permissions, owner and attributes.
+fn with_labels(
+    context: &Context<'_>,
+    transfer: &Transfer,
+    there: &Stat,
+    action: Action,
+    warnings: &mut Vec<Error>,
+) -> Action {
+    let Action::Settled(Outcome::Kept { row, proof, .. }) = action else { return action };
+    let labels = labels::bring_over(context, transfer, there, warnings);
+    let row = match &labels {
+        Labels::Shared => return Action::Copy { replaces: true, warning: None },
+        Labels::Set(now) => {
+            let is_sure = |row: &Row| row.sure && transfer.target.output.volume.with_root;
+            row.map(|row| Row { trace: Trace::of(now), sure: is_sure(&row), ..row })
+        }
+        Labels::Same | Labels::Differ => row,
+    };
+    Action::Settled(Outcome::Kept { row, proof, labels })
 }
 
 /// The digest of a file that will not be copied, if the baseline lists it and it is what is listed; what

@@ -1,5 +1,6 @@
 //! Directories of both trees, held open while anything in them is on its way.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -65,7 +66,15 @@ pub struct Trials {
     labels_links: OnceLock<bool>,
     /// Whether the user was told that they cannot.
     told_of_links: AtomicBool,
+    /// Which permissions and owners files here can have, of those that were tried.
+    labels: Mutex<HashMap<Label, bool>>,
 }
+
+/// Permissions, owner and group.
+type Label = (u32, u32, u32);
+
+/// So many results of trials are kept.
+const MOST_LABELS: usize = 256;
 
 /// What is still to be done in a directory of the output, and for it.
 #[derive(Debug)]
@@ -174,6 +183,24 @@ impl OutputDir {
         *self.volume.trials.labels_links.get_or_init(trial)
     }
 
+    /// Whether a file here can have these attributes, and the permissions and the owner of `source`; found out
+    /// by a trial with a file of our own.
+    pub fn can_hold(&self, attributes: &Attributes, source: &Stat) -> bool {
+        let label = (source.mode, source.uid, source.gid);
+        let labels = || self.volume.trials.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        let tried = labels().get(&label).copied();
+        if let Some(holds) = tried.filter(|holds| !holds || attributes.is_empty()) {
+            return holds;
+        }
+        let dir = self.handle.as_ref();
+        let holds = dir.is_some_and(|dir| holds(dir, attributes, source).unwrap_or(false));
+        // A trial with attributes says nothing of files that have none.
+        if attributes.is_empty() && labels().len() < MOST_LABELS {
+            labels().insert(label, holds);
+        }
+        holds
+    }
+
     /// Whether this is the first to ask, among the directories that share their trials: then it is to tell
     /// that links keep the owner and times they were made with.
     pub fn is_first_unlabelled_link(&self) -> bool {
@@ -226,4 +253,18 @@ fn path_of(root: &Path, rel: &RelPath) -> PathBuf {
     let mut path = root.to_path_buf();
     path.extend(rel.components().filter_map(|name| sys::name_from_bytes(name).ok()));
     path
+}
+
+/// Whether a file in `dir` that is given these attributes and those of `source` has them then.
+fn holds(dir: &Dir, attributes: &Attributes, source: &Stat) -> io::Result<bool> {
+    let (file, name) = dir.create_part()?;
+    let takes = |attributes: &Attributes, stat: &Stat| {
+        attributes.apply(&file, stat, false, |_, _| ());
+        Dir::stat_file(&file).is_ok_and(|now| attributes.are_at(&now, &file, stat))
+    };
+    // It may have been made with the permissions in question: they must be seen to change.
+    let other = Stat { mode: source.mode ^ 0o044, ..*source };
+    let holds = takes(&Attributes::default(), &other) && takes(attributes, source);
+    dir.remove(&name)?;
+    Ok(holds)
 }

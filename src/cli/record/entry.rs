@@ -83,6 +83,7 @@ impl<'a> RecordEntry<'a> {
                     Done::Linked => "hard-linked",
                     Done::Symlinked => "linked",
                     Done::Kept => "unchanged",
+                    Done::Relabelled => "attributes",
                 };
                 (Self::named(word, path, None), false)
             }

@@ -18,6 +18,7 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
                 Done::Linked => ["hard link", "hard-linked"],
                 Done::Symlinked => ["link", "linked"],
                 Done::Kept => ["unchanged", "unchanged"],
+                Done::Relabelled => ["set the attributes of", "set the attributes of"],
             };
             let word = match detail {
                 Detail::Quiet | Detail::Normal => return None,

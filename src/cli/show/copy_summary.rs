@@ -232,6 +232,7 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
         rows.row("unchanged", files(counts.unchanged, counts.unchanged_bytes));
     }
     rows.counted(&[
+        Counted("attributes", counts.attributes, "file", "of these, now as at the source"),
         Counted("linked", counts.linked, "further name", "of the same files"),
         Counted("links", counts.symlinks, "symbolic link", ""),
         Counted("left", counts.left, "entry", "that differ at the output"),

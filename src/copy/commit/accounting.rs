@@ -21,7 +21,9 @@ use crate::part::method::{Method, Tally};
 use crate::path::{DirPath, RelPath};
 use crate::state::row::Row;
 use crate::transfer::context::Context;
+use crate::transfer::labels::Labels;
 use crate::tree::dirs::OutputDir;
+use crate::tree::found::SourceEntry;
 
 /// Entries that stand at the output, and the lines that wait for their names to be durable.
 #[derive(Default)]
@@ -59,6 +61,10 @@ impl Published {
         self.since.is_none()
     }
 }
+
+/// Why a file with the source's content is left.
+const LABELS_DIFFER: &str =
+    "its permissions, owner or attributes differ, and its content is the same";
 
 /// The accounting of a run.
 pub struct Accounting<'a> {
@@ -159,6 +165,31 @@ impl<'a> Accounting<'a> {
             entries.push((paths.len(), done));
         }
         self.events.tell(&Event::Stands(&self.events.path, done));
+    }
+
+    /// A file is kept, as what `row` says, and with these permissions, owner and attributes.
+    pub fn kept(
+        &mut self,
+        output: &OutputDir,
+        entry: &SourceEntry,
+        row: Option<Row>,
+        labels: &Labels,
+    ) {
+        let digest = row.map(|row| row.digest);
+        let done = match labels {
+            Labels::Differ => {
+                // The content is right, and listed.
+                if let Some(digest) = digest {
+                    self.list(output, &entry.name, &digest, row);
+                }
+                return self.left(output, &entry.name, LABELS_DIFFER);
+            }
+            Labels::Set(_) => Done::Relabelled,
+            Labels::Same | Labels::Shared => Done::Kept,
+        };
+        self.counts.unchanged_bytes = self.counts.unchanged_bytes.saturating_add(entry.stat.size);
+        self.counts.attributes += u64::from(done == Done::Relabelled);
+        self.stands(output, &entry.name, digest, row, done);
     }
 
     /// The content of a file of so many bytes came by `method`.
@@ -267,7 +298,7 @@ impl<'a> Accounting<'a> {
             Done::Replaced => &mut self.counts.replaced,
             Done::Linked => &mut self.counts.linked,
             Done::Symlinked => &mut self.counts.symlinks,
-            Done::Kept => &mut self.counts.unchanged,
+            Done::Kept | Done::Relabelled => &mut self.counts.unchanged,
         }
     }
 }

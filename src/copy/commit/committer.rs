@@ -224,16 +224,15 @@ impl<'a> Committer<'a> {
                 }
             }
             Outcome::Published { digest, method } => self.copied(&target, digest, method),
-            Outcome::Kept { row, proof } => {
+            Outcome::Kept { row, proof, labels } => {
                 let digest = row.map(|row| row.digest);
                 let counts = &mut self.accounting.counts;
                 if let Some(proof) = proof {
                     counts.verified(proof, entry.stat.size);
                 }
-                counts.unchanged_bytes = counts.unchanged_bytes.saturating_add(entry.stat.size);
                 self.context.control.progress.skip(entry.stat.size);
                 self.will_be_synced(output);
-                self.accounting.stands(output, &entry.name, digest, row, Done::Kept);
+                self.accounting.kept(output, entry, row, &labels);
                 self.context.pass(&target);
                 self.done(&target, digest, true);
             }

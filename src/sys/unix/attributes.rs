@@ -32,6 +32,11 @@ impl Attributes {
         Self::read_up_to(from, MOST)
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn read_up_to(from: impl AsFd, most: usize) -> io::Result<Self> {
         let mut left = most;
         let from = from.as_fd();
@@ -130,6 +135,16 @@ fn is_copied(name: &[u8]) -> bool {
         || root && name.starts_with(b"trusted.") && !name.starts_with(b"trusted.overlay.")
 }
 
+/// Whether an entry that is `there` has `source`'s owner (as root) and permissions, as
+/// [`apply`](Attributes::apply) would set them.
+fn is_labelled(there: &Stat, source: &Stat) -> bool {
+    let owned = (source.uid, source.gid) == (there.uid, there.gid);
+    let root = is_root();
+    // Without the owner there is no set-user-ID either.
+    let mode = if owned || root { source.mode } else { source.mode & 0o1777 };
+    (owned || !root) && there.mode == mode
+}
+
 /// Whether an entry made by this process in a directory of group `dir_gid` has `source`'s owner and
 /// group without further ado. The directory's group counts because new entries take it where the
 /// directory has set-group-ID or the file system is mounted with `grpid`.
@@ -142,12 +157,15 @@ impl Attributes {
     /// Whether an entry that is `there` already has `source`'s owner (as root), permissions and
     /// times, and these attributes: then touching it would only change its change time.
     pub fn are_at(&self, there: &Stat, to: impl AsFd, source: &Stat) -> bool {
-        let root = is_root();
-        let owned = !root || (source.uid, source.gid) == (there.uid, there.gid);
-        owned
-            && source.mode == there.mode
+        is_labelled(there, source)
             && source.mtime.is_stored_as(there.mtime)
             && Self::read(to).is_ok_and(|there| self.0.iter().all(|one| there.0.contains(one)))
+    }
+
+    /// Whether `there` may lack something of `source`'s permissions, owner (as root) or attributes, as far as
+    /// that can be told without a look at it. A change of attributes shows in the source's change time.
+    pub fn may_differ(there: &Stat, source: &Stat) -> bool {
+        !is_labelled(there, source) || source.ctime >= there.ctime
     }
 
     /// Like [`apply`](Self::apply) for an entry just made in a directory whose group is `dir_gid`, with

@@ -37,6 +37,11 @@ impl Attributes {
         Ok(Self { created: basic.CreationTime, streams: streams_of(from)? })
     }
 
+    /// Whether there are none but those of every file.
+    pub fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
     /// Gives an open file or directory `source`'s attributes and modification time, and the time at
     /// which it was made. What could not be set, and what is lost, is handed to `failed` with the deed.
     pub fn apply(
@@ -80,6 +85,12 @@ impl Attributes {
         failed: impl FnMut(&'static str, io::Error),
     ) {
         self.apply(to, source, true, failed);
+    }
+
+    /// Whether `there` may lack something of `source`'s attributes, as far as that can be told without a look
+    /// at it.
+    pub fn may_differ(there: &Stat, source: &Stat) -> bool {
+        (source.mode ^ there.mode) & COPIED != 0
     }
 
     /// Whether an entry that is `there` already has `source`'s attributes and times, and no stream is

@@ -1,9 +1,12 @@
 //! What a file is besides its bytes: mode, times, owner, attributes. None of it may be lost
 //! silently, and none of it may cost the copy.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{NONE, Scene, Strace, content, need, shell};
+use crate::harness::{Act, Habit, Mirror, NONE, Scene, Strace, content, need, shell};
 
 #[test]
 fn modes_go_over() {
@@ -181,4 +184,72 @@ fn a_time_that_cannot_be_set_does_not_cost_the_copy() {
     strace.fired(&run);
     run.assert_code_in(&[0, 1]).assert_says("file");
     scene.judge(&run).has("file").verifies().no_leftovers();
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+/// What the source was given after it was copied: named and left, or brought over to the kept file.
+#[test]
+fn permissions_that_changed_since_are_brought_over_or_named() {
+    let scene = Scene::on_disk();
+    scene.src.file("key", content(5000)).file("tagged", "tagged").file("large", content(3_000_000));
+    scene.src.file("other", "other");
+    let run = scene.copy(&[]);
+    scene.judge(&run).complete();
+    shell(&scene, "sleep 0.1; chmod 600 src/key src/large; setfattr -n user.tag -v new src/tagged");
+    let differ = ["key", "large", "tagged"];
+    for args in [&[][..], &[], &["--overwrite-policy=never"], &["--verify"]] {
+        let run = scene.copy(args);
+        run.assert_code(1).assert_prints(&["3 entries"]);
+        for name in differ {
+            run.assert_says(&format!("{name}: its permissions, owner or attributes differ"));
+        }
+        assert_eq!(run.err().lines().count(), 3, "{}", run.err());
+        assert_eq!(mode(&scene.dst.join("key")), 0o644);
+        scene.judge(&run).lists_all().verifies();
+    }
+    let run = scene.copy(&["--overwrite-policy=update", "--report", "report"]);
+    scene.judge(&run).complete();
+    run.assert_prints(&["attributes", "3 files"]);
+    let report: serde_json::Value =
+        serde_json::from_slice(&fs::read(scene.path("report")).unwrap()).unwrap();
+    let counts = &report["outputs"][0]["counts"];
+    assert_eq!((counts["attributes"].as_u64(), counts["unchanged"].as_u64()), (Some(3), Some(4)));
+    for args in [&[][..], &["--overwrite-policy=update"]] {
+        let run = scene.copy(args);
+        scene.judge(&run).complete();
+        run.assert_prints(&["unchanged", "4 files"]);
+        assert!(!run.out().contains("attributes"), "{}", run.out());
+    }
+}
+
+/// Another name of the kept file may lie anywhere.
+#[test]
+fn permissions_are_not_brought_over_to_further_names() {
+    let scene = Scene::new();
+    scene.src.file("key", "key");
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "ln dst/key elsewhere; chmod 600 src/key");
+    let run = scene.copy(&["--overwrite-policy=update"]);
+    scene.judge(&run).complete();
+    assert_eq!((mode(&scene.dst.join("key")), mode(&scene.path("elsewhere"))), (0o600, 0o644));
+}
+
+/// Where an output holds no permissions, they are no difference, on no night.
+#[test]
+fn what_an_output_cannot_hold_does_not_differ() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("a", "a").file("b", "b").mode("a", 0o600).mode("b", 0o755);
+    let truth = scene.tree("truth");
+    let habits = [Habit::KeepsPermissions];
+    let _mirror = Mirror::with_habits(truth.root(), &scene.dst, &habits, |_| Act::Pass);
+    shell(&scene, "cp --preserve=timestamps src/a src/b truth/; chmod 644 truth/*");
+    for args in [&[][..], &["--overwrite-policy=update"], &[]] {
+        let run = scene.copy(args);
+        run.assert_code(0).assert_prints(&["unchanged", "2 files"]);
+        assert_eq!(run.err(), "");
+    }
 }

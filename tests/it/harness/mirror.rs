@@ -64,6 +64,8 @@ pub enum Habit {
     BothTimesOrNone,
     /// What is set of a symbolic link is set of what it points to: SFTP.
     SetsThroughLinks,
+    /// A change of permissions is ignored, and success is told: vfat mounted `quiet`.
+    KeepsPermissions,
     /// It states another size of this name than there is.
     States(&'static str, u64),
 }
@@ -300,7 +302,7 @@ impl Shown {
         if uid.is_some() || gid.is_some() {
             std::os::unix::fs::lchown(&below, uid, gid)?;
         }
-        if let Some(mode) = mode {
+        if let Some(mode) = mode.filter(|_| !self.habits.contains(&Habit::KeepsPermissions)) {
             fs::set_permissions(&below, fs::Permissions::from_mode(mode))?;
         }
         if let Some(size) = size {
