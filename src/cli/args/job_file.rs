@@ -345,7 +345,7 @@ mod tests {
                 _ if is_number(option) => "9",
                 _ => match (option.get_possible_values().first(), long) {
                     (Some(value), _) => &format!("\"{}\"", value.get_name()),
-                    (_, "max-duration") => "\"8h\"",
+                    (_, "max-duration" | "grace") => "\"8h\"",
                     (_, "stop-at") => "\"06:00\"",
                     (_, "ionice") => "\"idle\"",
                     _ => "\"x\"",
