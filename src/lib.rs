@@ -108,7 +108,7 @@ pub use stream::report::{StreamEnding, StreamReport};
 pub use stream::{Endpoint, StreamJob};
 
 // Checking a tree.
-pub use verify::check::ReadFrom;
+pub use verify::ReadFrom;
 pub use verify::{
     Budget, Checked, Comparison, Coverage, Finding, FindingListener, FindingObserver, ManifestAt,
     ReadOrder, Target, Verdict, VerifyJob, VerifyReport,

@@ -9,23 +9,16 @@
 //! blocks that they share (`hashed`). Without, the kernel moves the bytes: to one output in one thread
 //! (`direct`), to several through a pipe for each (`tee`).
 
-mod atomic_file;
-mod direct;
 pub mod endpoint;
 mod engine;
-mod hashed;
 mod input;
 pub mod job;
-mod manifest;
 pub mod outcome;
 mod output;
-mod place;
-mod places;
 mod refusal;
 pub mod report;
 mod run;
 mod start;
-mod tee;
 #[cfg(test)]
 mod tests;
 

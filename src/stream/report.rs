@@ -54,7 +54,7 @@ impl StreamReport {
 
 impl StreamEnding {
     /// How a stream ended of which this became of the outputs; `amiss` if something else is missing.
-    pub(super) fn of<'a>(
+    pub(crate) fn of<'a>(
         outcomes: impl Iterator<Item = &'a OutputOutcome>,
         amiss: bool,
         asked: Option<usize>,

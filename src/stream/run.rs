@@ -9,12 +9,12 @@ use std::time::Instant;
 
 use crate::hash::Digest;
 use crate::stream::endpoint::Endpoint;
-use crate::stream::engine::{Engine, FeedError};
+use crate::stream::engine::common::{Engine, FeedError};
 use crate::stream::input::{self, Input};
-use crate::stream::manifest::{StreamManifest, add_line};
 use crate::stream::outcome::{OutputOutcome, OutputStates};
-use crate::stream::output::{Lost, Sink};
-use crate::stream::places::PlacedOutput;
+use crate::stream::output::manifest::{StreamManifest, add_line};
+use crate::stream::output::open::{Lost, Sink};
+use crate::stream::output::places::PlacedOutput;
 use crate::stream::refusal::is_output;
 use crate::stream::report::{StreamEnding, StreamReport};
 use crate::stream::start::{open_outputs, start_engine};

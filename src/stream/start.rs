@@ -4,16 +4,16 @@ use std::thread::Scope;
 
 use crate::error::{Error, Result};
 use crate::hash::Algorithm;
-use crate::stream::atomic_file::AtomicFile;
-use crate::stream::direct::DirectEngine;
-use crate::stream::engine::Engine;
-use crate::stream::hashed::HashedEngine;
-use crate::stream::manifest::StreamManifest;
+use crate::stream::engine::common::Engine;
+use crate::stream::engine::direct::DirectEngine;
+use crate::stream::engine::hashed::HashedEngine;
+use crate::stream::engine::tee::TeeEngine;
 use crate::stream::outcome::{OutputOutcome, OutputStates};
-use crate::stream::output::{OpenOutput, Sink};
-use crate::stream::place::OutputPlace;
-use crate::stream::places::PlacedOutput;
-use crate::stream::tee::TeeEngine;
+use crate::stream::output::atomic_file::AtomicFile;
+use crate::stream::output::manifest::StreamManifest;
+use crate::stream::output::open::{OpenOutput, Sink};
+use crate::stream::output::place::OutputPlace;
+use crate::stream::output::places::PlacedOutput;
 use crate::transfer::context::Context;
 
 /// Opens the outputs; those that cannot be are settled.

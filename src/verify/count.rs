@@ -10,7 +10,7 @@ use crate::event::{Progress, Stop};
 use crate::path::RelPath;
 use crate::sys::stat::Kind;
 use crate::tree::last_dir::LastDir;
-use crate::verify::manifest_lines::ManifestLines;
+use crate::verify::lines::manifest_lines::ManifestLines;
 use crate::verify::target::{ManifestAt, OpenTarget, Target, TargetSpec};
 
 /// Adds up the files that the manifests list into the totals of `progress`.

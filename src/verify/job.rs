@@ -10,18 +10,18 @@ use crate::hash::multibuffer::Backend;
 use crate::state::private_dir::{Missing, PrivateDir};
 use crate::sys::{self, Dir};
 use crate::tree::lock::Patience;
-use crate::verify::budget::Budget;
-use crate::verify::check::{Checker, ReadFrom};
-use crate::verify::collector::Collector;
 use crate::verify::finding::{Finding, FindingListener, FindingObserver};
-use crate::verify::line_reader::LinesRead;
-use crate::verify::look_ahead::ReadOrder;
+use crate::verify::lines::line_reader::LinesRead;
 use crate::verify::report::VerifyReport;
-use crate::verify::scrub::Scrub;
+use crate::verify::scrub::budget::Budget;
+use crate::verify::scrub::pass::Scrub;
 use crate::verify::target::{ManifestAt, Target, TargetSpec};
-use crate::verify::threads::Threads;
 use crate::verify::unlisted::{self, ListedNames};
-use crate::verify::worker::Division;
+use crate::verify::work::check::{Checker, ReadFrom};
+use crate::verify::work::collector::Collector;
+use crate::verify::work::look_ahead::ReadOrder;
+use crate::verify::work::threads::Threads;
+use crate::verify::work::worker::Division;
 
 /// Workers by default where they wait for the device most of the time: small files come four times
 /// as fast with eight as with one (measured, two cores). Also the most there are by default.

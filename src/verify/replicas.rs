@@ -18,7 +18,7 @@ use crate::hash::Digest;
 use crate::path::RelPath;
 use crate::sys::stat::Identity;
 use crate::verify::finding::{Comparison, Finding, Verdict};
-use crate::verify::manifest_lines::{ManifestLines, converted};
+use crate::verify::lines::manifest_lines::{ManifestLines, converted};
 use crate::verify::target::Target;
 
 /// Bytes of bad files' names, and of what is known of them, that are remembered. For a disk that failed as a

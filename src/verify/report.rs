@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::io::read_back::HashedFrom;
 use crate::verify::finding::{Finding, Verdict};
-use crate::verify::verified::Coverage;
+use crate::verify::scrub::verified::Coverage;
 
 /// What became of the lines. The names of the fields are part of the format of reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -8,8 +8,8 @@ use crate::state::private_dir::{Missing, NAME, PrivateDir};
 use crate::sys::stat::{Identity, Kind};
 use crate::sys::{self, Dir, DirReader};
 use crate::verify::finding::Finding;
-use crate::verify::line_reader::ListedRoot;
-use crate::verify::seen::{NameHasher, SeenNames};
+use crate::verify::lines::line_reader::ListedRoot;
+use crate::verify::lines::seen::{NameHasher, SeenNames};
 
 /// The names that count as listed.
 pub struct ListedNames<'a> {

@@ -9,8 +9,8 @@ use crate::io::options::Damaged;
 use crate::io::options::Resume;
 use crate::io::options::{Cache, Reflink, Sparse};
 use crate::tree::overwrite::Policy;
+use crate::verify::ReadFrom;
 use crate::verify::ReadOrder;
-use crate::verify::check::ReadFrom;
 
 /// A word on the command line, the value it stands for, and its help.
 pub type Choice<T> = (&'static str, T, &'static str);

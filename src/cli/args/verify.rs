@@ -11,7 +11,7 @@ use crate::cli::args::values::one_of;
 use crate::cli::args::verbosity::VerbosityArgs;
 use crate::cli::schedule;
 use crate::hash::multibuffer::Backend;
-use crate::verify::check::ReadFrom;
+use crate::verify::ReadFrom;
 use crate::verify::{Budget, ManifestAt, ReadOrder, VerifyJob};
 
 const EXIT_CODES: &str = "\

@@ -9,16 +9,16 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use crate::error::Error;
 use crate::event::{Progress, Stop};
-use crate::verify::batch::LineBatch;
-use crate::verify::check::Checker;
-use crate::verify::collector::Collector;
 use crate::verify::count::count;
 use crate::verify::finding::{Finding, Findings};
-use crate::verify::line_reader::{LineReader, LinesRead};
-use crate::verify::look_ahead::LookAhead;
-use crate::verify::scrub::Scrub;
+use crate::verify::lines::batch::LineBatch;
+use crate::verify::lines::line_reader::{LineReader, LinesRead};
+use crate::verify::scrub::pass::Scrub;
 use crate::verify::target::{Target, TargetSpec};
-use crate::verify::worker::{Division, Worker};
+use crate::verify::work::check::Checker;
+use crate::verify::work::collector::Collector;
+use crate::verify::work::look_ahead::LookAhead;
+use crate::verify::work::worker::{Division, Worker};
 
 /// The code that the counting for the progress is stopped with.
 const ENDED: usize = 1;

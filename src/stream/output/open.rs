@@ -5,10 +5,10 @@ use std::io;
 
 use crate::error::Error;
 use crate::hash::Digest;
-use crate::stream::atomic_file::{AtomicFile, Completion};
 use crate::stream::endpoint::Endpoint;
-use crate::stream::manifest::{StreamManifest, line_beside};
 use crate::stream::outcome::OutputOutcome;
+use crate::stream::output::atomic_file::{AtomicFile, Completion};
+use crate::stream::output::manifest::{StreamManifest, line_beside};
 use crate::sys::{self, Spliced, StreamEnd};
 use crate::transfer::context::Context;
 

@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, select};
 
 use crate::event::{Progress, Stop};
-use crate::verify::batch::{LineBatch, PassGuard};
-use crate::verify::check::{Checker, FoundFile, ListedFile};
 use crate::verify::finding::{Finding, Findings, Verdict};
-use crate::verify::look_ahead::{LookAhead, ReadOrder};
-use crate::verify::manifest_lines::ManifestLine;
-use crate::verify::scrub::Scrub;
+use crate::verify::lines::batch::{LineBatch, PassGuard};
+use crate::verify::lines::manifest_lines::ManifestLine;
+use crate::verify::scrub::pass::Scrub;
 use crate::verify::target::Target;
+use crate::verify::work::check::{Checker, FoundFile, ListedFile};
+use crate::verify::work::look_ahead::{LookAhead, ReadOrder};
 
 /// A listed file that was opened, or judged because it could not be.
 struct Sought {

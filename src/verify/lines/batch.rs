@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
-use crate::verify::manifest_lines::ManifestLine;
+use crate::verify::lines::manifest_lines::ManifestLine;
 use crate::verify::target::Target;
 
 /// Lines of a batch.

@@ -17,10 +17,10 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::path::RelPath;
 use crate::state::private_dir::{Missing, PrivateDir};
-use crate::verify::budget::{Allowance, Budget};
 use crate::verify::finding::{Finding, Verdict};
+use crate::verify::scrub::budget::{Allowance, Budget};
+use crate::verify::scrub::verified::{Coverage, Pass, Verified};
 use crate::verify::target::Target;
-use crate::verify::verified::{Coverage, Pass, Verified};
 
 /// What was verified is written this often: it is what a kill can lose.
 const SAVE: Duration = Duration::from_secs(60);

@@ -6,10 +6,10 @@ use crossbeam_channel::Receiver;
 
 use crate::hash::Digest;
 use crate::verify::finding::{Finding, FindingListener, Findings};
+use crate::verify::lines::seen::{NameHasher, SeenNames};
 use crate::verify::replicas::Replicas;
 use crate::verify::report::Checked;
-use crate::verify::scrub::Scrub;
-use crate::verify::seen::{NameHasher, SeenNames};
+use crate::verify::scrub::pass::Scrub;
 use crate::verify::target::Target;
 
 /// Counts the findings of a check and tells the listener; on the thread that runs the job.

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::error::Result;
 use crate::stream::endpoint::Endpoint;
-use crate::stream::manifest::{SUFFIX, StreamManifest};
-use crate::stream::place::OutputPlace;
+use crate::stream::output::manifest::{SUFFIX, StreamManifest};
+use crate::stream::output::place::OutputPlace;
 use crate::tree::overwrite::Policy;
 
 /// The places of everything that a stream writes.

@@ -11,14 +11,14 @@ use crate::event::Stop;
 use crate::manifest::Fault;
 use crate::sys;
 use crate::sys::stat::Identity;
-use crate::verify::batch::{FillingBatch, LineBatch, PassGuard};
 use crate::verify::finding::{Finding, Findings};
-use crate::verify::manifest_lines::{ManifestLine, ManifestLines, Meaning};
+use crate::verify::lines::batch::{FillingBatch, LineBatch, PassGuard};
+use crate::verify::lines::manifest_lines::{ManifestLine, ManifestLines, Meaning};
+use crate::verify::lines::seen::{NameHasher, SeenNames};
 use crate::verify::replicas::Reread;
-use crate::verify::scrub::Scrub;
-use crate::verify::seen::{NameHasher, SeenNames};
+use crate::verify::scrub::pass::Scrub;
+use crate::verify::scrub::verified::Pass;
 use crate::verify::target::{OpenTarget, Target, TargetSpec};
-use crate::verify::verified::Pass;
 
 /// A root and the names that are listed below it, for finding files that are not listed.
 pub struct ListedRoot {

@@ -16,10 +16,10 @@ use crate::hash::{Algorithm, Digest};
 use crate::io::block::{Block, BlockPool};
 use crate::io::control::Control;
 use crate::io::timing::Timer;
-use crate::stream::engine::{Engine, FeedError};
+use crate::stream::engine::common::{Engine, FeedError};
 use crate::stream::input::{Input, ReadResult};
 use crate::stream::outcome::{DIED, OutputOutcome, OutputStates};
-use crate::stream::output::{Lost, OpenOutput};
+use crate::stream::output::open::{Lost, OpenOutput};
 use crate::transfer::context::Context;
 
 /// What goes from the reader to the hasher.

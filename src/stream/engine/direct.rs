@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::hash::Digest;
 use crate::io::block::{Block, BlockPool};
-use crate::stream::engine::{Engine, FeedError};
+use crate::stream::engine::common::{Engine, FeedError};
 use crate::stream::input::{Input, ReadResult};
 use crate::stream::outcome::OutputStates;
-use crate::stream::output::{Lost, OpenOutput};
+use crate::stream::output::open::{Lost, OpenOutput};
 use crate::sys::stat::Kind;
 use crate::sys::{self, KernelCopy, Mover, Spliced};
 

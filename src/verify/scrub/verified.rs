@@ -16,7 +16,7 @@ use crate::manifest::Scanner;
 use crate::manifest::read::scan::Text;
 use crate::path::RelPath;
 use crate::state::private_dir::Mark;
-use crate::verify::seen::AsItIs;
+use crate::verify::lines::seen::AsItIs;
 
 /// The first line of the file.
 const HEAD: &str = "dircopy-verified 2";

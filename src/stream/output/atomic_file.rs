@@ -12,7 +12,7 @@ use crate::io::read_back::HashedFrom;
 use crate::part::part_file::{self, Part};
 use crate::part::publish::Complete;
 use crate::part::transfer::CopyTarget;
-use crate::stream::place::FilePlace;
+use crate::stream::output::place::FilePlace;
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, CachePolicy, Spliced};
 use crate::transfer::context::Context;

@@ -4,9 +4,9 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::io::options::Durability;
 use crate::manifest::line;
-use crate::stream::atomic_file::{AtomicFile, Completion};
 use crate::stream::endpoint::Endpoint;
-use crate::stream::place::{FilePlace, OutputPlace};
+use crate::stream::output::atomic_file::{AtomicFile, Completion};
+use crate::stream::output::place::{FilePlace, OutputPlace};
 use crate::sys::{self, StreamEnd};
 use crate::transfer::context::Context;
 

@@ -16,7 +16,7 @@ use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Dir, Medium};
 use crate::tree::last_dir::LastDir;
 use crate::verify::finding::Verdict;
-use crate::verify::manifest_lines::{absolute_on_windows, converted};
+use crate::verify::lines::manifest_lines::{absolute_on_windows, converted};
 use crate::verify::target::Target;
 
 /// Where the bytes that are hashed must come from.

@@ -1,0 +1,7 @@
+//! Finding, reading and hashing the files that lines name.
+
+pub mod check;
+pub mod collector;
+pub mod look_ahead;
+pub mod threads;
+pub mod worker;
