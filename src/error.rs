@@ -1,8 +1,8 @@
 //! What went wrong: the deed, the path and the cause, always together.
 //!
 //! An error that says only "permission denied" sends its reader hunting. There is deliberately no
-//! `From<io::Error>`: a bare `?` on I/O does not compile, so whoever calls the system must say what
-//! was being done and to what. The path is kept as it is and escaped only when shown.
+//! `From<io::Error>`: a bare `?` on I/O does not compile, so each call of the system says what was
+//! being done and to what. The path is kept as it is and escaped only when shown.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -2,9 +2,9 @@
 
 pub mod chunk;
 pub mod hub;
-pub mod ledger;
+mod ledger;
 pub mod origin;
 pub mod output_set;
-pub mod shared_file;
+mod shared_file;
 pub mod slot;
 pub mod subscription;

@@ -54,7 +54,7 @@ impl Part {
         let create = || {
             let dir = output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
             if options.nameless && !*replaces {
-                // Nobody can open it before it is complete, whatever it allows.
+                // Without a name it cannot be opened before it is complete, whatever it allows.
                 let mode = stat.mode & output.modes_at_birth();
                 if let Some(file) = dir.create_nameless(mode)? {
                     return Ok((file, None, Some(mode)));

@@ -61,7 +61,7 @@ impl Remembered {
 #[derive(Debug, Default)]
 pub struct Knowledge {
     /// The newest first.
-    records: Vec<Record>,
+    records: Vec<OpenRecord>,
     /// What no record knows: manifests in the open.
     open: Carry,
     /// The number of the next record.
@@ -71,14 +71,14 @@ pub struct Knowledge {
 }
 
 #[derive(Debug)]
-struct Record {
+struct OpenRecord {
     name: OsString,
     index: Index,
     /// Whether it is of this very output, and change times there prove something.
     trusted: bool,
 }
 
-impl Record {
+impl OpenRecord {
     /// What it says of the file at `path`; its rows of that path are settled.
     fn row(&self, path: &[u8]) -> Option<Row> {
         // One that cannot be read back is as good as none: the file is read instead.
@@ -141,7 +141,7 @@ impl Knowledge {
             if name == FINISHED && closed.fits {
                 manifest = closed.manifest.and_then(|name| ManifestName::parse(name.as_ref()));
             }
-            self.records.push(Record { name, index, trusted: closed.fits && has_change_times });
+            self.records.push(OpenRecord { name, index, trusted: closed.fits && has_change_times });
         }
         // An empty one says nothing, but that there was one: it goes with the others.
         Ok(manifest)

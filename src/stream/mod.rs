@@ -12,7 +12,7 @@
 pub mod endpoint;
 mod engine;
 mod input;
-pub mod job;
+mod job;
 pub mod outcome;
 mod output;
 mod refusal;

@@ -1,4 +1,4 @@
-//! The gear for files that nobody hashes: the kernel moves the bytes, and one thread waits for it.
+//! Files without a digest: the kernel moves the bytes, and one thread waits for it.
 //!
 //! A clone where the file system can, else `copy_file_range`, else `sendfile`, else reading and
 //! writing. The next way is taken only while nothing of the file was moved: an error in the middle is

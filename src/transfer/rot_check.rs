@@ -96,7 +96,7 @@ const NOT_SINCE: &str = "although it was not modified since that was written";
 /// may be the good one.
 fn unclear(baseline: &Baseline, deed: &'static str, path: PathBuf) -> Error {
     let finding = format!(
-        "{} lists it with different digests, so nobody can say whether it has rotted; what is at the \
+        "{} lists it with different digests, so it cannot be said whether it has rotted; what is at the \
          output stays",
         Shown::path(baseline.path())
     );

@@ -33,7 +33,7 @@ pub struct Patience<'a> {
 }
 
 impl Patience<'_> {
-    /// Waits until nobody is at work on the directory at `path`, and leaves it unlocked: what is looked at
+    /// Waits until no other run is at work on the directory at `path`, and leaves it unlocked: what is looked at
     /// next is then not half of another run. One that is not there, or cannot be opened, is no reason
     /// to wait.
     pub fn until_free(self, path: &Path, elsewhere: Option<&Path>) -> Result<()> {

@@ -6,13 +6,13 @@
 //! listed twice is noticed.
 
 mod count;
-pub mod finding;
-pub mod job;
+mod finding;
+mod job;
 mod lines;
 mod replicas;
-pub mod report;
+mod report;
 mod scrub;
-pub mod target;
+mod target;
 mod unlisted;
 mod work;
 

@@ -10,7 +10,7 @@ use crate::cli::show::compared::compared;
 use crate::error::Error;
 use crate::event::{Done, Event};
 use crate::path::Shown;
-use crate::verify::{Finding, HashedFrom, Target, Verdict};
+use crate::verify::{Comparison, Finding, HashedFrom, Target, Verdict};
 
 /// Something that happened to an entry, or an error.
 #[derive(Debug, Default, Serialize)]
@@ -125,6 +125,18 @@ impl<'a> RecordEntry<'a> {
         }
     }
 
+    /// What the directories that are copies of each other have of a file that is bad in one of them.
+    fn compared(comparison: &Comparison) -> Self {
+        let names = |roots: &[PathBuf]| roots.iter().map(|root| JsonName::path(root)).collect();
+        let bad: Vec<_> = comparison.bad.iter().map(|(_, root)| root.clone()).collect();
+        let text = compared(comparison);
+        Self {
+            bad_at: Some(names(&bad)),
+            good_at: Some(names(&comparison.good)),
+            ..Self::named("compared", comparison.path.as_bytes(), Some(text.into()))
+        }
+    }
+
     /// A finding of a check, and whether it belongs into a report.
     pub fn found(target: &'a Target, finding: &Finding) -> (Self, bool) {
         let full = |event, path, text| {
@@ -182,18 +194,7 @@ impl<'a> RecordEntry<'a> {
                 return (entry, false);
             }
             Finding::Forgotten(error) => (Self::error("notice", error), None),
-            Finding::Compared(comparison) => {
-                let names =
-                    |roots: &[PathBuf]| roots.iter().map(|root| JsonName::path(root)).collect();
-                let bad: Vec<_> = comparison.bad.iter().map(|(_, root)| root.clone()).collect();
-                let text = compared(comparison);
-                let entry = Self {
-                    bad_at: Some(names(&bad)),
-                    good_at: Some(names(&comparison.good)),
-                    ..Self::named("compared", comparison.path.as_bytes(), Some(text.into()))
-                };
-                (entry, None)
-            }
+            Finding::Compared(comparison) => (Self::compared(comparison), None),
             Finding::NotCompared(number) => {
                 let text = format!("{number} findings of bad files were too many to compare");
                 let event = "not-compared";

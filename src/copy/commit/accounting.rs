@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use crate::copy::commit::output_health::Health;
-use crate::copy::commit::recording::Rows;
 use crate::copy::commit::rotation::Rotation;
+use crate::copy::commit::rows::PendingRows;
 use crate::copy::report::Counts;
 use crate::error::{Cause, Error};
 use crate::event::{Done, Event, EventListener, Stop};
@@ -34,7 +34,7 @@ pub struct Published {
     /// One behind the other, so that they are no piece of memory each.
     paths: Vec<u8>,
     /// What the private record is to say of them.
-    pub rows: Rows,
+    pub rows: PendingRows,
     since: Option<Instant>,
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::copy::commit::accounting::copy_of;
 use crate::copy::commit::committer::Committer;
-use crate::copy::commit::recording::Rows;
+use crate::copy::commit::rows::PendingRows;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::io::read_back::ReadBack;
@@ -74,7 +74,7 @@ struct CarriedLines<'a> {
     context: &'a Context<'a>,
     root: &'a OutputDir,
     lines: Vec<u8>,
-    rows: Rows,
+    rows: PendingRows,
     number: u64,
     read_back: ReadBack,
     last: LastDir,
@@ -90,7 +90,7 @@ enum Again {
 
 impl<'a> CarriedLines<'a> {
     fn new(context: &'a Context<'a>, root: &'a OutputDir) -> Self {
-        let (lines, rows, read_back) = (Vec::new(), Rows::default(), ReadBack::new());
+        let (lines, rows, read_back) = (Vec::new(), PendingRows::default(), ReadBack::new());
         Self { context, root, lines, rows, number: 0, read_back, last: LastDir::default() }
     }
 

@@ -15,7 +15,8 @@ use crate::copy::commit::accounting::{Accounting, copy_of};
 use crate::copy::commit::group::Group;
 use crate::copy::commit::output_health::is_in_place;
 use crate::copy::commit::read_back_queue::{Answer, ReadBackQueue};
-use crate::copy::commit::recording::{Recording, Rows, left_as};
+use crate::copy::commit::recording::{Recording, left_as};
+use crate::copy::commit::rows::PendingRows;
 use crate::copy::commit::sync_state::SyncState;
 use crate::copy::special::hard_link::{First, HardLinks, Link};
 use crate::error::Error;
@@ -52,8 +53,8 @@ pub struct Committer<'a> {
     pub accounting: Accounting<'a>,
     pub(crate) context: &'a Context<'a>,
     pub(crate) manifest: Option<ManifestFile>,
-    /// Rows that wait for the clock.
-    pub(crate) rows: Rows,
+    /// PendingRows that wait for the clock.
+    pub(crate) rows: PendingRows,
     /// What is written for later runs beside the manifest.
     pub recording: Option<Recording<'a>>,
     group: Group,
@@ -79,7 +80,7 @@ impl<'a> Committer<'a> {
     ) -> Self {
         let (links, syncs) = (links.then(HardLinks::default), SyncState::default());
         let timer = Timer::start(&context.control.clocks.commit.waited);
-        let (rows, recording) = (Rows::default(), None);
+        let (rows, recording) = (PendingRows::default(), None);
         Self {
             accounting,
             context,

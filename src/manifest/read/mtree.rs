@@ -38,11 +38,11 @@ struct Keywords {
     /// Another algorithm that it has a digest of.
     other: Option<&'static str>,
     /// Whether it is a directory, or something else than a regular file.
-    kind: Option<Kind>,
+    kind: Option<MtreeType>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum MtreeType {
     File,
     Dir,
     Other,
@@ -72,7 +72,7 @@ impl Mtree {
                 }
                 Some(b"/set") => {
                     let kinds = words.filter_map(kind).next_back();
-                    self.is_other_type = kinds.map_or(self.is_other_type, |k| k != Kind::File);
+                    self.is_other_type = kinds.map_or(self.is_other_type, |k| k != MtreeType::File);
                     return Ok(None);
                 }
                 Some(b"/unset") => {
@@ -91,13 +91,13 @@ impl Mtree {
     }
 
     fn finish(&mut self, entry: Keywords, name: &mut Vec<u8>) -> Result<Option<Digest>, Fault> {
-        let default = if self.is_other_type { Kind::Other } else { Kind::File };
+        let default = if self.is_other_type { MtreeType::Other } else { MtreeType::File };
         let is_path = entry.name.contains(&b'/');
         match entry.kind.unwrap_or(default) {
-            Kind::Dir if is_path || entry.name == b"." => return Ok(None),
-            Kind::Dir => return self.enter(&entry.name).map(|()| None),
-            Kind::Other => return Ok(None),
-            Kind::File => {}
+            MtreeType::Dir if is_path || entry.name == b"." => return Ok(None),
+            MtreeType::Dir => return self.enter(&entry.name).map(|()| None),
+            MtreeType::Other => return Ok(None),
+            MtreeType::File => {}
         }
         name.clear();
         if !is_path {
@@ -143,11 +143,11 @@ impl Keywords {
     }
 }
 
-fn kind(word: &[u8]) -> Option<Kind> {
+fn kind(word: &[u8]) -> Option<MtreeType> {
     Some(match word.strip_prefix(b"type=")? {
-        b"file" => Kind::File,
-        b"dir" => Kind::Dir,
-        _ => Kind::Other,
+        b"file" => MtreeType::File,
+        b"dir" => MtreeType::Dir,
+        _ => MtreeType::Other,
     })
 }
 

@@ -38,9 +38,9 @@ use crate::sys::stat::{Identity, Kind, Stat, Time};
 use crate::sys::types::Lock;
 use crate::sys::windows::ancestors::ancestors;
 use crate::sys::windows::basic::set_basic;
-use crate::sys::windows::leftover::is_ours;
 use crate::sys::windows::name::{component, name_from_bytes, new_component};
 use crate::sys::windows::nt::{self, OpenHow, SHARE_ALL, SHARE_READ, is_remote};
+use crate::sys::windows::owner::is_ours;
 use crate::sys::windows::stat::{stat_of, stat_of_any};
 
 /// An open directory.

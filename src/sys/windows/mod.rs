@@ -17,6 +17,7 @@ mod manager;
 mod medium;
 mod name;
 mod nt;
+mod owner;
 mod place;
 mod priority;
 mod privilege;

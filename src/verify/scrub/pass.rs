@@ -32,12 +32,12 @@ pub struct Scrub {
     skipped: AtomicU64,
     /// Where private directories are kept, if not in the checked directory.
     elsewhere: Option<PathBuf>,
-    record: Mutex<Record>,
+    record: Mutex<ScrubRecord>,
 }
 
 /// What was verified, and where that is kept.
 #[derive(Debug, Default)]
-struct Record {
+struct ScrubRecord {
     verified: Verified,
     /// Not before the manifest was read.
     place: Option<(PrivateDir, OsString)>,
@@ -68,7 +68,7 @@ impl Scrub {
         self.allowance.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn record(&self) -> MutexGuard<'_, Record> {
+    fn record(&self) -> MutexGuard<'_, ScrubRecord> {
         // Nothing in there can panic half-way.
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,7 +164,7 @@ impl Scrub {
     /// It cannot be written; the earlier record still stands.
     pub fn save(&self) -> Result<()> {
         let mut record = self.record();
-        let Record { verified, place: Some((private, name)), saved } = &mut *record else {
+        let ScrubRecord { verified, place: Some((private, name)), saved } = &mut *record else {
             return Ok(());
         };
         // Also if it fails: a failure is told once a minute, not for each file.

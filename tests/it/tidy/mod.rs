@@ -210,26 +210,22 @@ fn the_programs_are_a_few_lines_each() {
 }
 
 #[test]
-#[ignore = "until the rooms are put in order"]
 fn no_files_import_each_other_in_a_circle() {
     hold("imports point one way", &structure::circles(&sources()));
 }
 
 #[test]
-#[ignore = "until the rooms are put in order"]
 fn a_type_name_has_one_meaning() {
     hold("one meaning, one name", &structure::names_with_two_meanings(&sources()));
     hold("the prelude's names are taken", &structure::names_of_the_prelude(&sources()));
 }
 
 #[test]
-#[ignore = "until the rooms are put in order"]
 fn no_room_is_too_large() {
     hold("a folder has one subject", &structure::large_rooms(&sources()));
 }
 
 #[test]
-#[ignore = "until the rooms are put in order"]
 fn modules_are_public_for_a_reason() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut outside = String::new();
@@ -254,20 +250,17 @@ fn modules_are_public_for_a_reason() {
 }
 
 #[test]
-#[ignore = "until the rooms are put in order"]
 fn functions_are_short_and_shallow() {
     hold("one function, one thought", &shape::long_functions(&sources()));
     hold("a branch in a branch in a branch", &shape::deep_functions(&sources()));
 }
 
 #[test]
-#[ignore = "until the rooms are put in order"]
 fn parameters_are_not_packed_into_tuples() {
     hold("each parameter has a name", &shape::tuple_parameters(&sources()));
 }
 
 #[test]
-#[ignore = "until the rooms are put in order"]
 fn sentences_have_a_subject() {
     hold("a thread, a type or a file does it", &shape::actors(&sources()));
 }
