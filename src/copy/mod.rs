@@ -2,6 +2,7 @@
 //! threads (`run`), what makes copies durable and records them (`commit`), and the report.
 
 pub mod job;
+mod record;
 pub mod report;
 pub mod run;
 

@@ -22,7 +22,7 @@ use crate::pipeline::start::{start, start_small};
 use crate::sys::Dir;
 use crate::sys::stat::Stat;
 use crate::transfer::context::{Context, Shared};
-use crate::transfer::copy_methods::CopyMethods;
+use crate::transfer::kernel::copy_methods::CopyMethods;
 use crate::transfer::outcome::{CommitterMessage, Outcome, TransferResult};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::{Batch, SourceEntry};

@@ -22,7 +22,7 @@ use crate::stream::report::StreamReport;
 use crate::stream::run::StreamRun;
 use crate::sys::stat::Kind;
 use crate::transfer::context::{Context, Shared};
-use crate::transfer::copy_methods::CopyMethods;
+use crate::transfer::kernel::copy_methods::CopyMethods;
 use crate::tree::overwrite::Policy;
 
 /// What to pass on, where to, and how. Make one with [`new`](Self::new) and change what should differ.

@@ -10,7 +10,7 @@ use crate::io::timing::Timings;
 use crate::stream::endpoint::Endpoint;
 use crate::stream::outcome::OutputStates;
 use crate::transfer::context::{Context, Shared};
-use crate::transfer::copy_methods::CopyMethods;
+use crate::transfer::kernel::copy_methods::CopyMethods;
 
 /// The failures that `work` tells of a stream with one output.
 pub fn told(work: impl FnOnce(&Context<'_>, &mut OutputStates<'_>)) -> Vec<String> {

@@ -6,7 +6,7 @@ use crate::io::options::Options;
 use crate::part::transfer::CopyTarget;
 use crate::state::knowledge::Knowledge;
 use crate::transfer::baseline::Baseline;
-use crate::transfer::copy_methods::CopyMethods;
+use crate::transfer::kernel::copy_methods::CopyMethods;
 
 /// What the workers of a run have in common.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,10 @@
 //! What happens to one file: policy, copy methods, small files.
 
 pub mod baseline;
-pub mod clone;
 pub mod context;
-pub mod copy_methods;
 mod existing;
 pub mod finish;
-mod kernel;
+pub mod kernel;
 pub mod labels;
 pub mod outcome;
 pub mod prepare;

@@ -10,7 +10,7 @@ use crate::io::watched_file::WatchedFile;
 use crate::part::transfer::Transfer;
 use crate::sys::{Attributes, Medium};
 use crate::transfer::context::Context;
-use crate::transfer::copy_methods::FileSystemPair;
+use crate::transfer::kernel::copy_methods::FileSystemPair;
 
 /// A file that is open to be copied.
 pub struct OpenSource<'a> {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::copy::commit::output_health::Health;
 use crate::copy::commit::rotation::Rotation;
-use crate::copy::commit::rows::PendingRows;
+use crate::copy::record::rows::PendingRows;
 use crate::copy::report::Counts;
 use crate::error::{Cause, Error};
 use crate::event::{Done, Event, EventListener, Stop};

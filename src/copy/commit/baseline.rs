@@ -1,7 +1,7 @@
 //! The committer's dealings with a source that is not what is expected of it.
 
 use crate::copy::commit::committer::Committer;
-use crate::copy::commit::recording::left_as;
+use crate::copy::record::recording::left_as;
 use crate::error::Error;
 use crate::hash::Digest;
 use crate::part::transfer::CopyTarget;

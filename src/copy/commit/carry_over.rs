@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::copy::commit::accounting::copy_of;
 use crate::copy::commit::committer::Committer;
-use crate::copy::commit::rows::PendingRows;
+use crate::copy::record::rows::PendingRows;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::io::read_back::ReadBack;

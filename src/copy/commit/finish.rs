@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::copy::commit::committer::Committer;
-use crate::copy::commit::recording::Recording;
 use crate::copy::commit::rotation::Rotation;
+use crate::copy::record::recording::Recording;
 use crate::error::{Error, Result};
 use crate::hash::Algorithm;
 use crate::io::options::Durability;

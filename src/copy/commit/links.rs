@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::copy::commit::committer::Committer;
 use crate::copy::commit::read_back_queue::ReadBackQueue;
-use crate::copy::commit::recording::left_as;
+use crate::copy::record::recording::left_as;
 use crate::copy::special::hard_link::{self, First, Link};
 use crate::copy::special::symlink::{self, Linked};
 use crate::error::Result;

@@ -35,7 +35,7 @@ use crate::state::private_dir::PrivateDir;
 use crate::sys::{self, Dir, is_on_turning_disk};
 use crate::transfer::baseline::Baseline;
 use crate::transfer::context::{Context, Shared};
-use crate::transfer::copy_methods::CopyMethods;
+use crate::transfer::kernel::copy_methods::CopyMethods;
 use crate::tree::classify::Classifier;
 use crate::tree::cleanup::Resumable;
 use crate::tree::dirs::OutputDir;

@@ -14,11 +14,11 @@ use crate::io::watched_file::WatchedFile;
 use crate::part::part_file::Part;
 use crate::part::transfer::Transfer;
 use crate::sys::CachePolicy;
-use crate::transfer::clone::clone_to_hash;
 use crate::transfer::context::Context;
-use crate::transfer::copy_methods::FileSystemPair;
 use crate::transfer::finish::finish;
-use crate::transfer::kernel::Filling;
+use crate::transfer::kernel::clone::clone_to_hash;
+use crate::transfer::kernel::copy_methods::FileSystemPair;
+use crate::transfer::kernel::fill::Filling;
 use crate::transfer::outcome::Outcome;
 use crate::transfer::source::{self, OpenSource};
 

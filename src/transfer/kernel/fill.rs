@@ -15,9 +15,9 @@ use crate::io::options::Sparse;
 use crate::part::method::Method;
 use crate::part::part_file::Part;
 use crate::sys::{self, KernelCopy, Mover};
-use crate::transfer::clone::clone;
 use crate::transfer::context::Context;
-use crate::transfer::copy_methods::FileSystemPair;
+use crate::transfer::kernel::clone::clone;
+use crate::transfer::kernel::copy_methods::FileSystemPair;
 
 /// A file being filled.
 pub struct Filling<'a> {

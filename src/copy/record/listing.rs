@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 
 use crate::copy::commit::accounting::Published;
 use crate::copy::commit::committer::Committer;
-use crate::copy::commit::recording::Recording;
+use crate::copy::record::recording::Recording;
 use crate::state::private_dir::PrivateDir;
 use crate::tree::dirs::OutputDir;
 

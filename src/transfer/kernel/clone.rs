@@ -13,7 +13,7 @@ use crate::part::part_file::Part;
 use crate::sys::stat::Stat;
 use crate::sys::{self, Cloned};
 use crate::transfer::context::Context;
-use crate::transfer::copy_methods::FileSystemPair;
+use crate::transfer::kernel::copy_methods::FileSystemPair;
 
 /// Clones `source` into the empty `part` if that is wanted and possible, and says what the part
 /// file is then. `None` when the bytes have to go another way, for which the part file is ready.

@@ -9,7 +9,7 @@ use std::io;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::copy::commit::rows::PendingRows;
+use crate::copy::record::rows::PendingRows;
 use crate::error::Error;
 use crate::hash::Digest;
 use crate::manifest::writer::ManifestFile;

@@ -1,0 +1,5 @@
+//! The two lists of a run: the manifest, and the private record for later runs of this user.
+
+mod listing;
+pub mod recording;
+pub mod rows;
