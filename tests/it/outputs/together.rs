@@ -144,6 +144,42 @@ fn a_slow_output_holds_no_other_up_and_reads_the_rest_by_itself() {
     }
 }
 
+/// One output rots what it is given, and copies it once more; one lags; one is neither. The run ends, and none
+/// has a wrong byte under a final name.
+#[test]
+fn a_rotting_output_beside_a_lagging_one_keeps_no_other_up() {
+    need!(Fuse);
+    for every in [1, 3] {
+        let scene = scene();
+        let (rotting, lagging) = (scene.tree("rotting below"), scene.tree("lagging below"));
+        let mut reads = 0;
+        let rots = Mirror::mount(rotting.root(), &scene.path("rotting"), move |call| {
+            let is_part = call.path.to_string_lossy().ends_with(".dircopy-part");
+            reads += u32::from(is_part && call.deed == Deed::Read);
+            match call.deed {
+                Deed::Read if is_part && reads % every == 0 => Act::Flip,
+                _ => Act::Pass,
+            }
+        });
+        let stuck = stuck_until_done(&scene.path("fast"));
+        let lags = Mirror::mount(lagging.root(), &scene.path("lagging"), stuck);
+        let args = [&NARROW[..], &["--verify", "--report", "report"]].concat();
+        let run = command(&scene, &["rotting", "lagging", "fast"], &args).run();
+        run.assert_code_in(if every == 1 { &[4] } else { &[0, 4] });
+        assert!(rots.fired() > 0, "nothing rotted");
+        judge(&scene, "fast", &run).same_tree().lists_all().verifies();
+        Judge::new(&scene.src, lagging, &run).same_tree().lists_all().verifies();
+        let fallback = report(&scene)["outputs"][1]["counts"]["fallback"].as_u64();
+        assert!(fallback > Some(0), "{fallback:?}");
+        drop((rots, lags));
+        for name in names_below(rotting.root(), "f") {
+            let name = String::from_utf8(name).unwrap();
+            let is_ours = name.starts_with("dircopy-") || name.starts_with(".dircopy");
+            assert!(is_ours || rotting.read(&name) == scene.src.read(&name), "{name}");
+        }
+    }
+}
+
 /// The size of the largest file below a directory.
 fn largest(root: &Path) -> u64 {
     let sizes = std::fs::read_dir(root).into_iter().flatten().flatten();
