@@ -147,7 +147,9 @@ fn a_file_that_cannot_be_written_costs_that_file() {
         let run = strace.run(scene.command(wide(&["-q"])));
         strace.fired(&run);
         run.assert_code(1).assert_says("(os error 5)");
-        assert_eq!(run.err().lines().count(), 1, "one line for one failed file: {}", run.err());
+        // The same write of another thread may be one of the private record.
+        let files = run.err().lines().filter(|line| !line.contains("private record")).count();
+        assert_eq!(files, 1, "one line for one failed file: {}", run.err());
         let judge = scene.judge(&run);
         judge.sound().no_leftovers().names_what_is_missing();
         let there = names_below(&scene.dst, "f").len();
