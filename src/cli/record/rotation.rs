@@ -11,7 +11,7 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::cli::record::destination::Destination;
 use crate::error::{Error, Result};
@@ -32,6 +32,9 @@ pub enum ReportDestination {
     /// Into a directory, beside those before.
     Directory(ReportDirectory),
 }
+
+/// Names are this much ahead of the clock at most.
+const SAME_MINUTE: SignedDuration = SignedDuration::from_secs(60);
 
 /// A directory of reports.
 pub struct ReportDirectory {
@@ -113,9 +116,11 @@ impl ReportDirectory {
     fn write(&self, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         if !own.written {
-            // Behind all of this second, also where one before them was removed.
-            let same = |stamp: &Stamp| stamp.time() == own.stamp.time();
-            let last = self.stamps().ok().and_then(|stamps| stamps.into_iter().filter(same).max());
+            // Behind those of this minute, also where one before them was removed: a run that comes soon after
+            // others has a later second in its name than the clock. One of a far later time is no guide.
+            let limit = own.stamp.time().checked_add(SAME_MINUTE).unwrap_or(own.stamp.time());
+            let is_near = |stamp: &Stamp| *stamp >= own.stamp && stamp.time() <= limit;
+            let last = self.stamps().ok().and_then(|all| all.into_iter().filter(is_near).max());
             own.stamp = last.and_then(Stamp::next).unwrap_or(own.stamp);
         }
         let publish = |temporary: &OsStr| loop {
