@@ -60,20 +60,20 @@ mutant "no sync before the rename" src/copy/commit/committer.rs \
     's/&& let Err(error) = root.persist_all()$/\&\& let Err(error) = io::Result::Ok(())/' \
     powercut::{ext4,xfs,btrfs}_grouped
 mutant "no sync of a file before its rename" src/part/part_file.rs \
-    's/self.with_file("make durable", sys::persist_file)?/self.with_file("make durable", |_| Ok(()))?/' \
+    's/|content| sys::persist_file(content.file()))?/|_| Ok(()))?/' \
     powercut::{ext4,xfs,btrfs}_each
 mutant "a line before its name is durable" src/copy/commit/committer.rs \
-    's/if self.context.durability == (Durability::Grouped { at_once: false }) {/if true {/' \
+    's/if self.context.options.durability == (Durability::Grouped { at_once: false }) {/if true {/' \
     powercut::btrfs_grouped
-mutant "a failed write ignored" src/part/part_file.rs \
-    's/|mut file| file.write_all(bytes))/|mut file| file.write_all(bytes).or(Ok(())))/' \
+mutant "a failed write ignored" src/part/content.rs \
+    's/self.pages.write_all(&self.file, bytes)$/self.pages.write_all(\&self.file, bytes).or(Ok(()))/' \
     sweep::write mirror::every_call_on_a_part_file_may_fail \
     mirror::an_output_that_is_full_after_so_many_bytes
 mutant "a failed sync ignored" src/copy/commit/committer.rs \
     's/&& let Err(error) = root.persist_all()$/\&\& let Err(error) = root.persist_all().or(io::Result::Ok(()))/' \
     sweep::sync
-mutant "a failed rename ignored" src/part/part_file.rs \
-    's/Some(dir) => dir.publish(part, name, replaces),/Some(dir) => dir.publish(part, name, replaces).or(Ok(())),/' \
+mutant "a failed rename ignored" src/part/publish.rs \
+    's/Some(dir) => dir.publish(&part.name, name, replaces),/Some(dir) => dir.publish(\&part.name, name, replaces).or(Ok(())),/' \
     sweep::rename
 mutant "a failed close ignored" src/sys/unix/volume.rs \
     's/closed => Ok(closed?),/_ => Ok(()),/' \
