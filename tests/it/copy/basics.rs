@@ -29,10 +29,10 @@ fn a_rich_tree_goes_over() {
 #[test]
 fn every_shape_of_the_pipeline_copies_the_same() {
     let shapes: &[&[&str]] = &[
-        &["--jobs", "1", "--queue-size", "1", "--block-size", "4096"],
-        &["--jobs", "1", "--queue-size", "2", "--block-size", "64K"],
-        &["--jobs", "8", "--queue-size", "1", "--block-size", "4096"],
-        &["--jobs", "3", "--queue-size", "32", "--block-size", "1M"],
+        &["--workers", "1", "--queue-size", "1", "--block-size", "4096"],
+        &["--workers", "1", "--queue-size", "2", "--block-size", "64K"],
+        &["--workers", "8", "--queue-size", "1", "--block-size", "4096"],
+        &["--workers", "3", "--queue-size", "32", "--block-size", "1M"],
         &["--no-sync"],
     ];
     let scene = Scene::new();

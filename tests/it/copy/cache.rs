@@ -158,7 +158,7 @@ fn an_error_of_writing_out_is_an_error_of_the_file() {
         let (scene, _mount, src) = scene_on("ext4");
         let to = scene.path("mount/dst");
         let strace = Strace::inject(&scene, "sync_file_range", "error=EIO:when=3");
-        let options = ["--hash", hash, "--jobs", "1", "--reflink", "never"];
+        let options = ["--hash", hash, "--workers", "1", "--reflink", "never"];
         let run = strace.run(scene.command_to(src.root(), &to, options));
         strace.fired(&run);
         run.assert_code(1).assert_says("cannot write").assert_says("nput/output error");

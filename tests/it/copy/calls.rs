@@ -107,7 +107,7 @@ fn files_are_looked_at_beside_the_walk() {
             scene.src.file(format!("{}/{i:04}", i % 3), content(10));
         }
         let strace = Strace::watch(&scene, "getdents64,newfstatat,statx");
-        let args = ["--no-space-check", "--jobs", jobs];
+        let args = ["--no-space-check", "--workers", jobs];
         let run = strace.run(scene.command(args));
         scene.judge(&run).complete();
         let log = strace.log();

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use crate::harness::{Mount, Run, Scene, Strace, Tree, content, names_below, need, shell};
 
 /// One lane, so that all files of a directory are in one run.
-const WIDE: [&str; 4] = ["--simd", "on", "--jobs", "1"];
+const WIDE: [&str; 4] = ["--simd", "on", "--workers", "1"];
 
 fn wide<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&WIDE, more].concat()
@@ -72,7 +72,7 @@ fn the_order_is_that_of_one_by_one() {
     let scene = many();
     scene.src.file("a03x", content(40_000)).file("a11x", content(20_000));
     let said = ["off", "on"].map(|simd| {
-        let args = ["--jobs", "1", "--no-sync", "-v", "--simd", simd];
+        let args = ["--workers", "1", "--no-sync", "-v", "--simd", simd];
         // Some are there already, one of them with other content.
         for name in ["a05", "z17"] {
             std::fs::create_dir_all(scene.path(simd)).unwrap();
@@ -107,7 +107,7 @@ fn the_calls_are_those_of_one_by_one() {
         }
         let strace = Strace::watch(&scene, "%file,%desc");
         let to = scene.path("mount/dst");
-        let args = ["--jobs", "1", "--no-sync", "--no-space-check", "--simd", simd];
+        let args = ["--workers", "1", "--no-sync", "--no-space-check", "--simd", simd];
         strace.run(scene.command_to(src.root(), to, args)).assert_code(0);
         let calls = strace.calls();
         let names = calls.iter().filter(|call| call.contains("/src/")).map(|call| {

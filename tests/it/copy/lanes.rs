@@ -51,7 +51,7 @@ fn there_are_as_many_as_suit_the_file_system() {
     for (kind, by_default) in [("ext4", 8), ("btrfs", cores() + 2)] {
         let (scene, _mount, _src) = scene_on(kind);
         assert_eq!(lanes(&scene, &[], ":"), [by_default], "{kind}");
-        assert_eq!(lanes(&scene, &["--jobs", "3"], ":"), [3], "{kind}");
+        assert_eq!(lanes(&scene, &["--workers", "3"], ":"), [3], "{kind}");
         // Those for small files alone take descriptors.
         assert_eq!(lanes(&scene, &[], "ulimit -n 500"), [cores()], "{kind}");
         assert_eq!(lanes(&scene, &["-o", "mount/more"], ":"), [cores(); 2], "{kind}");
@@ -62,7 +62,7 @@ fn there_are_as_many_as_suit_the_file_system() {
 #[test]
 fn two_make_small_files_where_more_are_of_no_use() {
     need!(Kinds, Strace);
-    for (jobs, most) in [(&[][..], 2), (&["--jobs", "4"], 4)] {
+    for (jobs, most) in [(&[][..], 2), (&["--workers", "4"], 4)] {
         let (scene, _mount, _src) = scene_on("btrfs");
         let strace = Strace::watch(&scene, "linkat");
         let all = [&["-i", "mount/src", "-o", "mount/dst", "--no-sync"], jobs].concat();

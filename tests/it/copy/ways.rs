@@ -50,7 +50,7 @@ fn try_way(scene: &Scene, place: &str, way: &Way) {
         shell(scene, "sync"); // so that what the files take is settled
     }
     shell(scene, &format!("rm -rf {place}/dst"));
-    let mut args = vec!["-v", "--jobs", "2"];
+    let mut args = vec!["-v", "--workers", "2"];
     args.extend(way.args);
     let command = scene.command_to(src.root(), &dst, args);
     let run = match way.without {
@@ -386,7 +386,7 @@ fn what_two_file_systems_cannot_do_is_asked_once() {
         scene.src.file(format!("{i}"), content(5000));
     }
     let strace = Strace::watch(&scene, "ioctl");
-    strace.run(scene.command(["--hash", "none", "--jobs", "1"])).assert_code(0);
+    strace.run(scene.command(["--hash", "none", "--workers", "1"])).assert_code(0);
     let asked = strace.log().lines().filter(|line| line.contains("FICLONE")).count();
     // When room is looked for, when the run begins, and for the first file.
     assert!(asked <= 3, "asked {asked} times");

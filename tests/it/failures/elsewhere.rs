@@ -82,7 +82,7 @@ fn a_directory_swapped_for_a_link_meanwhile_leads_nowhere() {
     let strace = Strace::inject(&scene, Strace::READS, "signal=SIGSTOP:when=1")
         .exactly_on(scene.src.path("dir/7"));
     let outside = ctimes(&scene.path("outside"));
-    let run = strace.run_stopped(scene.command(["--jobs", "1", "--block-size", "64K"]), || {
+    let run = strace.run_stopped(scene.command(["--workers", "1", "--block-size", "64K"]), || {
         shell(&scene, "mv dst/dir dst/moved; ln -s ../outside dst/dir");
     });
     run.assert_no_crash();
@@ -101,7 +101,7 @@ fn an_output_unmounted_meanwhile_ends_the_run() {
     }
     let strace = Strace::inject(&scene, Strace::READS, "signal=SIGSTOP:when=1")
         .exactly_on(scene.src.path("dir-7/file"));
-    let command = scene.command(["--jobs", "1", "--block-size", "64K"]);
+    let command = scene.command(["--workers", "1", "--block-size", "64K"]);
     let run = strace.run_stopped(command, || mount.detach());
     run.assert_code(3);
     assert_eq!(std::fs::read_dir(&scene.dst).unwrap().count(), 0, "went on below the mount point");

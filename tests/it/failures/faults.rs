@@ -266,7 +266,8 @@ fn twenty(scene: &Scene) {
 /// What fits is right and listed, what does not fit is absent, and nobody says it is all there.
 #[track_caller]
 fn filled(scene: &Scene) {
-    for args in [&["--jobs", "1"][..], &["--jobs", "2"], &["--block-size", "4096"], &["--no-sync"]]
+    for args in
+        [&["--workers", "1"][..], &["--workers", "2"], &["--block-size", "4096"], &["--no-sync"]]
     {
         let run = scene.copy(&[args, &["--no-space-check"]].concat());
         run.assert_code_in(&[1, 3]).assert_says("o space left");
@@ -355,7 +356,7 @@ fn a_device_that_fails_every_write_stops_the_run() {
         scene.src.file(format!("{i}"), content(100));
     }
     let strace = Strace::inject(&scene, Strace::WRITES, "error=EIO");
-    let run = strace.run(scene.command(["--jobs", "1"]));
+    let run = strace.run(scene.command(["--workers", "1"]));
     strace.fired(&run);
     run.assert_code(3);
     scene.judge(&run).no_temp_files().sound();

@@ -23,7 +23,7 @@ fn few_descriptors_are_enough_or_an_error() {
         for i in 0..150 {
             scene.src.file(format!("{i}/a/b/file"), content(i * 700));
         }
-        let run = scene.command(["--jobs", jobs]).after(&format!("ulimit -n {limit}")).run();
+        let run = scene.command(["--workers", jobs]).after(&format!("ulimit -n {limit}")).run();
         run.assert_code_in(&[0, 1, 2, 3]);
         scene.judge(&run).sound().no_temp_files();
         if run.code != Some(0) {
@@ -42,7 +42,7 @@ fn who_gets_few_threads_is_only_slower() {
             scene.src.file(format!("{}/{i}", i % 40), content(i));
         }
         let strace = Strace::inject(&scene, "clone,clone3", "error=EAGAIN:when=6+");
-        let run = strace.run(scene.command(["--jobs", jobs]));
+        let run = strace.run(scene.command(["--workers", jobs]));
         strace.fired(&run);
         scene.judge(&run).complete();
     }
@@ -68,7 +68,7 @@ fn memory_does_not_grow_with_the_names_of_files() {
         for i in 0..30_000 {
             scene.src.file(format!("{}/{}{i}", i % 20, "n".repeat(length)), "");
         }
-        let args = ["--jobs", "1", "--queue-size", "4", "--block-size", "64K", "--no-sync"];
+        let args = ["--workers", "1", "--queue-size", "4", "--block-size", "64K", "--no-sync"];
         let mut running = scene.command(args).spawn();
         let peak = running.peak_memory();
         running.wait().assert_code(0);
@@ -90,7 +90,7 @@ fn threads_are_started_once_not_per_file() {
             .file(format!("big-{i}"), content(20_000));
     }
     let strace = Strace::watch(&scene, "clone,clone3,fork,vfork");
-    let run = strace.run(scene.command(["--block-size", "4096", "--jobs", "2"]));
+    let run = strace.run(scene.command(["--block-size", "4096", "--workers", "2"]));
     scene.judge(&run).complete();
     let started = strace.log().lines().filter(|line| line.contains("clone")).count();
     assert!(started <= 40, "{started} threads for 200 files");

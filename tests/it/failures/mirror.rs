@@ -15,7 +15,7 @@ const EINTR: i32 = rustix::io::Errno::INTR.raw_os_error();
 const ENOSPC: i32 = rustix::io::Errno::NOSPC.raw_os_error();
 
 /// Blocks of 64 KiB, so that there are several of a file.
-const BLOCKS: [&str; 4] = ["--jobs", "1", "--block-size", "64K"];
+const BLOCKS: [&str; 4] = ["--workers", "1", "--block-size", "64K"];
 
 fn scene() -> Scene {
     let scene = Scene::new();

@@ -290,7 +290,7 @@ fn an_output_that_is_moved_away_ends_the_run() {
     }
     let strace = Strace::inject(&scene, Strace::READS, "signal=SIGSTOP:when=1")
         .exactly_on(scene.src.path("dir-7/file"));
-    let command = scene.command(["--jobs", "1", "--block-size", "64K"]);
+    let command = scene.command(["--workers", "1", "--block-size", "64K"]);
     let run = strace.run_stopped(command, || {
         shell(&scene, "mv dst moved; mkdir dst");
     });

@@ -51,7 +51,7 @@ impl Setting {
             Setting::Replace => &["--overwrite-policy", "always", "--hard-links"],
             _ => &[],
         };
-        [&["--jobs", "1", "--block-size", "4096"], more].concat()
+        [&["--workers", "1", "--block-size", "4096"], more].concat()
     }
 
     /// The scene, and what is at the output before the run.
@@ -327,7 +327,7 @@ fn closing_a_written_file_is_not_taken_lightly() {
             scene.src.file(format!("small-{i}"), "small");
         }
         let strace = Strace::inject(&scene, "close", &format!("error=EIO:when={when}"));
-        let run = strace.run(scene.command(["--jobs", "1"]));
+        let run = strace.run(scene.command(["--workers", "1"]));
         // The main thread's is the empty file by which it learns whether the output folds letter case.
         let log = strace.log();
         let main = log.split(' ').next().unwrap_or_default();

@@ -74,7 +74,7 @@ fn report(scene: &Scene) -> serde_json::Value {
 fn every_output_is_complete_and_the_source_is_read_once() {
     need!(Strace);
     for outputs in [&["a", "b"][..], &["a", "b", "c"]] {
-        for args in [&[][..], &["--jobs", "1", "--queue-size", "1", "--block-size", "4096"]] {
+        for args in [&[][..], &["--workers", "1", "--queue-size", "1", "--block-size", "4096"]] {
             let scene = scene();
             let src = scene.src.root().to_path_buf();
             let (run, [read]) = read_below(&scene, command(&scene, outputs, args), [&src]);
@@ -435,7 +435,7 @@ fn a_link_that_is_turned_meanwhile_brings_no_other_file() {
     // Each output opens it, and then one of them for all.
     let strace = Strace::inject(&scene, "openat", "delay_enter=5000000:when=2")
         .on(scene.src.root().join("link"));
-    let args = ["--follow-links", "--jobs", "1", "--block-size", "64K"];
+    let args = ["--follow-links", "--workers", "1", "--block-size", "64K"];
     let mut running = strace.spawn(command(&scene, &["a", "b"], &args));
     running.until("two have it open", || strace.log().matches(" = ").count() >= 2);
     shell(&scene, "ln -s ../files/other new && mv -T new src/link");

@@ -119,7 +119,7 @@ fn nights_in_a_row() {
     // A night that is killed leaves the receipt of the one before, and the next goes on.
     scene.src.file("large", content(300_000)).file("larger", content(400_000));
     let (report, figures) = (bytes(&scene, "report"), bytes(&scene, "m"));
-    let args = ["--job", "nightly.toml", "--limit-rate", "400K", "--jobs", "1", "--no-sync"];
+    let args = ["--job", "nightly.toml", "--limit-rate", "400K", "--workers", "1", "--no-sync"];
     let mut running = scene.bare(args).spawn();
     let copies = ["large", "larger"].map(|name| scene.path("out/copy").join(name));
     running.until("the first file", || copies.iter().any(|copy| copy.exists()));
@@ -148,7 +148,7 @@ fn the_service_manager_hears_how_it_goes() {
     for (socket, name) in sockets {
         let name = format!("NOTIFY_SOCKET={name}");
         socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-        let tree = ["--limit-rate", "300K", "--jobs", "1", "--overwrite-policy", "always"];
+        let tree = ["--limit-rate", "300K", "--workers", "1", "--overwrite-policy", "always"];
         let stream = ["-i", "src/a", "-i", "src/b", "-o", "stream", "--limit-rate", "300K"];
         let stream = stream.iter().chain(&["--overwrite-policy", "always"]);
         // Of the last nobody knows that it takes long enough to tell how far it is.

@@ -128,7 +128,7 @@ fn an_interrupted_run_is_reported_and_the_next_says_that_it_went_on() {
     for i in 0..20 {
         scene.src.file(format!("{i:02}"), content(200_000));
     }
-    let args = ["--report", "report.json", "--limit-rate", "800K", "--jobs", "1"];
+    let args = ["--report", "report.json", "--limit-rate", "800K", "--workers", "1"];
     std::fs::write(scene.path("report.json"), "of the run before").unwrap();
     let mut running = scene.command(args).spawn();
     // Part files, which get their names together.
@@ -239,8 +239,17 @@ fn memory_does_not_grow_with_the_names_of_what_is_amiss() {
         for i in 0..60_000 {
             scene.src.fifo(format!("{}/{}{i}", i % 20, "n".repeat(length)));
         }
-        let args =
-            ["--jobs", "1", "--queue-size", "4", "--block-size", "64K", "--report", "r.json", "-q"];
+        let args = [
+            "--workers",
+            "1",
+            "--queue-size",
+            "4",
+            "--block-size",
+            "64K",
+            "--report",
+            "r.json",
+            "-q",
+        ];
         let mut running = scene.command(args).spawn();
         let peak = running.peak_memory();
         let run = running.wait();

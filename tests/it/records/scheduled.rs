@@ -34,7 +34,7 @@ fn a_rate_is_held() {
     for i in 0..400 {
         scene.src.file(format!("small/{i}"), content(5_000));
     }
-    let args = ["--limit-rate", "2MB", "--report", "report", "--jobs", "3"];
+    let args = ["--limit-rate", "2MB", "--report", "report", "--workers", "3"];
     let run = scene.copy(&args);
     scene.judge(&run).complete();
     let took = seconds(&scene, "report");
@@ -67,7 +67,7 @@ fn a_run_ends_when_its_time_is_up() {
             scene.src.file(format!("{i:02}"), content(300_000));
         }
         // Its time is up in the middle of the first file.
-        let args = ["--limit-rate", "50K", "--jobs", "1", "--block-size", block];
+        let args = ["--limit-rate", "50K", "--workers", "1", "--block-size", block];
         let run = scene.command(args.into_iter().chain(["--max-duration", "3s"])).run();
         run.assert_code(6).assert_says("time is up").assert_prints(&["TIME IS UP"]);
         let judge = scene.judge(&run);
@@ -93,7 +93,7 @@ fn a_file_in_hand_ends_after_a_grace() {
     scene.src.file("good", "good");
     shell(&scene, "truncate -s 7T src/zeros");
     let since = Instant::now();
-    let run = scene.copy(&["--max-duration", "1s", "--grace", "1s", "--jobs", "2"]);
+    let run = scene.copy(&["--max-duration", "1s", "--grace", "1s", "--workers", "2"]);
     run.assert_code(6).assert_says("the time is up").assert_says("the grace is over too");
     run.assert_says("src/zeros: 7 TiB of it are holes").assert_prints(&["TIME IS UP"]);
     assert!(since.elapsed() < SOON, "{:?}", since.elapsed());
@@ -108,7 +108,7 @@ fn a_run_ends_when_the_clock_says_so() {
         scene.src.file(format!("{i:02}"), content(200_000));
     }
     let zone = noon_in(&scene, 8);
-    let args = ["--limit-rate", "200K", "--jobs", "1", "--stop-at"];
+    let args = ["--limit-rate", "200K", "--workers", "1", "--stop-at"];
     let run = scene.command(args.into_iter().chain(["12:00"])).under(["env", &zone]).run();
     run.assert_code(6);
     assert!((1..29).contains(&finished(&scene).len()));
@@ -141,7 +141,8 @@ fn a_run_gives_way() {
     need!(Root, Setpriv);
     let scene = Scene::new();
     scene.src.file("a", content(600_000));
-    let args = ["--limit-rate", "60K", "--nice", "19", "--ionice", "best-effort:6", "--jobs", "2"];
+    let args =
+        ["--limit-rate", "60K", "--nice", "19", "--ionice", "best-effort:6", "--workers", "2"];
     let look = "\"$@\" >/dev/null & pid=$!; until ls -A dst | grep -q dircopy-part; do sleep 0.01; done \
                 2>/dev/null; sleep 0.5; for t in /proc/$pid/task/*; do sed 's/.*) //' $t/stat | \
                 cut -d' ' -f17; ionice -p ${t##*/}; done; wait $pid";
@@ -163,7 +164,7 @@ fn a_run_gives_way() {
 }
 
 fn slow(scene: &Scene) -> Running {
-    let mut running = scene.command(["--limit-rate", "100K", "--jobs", "1"]).spawn();
+    let mut running = scene.command(["--limit-rate", "100K", "--workers", "1"]).spawn();
     running.until("a part file", || !names_below(&scene.dst, "f").is_empty());
     running
 }

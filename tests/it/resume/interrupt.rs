@@ -39,7 +39,7 @@ fn into_the_middle(scene: &Scene, running: &mut Running) {
 #[test]
 fn an_interrupted_run_leaves_nothing_half_done() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        for args in [&[][..], &["--jobs", "1"], &["--queue-size", "1", "--block-size", "4096"]] {
+        for args in [&[][..], &["--workers", "1"], &["--queue-size", "1", "--block-size", "4096"]] {
             let scene = endless();
             let mut running = scene.command(args).spawn();
             into_the_middle(&scene, &mut running);

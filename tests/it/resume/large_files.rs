@@ -86,7 +86,7 @@ fn begun_anew(scene: &Scene, args: &[&str]) -> Run {
 #[test]
 fn a_killed_copy_goes_on_in_the_middle() {
     need!(Strace);
-    for args in [&[][..], &["--jobs", "1"], &["--jobs", "1", "--queue-size", "1"]] {
+    for args in [&[][..], &["--workers", "1"], &["--workers", "1", "--queue-size", "1"]] {
         let scene = Scene::on_disk();
         let len = 20 * MIB + 4321;
         scene.src.file("dir/large", content(len)).file("dir/small", "small");

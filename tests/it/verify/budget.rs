@@ -288,7 +288,7 @@ fn nobody_else_is_at_the_directory_meanwhile() {
     let night = ["verify", "--from", "cache", "dst", "--max-bytes", "10KB"];
     // A copy is at it.
     scene.src.file("large", content(700_000)).file("larger", content(800_000));
-    let mut copy = scene.command(["--limit-rate", "500K", "--jobs", "1"]).spawn();
+    let mut copy = scene.command(["--limit-rate", "500K", "--workers", "1"]).spawn();
     copy.until("a part file", || {
         !names_below(&scene.dst, "f").iter().all(|name| !is_temp_name(name))
     });

@@ -46,7 +46,7 @@ fn lists(scene: &Scene, run: &Run, names: &[&str]) {
 const WAYS: [&[&str]; 7] = [
     &[],
     &["--block-size", "4K"],
-    &["--block-size", "4K", "--jobs", "1", "--queue-size", "1"],
+    &["--block-size", "4K", "--workers", "1", "--queue-size", "1"],
     &["--verify", "--block-size", "4K"],
     &["--overwrite-policy", "always"],
     &["--overwrite-policy", "always", "--block-size", "4K", "--checkpoint", "16K"],
@@ -286,7 +286,7 @@ fn a_list_that_changes_meanwhile_is_no_list() {
     let scene = scene();
     let large = scene.src.path("dir/large");
     let stop = Strace::inject(&scene, Strace::OPENS, "signal=SIGSTOP:when=1").on(large);
-    let command = scene.command(["--expect", "list", "--jobs", "1", "--simd", "off"]);
+    let command = scene.command(["--expect", "list", "--workers", "1", "--simd", "off"]);
     let run = stop.run_stopped(command, || _ = shell(&scene, ": >list"));
     run.assert_code(1).assert_says("list: it was changed while the source was held against it");
     run.assert_prints(&["unusable", "1 line of the expected manifest"]);

@@ -433,7 +433,7 @@ fn a_read_error_is_exit_1() {
 fn bad_usage_of_verify() {
     let scene = copied();
     for args in [
-        &["verify", "--jobs", "0", "dst"][..],
+        &["verify", "--workers", "0", "dst"][..],
         &["verify", "--from", "memory", "dst"],
         &["verify", "-q", "-v", "dst"],
         &["verify", "--no-such-option"],

@@ -23,8 +23,17 @@ fn each_bad_file_is_found_among_many_and_no_good_one_is_blamed() {
     for jobs in ["1", "2"] {
         for from in ["cache", "medium"] {
             for simd in ["on", "off"] {
-                let args =
-                    ["dst", "--from", from, "--jobs", jobs, "--list-failed", "bad", "--simd", simd];
+                let args = [
+                    "dst",
+                    "--from",
+                    from,
+                    "--workers",
+                    jobs,
+                    "--list-failed",
+                    "bad",
+                    "--simd",
+                    simd,
+                ];
                 scene.bare(args).dirverify().run().assert_code(4);
                 let bad = shell(&scene, "grep -o '[a-z]*/[0-9][0-9]$' bad | sort | xargs");
                 assert_eq!(bad, "large/07 small/13 small/41 small/66\n", "{args:?}");

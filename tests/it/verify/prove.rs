@@ -129,7 +129,8 @@ fn a_file_system_in_memory_proves_nothing_and_says_so() {
 #[test]
 fn a_copy_that_the_disk_changed_is_made_once_more() {
     need!(Loop, Strace);
-    for args in [&["--jobs", "1"][..], &["--jobs", "2", "--queue-size", "1", "--block-size", "4K"]]
+    for args in
+        [&["--workers", "1"][..], &["--workers", "2", "--queue-size", "1", "--block-size", "4K"]]
     {
         let (scene, _mount) = scene();
         let run = run_lying(&scene, 1, args);
@@ -198,7 +199,7 @@ fn what_cannot_be_read_back_is_copied_once_more() {
             scene.src.file(format!("{i:02}"), content(10_000 + i));
         }
         let strace = Strace::inject(&scene, "pread64", fault);
-        let run = strace.run(scene.command(["--verify", "--jobs", "1"]));
+        let run = strace.run(scene.command(["--verify", "--workers", "1"]));
         if !strace.injected().iter().any(|line| line.contains(".dircopy-part>")) {
             run.fail(&format!("the fault never fired\n{}", strace.log()));
         }
@@ -253,7 +254,7 @@ fn an_interruption_while_proving_leaves_nothing_unproven() {
         scene.src.file(format!("dir/{i:02}"), content(10_000 + i));
     }
     let strace = Strace::inject(&scene, "pread64", "delay_enter=150000");
-    let mut running = strace.spawn(scene.command(["--verify", "--jobs", "1"]));
+    let mut running = strace.spawn(scene.command(["--verify", "--workers", "1"]));
     let named = || {
         let mut names = names_below(&scene.dst, "f");
         names.retain(|name| name.starts_with(b"dir/") && !name.ends_with(b"-part"));
@@ -282,7 +283,7 @@ fn a_full_output_keeps_what_was_copied() {
     for i in 0..20 {
         scene.src.file(format!("{i:02}"), content((1 << 20) + i));
     }
-    let run = scene.copy(&["--verify", "--jobs", "1", "--no-space-check"]);
+    let run = scene.copy(&["--verify", "--workers", "1", "--no-space-check"]);
     run.assert_code_in(&[1, 3]).assert_says("o space left");
     let judge = scene.judge(&run);
     judge.sound().no_temp_files();
@@ -394,7 +395,7 @@ fn many_files_in_many_directories_with_few_descriptors() {
         scene.src.file(format!("{i}/more"), content(5000));
     }
     for args in
-        [&["--jobs", "1", "--queue-size", "1", "--block-size", "4096"][..], &["--jobs", "4"]]
+        [&["--workers", "1", "--queue-size", "1", "--block-size", "4096"][..], &["--workers", "4"]]
     {
         let args = ["--verify"].iter().chain(args);
         let run = scene.command(args).after("ulimit -n 64").run();
