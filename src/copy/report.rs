@@ -55,6 +55,11 @@ pub struct Counts {
     pub resumed: u64,
     /// Bytes of them that were not read again.
     pub resumed_bytes: u64,
+    /// Files whose beginning is left to the next run, because this one was asked to stop; not part of `seen`
+    /// as those that are done.
+    pub suspended: u64,
+    /// Bytes of these beginnings, which the next run does not read again.
+    pub suspended_bytes: u64,
     /// Files copied, replaced or unchanged that were read back from the device and found right.
     pub from_device: u64,
     /// Their bytes.

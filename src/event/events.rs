@@ -22,6 +22,9 @@ pub enum Event<'a> {
     Waiting(&'a str),
     /// So many bytes of a file were not read again: a run that was killed had copied them.
     Resumed(&'a [u8], u64),
+    /// The run was asked to stop: so many bytes of the beginning of the file are kept, and the next run goes on
+    /// with them.
+    Suspended(&'a [u8], u64),
     /// The entry is not at the output.
     Failed(&'a Error),
     /// A file of the source is not what is expected of it, although nothing says that it was edited. It

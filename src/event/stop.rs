@@ -44,6 +44,11 @@ impl Stop {
         code(&self.urgent).or(of_all).or_else(|| code(&self.winding_up))
     }
 
+    /// Whether the run was asked to stop, and has not given itself up.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.requested().is_some_and(|code| code < Self::IN_VAIN)
+    }
+
     /// Whether the run is to stop.
     pub fn is_requested(&self) -> bool {
         self.requested().is_some()

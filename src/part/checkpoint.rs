@@ -9,6 +9,7 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -45,6 +46,34 @@ pub struct Due {
     part: File,
     journal: Journal,
     checkpoint: Checkpoint,
+    durable: Arc<DurableOffset>,
+}
+
+/// Up to where the file in hand is durable and noted, while notes may still be written.
+///
+/// A run that stops cuts the part file off there: a note that is written later would speak of content that
+/// is gone, so taking the offset ends all notes.
+#[derive(Default)]
+struct DurableOffset(Mutex<Option<u64>>);
+
+impl DurableOffset {
+    fn new(journal: Option<&Journal>) -> Self {
+        Self(Mutex::new(journal.map(Journal::durable)))
+    }
+
+    /// Writes a note unless notes have ended.
+    fn note(&self, journal: &mut Journal, checkpoint: &Checkpoint) {
+        let mut durable = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Without the note, the one before counts: more is read again, and nothing is wrong.
+        if durable.is_some() && journal.note(checkpoint).is_ok() {
+            *durable = Some(journal.durable());
+        }
+    }
+
+    /// Ends the notes; bytes.
+    fn take(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(0)
+    }
 }
 
 /// What it gives back: whether the part file is durable, and the journal.
@@ -52,11 +81,10 @@ pub type Kept = (io::Result<()>, Journal);
 
 /// The fourth thread of a lane: works until the writer is gone.
 pub fn work(due: &Receiver<Due>, kept: &Sender<Kept>) {
-    while let Ok(Due { part, mut journal, checkpoint }) = due.recv() {
+    while let Ok(Due { part, mut journal, checkpoint, durable }) = due.recv() {
         let persisted = sys::persist_content(&part);
         if persisted.is_ok() {
-            // Without the note, the one before counts: more is read again, and nothing is wrong.
-            let _ = journal.note(&checkpoint);
+            durable.note(&mut journal, &checkpoint);
         }
         if kept.send((persisted, journal)).is_err() {
             return;
@@ -69,6 +97,7 @@ pub struct Checkpoints {
     due: Sender<Due>,
     kept: Receiver<Kept>,
     journal: Option<Journal>,
+    durable: Arc<DurableOffset>,
     on_its_way: bool,
 }
 
@@ -76,12 +105,20 @@ impl Checkpoints {
     /// Both ends: the writer's, and what [`work`] takes.
     pub fn new() -> (Self, (Receiver<Due>, Sender<Kept>)) {
         let ((due, from_writer), (to_writer, kept)) = (bounded(1), bounded(1));
-        (Self { due, kept, journal: None, on_its_way: false }, (from_writer, to_writer))
+        let durable = Arc::default();
+        (Self { due, kept, journal: None, durable, on_its_way: false }, (from_writer, to_writer))
     }
 
     /// What follows is of a file with this journal, or without one.
     pub fn begin(&mut self, journal: Option<Journal>) {
+        self.durable = Arc::new(DurableOffset::new(journal.as_ref()));
         self.journal = journal;
+    }
+
+    /// Up to where the file in hand is durable and noted: bytes, 0 if no note says so. No note is written after
+    /// this, also of what is on its way.
+    pub fn stop_noting(&mut self) -> u64 {
+        self.durable.take()
     }
 
     /// Everything up to `checkpoint` is in the part file, of which this is a further handle. An error
@@ -89,7 +126,8 @@ impl Checkpoints {
     pub fn note(&mut self, part: io::Result<File>, checkpoint: Checkpoint) -> io::Result<()> {
         self.settle()?;
         if let Some(journal) = self.journal.take() {
-            let due = Due { part: part?, journal, checkpoint };
+            let durable = Arc::clone(&self.durable);
+            let due = Due { part: part?, journal, checkpoint, durable };
             self.due.send(due).map_err(|_| io::ErrorKind::BrokenPipe)?;
             self.on_its_way = true;
         }

@@ -285,6 +285,19 @@ impl Part {
         }
     }
 
+    /// Cuts the part file off at `durable`, which its journal says is on the device, and leaves both to the
+    /// next run; without a journal, or if that fails, both go. Whether they stay.
+    pub fn leave(mut self, durable: u64, warnings: &mut Vec<Error>) -> bool {
+        let has_journal = self.part.as_ref().is_some_and(|part| part.journal.is_some());
+        let cut = |content: &PartContent| content.file().set_len(durable).is_ok();
+        if durable == 0 || !has_journal || !self.content.as_ref().is_some_and(cut) {
+            self.abandon(warnings);
+            return false;
+        }
+        (self.content, self.part) = (None, None);
+        true
+    }
+
     fn release(&mut self) -> Option<PartName> {
         let content = self.content.take();
         if let (Some(content), Some(PartName { journal: Some(_), .. })) = (content, &self.part) {

@@ -116,8 +116,14 @@ fn close(
         },
         (Ok(part), Some(Err(EarlyEnd::Failed(error)))) => Outcome::Failed(part.discard(error)),
         (Ok(part), Some(Err(EarlyEnd::Abandoned))) => {
-            part.abandon(&mut warnings);
-            Outcome::Abandoned
+            let durable = match context.control.stop.is_asked() {
+                true => checkpoints.stop_noting(),
+                false => 0,
+            };
+            match part.leave(durable, &mut warnings) {
+                true => Outcome::Suspended(durable),
+                false => Outcome::Abandoned,
+            }
         }
         (Ok(part), None) => {
             let died = "the thread that read or hashed it ended before the file did";
@@ -125,7 +131,7 @@ fn close(
             Outcome::Failed(part.discard(error))
         }
     };
-    // What may still be on its way is of a part file that is gone.
+    // What may still be on its way is of a part file that is gone, or cut off before it.
     let _ = checkpoints.end();
     TransferResult { transfer: transfer.clone(), outcome, warnings, resumed: large.start() }
 }

@@ -61,6 +61,8 @@ pub enum Outcome {
     Failed(Error),
     /// The run was told to stop before it was done; nothing of it is left.
     Abandoned,
+    /// … and so many bytes of its beginning are left to the next run, durable and noted.
+    Suspended(u64),
 }
 
 /// A part file that is complete.

@@ -81,6 +81,8 @@ pub struct Journal {
     header: Digest,
     /// The slot that is written next: never the one with the latest checkpoint.
     next: usize,
+    /// Up to where the latest checkpoint says the file is durable; 0 without one.
+    durable: u64,
 }
 
 /// A journal that was found.
@@ -111,7 +113,7 @@ impl Journal {
             let _ = dir.remove(&name);
             return Err(error);
         }
-        Ok(Self { file, header: sum(&[&secret.0, &header]), next: 0 })
+        Ok(Self { file, header: sum(&[&secret.0, &header]), next: 0, durable: 0 })
     }
 
     /// Opens the journal `name` and reads it; `None` if there is none, or what is there is not one of
@@ -123,7 +125,9 @@ impl Journal {
         let Some((subject, header, slots)) = decode(&bytes, name, secret) else { return Ok(None) };
         let next = usize::from(offset_of(&slots[0]) > offset_of(&slots[1]));
         let checkpoint = slots.into_iter().flatten().max_by_key(|checkpoint| checkpoint.offset);
-        Ok(Some(Found { journal: Self { file, header, next }, subject, checkpoint }))
+        let durable = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.offset);
+        let journal = Self { file, header, next, durable };
+        Ok(Some(Found { journal, subject, checkpoint }))
     }
 
     /// Notes a checkpoint and makes the note durable. After an error the one before still counts.
@@ -131,8 +135,13 @@ impl Journal {
         self.file.seek(SeekFrom::Start(place_of(self.next) as u64))?;
         self.file.write_all(&encode_slot(checkpoint, &self.header))?;
         sys::persist_content(&self.file)?;
-        self.next = 1 - self.next;
+        (self.next, self.durable) = (1 - self.next, checkpoint.offset);
         Ok(())
+    }
+
+    /// Up to where the latest checkpoint says the file is durable; bytes, 0 without a checkpoint.
+    pub fn durable(&self) -> u64 {
+        self.durable
     }
 }
 

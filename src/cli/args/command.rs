@@ -23,8 +23,8 @@ Exit codes:
   6    stopped at the time that was set (--max-duration, --stop-at); finished files are
        recorded, and the same command continues
   129, 130, 143
-       ended by SIGHUP, SIGINT or SIGTERM: temporary files are removed, finished files
-       are recorded
+       ended by SIGHUP, SIGINT or SIGTERM: finished files are recorded, temporary ones
+       removed but for durable beginnings of large files
   141  of a stream: the reader of an output closed it early, and nothing else is amiss
 
 With several outputs it is the worst of theirs: a signal, 6, 4, 3, 1, 0; a refused

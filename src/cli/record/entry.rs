@@ -96,6 +96,10 @@ impl<'a> RecordEntry<'a> {
                 let text = format!("{bytes} bytes were there");
                 (Self::named("resumed", path, Some(text.into())), false)
             }
+            Event::Suspended(path, bytes) => {
+                let text = format!("the first {bytes} bytes are kept");
+                (Self::named("suspended", path, Some(text.into())), false)
+            }
             Event::ManifestRemoved(path) => (Self::named("manifest-removed", path, None), false),
             Event::Waiting(text) => {
                 (Self { event: "waiting", text: Some((*text).into()), ..Self::default() }, false)

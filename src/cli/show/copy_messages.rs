@@ -55,6 +55,10 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
             Some(ScreenLine::Out(format!("resumed {path}: {size} were there")))
         }
         Event::Resumed(..) => None,
+        Event::Suspended(path, bytes) => {
+            let (path, size) = (Shown::bytes(path), format_size(*bytes, BINARY));
+            err(format!("the first {size} of {path} are kept and gone on with by the next run"))
+        }
         Event::Waiting(text) => err(format!("waiting: {text}")),
     }
 }

@@ -228,6 +228,8 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
         "file",
         &format!("of these, {} not read again", size(counts.resumed_bytes)),
     )]);
+    let kept = format!("begun, {} kept for the next run", size(counts.suspended_bytes));
+    rows.counted(&[Counted("suspended", counts.suspended, "file", &kept)]);
     if counts.unchanged > 0 {
         rows.row("unchanged", files(counts.unchanged, counts.unchanged_bytes));
     }

@@ -268,6 +268,13 @@ impl<'a> Accounting<'a> {
         self.tell(&output.rel, name, |path| Event::Resumed(path, bytes));
     }
 
+    /// So many bytes of the beginning of a file are left to the next run.
+    pub fn suspended(&mut self, output: &OutputDir, name: &OsStr, bytes: u64) {
+        self.counts.suspended += 1;
+        self.counts.suspended_bytes = self.counts.suspended_bytes.saturating_add(bytes);
+        self.tell(&output.rel, name, |path| Event::Suspended(path, bytes));
+    }
+
     /// Something could not be done, and nothing is lost by it.
     pub fn warn(&mut self, warning: &Error) {
         self.counts.warnings += 1;

@@ -246,6 +246,10 @@ impl<'a> Committer<'a> {
             }
             Outcome::Failed(error) => self.failed(&target, &error),
             Outcome::Abandoned => self.abandoned(&target),
+            Outcome::Suspended(bytes) => {
+                self.accounting.suspended(output, &entry.name, bytes);
+                self.abandoned(&target);
+            }
         }
     }
 

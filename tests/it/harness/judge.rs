@@ -250,6 +250,21 @@ impl<'a> Judge<'a> {
         self
     }
 
+    /// No temp file, but for the beginnings that an interrupted run says it keeps: a part file and its
+    /// journal each.
+    #[track_caller]
+    pub fn only_kept_beginnings(&self) -> &Self {
+        let said = self.run.err().matches("kept and gone on with by the next run").count();
+        for one in self.each() {
+            let left = one.temp_files();
+            let parts = left.iter().filter(|name| name.ends_with(b".dircopy-part")).count();
+            if parts > said || left.len() != 2 * parts {
+                self.run.fail(&format!("{said} beginnings are said to be kept: {left:?}"));
+            }
+        }
+        self
+    }
+
     /// The same names, types, bytes, modes, times and targets, our manifests and temp files left out of
     /// account.
     #[track_caller]

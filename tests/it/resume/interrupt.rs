@@ -1,5 +1,5 @@
-//! Ctrl-C, `kill`, and `kill -9`: what was finished stays and is recorded, nothing half-done stays,
-//! and the next run goes on.
+//! Ctrl-C, `kill`, and `kill -9`: what was finished stays and is recorded, nothing half-done stays
+//! but durable beginnings of large files, and the next run goes on.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -50,11 +50,14 @@ fn an_interrupted_run_leaves_nothing_half_done() {
             run.assert_code(code);
             assert!(took < SOON, "{took:?} after the signal");
             let judge = scene.judge(&run);
-            judge.no_temp_files().lacks("endless");
+            judge.only_kept_beginnings().lacks("endless");
             assert!(judge.manifests().is_empty(), "an unfinished run published its manifest");
             // What has its name is recorded, and what is recorded is right.
             let mut there = names_below(&scene.dst, "f");
-            there.retain(|name| !name.ends_with(b".part"));
+            there.retain(|name| {
+                let temp: [&[u8]; 3] = [b".part", b".dircopy-part", b".dircopy-journal"];
+                !temp.iter().any(|suffix| name.ends_with(suffix))
+            });
             for name in &there {
                 judge.has(name);
             }
@@ -100,6 +103,48 @@ fn after_an_interruption_the_next_run_goes_on() {
     }
 }
 
+/// What is durable and noted of a large file stays, as after `kill -9`, and is gone on with.
+#[test]
+fn the_durable_beginning_of_a_large_file_is_kept() {
+    let args = ["--checkpoint", "2M", "--block-size", "64K", "--queue-size", "2"];
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        for resume in ["auto", "verify", "off"] {
+            let scene = Scene::new();
+            scene.src.file("dir/large", content(20 << 20)).file("small", "small");
+            let slow = ["--limit-rate", "8M", "--resume", resume];
+            let mut running = scene.command(args.iter().chain(&slow)).spawn();
+            let len_of = |suffix: &[u8]| {
+                let names = names_below(&scene.dst, "f");
+                let mut lens = names.iter().filter(|name| name.ends_with(suffix)).map(|name| {
+                    scene.output().path(name).metadata().map_or(0, |metadata| metadata.len())
+                });
+                lens.next().unwrap_or(0)
+            };
+            running.until("a checkpoint", || match resume {
+                "off" => len_of(b".dircopy-part") > 0,
+                _ => len_of(b".dircopy-journal") > 4096,
+            });
+            let since = Instant::now();
+            running.signal(signal);
+            let run = running.wait();
+            let took = since.elapsed();
+            run.assert_code(code);
+            assert!(took < SOON, "{took:?} after the signal");
+            if resume == "off" {
+                scene.judge(&run).no_temp_files().lacks("dir/large");
+                continue;
+            }
+            run.assert_says("of dir/large are kept and gone on with by the next run");
+            let kept = len_of(b".dircopy-part");
+            assert!(kept >= 512 << 10, "{kept} bytes are kept");
+            assert!(len_of(b".dircopy-journal") > 4096);
+            let next = scene.copy(&[&args[..], &["-v", "--resume", resume]].concat());
+            next.assert_code(0).assert_prints(&["resumed dir/large"]);
+            scene.judge(&next).complete().no_temp_files();
+        }
+    }
+}
+
 /// GNU `timeout` signals the program and then its process group: that is one request.
 #[test]
 fn two_signals_at_once_are_one_request() {
@@ -111,7 +156,7 @@ fn two_signals_at_once_are_one_request() {
         running.signal(Signal::TERM);
         let run = running.wait();
         run.assert_code(143);
-        scene.judge(&run).no_temp_files().lacks("endless");
+        scene.judge(&run).only_kept_beginnings().lacks("endless");
     }
 }
 
