@@ -74,7 +74,8 @@ pub struct Counts {
     /// Files that were forgotten, because too many others were copied before this output came to them,
     /// so that the source was read once more (only with several outputs).
     pub reread: u64,
-    /// Lines carried over for files that are at the output but no longer in the source.
+    /// Lines carried over for files that are at the output and that this run neither copied nor
+    /// found unchanged: they have left the source, or differ and were left.
     pub reused_lines: u64,
     /// Files of the source that were read and are as expected. These three are not part of `seen`.
     pub as_expected: u64,

@@ -5,7 +5,7 @@
 //!
 //! * `DIRCOPY_BIN=/path` tests another program, such as the wrong ones of `tests/broken`.
 //! * `DIRCOPY_TEST_ARGS="--workers 1 --queue-size 1 --block-size 4096"` runs everything again with one
-//!   lane and one block, which is how deadlocks are found.
+//!   worker and one block, which is how deadlocks are found.
 //! * `DIRCOPY_TEST_OUTPUTS=3` runs everything again with two outputs more (`harness/beside.rs`).
 //! * `DIRCOPY_TEST_ALL=1` makes a missing requirement (root, strace, mounts) a failure, not a skip.
 //! * `DIRCOPY_TEST_LONG=1` makes every fault, every power cut and every kill of `docs/reliability.md`, not

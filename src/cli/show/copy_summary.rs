@@ -237,7 +237,7 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
         Counted("attributes", counts.attributes, "file", "of these, now as at the source"),
         Counted("linked", counts.linked, "further name", "of the same files"),
         Counted("links", counts.symlinks, "symbolic link", ""),
-        Counted("left", counts.left, "entry", "that differ at the output"),
+        Counted("left", counts.left, "entry", "not as in the source"),
         Counted("failed", counts.failed, "entry", ""),
         Counted(
             "damaged",
@@ -246,7 +246,7 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
             "of these that the disk does not hold as written",
         ),
         Counted("rotten", counts.rotten, "file", "of these, not what is expected; not copied"),
-        Counted("skipped", counts.skipped, "entry", "that are FIFOs, sockets or devices"),
+        Counted("skipped", counts.skipped, "entry", "not to be copied"),
         Counted("warnings", counts.warnings, "warning", "about attributes, damage and the like"),
         Counted(
             "fallback",
@@ -260,12 +260,7 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
             "file",
             "that may have been read from the source once more",
         ),
-        Counted(
-            "reused",
-            counts.reused_lines,
-            "line",
-            "for files that are no longer in the source",
-        ),
+        Counted("reused", counts.reused_lines, "line", "for other files at the output"),
     ]);
 }
 

@@ -127,7 +127,7 @@ impl<'a> CarriedLines<'a> {
             }
             Ok(Again::Hashed(_)) => {
                 let finding = "its content is not what an earlier run recorded, although size and \
-                               time are the same, and it is no longer in the source";
+                               time are the same, and this run did not copy it";
                 self.remember(path, remembered);
                 Some(Error::finding("list any longer", self.root.path_below(path), finding))
             }
