@@ -21,13 +21,16 @@ use crate::manifest::Scanner;
 use crate::manifest::read::scan::Text;
 use crate::state::private_dir::{Mark, PrivateDir};
 use crate::state::row;
-use crate::sys;
+use crate::sys::{self, Dir};
 
 /// The first line of a record, the mark left out.
 const HEAD: &str = "dircopy record 1";
 
 /// What the finished record is called; those of runs on their way have a number behind a point.
 pub const FINISHED: &str = "record";
+
+/// Where it is moved to while it is open and another takes its place.
+const ASIDE: &str = "record.aside";
 
 /// A record being written.
 pub struct RecordFile {
@@ -73,8 +76,24 @@ impl RecordFile {
         if durable {
             self.persist()?;
         }
-        private.dir().publish(&self.name, FINISHED.as_ref(), true)?;
+        match private.dir().publish(&self.name, FINISHED.as_ref(), true) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.finish_beside_open(private.dir())?;
+            }
+            published => published?,
+        }
         if durable { private.dir().persist() } else { Ok(()) }
+    }
+
+    /// The record before is still being read by this run, and systems without POSIX renames (Windows before
+    /// version 1709, Wine) replace no file that is open: it is moved aside. Between the two renames there is
+    /// no finished record, which costs a reading.
+    fn finish_beside_open(&self, private: &Dir) -> io::Result<()> {
+        private.publish(FINISHED.as_ref(), ASIDE.as_ref(), true)?;
+        private.publish(&self.name, FINISHED.as_ref(), false)?;
+        // Where an open file cannot be removed either, the next run replaces it.
+        let _ = private.remove(ASIDE.as_ref());
+        Ok(())
     }
 
     fn close(&mut self) -> io::Result<()> {
