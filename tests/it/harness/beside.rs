@@ -13,7 +13,7 @@ use super::judge::ctimes;
 
 /// The tests that run with one output whatever is asked for, by how their names begin (with or without the
 /// folder of their promise), and why.
-const ALONE: [(&str, &str); 43] = [
+const ALONE: [(&str, &str); 45] = [
     ("outputs::", "has outputs of its own"),
     ("basics::a_dry_run_says", "looks at all that is beside the output"),
     ("cache::", "counts the pages that one output brings in"),
@@ -24,6 +24,7 @@ const ALONE: [(&str, &str); 43] = [
     ),
     ("defects::defect_9", "counts threads"),
     ("documents::", "no copy"),
+    ("expect::a_line_that_cannot", "the verdict over several outputs is another"),
     ("expect::a_file_is_read_once", "counts reads, also those of what each output has"),
     ("expect::a_list_that_changes", "is stopped at the first open"),
     ("expect::programs_are_told", "the report of several outputs is another"),
@@ -36,6 +37,7 @@ const ALONE: [(&str, &str); 43] = [
     ("interrupt::", "looks at what one output has at the moment of the signal"),
     ("kill::", "counts bytes that one output reads again"),
     ("limits::", "counts threads and memory of one output"),
+    ("metadata::permissions_that_changed", "counts what is said"),
     ("nights::", "the report of several outputs is another"),
     ("policies::lines_of_files_that_left", "a further output is a copy, whose times are of now"),
     ("powercut::", "one output is on the disk that loses power"),

@@ -63,7 +63,7 @@ fn a_rotten_byte_is_caught_and_the_good_copy_stays() {
             rot(&scene, "src", name);
             let run = expect(&scene, args);
             run.assert_code(4).assert_says(&format!("src/{name}: it has rotted"));
-            run.assert_prints(&["ROTTEN"]).assert_prints(&["rotten", "1 file of these"]);
+            run.assert_prints(&["(exit 4)"]).assert_prints(&["rotten", "1 file of these"]);
             run.assert_prints(&["expected", "2 files as listed, 0 edited since, 0 gone"]);
             assert_eq!(scene.output().read(name), good, "{args:?}");
             lists(&scene, &run, &["dir/large", "dir/small", "other"]);
