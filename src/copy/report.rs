@@ -147,14 +147,14 @@ pub struct Stages {
 
 impl Stages {
     /// What the clocks of a run show.
-    pub(crate) fn of(clocks: &Timings) -> Self {
+    pub(crate) fn of(timings: &Timings) -> Self {
         let time = |clock: &StageTiming| StageTime { busy: clock.busy(), waited: clock.waited() };
         Self {
-            read: time(&clocks.read),
-            hash: time(&clocks.hash),
-            write: time(&clocks.write),
-            read_back: time(&clocks.prove),
-            commit: time(&clocks.commit),
+            read: time(&timings.read),
+            hash: time(&timings.hash),
+            write: time(&timings.write),
+            read_back: time(&timings.prove),
+            commit: time(&timings.commit),
         }
     }
 }

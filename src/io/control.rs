@@ -15,7 +15,7 @@ pub struct Control<'a> {
     /// How fast the source may be read.
     pub rate: Option<&'a RateLimit>,
     /// Where its time goes.
-    pub clocks: &'a Timings,
+    pub timings: &'a Timings,
     /// How much of large files stays in memory.
     pub resident: &'a Residency,
 }

@@ -3,7 +3,7 @@
 //!
 //! The hasher marks the places, because it has the digest's state; the writer passes them on when it
 //! has written exactly up to there; a thread of its own waits for the device, because the writer must
-//! not. At most one checkpoint of a lane is on its way: before the next, and before the file is
+//! not. At most one checkpoint of a worker is on its way: before the next, and before the file is
 //! complete, it is waited for. So what a killed run must read again is bounded, and so is what the
 //! system holds back of a large file.
 
@@ -41,7 +41,7 @@ impl Marks {
     }
 }
 
-/// What the fourth thread of a lane is given.
+/// What the fourth thread of a worker is given.
 pub struct Due {
     part: File,
     journal: Journal,
@@ -79,7 +79,7 @@ impl DurableOffset {
 /// What it gives back: whether the part file is durable, and the journal.
 pub type Kept = (io::Result<()>, Journal);
 
-/// The fourth thread of a lane: works until the writer is gone.
+/// The fourth thread of a worker: works until the writer is gone.
 pub fn work(due: &Receiver<Due>, kept: &Sender<Kept>) {
     while let Ok(Due { part, mut journal, checkpoint, durable }) = due.recv() {
         let persisted = sys::persist_content(&part);

@@ -146,7 +146,7 @@ impl ContentReader<'_> {
         limit: u64,
         total: &mut u64,
     ) -> Result<bool, ReadError> {
-        let (clock, progress) = (&self.context.control.clocks.read, self.context.control.progress);
+        let (clock, progress) = (&self.context.control.timings.read, self.context.control.progress);
         self.continue_unless_stopped(large)?;
         let file = match from {
             ContentFrom::Own(file) => file,
@@ -204,6 +204,6 @@ impl ContentReader<'_> {
 
     /// Sends a step to the hasher.
     pub fn send(&self, step: ReadStep) -> Result<(), Gone> {
-        send(&self.next, step, &self.context.control.clocks.read)
+        send(&self.next, step, &self.context.control.timings.read)
     }
 }

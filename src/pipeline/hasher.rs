@@ -19,7 +19,7 @@ pub type HashedEnd = Result<(ReadEnd, Option<Digest>), EarlyEnd>;
 
 /// Works until the reader is gone.
 pub fn work(context: &Context<'_>, from: &Receiver<ReadStep>, to: &Sender<HashedStep>) {
-    let clock = &context.control.clocks.hash;
+    let clock = &context.control.timings.hash;
     let mut hasher = context.options.algorithm.start();
     let mut marks = Marks::new(None, 0);
     let mut file: Option<Arc<LargeFile>> = None;

@@ -1,4 +1,4 @@
-//! Work for the lanes: those that have three threads take large files and, unless these are left to lanes for
+//! Work for the workers: those that have three threads take large files and, unless these are left to workers for
 //! small files alone, small ones too.
 
 use crossbeam_channel::{Receiver, Sender, bounded, select};
@@ -7,48 +7,48 @@ use crate::tree::found::Batch;
 
 /// Where work comes from.
 pub struct Feed {
-    /// Without lanes for small files alone, everything goes one way, in its order.
+    /// Without workers for small files alone, everything goes one way, in its order.
     large: Option<Sender<Batch>>,
     all: Sender<Batch>,
     block_size: u64,
 }
 
-/// Where a lane takes work.
+/// Where a worker takes work.
 #[derive(Clone)]
 pub struct Tasks {
     large: Option<Receiver<Batch>>,
     all: Option<Receiver<Batch>>,
 }
 
-/// Both ends, for `lanes` that take everything and `small` that take files of at most `block_size` bytes.
-pub fn tasks(lanes: usize, small: usize, block_size: usize) -> (Feed, Tasks) {
-    let (all, from_all) = bounded(2 * lanes + small);
-    let (large, from_large) = (small > 0).then(|| bounded(2 * lanes)).unzip();
+/// Both ends, for `workers` that take everything and `small` that take files of at most `block_size` bytes.
+pub fn tasks(workers: usize, small: usize, block_size: usize) -> (Feed, Tasks) {
+    let (all, from_all) = bounded(2 * workers + small);
+    let (large, from_large) = (small > 0).then(|| bounded(2 * workers)).unzip();
     let block_size = block_size as u64;
     (Feed { large, all, block_size }, Tasks { large: from_large, all: Some(from_all) })
 }
 
 impl Feed {
-    /// Waits until there is room for it; false if the lanes are gone.
+    /// Waits until there is room for it; false if the workers are gone.
     pub fn send(&self, run: Batch) -> bool {
         let is_large = self.is_large(&run);
         let way = self.large.as_ref().filter(|_| is_large).unwrap_or(&self.all);
         way.send(run).is_ok()
     }
 
-    /// Whether it is for lanes that take large files: the walk makes a large file a run of its own.
+    /// Whether it is for workers that take large files: the walk makes a large file a batch of its own.
     pub fn is_large(&self, run: &Batch) -> bool {
         run.files.last().is_some_and(|file| file.stat.size > self.block_size)
     }
 }
 
 impl Tasks {
-    /// For a lane that takes small files alone.
+    /// For a worker that takes small files alone.
     pub fn small(&self) -> Self {
         Self { large: None, all: self.all.clone() }
     }
 
-    /// For a lane that leaves small files to those that take them alone, of which there is one at least.
+    /// For a worker that leaves small files to those that take them alone, of which there is one at least.
     pub fn large(&self) -> Self {
         Self { large: self.large.clone(), all: None }
     }

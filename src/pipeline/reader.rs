@@ -59,7 +59,7 @@ impl FileReader<'_> {
         {
             return self.take_large(Transfer::new(run.source, run.output, large));
         }
-        let mut scratch = self.content.pool.take(&context.control.clocks.read);
+        let mut scratch = self.content.pool.take(&context.control.timings.read);
         let results = copy_files(context, run, &mut scratch, &mut self.read_back);
         self.report(results)
     }
@@ -108,14 +108,14 @@ impl FileReader<'_> {
         let slot = context.shared.slot.filter(|_| is_first);
         let subscription = slot.and_then(|slot| slot.subscribe(&transfer.source, transfer.entry()));
         let path = || transfer.source_path();
-        let mut timer = Timer::start(&context.control.clocks.read.busy);
+        let mut timer = Timer::start(&context.control.timings.read.busy);
         let mut warnings: Vec<Error> = first.into_iter().map(retry::warning).collect();
         let OpenSource { mut file, attributes, systems } =
             source::open(context, transfer, &path, &mut warnings)?;
         if subscription.is_none() {
             file.spare_cache(systems.source, &context.control.resident.source);
         }
-        timer.switch(&context.control.clocks.write.busy);
+        timer.switch(&context.control.timings.write.busy);
         let Begun { mut part, resumed, checkpoints, swept } =
             self.begin(transfer, &mut warnings)?;
         self.tell(&transfer.target.output, swept, &mut warnings)?;
@@ -166,7 +166,7 @@ impl FileReader<'_> {
     /// The part file of a file, or what a killed run left of it.
     fn begin(&self, transfer: &Transfer, warnings: &mut Vec<Error>) -> Result<Begun, ReadError> {
         let Context { options, control, .. } = self.content.context;
-        let mut scratch = self.content.pool.take(&control.clocks.read);
+        let mut scratch = self.content.pool.take(&control.timings.read);
         let (source, target) = (&transfer.source, &transfer.target);
         let begun = resume::begin(options, control.stop, source, target, &mut scratch, warnings)?;
         begun.ok_or(ReadError::Early(EarlyEnd::Abandoned))

@@ -27,7 +27,7 @@ impl SmallWorker<'_> {
     /// Works until there is no more to do, or the committer is gone.
     pub fn work(mut self) {
         while let Some(run) = self.tasks.next() {
-            let mut scratch = self.pool.take(&self.context.control.clocks.read);
+            let mut scratch = self.pool.take(&self.context.control.timings.read);
             let results = copy_files(self.context, run, &mut scratch, &mut self.read_back);
             if self.results.send(CommitterMessage::Results(results)).is_err() {
                 return;

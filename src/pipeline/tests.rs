@@ -1,4 +1,4 @@
-//! One body of tests for both gears: what a lane does must not depend on whether a file is larger
+//! One body of tests for both paths: what a worker does must not depend on whether a file is larger
 //! than a block.
 
 use std::ffi::OsStr;
@@ -36,7 +36,7 @@ fn stat(path: &Path) -> Stat {
 struct Scene {
     dir: TempDir,
     nameless: bool,
-    /// Lanes for small files alone, beside the one.
+    /// Workers for small files alone, beside the one.
     small: usize,
 }
 
@@ -66,16 +66,16 @@ impl Scene {
         }
     }
 
-    /// Runs one lane over these files, in runs as the walker would have them.
-    fn copy(&self, entries: Vec<SourceEntry>, gear: Gear) -> Vec<TransferResult> {
-        self.copy_unless(&Stop::default(), entries, gear)
+    /// Runs one worker over these files, in runs as the walker would have them.
+    fn copy(&self, entries: Vec<SourceEntry>, shape: Shape) -> Vec<TransferResult> {
+        self.copy_unless(&Stop::default(), entries, shape)
     }
 
     fn copy_unless(
         &self,
         stop: &Stop,
         entries: Vec<SourceEntry>,
-        (block_size, blocks, several): Gear,
+        (block_size, blocks, several): Shape,
     ) -> Vec<TransferResult> {
         let root = |name| -> Arc<Path> { self.dir.path().join(name).into() };
         let source = Arc::new(SourceDir {
@@ -88,7 +88,7 @@ impl Scene {
             fresh: false,
             ..OutputDir::absent(root("output"))
         });
-        let (progress, clocks) = (Progress::default(), Timings::default());
+        let (progress, timings) = (Progress::default(), Timings::default());
         let (methods, resident) = (CopyMethods::default(), Residency::default());
         let context = Context {
             options: Options {
@@ -103,7 +103,7 @@ impl Scene {
                 progress: &progress,
                 stop,
                 rate: None,
-                clocks: &clocks,
+                timings: &timings,
                 resident: &resident,
             },
         };
@@ -155,11 +155,11 @@ fn digest_of(bytes: &[u8]) -> Digest {
 }
 
 /// The size of a block, how many there are, and whether several small files are hashed together.
-type Gear = (usize, usize, bool);
+type Shape = (usize, usize, bool);
 
-/// Block sizes that put a file of some thousand bytes into either gear, and queues from the
+/// Block sizes that put a file of some thousand bytes into either path, and queues from the
 /// narrowest on.
-const GEARS: [Gear; 6] = [
+const SHAPES: [Shape; 6] = [
     (1 << 20, 8, false),
     (1 << 20, 8, true),
     (80_000, 1, true),
@@ -170,19 +170,19 @@ const GEARS: [Gear; 6] = [
 
 #[test]
 fn every_length_arrives_whole() {
-    for (gear, small) in GEARS.into_iter().flat_map(|gear| [(gear, 0), (gear, 3)]) {
+    for (shape, small) in SHAPES.into_iter().flat_map(|shape| [(shape, 0), (shape, 3)]) {
         let lengths = [0, 1, 6, 7, 8, 511, 512, 513, 4095, 4096, 4097, 10_000];
         let scene = Scene { small, ..Scene::new() };
         for len in lengths {
             std::fs::write(scene.source(&len.to_string()), content(len)).unwrap();
         }
         let entries = lengths.map(|len| scene.entry(&len.to_string())).into();
-        let outcomes = scene.copy(entries, gear);
+        let outcomes = scene.copy(entries, shape);
         assert_eq!(outcomes.len(), lengths.len());
         for outcome in outcomes {
             let name = outcome.transfer.entry().name.to_str().unwrap();
             let expected = content(name.parse().unwrap());
-            assert!(std::fs::read(scene.output(name)).unwrap() == expected, "{name} {gear:?}");
+            assert!(std::fs::read(scene.output(name)).unwrap() == expected, "{name} {shape:?}");
             match outcome.outcome {
                 Outcome::Published { digest, .. } => {
                     assert_eq!(digest, Some(digest_of(&expected)));
@@ -216,13 +216,13 @@ fn a_source_that_changed_since_it_was_listed_is_read_again() {
             std::fs::rename(other, path).unwrap();
         }),
     ];
-    for gear in GEARS {
+    for shape in SHAPES {
         for (what, change) in changes {
             let scene = Scene::new();
             std::fs::write(scene.source("file"), content(5000)).unwrap();
             let entry = scene.entry("file");
             change(&scene.source("file"));
-            let outcomes = scene.copy(vec![entry], gear);
+            let outcomes = scene.copy(vec![entry], shape);
             let [
                 TransferResult {
                     outcome: Outcome::Published { digest, .. },
@@ -232,20 +232,20 @@ fn a_source_that_changed_since_it_was_listed_is_read_again() {
                 },
             ] = &outcomes[..]
             else {
-                panic!("a file that {what}, {gear:?}: {outcomes:?}");
+                panic!("a file that {what}, {shape:?}: {outcomes:?}");
             };
             let now = std::fs::read(scene.source("file")).unwrap();
-            assert_eq!(*digest, Some(digest_of(&now)), "{what}, {gear:?}");
-            assert!(std::fs::read(scene.output("file")).unwrap() == now, "{what}, {gear:?}");
+            assert_eq!(*digest, Some(digest_of(&now)), "{what}, {shape:?}");
+            assert!(std::fs::read(scene.output("file")).unwrap() == now, "{what}, {shape:?}");
             assert_eq!((transfer.entry().stat.size, warnings.len()), (now.len() as u64, 1));
-            assert_eq!(scene.names_at_output(), ["file"], "{what}, {gear:?}");
+            assert_eq!(scene.names_at_output(), ["file"], "{what}, {shape:?}");
         }
     }
 }
 
 #[test]
 fn a_source_that_is_gone_or_a_link_by_now_fails_alone() {
-    for gear in GEARS {
+    for shape in SHAPES {
         let scene = Scene::new();
         for name in ["gone", "link", "good"] {
             std::fs::write(scene.source(name), content(5000)).unwrap();
@@ -257,7 +257,7 @@ fn a_source_that_is_gone_or_a_link_by_now_fails_alone() {
         // Where making links takes a privilege, it is gone too.
         #[cfg(unix)]
         std::os::unix::fs::symlink("good", scene.source("link")).unwrap();
-        let outcomes = scene.copy(entries, gear);
+        let outcomes = scene.copy(entries, shape);
         let failed = |name: &str| {
             outcomes.iter().any(|outcome| {
                 *outcome.transfer.entry().name == *name
@@ -271,7 +271,7 @@ fn a_source_that_is_gone_or_a_link_by_now_fails_alone() {
 
 #[test]
 fn holes_stay_holes() {
-    for gear in [(1 << 20, 8, false), (4096, 8, true), (65536, 1, true)] {
+    for shape in [(1 << 20, 8, false), (4096, 8, true), (65536, 1, true)] {
         let scene = Scene::new();
         let path = scene.source("sparse");
         let mut expected = vec![0; 700_000];
@@ -282,7 +282,7 @@ fn holes_stay_holes() {
         file.seek(SeekFrom::Start(300_000)).unwrap();
         file.write_all(&[7; 100]).unwrap();
         drop(file);
-        let outcomes = scene.copy(vec![scene.entry("sparse")], gear);
+        let outcomes = scene.copy(vec![scene.entry("sparse")], shape);
         assert!(std::fs::read(scene.output("sparse")).unwrap() == expected);
         match &outcomes[0].outcome {
             Outcome::Published { digest, .. } => assert_eq!(*digest, Some(digest_of(&expected))),
@@ -293,21 +293,21 @@ fn holes_stay_holes() {
         let is_mapped = crate::sys::next_extent(&file, 0, 700_000).unwrap().is_some();
         assert!(
             stat(&scene.output("sparse")).allocated <= stat(&path).allocated
-                || !is_mapped && gear.0 < 700_000,
-            "{gear:?}: the copy takes more room than the source"
+                || !is_mapped && shape.0 < 700_000,
+            "{shape:?}: the copy takes more room than the source"
         );
     }
 }
 
 #[test]
 fn a_stopped_lane_leaves_nothing_and_says_so() {
-    for gear in GEARS {
+    for shape in SHAPES {
         let scene = Scene::new();
         std::fs::write(scene.source("file"), content(5000)).unwrap();
         let entry = scene.entry("file");
         let stop = Stop::default();
         stop.request(130);
-        let outcomes = scene.copy_unless(&stop, vec![entry], gear);
+        let outcomes = scene.copy_unless(&stop, vec![entry], shape);
         assert!(
             matches!(&outcomes[..], [TransferResult { outcome: Outcome::Abandoned, .. }]),
             "{outcomes:?}"

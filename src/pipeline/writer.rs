@@ -53,7 +53,7 @@ pub fn work(
     results: &Sender<CommitterMessage>,
     mut checkpoints: Checkpoints,
 ) {
-    let clock = &context.control.clocks.write;
+    let clock = &context.control.timings.write;
     let mut writing: Option<Writing> = None;
     loop {
         let step = receive(from, clock);

@@ -97,13 +97,13 @@ impl StreamJob {
             self.inputs.iter().try_for_each(refusal::look_at_input)?;
         }
         self.count(progress);
-        let (clocks, rate) = (Timings::default(), self.limit_rate.map(RateLimit::new));
+        let (timings, rate) = (Timings::default(), self.limit_rate.map(RateLimit::new));
         let resident = Residency::default();
         let options = self.options();
         let ways = CopyMethods::new(&options);
         let shared = Shared { known: None, baseline: None, methods: &ways, slot: None };
-        let (clocks, resident) = (&clocks, &resident);
-        let control = Control { progress, stop, rate: rate.as_ref(), clocks, resident };
+        let (timings, resident) = (&timings, &resident);
+        let control = Control { progress, stop, rate: rate.as_ref(), timings, resident };
         let context = Context { options, shared, control };
         let states = OutputStates::new(&self.outputs, listen, progress);
         let mut run = StreamRun::new(&self.inputs, &context, states, taken);

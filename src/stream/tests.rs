@@ -21,7 +21,7 @@ pub fn told(work: impl FnOnce(&Context<'_>, &mut OutputStates<'_>)) -> Vec<Strin
         }
     };
     let names = [Endpoint::Path("out".into())];
-    let (ways, clocks, stop) = (CopyMethods::default(), Timings::default(), Stop::default());
+    let (ways, timings, stop) = (CopyMethods::default(), Timings::default(), Stop::default());
     let context = Context {
         options: Options::plain(),
         shared: Shared { known: None, baseline: None, methods: &ways, slot: None },
@@ -29,7 +29,7 @@ pub fn told(work: impl FnOnce(&Context<'_>, &mut OutputStates<'_>)) -> Vec<Strin
             progress: &progress,
             stop: &stop,
             rate: None,
-            clocks: &clocks,
+            timings: &timings,
             resident: &Residency::default(),
         },
     };

@@ -144,9 +144,9 @@ impl<'a> ReadBackVerifier<'a> {
     ) -> Result<ReadBackVerdict> {
         let Some(source) = &file.source else { return Ok(ReadBackVerdict::Abandoned) };
         let transfer = &Transfer { source: Arc::clone(source), target: file.target.clone() };
-        let (context, clocks) = (self.context, self.context.control.clocks);
-        let mut scratch = self.pool.take(&clocks.prove);
-        let copying = SmallFile { context, clocks, transfer, is_shared: false };
+        let (context, timings) = (self.context, self.context.control.timings);
+        let mut scratch = self.pool.take(&timings.prove);
+        let copying = SmallFile { context, timings, transfer, is_shared: false };
         match copying.copy(&mut scratch, warnings).map_err(|failure| failure.error)? {
             Outcome::Written(written) => file.written = written,
             Outcome::Failed(error) => return Err(error),

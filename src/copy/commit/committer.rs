@@ -79,7 +79,7 @@ impl<'a> Committer<'a> {
         verifying: ReadBackQueue,
     ) -> Self {
         let (links, syncs) = (links.then(HardLinks::default), SyncState::default());
-        let timer = Timer::start(&context.control.clocks.commit.waited);
+        let timer = Timer::start(&context.control.timings.commit.waited);
         let (rows, recording) = (PendingRows::default(), None);
         Self {
             accounting,
@@ -102,7 +102,7 @@ impl<'a> Committer<'a> {
 
     /// Works until every sender is gone, then commits what is left.
     pub fn work(&mut self, inbox: &Receiver<CommitterMessage>) {
-        let clock = &self.context.control.clocks.commit;
+        let clock = &self.context.control.timings.commit;
         loop {
             self.timer.switch(&clock.waited);
             let came = self.next(inbox);
@@ -142,7 +142,7 @@ impl<'a> Committer<'a> {
 
     /// Deals with copies that come back from being read while this holds.
     pub(crate) fn take_answers_while(&mut self, condition: fn(&ReadBackQueue) -> bool) {
-        let clock = &self.context.control.clocks.commit;
+        let clock = &self.context.control.timings.commit;
         while condition(&self.verifying) {
             self.timer.switch(&clock.waited);
             let answer = self.verifying.answers().recv();

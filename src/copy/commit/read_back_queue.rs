@@ -143,7 +143,7 @@ fn work(
     answers: &Sender<Answer>,
 ) {
     let _death = Death(answers);
-    let clock = &context.control.clocks.prove;
+    let clock = &context.control.timings.prove;
     let mut verifier = ReadBackVerifier::new(context, damaged);
     let next = || {
         let _waiting = Timer::start(&clock.waited);

@@ -18,8 +18,8 @@ const STRETCH: u64 = 32 * 1024;
 /// So much more is read, so that the last line of a stretch is mostly whole; bytes.
 const TAIL: u64 = 1024;
 
-/// How many stretches are kept, each in the place that its number gives. With one for all, two lanes
-/// in different directories took it from each other: 71,600 reads where one lane had made 12,200.
+/// How many stretches are kept, each in the place that its number gives. With one for all, two workers
+/// in different directories took it from each other: 71,600 reads where one worker had made 12,200.
 const KEPT: usize = 16;
 
 /// A file and the stretches of it that were read last.

@@ -45,7 +45,7 @@ impl<'a> DirectEngine<'a> {
         let number = output.number;
         let context = output.context;
         let scratch =
-            BlockPool::new(1, context.options.block_size).take(&context.control.clocks.read);
+            BlockPool::new(1, context.options.block_size).take(&context.control.timings.read);
         Self { number, output: Some(output), scratch }
     }
 

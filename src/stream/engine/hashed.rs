@@ -106,7 +106,7 @@ impl Engine for HashedEngine<'_, '_> {
         input: &mut Input<'_>,
         states: &mut OutputStates<'_>,
     ) -> Result<(), FeedError> {
-        let Control { stop, clocks, progress, .. } = self.context.control;
+        let Control { stop, timings, progress, .. } = self.context.control;
         while !input.is_all() {
             self.hear(states);
             if stop.is_urgent() || !states.are_open() {
@@ -114,10 +114,10 @@ impl Engine for HashedEngine<'_, '_> {
             }
             let mut block = match self.block.take() {
                 Some(block) => block,
-                None => self.pool.take(&clocks.read),
+                None => self.pool.take(&timings.read),
             };
             let came = {
-                let _busy = Timer::start(&clocks.read.busy);
+                let _busy = Timer::start(&timings.read.busy);
                 input.read(block.room()).map_err(FeedError::Input)?
             };
             match came {
@@ -176,7 +176,7 @@ fn hash(
     mut to: Vec<Sender<ToWriter>>,
 ) -> Option<Digest> {
     let mut hasher = context.options.algorithm.start();
-    let clock = &context.control.clocks.hash;
+    let clock = &context.control.timings.hash;
     while !to.is_empty() {
         let read = {
             let _waiting = Timer::start(&clock.waited);
@@ -203,7 +203,7 @@ fn hash(
 
 /// Writes what comes to an output, until that is complete or lost.
 fn write(mut output: OpenOutput<'_>, from: &Receiver<ToWriter>) -> OutputOutcome {
-    let clock = &output.context.control.clocks.write;
+    let clock = &output.context.control.timings.write;
     loop {
         let hashed = {
             let _waiting = Timer::start(&clock.waited);

@@ -98,7 +98,7 @@ impl<'scope, 'a: 'scope> TeeEngine<'scope, 'a> {
             let thread = thread.spawn_scoped(scope, work).map_err(fail)?;
             branches.push(Branch { number, pipe: write, tell, thread });
         }
-        let scratch = BlockPool::new(1, 64 << 10).take(&context.control.clocks.read);
+        let scratch = BlockPool::new(1, 64 << 10).take(&context.control.timings.read);
         Ok(Ok(Self { context: *context, branches, said, head, scratch }))
     }
 }
@@ -364,7 +364,7 @@ mod tests {
                     branches: vec![branch],
                     said: bounded(1).1,
                     head: sys::pipe().unwrap(),
-                    scratch: BlockPool::new(1, 1).take(&context.control.clocks.read),
+                    scratch: BlockPool::new(1, 1).take(&context.control.timings.read),
                 };
                 engine.tell_all(|| BranchOrder::Spoiled, states);
             });

@@ -27,7 +27,7 @@ use crate::transfer::source::{self, OpenSource};
 /// Files whose contents are in a block and are still to be hashed and written.
 pub struct SmallBatch<'a> {
     context: &'a Context<'a>,
-    clocks: &'a Timings,
+    timings: &'a Timings,
     /// The most files at a time; 1 where they are copied one by one.
     most: usize,
     /// The most bytes of each: so many of such files fit into the block.
@@ -58,14 +58,14 @@ pub enum Admission {
 
 impl<'a> SmallBatch<'a> {
     /// An empty one. Shared, reflinked and unhashed files are copied one at a time.
-    pub fn new(context: &'a Context<'a>, clocks: &'a Timings) -> Self {
+    pub fn new(context: &'a Context<'a>, timings: &'a Timings) -> Self {
         let options = &context.options;
         let one_by_one = options.algorithm == Algorithm::None
             || context.shared.slot.is_some()
             || options.reflink == Reflink::Always;
         let most = if one_by_one { 1 } else { options.backend.lanes() };
         let largest = (options.block_size / most) as u64;
-        Self { context, clocks, most, largest, loaded: Vec::new() }
+        Self { context, timings, most, largest, loaded: Vec::new() }
     }
 
     /// Reads a file behind the others in `block`; `at` is which of the results will be its.
@@ -89,7 +89,7 @@ impl<'a> SmallBatch<'a> {
         let Some(room) = block.room().get_mut(..room as usize) else {
             return Ok(Admission::Alone);
         };
-        let _busy = Timer::start(&self.clocks.read.busy);
+        let _busy = Timer::start(&self.timings.read.busy);
         let told = warnings.len();
         let path = || transfer.source_path();
         let opened = source::open(self.context, transfer, &path, warnings)?;
@@ -124,19 +124,19 @@ impl<'a> SmallBatch<'a> {
     /// Hashes the files that wait in `block` and writes them; what becomes of each goes into its result,
     /// which is left as it is for those that are not written because the run stops.
     pub fn complete(&mut self, results: &mut [TransferResult], block: &Block) {
-        let Self { context, clocks, .. } = *self;
+        let Self { context, timings, .. } = *self;
         let control = &context.control;
         if self.loaded.is_empty() || control.stop.is_urgent() {
             self.loaded.clear();
             return;
         }
-        let mut timer = Timer::start(&clocks.hash.busy);
+        let mut timer = Timer::start(&timings.hash.busy);
         let content = |loaded: &LoadedFile| block.get(loaded.content.clone()).unwrap_or_default();
         let contents: Vec<&[u8]> = self.loaded.iter().map(content).collect();
         let bytes: usize = contents.iter().map(|content| content.len()).sum();
         control.progress.bytes.fetch_add(bytes as u64, Relaxed);
         let digests = streams::digests(context.options.backend, &contents);
-        timer.switch(&clocks.write.busy);
+        timer.switch(&timings.write.busy);
         for ((loaded, content), digest) in self.loaded.iter().zip(contents).zip(digests) {
             if control.stop.is_urgent() {
                 break;

@@ -27,7 +27,7 @@ pub struct SmallFile<'a> {
     /// What the run shares.
     pub context: &'a Context<'a>,
     /// Where its time is counted.
-    pub clocks: &'a Timings,
+    pub timings: &'a Timings,
     /// The file.
     pub transfer: &'a Transfer,
     /// Whether the content may come from what outputs share.
@@ -51,17 +51,17 @@ impl From<Error> for Failure {
 impl SmallFile<'_> {
     /// Copies it through the block `scratch`.
     pub fn copy(&self, scratch: &mut Block, warnings: &mut Vec<Error>) -> Result<Outcome, Failure> {
-        let Self { context, clocks, transfer, is_shared } = *self;
+        let Self { context, timings, transfer, is_shared } = *self;
         let slot = context.shared.slot.filter(|_| is_shared);
         let subscription = slot.and_then(|slot| slot.subscribe(&transfer.source, transfer.entry()));
-        let mut timer = Timer::start(&clocks.read.busy);
+        let mut timer = Timer::start(&timings.read.busy);
         let path = || transfer.source_path();
         let opened = source::open(context, transfer, &path, warnings)?;
         let OpenSource { mut file, attributes, systems } = opened;
         if subscription.is_none() || context.options.algorithm == Algorithm::None {
             file.spare_cache(systems.source, &context.control.resident.source);
         }
-        timer.switch(&clocks.write.busy);
+        timer.switch(&timings.write.busy);
         let part = Part::create(&context.options, &transfer.target)?;
         let mut copying = Copying { of: self, file, part, systems, scratch, timer, total: 0 };
         let filled = match context.options.algorithm {
@@ -143,30 +143,30 @@ impl Copying<'_> {
 
     /// Fills the part file with what outputs share. `None` if this output has to read it by itself.
     fn fill_shared(&mut self, subscription: &Subscription<'_>) -> Result<Option<Filled>> {
-        let SmallFile { context, clocks, transfer, .. } = *self.of;
+        let SmallFile { context, timings, transfer, .. } = *self.of;
         let (options, control) = (&context.options, &context.control);
         let size = transfer.entry().stat.size;
         // More is no small file: it does not fit into one chunk.
         if size > options.block_size as u64 {
             return Ok(None);
         }
-        self.timer.switch(&clocks.read.busy);
+        self.timer.switch(&timings.read.busy);
         // It is read at once, so its pages are too few to be looked after.
         let own = own(context, transfer, &self.file, CachePolicy::None);
         let mut hasher = options.algorithm.start();
         let Some(chunk) = subscription.next(&own, 0, size) else {
             return Ok(control.stop.is_urgent().then_some(Filled::Stopped));
         };
-        self.timer.switch(&clocks.hash.busy);
+        self.timer.switch(&timings.hash.busy);
         chunk.hash(&mut hasher);
         self.total = chunk.len() as u64;
         control.progress.bytes.fetch_add(self.total, Relaxed);
-        self.timer.switch(&clocks.read.busy);
+        self.timer.switch(&timings.read.busy);
         self.file.check(self.total)?;
         if control.stop.is_urgent() {
             return Ok(Some(Filled::Stopped));
         }
-        self.timer.switch(&clocks.write.busy);
+        self.timer.switch(&timings.write.busy);
         self.part.write(&chunk)?;
         Ok(Some(Filled::Whole(hasher.finish())))
     }
@@ -174,12 +174,12 @@ impl Copying<'_> {
     /// Reads, hashes and writes the whole content, from the part file itself if it was `cloned`, unless it
     /// is to stop.
     fn fill(&mut self, cloned: Option<&WatchedFile<'_>>) -> Result<Filled> {
-        let SmallFile { context, clocks, transfer, .. } = *self.of;
+        let SmallFile { context, timings, transfer, .. } = *self.of;
         let file = cloned.unwrap_or(&self.file);
         let mut hasher = context.options.algorithm.start();
         self.scratch.clear();
         loop {
-            self.timer.switch(&clocks.read.busy);
+            self.timer.switch(&timings.read.busy);
             let read = file.read(self.scratch.room())?;
             self.scratch.fill(read);
             self.total += read as u64;
@@ -200,9 +200,9 @@ impl Copying<'_> {
             // A file whose stated size means nothing, or one that is copied once more, may be larger
             // than the block.
             if full {
-                self.timer.switch(&clocks.hash.busy);
+                self.timer.switch(&timings.hash.busy);
                 hasher.update(self.scratch);
-                self.timer.switch(&clocks.write.busy);
+                self.timer.switch(&timings.write.busy);
                 self.part.write(self.scratch)?;
                 self.scratch.clear();
             }

@@ -28,23 +28,23 @@ pub fn copy_files(
         context.control.progress.set_current(|path| run.source.rel.join_into(&first.name, path));
     }
     let Batch { source, output, files } = run;
-    let clocks = Timings::default();
+    let timings = Timings::default();
     let results = Vec::with_capacity(files.len());
-    let batch = SmallBatch::new(context, &clocks);
-    let mut path = SmallPath { context, clocks: &clocks, batch, scratch, results };
+    let batch = SmallBatch::new(context, &timings);
+    let mut path = SmallPath { context, timings: &timings, batch, scratch, results };
     for entry in files {
         path.take(Transfer::new(Arc::clone(&source), Arc::clone(&output), entry), read_back);
     }
     path.complete_batch();
     let results = path.results;
-    context.control.clocks.add(&clocks);
+    context.control.timings.add(&timings);
     results
 }
 
 /// What the files of a batch share.
 struct SmallPath<'a> {
     context: &'a Context<'a>,
-    clocks: &'a Timings,
+    timings: &'a Timings,
     /// Those that wait to be hashed together; their contents are in `scratch`.
     batch: SmallBatch<'a>,
     scratch: &'a mut Block,
@@ -132,7 +132,7 @@ impl SmallPath<'_> {
     where
         Self: 'f,
     {
-        let Self { context, clocks, .. } = *self;
-        SmallFile { context, clocks, transfer, is_shared }
+        let Self { context, timings, .. } = *self;
+        SmallFile { context, timings, transfer, is_shared }
     }
 }
