@@ -26,7 +26,8 @@ fn few_descriptors_are_enough_or_an_error() {
         let run = scene.command(["--workers", jobs]).after(&format!("ulimit -n {limit}")).run();
         run.assert_code_in(&[0, 1, 2, 3]);
         scene.judge(&run).sound().no_temp_files();
-        if run.code != Some(0) {
+        // Too many files are open, or the walk went no deeper so that there are some left for files.
+        if run.code != Some(0) && !run.err().contains("(ulimit -n)") {
             run.assert_says("(os error 24)");
         }
     }
