@@ -71,7 +71,7 @@ impl Error {
         &self.path
     }
 
-    /// Why it failed.
+    /// The system's error, or the rule that was broken.
     pub fn cause(&self) -> &Cause {
         &self.cause
     }

@@ -45,7 +45,7 @@ impl fmt::Display for PathFault {
 }
 
 impl RelPath {
-    /// The root itself.
+    /// The path without components, which is the root itself.
     pub const fn root() -> Self {
         Self(Vec::new())
     }
@@ -126,7 +126,6 @@ struct Level {
 }
 
 impl DirPath {
-    /// The root itself.
     pub const fn root() -> Self {
         Self(None)
     }
@@ -142,7 +141,6 @@ impl DirPath {
         Self(Some(Arc::new(Level { above: self.clone(), name: name.to_os_string(), len })))
     }
 
-    /// The whole path.
     pub fn path(&self) -> RelPath {
         let mut path = Vec::new();
         self.append_to(&mut path);
@@ -206,7 +204,7 @@ impl<'a> Shown<'a> {
         Self(name)
     }
 
-    /// Shows a path.
+    /// Shows a path as the system has it, which on Unix is any bytes.
     pub fn path(path: &'a Path) -> Self {
         Self(path.as_os_str().as_encoded_bytes())
     }

@@ -129,7 +129,6 @@ impl Exit {
         }
     }
 
-    /// The number.
     pub fn code(self) -> u8 {
         match self {
             Exit::Complete => 0,

@@ -23,7 +23,6 @@ use crate::sys;
 pub enum Invocation {
     /// A copy, by a job file if there is one.
     Copy(Box<CopyInvocation>, Option<JobFile>),
-    /// A check.
     Verify(VerifyArgs),
     /// To say what a job would run; with the options that it sets.
     CheckJob(Box<CopyInvocation>, JobFile, ArgMatches),
@@ -34,7 +33,6 @@ pub enum Invocation {
 /// A copy, as options and as jobs.
 #[derive(Debug)]
 pub struct CopyInvocation {
-    /// The options.
     pub args: CopyArgs,
     /// A job for each output.
     pub jobs: Vec<CopyJob>,
@@ -47,7 +45,6 @@ pub struct CopyInvocation {
 pub enum UsageError {
     /// The command line; or nothing is wrong, and this is the help.
     CommandLine(clap::Error),
-    /// A job file.
     JobFile(Vec<Error>),
     /// The command line together with this job file.
     WithJob(PathBuf, clap::Error),

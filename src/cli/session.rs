@@ -34,7 +34,6 @@ pub struct Setup<'s, 'a> {
 
 /// A run of a program, from its arguments to its exit code.
 pub struct Session<'a> {
-    /// The two streams.
     pub console: Console,
     /// What the run records.
     pub records: Records<'a>,

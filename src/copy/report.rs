@@ -27,7 +27,7 @@ pub struct Counts {
     pub replaced: u64,
     /// Further names of copied files (only when hard links are kept).
     pub linked: u64,
-    /// Symbolic links made.
+    /// Symbolic links that were made.
     pub symlinks: u64,
     /// Files and links that were there already.
     pub unchanged: u64,
@@ -62,11 +62,11 @@ pub struct Counts {
     pub suspended_bytes: u64,
     /// Files copied, replaced or unchanged that were read back from the device and found right.
     pub from_device: u64,
-    /// Their bytes.
+    /// The bytes of `from_device`.
     pub from_device_bytes: u64,
     /// … and those that could only be read through a cache.
     pub from_cache: u64,
-    /// Their bytes.
+    /// The bytes of `from_cache`.
     pub from_cache_bytes: u64,
     /// Files that this output read from the source by itself, in part at least, although others did
     /// too, because it was behind (only with several outputs).
@@ -137,7 +137,7 @@ pub struct Stages {
     pub read: StageTime,
     /// Hashing.
     pub hash: StageTime,
-    /// Writing part files.
+    /// Threads that write part files.
     pub write: StageTime,
     /// Reading back what was copied.
     pub read_back: StageTime,
@@ -198,7 +198,7 @@ impl Ending {
 pub struct Report {
     /// What became of the entries.
     pub counts: Counts,
-    /// How it ended.
+    /// Whether the run came to its end, and why not.
     pub ending: Ending,
     /// How long it took, from the first look at the source to the last sync.
     pub elapsed: Duration,

@@ -13,7 +13,7 @@ pub struct Progress {
     pub skipped: AtomicU64,
     /// Files and links that are done, whatever became of them.
     pub entries: AtomicU64,
-    /// Entries that failed.
+    /// Entries that failed so far, over all outputs.
     pub failed: AtomicU64,
     /// Bytes that there are to do, as far as counted.
     pub total_bytes: AtomicU64,

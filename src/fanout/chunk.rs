@@ -46,9 +46,7 @@ impl Deref for Chunk {
 
 /// The next bytes of a file.
 pub enum Data {
-    /// For one output.
     Own(Block),
-    /// For several.
     Shared(Arc<Chunk>),
 }
 

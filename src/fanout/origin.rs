@@ -11,7 +11,6 @@ use crate::tree::found::SourceEntry;
 /// The file as it is open for all outputs, between two that read on in it.
 #[derive(Default)]
 pub enum SharedOrigin {
-    /// Not opened yet.
     #[default]
     Closed,
     /// It was read up to this position; bytes.

@@ -31,7 +31,6 @@ pub struct SharedFile {
 enum SharedState {
     /// No output began to read it.
     Unread,
-    /// Outputs read it.
     Open(Box<OpenFile>),
     /// It was read, and is not shared again.
     Over,
@@ -52,7 +51,6 @@ struct OpenFile {
 pub struct HeldChunk {
     /// Counts up with each chunk: its age.
     pub number: u64,
-    /// The chunk.
     pub chunk: Arc<Chunk>,
     at: u64,
     awaits: OutputSet,

@@ -54,7 +54,7 @@ pub enum Durability {
 /// What happens to a copy that is not on its medium as it was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Damaged {
-    /// It is removed.
+    /// It is removed, so that nothing wrong is left.
     #[default]
     Remove,
     /// It stays beside where it was to go, as `NAME.dircopy-damaged`, so that the cause can be found.

@@ -22,7 +22,6 @@ pub struct ResidentTotal {
 }
 
 impl ResidentTotal {
-    /// Adds a file.
     pub fn add(&self, ResidentBytes { bytes, of }: ResidentBytes) {
         if of > 0 {
             self.bytes.fetch_add(bytes, Relaxed);
@@ -30,7 +29,6 @@ impl ResidentTotal {
         }
     }
 
-    /// The sum.
     pub fn sum(&self) -> ResidentBytes {
         ResidentBytes { bytes: self.bytes.load(Relaxed), of: self.of.load(Relaxed) }
     }

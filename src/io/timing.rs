@@ -13,7 +13,6 @@ pub struct StageTiming {
 }
 
 impl StageTiming {
-    /// Time spent working.
     pub fn busy(&self) -> Duration {
         Duration::from_nanos(self.busy.load(Relaxed))
     }

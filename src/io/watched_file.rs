@@ -134,7 +134,6 @@ impl<'a> WatchedFile<'a> {
         self
     }
 
-    /// The open file.
     pub fn file(&self) -> &File {
         &self.file
     }

@@ -38,7 +38,6 @@ impl PartContent {
         }
     }
 
-    /// The open file.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -95,7 +94,6 @@ impl PartContent {
         self.file.rewind()
     }
 
-    /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match (self.method, self.makes_holes) {
             (Method::Clone, _) => Ok(()),

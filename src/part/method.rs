@@ -24,8 +24,8 @@ impl Method {
 /// How many files came by a method, and how many bytes they have, holes included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// Files.
+    /// Files whose content moved that way.
     pub files: u64,
-    /// Bytes.
+    /// The bytes of those files.
     pub bytes: u64,
 }

@@ -218,7 +218,6 @@ impl Part {
         }
     }
 
-    /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.with_content("write", |content| content.write(bytes))
     }
@@ -354,7 +353,6 @@ impl Part {
         self.output.path_of(&self.name)
     }
 
-    /// The open file.
     pub fn file(&self) -> Result<&File> {
         self.content
             .as_ref()

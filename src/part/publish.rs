@@ -11,7 +11,6 @@ use crate::tree::dirs::OutputDir;
 /// What a part file is called.
 #[derive(Debug)]
 pub struct PartName {
-    /// Its own name.
     pub name: OsString,
     /// Its journal's, if it has one.
     pub journal: Option<OsString>,

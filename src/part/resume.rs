@@ -122,11 +122,18 @@ fn journaling<'a>(
 /// What there is of a file.
 enum Taken {
     /// Its beginning, to go on with.
-    Up { journal: Journal, subject: Subject, file: File, resumed: Resumed },
-    /// Nothing.
+    Up {
+        journal: Journal,
+        subject: Subject,
+        file: File,
+        resumed: Resumed,
+    },
     Nothing,
     /// Something that is of no use, because of this if that is worth telling.
-    Unfit { subject: Subject, why: Option<String> },
+    Unfit {
+        subject: Subject,
+        why: Option<String>,
+    },
     /// The run was asked to stop.
     Stopped,
 }

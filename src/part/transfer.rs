@@ -14,7 +14,6 @@ use crate::tree::found::SourceEntry;
 pub struct Transfer {
     /// The directory it comes from.
     pub source: Arc<SourceDir>,
-    /// Where it goes.
     pub target: CopyTarget,
 }
 
@@ -22,7 +21,6 @@ pub struct Transfer {
 /// that is complete does not hold open.
 #[derive(Clone, Debug)]
 pub struct CopyTarget {
-    /// The directory.
     pub output: Arc<OutputDir>,
     /// The file as it was found in the source.
     pub entry: SourceEntry,

@@ -72,9 +72,7 @@ impl From<Gone> for ReadError {
 pub struct ContentReader<'a> {
     /// What the run shares.
     pub context: &'a Context<'a>,
-    /// The worker's blocks.
     pub pool: BlockPool,
-    /// The hasher.
     pub next: Sender<ReadStep>,
 }
 

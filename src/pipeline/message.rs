@@ -16,7 +16,6 @@ use crate::tree::journal::Checkpoint;
 
 /// A file on its way.
 pub struct LargeFile {
-    /// The file.
     pub transfer: Transfer,
     /// Where it is gone on with, if a killed run left its beginning.
     pub resumed: Option<Resumed>,
@@ -54,7 +53,6 @@ pub enum FileStep<E> {
     Begin(Arc<LargeFile>, Part),
     /// All of the file so far is void: it changed while it was read, and begins again as this.
     Again(Arc<LargeFile>),
-    /// The next bytes.
     Data(Data),
     /// The next so many bytes are a hole.
     Hole(u64),
@@ -74,7 +72,6 @@ pub struct ReadEnd {
 
 /// How a file ended early.
 pub enum EarlyEnd {
-    /// With an error.
     Failed(Error),
     /// Because the run stops, or a later stage gave the file up.
     Abandoned,

@@ -36,7 +36,6 @@ pub struct FileReader<'a> {
     pub read_back: ReadBack,
     /// Where work comes from.
     pub tasks: Tasks,
-    /// The committer.
     pub results: Sender<CommitterMessage>,
 }
 

@@ -13,13 +13,11 @@ use crate::transfer::small::path::copy_files;
 pub struct SmallWorker<'a> {
     /// What the run shares.
     pub context: &'a Context<'a>,
-    /// One block.
     pub pool: BlockPool,
     /// For files that are there already.
     pub read_back: ReadBack,
     /// Where work comes from.
     pub tasks: Tasks,
-    /// The committer.
     pub results: Sender<CommitterMessage>,
 }
 

@@ -25,7 +25,6 @@ use crate::sys::{Dir, DirReader};
 /// What is known of a file that is at the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Belief {
-    /// Nothing.
     Nothing,
     /// It is as a run of this user left it.
     Untouched(Row),

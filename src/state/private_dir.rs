@@ -112,7 +112,6 @@ impl PrivateDir {
         Ok(Some(Self { dir, path, mark }))
     }
 
-    /// The open directory.
     pub fn dir(&self) -> &Dir {
         &self.dir
     }

@@ -28,7 +28,6 @@ pub enum Origin {
 /// What tells a file that was not touched from one that was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// The inode number.
     pub ino: u64,
     /// The size in bytes.
     pub size: u64,

@@ -12,7 +12,6 @@ use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, CachePolicy, StreamEnd};
 use crate::transfer::context::Context;
 
-/// An open input.
 pub struct Input<'a> {
     context: &'a Context<'a>,
     path: &'a dyn Fn() -> PathBuf,
@@ -32,9 +31,7 @@ enum InputKind<'a> {
 pub enum ReadResult {
     /// So many bytes; more may follow.
     Bytes(usize),
-    /// Nothing yet.
     Nothing,
-    /// The end.
     End,
 }
 
@@ -102,7 +99,6 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The open file.
     pub fn file(&self) -> &File {
         match &self.content {
             InputKind::File(reading, _) => reading.file(),

@@ -28,7 +28,7 @@ pub enum OutputOutcome {
     Stopped(Vec<Error>),
     /// What was there stays, for this reason.
     Left(&'static str),
-    /// It failed.
+    /// The output has not got the file, for this reason.
     Failed(Error),
     /// It was not on its medium as it was written.
     Unproven(Error),

@@ -22,7 +22,7 @@ pub struct StreamReport {
     pub outputs: Vec<(Endpoint, OutputOutcome)>,
     /// The manifest of all outputs, if there is one.
     pub manifest: Option<PathBuf>,
-    /// How it ended.
+    /// Whether every input came to its end, and why not.
     pub ending: StreamEnding,
     /// How long it took.
     pub elapsed: Duration,
@@ -33,7 +33,7 @@ pub struct StreamReport {
 pub enum StreamEnding {
     /// Every output has all of every input.
     Complete,
-    /// Something is missing.
+    /// An input or an output failed; the others went on.
     Incomplete,
     /// Nothing is amiss but that the reader of an output went away.
     Closed,

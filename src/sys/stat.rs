@@ -3,15 +3,15 @@
 /// What kind of thing an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A regular file.
+    /// A regular file, the only kind that has content to copy.
     File,
-    /// A directory.
+    /// A directory, also the root of another file system.
     Dir,
-    /// A symbolic link.
+    /// A symbolic link, which is copied as one and not followed.
     Symlink,
-    /// A named pipe.
+    /// A named pipe; opening one can wait for ever.
     Fifo,
-    /// A Unix-domain socket.
+    /// A Unix-domain socket, which only its program can make.
     Socket,
     /// A character or block device, or something newer than this program.
     Device,
@@ -70,7 +70,6 @@ pub struct Identity {
 /// What the system says of an entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Stat {
-    /// What it is.
     pub kind: Kind,
     /// Length of the content in bytes.
     pub size: u64,
@@ -86,9 +85,7 @@ pub struct Stat {
     pub links: u64,
     /// Permission bits with set-user-ID, set-group-ID and sticky.
     pub mode: u32,
-    /// Owner.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
 }
 

@@ -10,12 +10,10 @@ use crate::sys::unix::stream::StreamEnd;
 use crate::sys::windows::stream::StreamEnd;
 
 impl StreamEnd {
-    /// What it is.
     pub fn stat(&self) -> &Stat {
         &self.stat
     }
 
-    /// The open file.
     pub fn file(&self) -> &File {
         &self.file
     }

@@ -30,7 +30,6 @@ pub struct Extent {
 /// What a file system can still hold.
 #[derive(Clone, Copy, Debug)]
 pub struct FreeSpace {
-    /// Free bytes.
     pub bytes: u64,
     /// The unit, in bytes, in which files take room.
     pub block: u64,
@@ -41,9 +40,7 @@ pub struct FreeSpace {
 /// What is in use on a file system.
 #[derive(Clone, Copy, Debug)]
 pub struct UsedSpace {
-    /// Bytes in use.
     pub bytes: u64,
-    /// Inodes in use.
     pub files: u64,
 }
 
@@ -61,7 +58,6 @@ pub enum Lock {
 /// The process that has locked an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockHolder {
-    /// Its process number.
     pub process: u32,
     /// The program's name, as bytes from another process: not to be shown raw.
     pub name: Vec<u8>,

@@ -11,7 +11,6 @@ use crate::transfer::kernel::copy_methods::CopyMethods;
 /// What the workers of a run have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// What was asked.
     pub options: Options,
     /// What the transfers of a run share.
     pub shared: Shared<'a>,

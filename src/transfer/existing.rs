@@ -27,7 +27,6 @@ use crate::tree::overwrite::Policy;
 pub struct ExistingFile<'a> {
     /// What the run shares.
     pub context: &'a Context<'a>,
-    /// The file.
     pub transfer: &'a Transfer,
     /// What is at the output.
     pub there: &'a Stat,

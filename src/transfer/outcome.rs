@@ -15,7 +15,6 @@ use crate::tree::found::WalkItem;
 
 /// What is to be done about a file.
 pub enum Action {
-    /// Copy it.
     Copy {
         /// Whether something at the output gives way for it.
         replaces: bool,
@@ -79,7 +78,6 @@ pub struct WrittenPart {
 /// A file and what became of it.
 #[derive(Debug)]
 pub struct TransferResult {
-    /// The file.
     pub transfer: Transfer,
     /// What became of it.
     pub outcome: Outcome,
@@ -110,7 +108,6 @@ impl PendingPublish {
 /// What goes to the committer.
 #[derive(Debug)]
 pub enum CommitterMessage {
-    /// From a worker.
     Results(Vec<TransferResult>),
     /// From a worker, of a large file that is on its way.
     Warning(Error),

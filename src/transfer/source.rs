@@ -16,7 +16,6 @@ use crate::transfer::kernel::copy_methods::FileSystemPair;
 pub struct OpenSource<'a> {
     /// The file, read at the run's rate.
     pub file: WatchedFile<'a>,
-    /// Its extended attributes.
     pub attributes: Attributes,
     /// What is known of its file system and the output's.
     pub systems: Arc<FileSystemPair>,

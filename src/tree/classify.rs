@@ -76,7 +76,6 @@ pub struct Unclassified {
 
 /// A directory in the one that is listed.
 pub struct Subdir {
-    /// The entry.
     pub listed: ListedEntry,
     /// What the filter said of it.
     pub inclusion: Inclusion,

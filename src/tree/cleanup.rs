@@ -27,7 +27,6 @@ pub struct ResumablePart {
 /// What became of the leftovers of killed runs in a directory.
 #[derive(Debug, Default)]
 pub struct Leftovers {
-    /// What was removed.
     pub removed: Vec<OsString>,
     /// What stays to be gone on with.
     pub resumable: Vec<ResumablePart>,

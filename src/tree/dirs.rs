@@ -15,7 +15,6 @@ use crate::sys::{self, Attributes, Dir};
 /// A directory of the source.
 #[derive(Debug)]
 pub struct SourceDir {
-    /// The open directory.
     pub handle: Dir,
     /// Where the source's root is, for messages.
     pub root: Arc<Path>,

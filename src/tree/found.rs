@@ -23,9 +23,7 @@ pub struct SourceEntry {
 /// directory). A file larger than a block is a batch of its own.
 #[derive(Debug)]
 pub struct Batch {
-    /// Where they are.
     pub source: Arc<SourceDir>,
-    /// Where they go.
     pub output: Arc<OutputDir>,
     /// The files, at least one.
     pub files: Vec<SourceEntry>,

@@ -55,7 +55,6 @@ impl Version {
 /// What a journal is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// The final name.
     pub name: OsString,
     /// The part file's name, in the same directory.
     pub part: OsString,

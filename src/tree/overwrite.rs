@@ -24,7 +24,6 @@ pub enum Policy {
 #[derive(Clone, Copy, Debug)]
 pub struct SourceStat<'a>(pub &'a Stat);
 
-/// What is there.
 #[derive(Clone, Copy, Debug)]
 pub struct DestinationStat<'a>(pub &'a Stat);
 

@@ -50,7 +50,6 @@ pub struct Walk<'a> {
     pub chains: bool,
     /// What is known of the output: a file that it lists is no leftover, whatever its name.
     pub known: Option<&'a Knowledge>,
-    /// The source's root.
     pub source_root: Identity,
     /// The output's root; never walked into.
     pub output_root: Option<Identity>,

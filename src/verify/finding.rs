@@ -17,7 +17,7 @@ use crate::verify::target::Target;
 pub enum Verdict {
     /// It has the listed digest.
     Good(HashedFrom),
-    /// It has another.
+    /// The file is there and has another digest.
     Differs(HashedFrom),
     /// There is nothing of that name.
     Missing,
@@ -64,7 +64,7 @@ pub enum Finding {
     },
     /// There is no file of the name, but there is one if `\` is taken for `/`; it is judged next.
     Converted {
-        /// The line.
+        /// Where in the manifest, from 1.
         line: u64,
         /// The name on it.
         from: RelPath,
@@ -73,34 +73,34 @@ pub enum Finding {
     },
     /// The name is not one below the root; nothing was opened.
     Refused {
-        /// The line.
+        /// Where in the manifest, from 1.
         line: u64,
-        /// The name.
+        /// The name as it stands there, not to be shown raw.
         name: Vec<u8>,
-        /// Why.
+        /// The rule that it breaks.
         why: String,
     },
     /// The name was on an earlier line too.
     Twice {
-        /// The line.
+        /// Where in the manifest, from 1.
         line: u64,
-        /// The earlier line.
+        /// Where the name was first.
         first: u64,
-        /// The name.
+        /// The name that both lines have.
         path: RelPath,
         /// Whether both have the same digest. If so, the file is checked once.
         same: bool,
     },
     /// The line cannot be read.
     Malformed {
-        /// The line.
+        /// Where in the manifest, from 1.
         line: u64,
-        /// What is wrong.
+        /// The place in the line at which reading it failed.
         fault: Fault,
     },
     /// The last line of a manifest of dircopy is not ended: it is cut off and says nothing.
     Torn {
-        /// The line.
+        /// Where in the manifest, from 1.
         line: u64,
         /// Whether the manifest is that of a run that did not come to its end, which explains it.
         unfinished: bool,
@@ -110,7 +110,7 @@ pub enum Finding {
     OtherAlgorithm {
         /// The first of these lines.
         line: u64,
-        /// What it has.
+        /// Its name, as in `SHA512`.
         algorithm: &'static str,
         /// How many there are.
         lines: u64,
@@ -143,13 +143,12 @@ pub enum Finding {
 /// Hears what a check finds, and where.
 pub type FindingListener<'a> = dyn Fn(&Target, &Finding) + Sync + 'a;
 
-/// Follows a check.
+/// What is told of a check: each finding as it comes, and how far it is.
 pub type FindingObserver<'a> = Observer<FindingListener<'a>>;
 
 /// Findings of one target, on their way to the thread that tells them.
 #[derive(Debug)]
 pub struct Findings {
-    /// The target.
     pub target: Arc<Target>,
     /// The findings, in the order in which they are to be told.
     pub found: Vec<Finding>,

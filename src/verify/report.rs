@@ -49,7 +49,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Counts a finding.
+    /// Adds a finding to the counts of its kind.
     pub fn add(&mut self, finding: &Finding) {
         let counter = match finding {
             Finding::File { verdict, bytes, .. } => {

@@ -25,7 +25,7 @@ pub enum ManifestAt {
 pub struct Target {
     /// The manifest, for messages; empty where none was found.
     pub manifest: PathBuf,
-    /// The directory.
+    /// The directory that names start at.
     pub root: PathBuf,
     /// Whether the manifest is called as dircopy calls its own, and whether as a finished one.
     pub ours: Option<ManifestName>,
@@ -34,16 +34,12 @@ pub struct Target {
     handle: Option<Dir>,
 }
 
-/// A target, open.
 #[derive(Debug)]
 pub struct OpenTarget {
-    /// The target.
     pub target: Arc<Target>,
-    /// The manifest.
     pub manifest: File,
     /// Which file it is.
     pub id: Identity,
-    /// The directory's.
     pub root_id: Identity,
     /// A manifest of a later run that was cut short.
     pub unfinished: Option<ManifestName>,
@@ -70,7 +66,7 @@ impl Target {
         Self { manifest, root, ours: None, root_id: Identity::default(), handle: None }
     }
 
-    /// The open directory.
+    /// The directory that names start at, opened once for the whole check.
     pub fn handle(&self) -> Result<&Dir> {
         self.handle.as_ref().ok_or_else(|| Error::finding("check", &self.root, "it is not open"))
     }

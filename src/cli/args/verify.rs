@@ -116,7 +116,6 @@ pub struct VerifyArgs {
 }
 
 impl VerifyArgs {
-    /// The job.
     pub fn job(&self) -> VerifyJob {
         let at = |path: &PathBuf| match path.as_os_str() == "-" {
             true => ManifestAt::StandardInput,

@@ -36,7 +36,6 @@ pub struct RecordEntry<'a> {
     /// The system's error number.
     #[serde(skip_serializing_if = "Option::is_none")]
     errno: Option<i32>,
-    /// Why.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<Cow<'a, str>>,
     /// At which output, if there are several.

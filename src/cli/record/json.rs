@@ -13,7 +13,6 @@ use crate::path::{Shown, is_deceptive};
 /// A name or a path.
 #[derive(Debug, Default, Serialize)]
 pub struct JsonName {
-    /// As text.
     path: String,
     /// The bytes, if they are not that text's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +33,6 @@ impl JsonName {
         Shown::bytes(self.path.as_bytes())
     }
 
-    /// A path.
     pub fn path(path: &Path) -> Self {
         Self::bytes(path.as_os_str().as_encoded_bytes())
     }

@@ -30,7 +30,6 @@ struct LogLine<'a, T> {
 pub struct TextLine<'a> {
     /// `message`, or the kind of the event.
     pub event: &'static str,
-    /// The text.
     pub text: &'a str,
 }
 

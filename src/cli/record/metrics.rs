@@ -31,12 +31,10 @@ pub struct MetricsFile<'a> {
 
 /// MetricsFile with one value of the label.
 pub struct MetricsRow {
-    /// The value.
     pub label: String,
     pub exit_code: u8,
     /// How many files had which fate.
     pub files: Vec<(&'static str, u64)>,
-    /// How many bytes.
     pub bytes: Vec<(&'static str, u64)>,
     /// How many files were as expected, and how many not.
     pub expected: Vec<(&'static str, u64)>,
@@ -51,7 +49,6 @@ type Samples = Vec<(Option<&'static str>, f64)>;
 const LAST_SUCCESS: &str = "last_success_timestamp_seconds";
 
 impl MetricsFile<'_> {
-    /// The text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let name = |name: &str| format!("{}_{name}", self.prefix);

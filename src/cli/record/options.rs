@@ -20,11 +20,9 @@ use crate::stream::Endpoint;
 /// What a run records, and where.
 #[derive(Default)]
 pub struct RecordOptions<'a> {
-    /// The report.
     pub report: Option<&'a Path>,
     /// How many reports stay, if it goes into a directory.
     pub keep_reports: Option<NonZero<usize>>,
-    /// The figures.
     pub metrics: Option<&'a Path>,
     /// Whether standard error gets JSON.
     pub json_on_stderr: bool,

@@ -29,7 +29,6 @@ const VERSION: u32 = 2;
 pub struct ReportJson<'a> {
     pub format: &'static str,
     pub version: u32,
-    /// `copy` or `verify`.
     pub kind: &'static str,
     pub program: &'static str,
     pub program_version: &'static str,
@@ -64,7 +63,6 @@ pub struct ReportJson<'a> {
     pub entries_left_out: u64,
 }
 
-/// A job file.
 #[derive(Serialize)]
 pub struct JobSection {
     #[serde(flatten)]

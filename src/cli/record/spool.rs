@@ -31,7 +31,6 @@ impl Spool {
         Ok(Self { file, buffer: Vec::new(), waiting: 0, good: 0, any: false, left_out: 0 })
     }
 
-    /// Adds an entry.
     pub fn add(&mut self, json: &str) {
         if self.left_out > 0 {
             self.left_out += 1;

@@ -12,9 +12,15 @@ use crate::verify::VerifyReport;
 /// What a run is about.
 pub enum Task<'a> {
     /// A copy from one path to others.
-    Copy { source: &'a Path, outputs: &'a [PathBuf], dry_run: bool },
-    /// A stream.
-    Stream { inputs: &'a [Endpoint], outputs: &'a [Endpoint] },
+    Copy {
+        source: &'a Path,
+        outputs: &'a [PathBuf],
+        dry_run: bool,
+    },
+    Stream {
+        inputs: &'a [Endpoint],
+        outputs: &'a [Endpoint],
+    },
     /// A check of these directories.
     Check(&'a [PathBuf]),
 }
@@ -32,13 +38,10 @@ impl Task<'_> {
 
 /// How a run ended.
 pub enum RunResult<'a> {
-    /// It was refused.
     Refused(&'a Error),
     /// A copy: its report for each output, or why that was refused.
     Copied(&'a [Result<Report>]),
-    /// A stream.
     Streamed(&'a StreamReport),
-    /// A check.
     Checked(&'a VerifyReport),
 }
 
@@ -47,7 +50,6 @@ pub(crate) struct Finished<'r> {
     pub(crate) ran: &'r RunResult<'r>,
     /// How it ended if everything that it says and records was written.
     pub(crate) exit_before: Exit,
-    /// Whether it was.
     pub(crate) all_written: bool,
 }
 

@@ -21,9 +21,7 @@ const TOO_SHORT: Duration = Duration::from_millis(100);
 
 /// What a copy says when it ends.
 pub struct CopySummary<'a> {
-    /// The options.
     pub args: &'a CopyArgs,
-    /// The outputs.
     pub outputs: &'a [PathBuf],
     /// For each its report, or why it was refused.
     pub reports: &'a [Result<Report>],

@@ -3,7 +3,6 @@
 /// How much is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// Errors and warnings.
     Quiet,
     /// … what was skipped and left, and a summary.
     Normal,
@@ -15,9 +14,7 @@ pub enum Detail {
 
 /// A line and the stream it is for.
 pub enum ScreenLine {
-    /// Standard output.
     Out(String),
-    /// Standard error.
     Err(String),
 }
 
@@ -34,7 +31,6 @@ impl ScreenLine {
         }
     }
 
-    /// The text.
     pub fn text(&self) -> &str {
         let (Self::Out(line) | Self::Err(line)) = self;
         line

@@ -31,9 +31,7 @@ const RECENT: Duration = Duration::from_secs(10);
 pub enum When {
     /// If standard error is a terminal.
     Auto,
-    /// Always.
     Always,
-    /// Never.
     Never,
 }
 
@@ -41,9 +39,7 @@ pub enum When {
 pub enum View {
     /// Not at all.
     None,
-    /// As a bar.
     Bar(ProgressBar),
-    /// As lines.
     Lines,
 }
 

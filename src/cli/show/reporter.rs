@@ -8,9 +8,7 @@ use crate::event::{Event, Observer, Progress, Stop};
 
 /// Reports what happens at an output.
 pub struct Reporter<'a> {
-    /// The screen.
     pub console: &'a Console,
-    /// The records.
     pub records: &'a Records<'a>,
     /// The name of the output, if there are several.
     pub output: Option<String>,
@@ -26,7 +24,6 @@ impl Reporter<'_> {
         Observer { progress, stop, listen: |event: &Event<'_>| self.event(event) }
     }
 
-    /// Reports an event.
     pub fn event(&self, event: &Event<'_>) {
         self.console.event(event, self.output.as_deref());
         self.records.event(event, self.output.as_deref());

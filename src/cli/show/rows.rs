@@ -20,7 +20,6 @@ pub struct Rows(String);
 pub struct Counted<'a>(pub &'a str, pub u64, pub &'a str, pub &'a str);
 
 impl Rows {
-    /// One more row.
     pub fn row(&mut self, name: &str, what: impl Display) {
         // Writing to a string does not fail.
         let _ = writeln!(self.0, "{name:<WIDTH$} {what}");

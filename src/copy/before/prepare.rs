@@ -262,7 +262,6 @@ pub(crate) fn open_source(from: &Path) -> Result<(Dir, Option<SourceEntry>)> {
 }
 
 pub(crate) enum Opened {
-    /// The output's directory.
     There(Dir),
     /// The directory that the output's directory is to be made in.
     Parent(Dir),

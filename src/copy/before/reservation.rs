@@ -23,7 +23,6 @@ struct Reserved {
 /// What an output reserves.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
-    /// Bytes.
     pub bytes: u64,
     /// Files that are not there yet.
     pub files: u64,
@@ -47,7 +46,6 @@ struct Sum {
 }
 
 impl Claim {
-    /// So much, exactly.
     pub fn new(bytes: u64, files: u64) -> Self {
         Self { bytes, files, certainty: Certainty::Exactly }
     }

@@ -47,7 +47,6 @@ pub struct SpaceCheck<'a> {
     pub reservations: &'a Reservations,
     /// Has its final totals afterwards, if the walk is made.
     pub progress: &'a Progress,
-    /// Ends the walk.
     pub stop: &'a Stop,
 }
 

@@ -56,7 +56,6 @@ impl Published {
         self.since.map(|since| since + AGE)
     }
 
-    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.since.is_none()
     }

@@ -46,7 +46,6 @@ impl Group {
         Self { files: Vec::new(), bytes: 0, dirs: 0, most_dirs, since: None }
     }
 
-    /// Adds a file.
     pub fn push(&mut self, file: PendingPublish) {
         if self
             .files

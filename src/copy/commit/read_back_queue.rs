@@ -37,7 +37,6 @@ pub struct ReadBackQueue {
     most_bytes: u64,
 }
 
-/// The threads' side.
 pub struct Verifiers {
     number: usize,
     tasks: Receiver<PendingPublish>,

@@ -32,7 +32,6 @@ impl SyncState {
         dirs.iter().try_for_each(|dir| dir.persist())
     }
 
-    /// A sync failed.
     pub fn fail(&mut self, error: &io::Error) {
         self.failure = Some(copy_of(error));
     }

@@ -17,7 +17,6 @@ pub struct PendingRows {
 
 /// The row of a file that this run made.
 struct Fresh {
-    /// Where it starts.
     start: usize,
     /// How many rows stand before it.
     before: u64,

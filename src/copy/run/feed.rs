@@ -16,11 +16,9 @@ use crate::tree::walk::Walk;
 pub struct Outlet<'a> {
     /// Takes files; false if there is no worker left to copy them.
     pub to_workers: &'a (dyn Fn(Batch) -> bool + Sync),
-    /// Takes everything else.
     pub to_committer: Sender<CommitterMessage>,
     /// Counts the entries that are to be accounted for.
     pub found: &'a AtomicU64,
-    /// Ends the walk.
     pub stop: &'a Stop,
 }
 

@@ -29,7 +29,6 @@ pub struct WorkerPool<'scope, 'env> {
 
 /// The workers that are started.
 pub struct Spawned<'scope> {
-    /// Their threads.
     pub threads: Vec<ScopedJoinHandle<'scope, ()>>,
     /// How many there are of each kind.
     pub count: WorkerCount,

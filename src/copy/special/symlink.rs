@@ -12,7 +12,6 @@ use crate::tree::overwrite::Policy;
 /// What became of a link.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Linked {
-    /// It was made.
     Made,
     /// It was there already.
     Kept,

@@ -272,13 +272,10 @@ impl Index {
 /// What the lines of one name say.
 #[derive(Clone, Copy, Debug)]
 pub enum Lookup {
-    /// There is none.
     Nothing,
     /// All of them have this digest; the last stands at this offset, in bytes.
     Agreed {
-        /// The digest.
         digest: Digest,
-        /// The offset.
         last: u64,
     },
     /// They have different digests, or there are more of them than are read.

@@ -17,7 +17,6 @@ pub enum Envelope {
     Headers,
     /// The lines that were signed.
     Signed,
-    /// The signature.
     Signature,
 }
 

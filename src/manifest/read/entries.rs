@@ -25,7 +25,7 @@ pub struct Entry<'a> {
     /// Whether an LF ended it. Only the last line can lack it. In a manifest of another program
     /// such a line is as good as any; in one of dircopy's it is torn and says nothing.
     pub ended: bool,
-    /// What it says.
+    /// The name and digest, or why the line has none.
     pub parsed: Parsed<'a>,
 }
 
@@ -69,7 +69,7 @@ impl<R: Read> Entries<R> {
         Self { scanner, parser: Parser::new(), is_begun: false, is_raw: false }
     }
 
-    /// The input.
+    /// What the lines are read from, at its present position.
     pub fn input(&self) -> &R {
         self.scanner.input()
     }

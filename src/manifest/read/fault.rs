@@ -11,9 +11,9 @@ use crate::hash::Digest;
 pub enum Fault {
     /// A byte where a hexadecimal digit should be.
     NotHex {
-        /// Where.
+        /// Where that byte is.
         column: usize,
-        /// Which byte.
+        /// The byte that stands there.
         byte: u8,
     },
     /// Hexadecimal digits, but not as many as SHA-256 has.
@@ -39,7 +39,7 @@ pub enum Fault {
     },
     /// The name holds a NUL byte.
     Nul {
-        /// Where.
+        /// Where that NUL is.
         column: usize,
     },
     /// One space before the name, in a file whose earlier lines have two characters there: a name

@@ -35,7 +35,7 @@ pub enum Parsed<'a> {
     /// A line that names no file and need not: one that starts with `#` or `;`, or belongs to what is around
     /// the list.
     Comment,
-    /// An empty line.
+    /// A line of no bytes, or of a carriage return.
     Blank,
     /// Anything else.
     Malformed(Fault),
@@ -44,12 +44,10 @@ pub enum Parsed<'a> {
 /// What the first line of a file that is no comment has shown.
 #[derive(Debug, Default)]
 enum Layout {
-    /// Nothing yet.
     #[default]
     Unknown,
     /// Each line says all by itself.
     Lines,
-    /// A table.
     Table(Columns),
     /// A specification of mtree.
     Mtree(Box<Mtree>),

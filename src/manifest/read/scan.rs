@@ -26,7 +26,7 @@ const PREFIX: usize = 128;
 /// What ends a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Separator {
-    /// A line feed.
+    /// A line feed, as almost all lists have it.
     #[default]
     Lf,
     /// A NUL byte, as `find -print0` and `sha256sum -z` write.
@@ -34,7 +34,7 @@ pub enum Separator {
 }
 
 impl Separator {
-    /// The byte.
+    /// The byte that ends a line.
     pub const fn byte(self) -> u8 {
         match self {
             Separator::Lf => b'\n',
@@ -52,7 +52,7 @@ pub struct Line<'a> {
     pub offset: u64,
     /// Whether a separator ended it. The last line of an input may lack it: then it may be torn.
     pub ended: bool,
-    /// Its bytes.
+    /// What it says, as far as it is kept.
     pub text: Text<'a>,
 }
 

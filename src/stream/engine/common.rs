@@ -7,7 +7,6 @@ use crate::stream::outcome::OutputStates;
 
 /// Why an input is not gone on with.
 pub enum FeedError {
-    /// It failed.
     Input(Error),
     /// The run is to stop, or no output is left.
     All,

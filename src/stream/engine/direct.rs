@@ -23,7 +23,6 @@ pub const MOST: u64 = 1 << 20;
 /// 35 and 38 ms with 128 KiB, 43 and 56 ms with 64 KiB.
 const MOST_OF_FILE: u64 = 128 << 10;
 
-/// The engine.
 pub struct DirectEngine<'a> {
     /// The number of the output, and the output itself until it is settled.
     number: usize,
@@ -40,7 +39,6 @@ enum MoveBy {
 }
 
 impl<'a> DirectEngine<'a> {
-    /// To this output.
     pub fn new(output: OpenOutput<'a>) -> Self {
         let number = output.number;
         let context = output.context;

@@ -58,7 +58,6 @@ struct Branch<'scope> {
     thread: ScopedJoinHandle<'scope, ()>,
 }
 
-/// The engine.
 pub struct TeeEngine<'scope, 'a> {
     context: Context<'a>,
     branches: Vec<Branch<'scope>>,

@@ -65,7 +65,6 @@ impl<'a> AtomicFile<'a> {
         &self.place
     }
 
-    /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.part.write(bytes)
     }

@@ -13,7 +13,6 @@ use crate::transfer::context::Context;
 /// What stands after a file's name in that of its manifest.
 pub const SUFFIX: &str = ".sha256sum";
 
-/// Where lines go.
 pub enum StreamManifest {
     /// Into a file that gets its name when it is whole.
     File(FilePlace),
@@ -44,7 +43,6 @@ impl StreamManifest {
         removed.map_err(|error| Error::io("remove the old manifest", place.path(), error))
     }
 
-    /// Writes the lines.
     pub fn write(
         self,
         context: &Context<'_>,

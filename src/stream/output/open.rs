@@ -12,7 +12,6 @@ use crate::stream::output::manifest::{StreamManifest, line_beside};
 use crate::sys::{self, Spliced, StreamEnd};
 use crate::transfer::context::Context;
 
-/// An output.
 pub struct OpenOutput<'a> {
     /// Which of the outputs it is, counted from 0.
     pub number: usize,
@@ -20,17 +19,14 @@ pub struct OpenOutput<'a> {
     pub endpoint: Endpoint,
     /// What the run shares.
     pub context: Context<'a>,
-    /// Where bytes go.
     pub sink: Sink<'a>,
     /// The manifest beside it.
     pub manifest: Option<StreamManifest>,
 }
 
-/// Where bytes go.
 pub enum Sink<'a> {
     /// To what is open.
     Open(StreamEnd),
-    /// Into a file.
     File(Box<AtomicFile<'a>>),
 }
 
@@ -40,7 +36,6 @@ pub enum Lost {
     Closed,
     /// The run is to stop.
     Stopped,
-    /// It failed.
     Failed(Error),
 }
 

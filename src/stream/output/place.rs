@@ -15,7 +15,6 @@ use crate::sys::{self, Dir, StreamEnd};
 use crate::tree::dirs::OutputDir;
 use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide};
 
-/// Where something goes.
 pub enum OutputPlace {
     /// To what is open: standard output, a FIFO, a device.
     Open(StreamEnd),
@@ -30,9 +29,7 @@ pub enum OutputPlace {
 /// The place of a file.
 #[derive(Clone)]
 pub struct FilePlace {
-    /// Its directory.
     pub dir: Arc<OutputDir>,
-    /// Its name there.
     pub name: OsString,
     /// What gives way for it.
     pub there: Option<Stat>,

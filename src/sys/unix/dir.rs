@@ -21,7 +21,7 @@ use crate::sys::stat::{Identity, Kind, Stat, Time};
 use crate::sys::types::Lock;
 use crate::sys::unix::process::{acting_as, is_root};
 
-/// An open directory.
+/// A directory that is open, so that names below it are looked up there whatever its own path leads to later.
 #[derive(Debug)]
 pub struct Dir(pub(super) OwnedFd);
 

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// A service manager.
 #[derive(Debug)]
 pub struct Manager {
     socket: UnixDatagram,

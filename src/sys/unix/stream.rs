@@ -63,7 +63,6 @@ impl StreamEnd {
         Ok(Some(Self { returns: true, ..Self::of(file)? }))
     }
 
-    /// Standard input.
     pub fn standard_input() -> io::Result<Self> {
         Self::inherited(standard_input()?, OFlags::RDONLY)
     }

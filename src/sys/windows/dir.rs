@@ -43,7 +43,7 @@ use crate::sys::windows::nt::{self, OpenHow, SHARE_ALL, SHARE_READ, is_remote};
 use crate::sys::windows::owner::is_ours;
 use crate::sys::windows::stat::{stat_of, stat_of_any};
 
-/// An open directory.
+/// A directory that is open, so that names below it are looked up there whatever its own path leads to later.
 #[derive(Debug)]
 pub struct Dir {
     handle: OwnedHandle,

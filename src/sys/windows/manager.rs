@@ -10,7 +10,6 @@ impl Manager {
         None
     }
 
-    /// Tells it something.
     pub fn tell(&self, _: &str) {
         match *self {}
     }

@@ -37,7 +37,6 @@ impl StreamEnd {
         Self::of(File::options().write(true).open(path)?).map(Some)
     }
 
-    /// Standard input.
     pub fn standard_input() -> io::Result<Self> {
         Self::of(standard_input()?)
     }

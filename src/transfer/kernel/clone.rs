@@ -57,7 +57,6 @@ pub fn clone_to_hash<'a>(
     Ok(Some(content.at_rate(context.control.rate, context.control.stop)))
 }
 
-/// Tries to clone.
 fn is_cloned(
     reflink: Reflink,
     pair: &FileSystemPair,

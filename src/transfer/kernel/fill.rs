@@ -25,7 +25,6 @@ pub struct Filling<'a> {
     pub context: &'a Context<'a>,
     /// What is known of the two file systems.
     pub pair: &'a FileSystemPair,
-    /// The source file.
     pub source: &'a OwnOrigin<'a>,
     /// What outputs share of it.
     pub subscription: Option<&'a Subscription<'a>>,

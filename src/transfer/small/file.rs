@@ -28,7 +28,6 @@ pub struct SmallFile<'a> {
     pub context: &'a Context<'a>,
     /// Where its time is counted.
     pub timings: &'a Timings,
-    /// The file.
     pub transfer: &'a Transfer,
     /// Whether the content may come from what outputs share.
     pub is_shared: bool,
@@ -36,7 +35,6 @@ pub struct SmallFile<'a> {
 
 /// Why a file could not be copied.
 pub struct Failure {
-    /// The reason.
     pub error: Error,
     /// Whether it changed while it was read: then a second try may go well.
     pub is_changed: bool,

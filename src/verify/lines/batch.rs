@@ -24,7 +24,6 @@ pub struct LineBatch {
     pub target: Arc<Target>,
     /// In a scrub: dropped when the last file of the batch was begun, or is skipped.
     pub pass: Option<PassGuard>,
-    /// The lines.
     pub lines: std::vec::IntoIter<ManifestLine>,
 }
 
@@ -36,7 +35,6 @@ pub struct FillingBatch {
 }
 
 impl FillingBatch {
-    /// Adds a line.
     pub fn push(&mut self, line: ManifestLine) {
         self.bytes += line.path.as_bytes().len();
         self.lines.push(line);

@@ -43,7 +43,6 @@ pub struct LinesRead {
     pub reread: Vec<Reread>,
 }
 
-/// The thread's work.
 pub struct LineReader<'a> {
     /// Makes hashes of names.
     pub key: NameHasher,
@@ -55,7 +54,6 @@ pub struct LineReader<'a> {
     pub scrub: Option<&'a Scrub>,
     /// Asked to stop?
     pub stop: &'a Stop,
-    /// To the workers.
     pub tasks: Sender<LineBatch>,
     /// To the thread that runs the job.
     pub findings: Sender<Findings>,
@@ -95,7 +93,6 @@ struct FirstReading {
 }
 
 impl LineReader<'_> {
-    /// Reads all manifests.
     pub fn work(self, specs: &[TargetSpec]) -> LinesRead {
         let mut done = LinesRead::default();
         for spec in specs {

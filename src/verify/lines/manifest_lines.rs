@@ -12,11 +12,8 @@ use crate::verify::target::Target;
 /// A line that names a file to check.
 #[derive(Debug)]
 pub struct ManifestLine {
-    /// Its number.
     pub number: u64,
-    /// The name.
     pub path: RelPath,
-    /// The digest.
     pub digest: Digest,
     /// Whether a regular file of that name was seen a moment ago.
     pub looked_at: bool,
@@ -44,7 +41,6 @@ impl<'a, R: Read> ManifestLines<'a, R> {
         Self { target, entries: Entries::new(Utf16Reader::new(manifest)) }
     }
 
-    /// The target.
     pub fn target(&self) -> &'a Arc<Target> {
         self.target
     }

@@ -69,7 +69,6 @@ impl SeenNames {
         self.0.contains_key(&name)
     }
 
-    /// Whether none was.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

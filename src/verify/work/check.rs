@@ -46,9 +46,7 @@ impl FoundFile {
 
 /// A file that was found, and what is listed of it.
 pub struct ListedFile<'a> {
-    /// Its name.
     pub path: &'a RelPath,
-    /// The open file.
     pub found: &'a FoundFile,
     /// The digest that is listed.
     pub digest: &'a Digest,

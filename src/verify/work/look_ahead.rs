@@ -49,7 +49,6 @@ pub struct LookAhead<T> {
 }
 
 impl<T> LookAhead<T> {
-    /// Nothing waits.
     pub fn new(order: ReadOrder) -> Self {
         Self { order, waiting: BTreeMap::new(), put: 0, weight: 0, at: 0 }
     }

@@ -25,7 +25,6 @@ const ENDED: usize = 1;
 
 /// What the threads of a check share.
 pub struct Threads<'a> {
-    /// What is checked.
     pub specs: &'a [TargetSpec],
     /// How the workers divide the reading.
     pub division: Division,

@@ -41,7 +41,6 @@ pub struct Division {
     pub workers: usize,
 }
 
-/// A worker.
 pub struct Worker<'a> {
     pub checker: Checker<'a>,
     pub division: Division,
