@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::copy::before::prepare::Prepared;
 use crate::copy::report::Counts;
-use crate::copy::special::symlink::{self, Linked, Plan};
+use crate::copy::special::symlink::{self, LinkOutcome, Plan};
 use crate::error::Error;
 use crate::event::{Done, Event, EventObserver, Stop};
 use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::found::{Batch, SourceEntry, WalkItem, Walked};
+use crate::tree::found::{Batch, SourceEntry, WalkEvent, WalkItem};
 use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide, leave_large};
 use crate::tree::walk::Walk;
 
@@ -32,8 +32,8 @@ impl DryRun<'_> {
         } else {
             let _ = walk.run(source, output, |found| {
                 match found {
-                    Walked::Files(batch) => self.files(batch, &mut counts),
-                    Walked::Item(item) => self.item(item, &mut counts),
+                    WalkEvent::Files(batch) => self.files(batch, &mut counts),
+                    WalkEvent::Item(item) => self.item(item, &mut counts),
                 }
                 match self.stop.is_requested() {
                     true => ControlFlow::Break(()),
@@ -58,7 +58,9 @@ impl DryRun<'_> {
                         counts.symlinks += 1;
                         self.tell(&output, &entry, Done::Symlinked);
                     }
-                    Ok(Plan::Settled(Linked::Left(why))) => self.left(&output, &entry, why, counts),
+                    Ok(Plan::Settled(LinkOutcome::Left(why))) => {
+                        self.left(&output, &entry, why, counts)
+                    }
                     Ok(Plan::Settled(_)) => {
                         counts.unchanged += 1;
                         self.tell(&output, &entry, Done::Kept);

@@ -20,13 +20,13 @@ use crate::sys::{Dir, DirReader};
 #[derive(Debug, Default)]
 pub struct Carry {
     /// The newest first.
-    earlier: Vec<Earlier>,
+    earlier: Vec<EarlierManifest>,
     unfinished: Vec<ManifestName>,
     newest: Option<ManifestName>,
 }
 
 #[derive(Debug)]
-struct Earlier {
+struct EarlierManifest {
     name: ManifestName,
     index: Index,
 }
@@ -58,7 +58,7 @@ impl Carry {
         }
         names.retain(|name| Some(*name) > covered);
         for name in names {
-            match Earlier::open(root, name, is_to_stop) {
+            match EarlierManifest::open(root, name, is_to_stop) {
                 Ok(Some(opened)) => earlier.push(opened),
                 // What is no regular file is none of ours.
                 Ok(None) => {}
@@ -139,7 +139,7 @@ impl Carry {
     }
 }
 
-impl Earlier {
+impl EarlierManifest {
     fn open(
         root: &Dir,
         name: ManifestName,

@@ -18,13 +18,13 @@ use crate::sys;
 use crate::tree::journal::{Checkpoint, Journal};
 
 /// Where checkpoints are due in a file.
-pub struct Marks {
+pub struct CheckpointPlan {
     every: Option<u64>,
     at: u64,
     since: u64,
 }
 
-impl Marks {
+impl CheckpointPlan {
     /// One after so many bytes each, for a file that begins at `at`; none without.
     pub fn new(every: Option<u64>, at: u64) -> Self {
         Self { every, at, since: 0 }

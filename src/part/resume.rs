@@ -30,7 +30,7 @@ pub struct Resumed {
 }
 
 /// A part file that is ready to be written to.
-pub struct Begun {
+pub struct ReadyPart {
     /// The part file, with its journal if it has one.
     pub part: Part,
     /// Where it is gone on with.
@@ -50,24 +50,24 @@ pub fn begin(
     target: &CopyTarget,
     scratch: &mut Block,
     warnings: &mut Vec<Error>,
-) -> Result<Option<Begun>> {
+) -> Result<Option<ReadyPart>> {
     let CopyTarget { output, entry, .. } = target;
     let create = || Part::create(options, target);
     let Some((journaling, dir)) = journaling(options, source, output, entry) else {
         let (part, swept) = (create()?, Leftovers::default());
-        return Ok(Some(Begun { part, resumed: None, checkpoints: None, swept }));
+        return Ok(Some(ReadyPart { part, resumed: None, checkpoints: None, swept }));
     };
     let (queue, block) = (options.blocks * options.block_size, options.block_size as u64);
     let mut swept = Leftovers::default();
     let checkpoints = Some(journaling.step(queue as u64, block));
     match take_up(options, stop, journaling, dir, entry, scratch) {
-        Taken::Up { journal, subject, file, resumed } => {
+        ResumeState::Up { journal, subject, file, resumed } => {
             let part = Part::take_up(options, output, &subject, file, journal);
-            return Ok(Some(Begun { part, resumed: Some(resumed), checkpoints, swept }));
+            return Ok(Some(ReadyPart { part, resumed: Some(resumed), checkpoints, swept }));
         }
-        Taken::Stopped => return Ok(None),
-        Taken::Nothing => {}
-        Taken::Unfit { subject, why } => {
+        ResumeState::Stopped => return Ok(None),
+        ResumeState::Nothing => {}
+        ResumeState::Unfit { subject, why } => {
             warnings.extend(why.map(|why| {
                 Error::finding("go on with", output.path_of(&subject.part), why)
                     .with_note("; the file is copied from its beginning")
@@ -85,7 +85,7 @@ pub fn begin(
             part.keep_journal(journal);
         }
     }
-    Ok(Some(Begun { part, resumed: None, checkpoints, swept }))
+    Ok(Some(ReadyPart { part, resumed: None, checkpoints, swept }))
 }
 
 /// The file is not copied after all: removes what a killed run left of it.
@@ -120,7 +120,7 @@ fn journaling<'a>(
 }
 
 /// What there is of a file.
-enum Taken {
+enum ResumeState {
     /// Its beginning, to go on with.
     Up {
         journal: Journal,
@@ -145,13 +145,13 @@ fn take_up(
     dir: &Dir,
     entry: &SourceEntry,
     scratch: &mut Block,
-) -> Taken {
+) -> ResumeState {
     let name = journal::name_of(&entry.name);
     let Ok(Some(found)) = Journal::open(dir, &name, &journaling.secret) else {
-        return Taken::Nothing;
+        return ResumeState::Nothing;
     };
     let Found { journal, subject, checkpoint } = found;
-    let unfit = |subject, why: Option<String>| Taken::Unfit { subject, why };
+    let unfit = |subject, why: Option<String>| ResumeState::Unfit { subject, why };
     let is_of_this = subject.source == Version::of(&entry.stat);
     let fits = is_of_this && *subject.name == *entry.name && subject.algorithm == options.algorithm;
     let Some(checkpoint) = checkpoint.filter(|at| fits && at.offset <= entry.stat.size) else {
@@ -174,14 +174,14 @@ fn take_up(
                 let why = "its content is not what was written to it".to_string();
                 return unfit(subject, Some(why));
             }
-            Ok(None) => return Taken::Stopped,
+            Ok(None) => return ResumeState::Stopped,
             Err(error) => return unfit(subject, Some(error.to_string())),
         }
     }
     // What is behind the checkpoint may not be what was written.
     let cut = file.set_len(offset).and_then(|()| (&file).seek(SeekFrom::Start(offset)));
     match cut {
-        Ok(_) => Taken::Up { journal, subject, file, resumed: Resumed { offset, hasher } },
+        Ok(_) => ResumeState::Up { journal, subject, file, resumed: Resumed { offset, hasher } },
         Err(error) => unfit(subject, Some(error.to_string())),
     }
 }

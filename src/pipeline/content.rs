@@ -12,7 +12,7 @@ use crate::io::block::BlockPool;
 use crate::io::options::Sparse;
 use crate::io::timing::Timer;
 use crate::io::watched_file::WatchedFile;
-use crate::pipeline::message::{EarlyEnd, FileStep, Gone, LargeFile, ReadEnd, send};
+use crate::pipeline::message::{Disconnected, EarlyEnd, FileStep, LargeFile, ReadEnd, send};
 use crate::sys;
 use crate::transfer::context::Context;
 
@@ -48,10 +48,10 @@ pub enum ReadError {
 
 impl ReadError {
     /// How the file ends; an error if there is nowhere to tell.
-    pub fn into_early_end(self) -> Result<EarlyEnd, Gone> {
+    pub fn into_early_end(self) -> Result<EarlyEnd, Disconnected> {
         match self {
             ReadError::Early(end) => Ok(end),
-            ReadError::Gone => Err(Gone),
+            ReadError::Gone => Err(Disconnected),
         }
     }
 }
@@ -62,8 +62,8 @@ impl From<Error> for ReadError {
     }
 }
 
-impl From<Gone> for ReadError {
-    fn from(_: Gone) -> Self {
+impl From<Disconnected> for ReadError {
+    fn from(_: Disconnected) -> Self {
         ReadError::Gone
     }
 }
@@ -201,7 +201,7 @@ impl ContentReader<'_> {
     }
 
     /// Sends a step to the hasher.
-    pub fn send(&self, step: ReadStep) -> Result<(), Gone> {
+    pub fn send(&self, step: ReadStep) -> Result<(), Disconnected> {
         send(&self.next, step, &self.context.control.timings.read)
     }
 }

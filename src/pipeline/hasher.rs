@@ -6,7 +6,7 @@ use crossbeam_channel::{Receiver, Sender};
 
 use crate::hash::Digest;
 use crate::io::timing::Timer;
-use crate::part::checkpoint::Marks;
+use crate::part::checkpoint::CheckpointPlan;
 use crate::pipeline::content::ReadStep;
 use crate::pipeline::message::{EarlyEnd, FileStep, LargeFile, ReadEnd, receive, send};
 use crate::transfer::context::Context;
@@ -21,7 +21,7 @@ pub type HashedEnd = Result<(ReadEnd, Option<Digest>), EarlyEnd>;
 pub fn work(context: &Context<'_>, from: &Receiver<ReadStep>, to: &Sender<HashedStep>) {
     let clock = &context.control.timings.hash;
     let mut hasher = context.options.algorithm.start();
-    let mut marks = Marks::new(None, 0);
+    let mut marks = CheckpointPlan::new(None, 0);
     let mut file: Option<Arc<LargeFile>> = None;
     while let Ok(step) = receive(from, clock) {
         let mut due = None;
@@ -29,12 +29,12 @@ pub fn work(context: &Context<'_>, from: &Receiver<ReadStep>, to: &Sender<Hashed
             FileStep::Begin(large, part) => {
                 let going_on = large.resumed.as_ref().map(|resumed| resumed.hasher.clone());
                 hasher = going_on.unwrap_or_else(|| context.options.algorithm.start());
-                marks = Marks::new(large.checkpoints, large.start());
+                marks = CheckpointPlan::new(large.checkpoints, large.start());
                 file = Some(Arc::clone(&large));
                 FileStep::Begin(large, part)
             }
             FileStep::Again(large) => {
-                (hasher, marks) = (context.options.algorithm.start(), Marks::new(None, 0));
+                (hasher, marks) = (context.options.algorithm.start(), CheckpointPlan::new(None, 0));
                 file = Some(Arc::clone(&large));
                 FileStep::Again(large)
             }

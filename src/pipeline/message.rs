@@ -89,16 +89,16 @@ pub fn receive<E>(
 }
 
 /// The stage after is gone: its thread died, and this one is to end too.
-pub struct Gone;
+pub struct Disconnected;
 
 /// Sends a step, counting the wait.
 pub fn send<E>(
     to: &Sender<FileStep<E>>,
     step: FileStep<E>,
     clock: &StageTiming,
-) -> Result<(), Gone> {
+) -> Result<(), Disconnected> {
     to.try_send(step).or_else(|full| {
         let _waiting = Timer::start(&clock.waited);
-        to.send(full.into_inner()).map_err(|_| Gone)
+        to.send(full.into_inner()).map_err(|_| Disconnected)
     })
 }

@@ -10,10 +10,10 @@ use crate::error::Error;
 use crate::hash::Algorithm;
 use crate::io::read_back::ReadBack;
 use crate::io::timing::Timer;
-use crate::part::resume::{self, Begun, Resumed};
+use crate::part::resume::{self, ReadyPart, Resumed};
 use crate::part::transfer::Transfer;
 use crate::pipeline::content::{ContentFrom, ContentReader, ReadError};
-use crate::pipeline::message::{EarlyEnd, FileStep, Gone, LargeFile, ReadEnd};
+use crate::pipeline::message::{Disconnected, EarlyEnd, FileStep, LargeFile, ReadEnd};
 use crate::pipeline::queue::Tasks;
 use crate::pipeline::shared_read::read_shared;
 use crate::sys::stat::Stat;
@@ -49,7 +49,7 @@ impl FileReader<'_> {
         }
     }
 
-    fn take(&mut self, mut run: Batch) -> Result<(), Gone> {
+    fn take(&mut self, mut run: Batch) -> Result<(), Disconnected> {
         let context = self.content.context;
         // The walk makes a large file a run of its own.
         let block_size = context.options.block_size as u64;
@@ -63,7 +63,7 @@ impl FileReader<'_> {
         self.report(results)
     }
 
-    fn take_large(&mut self, mut transfer: Transfer) -> Result<(), Gone> {
+    fn take_large(&mut self, mut transfer: Transfer) -> Result<(), Disconnected> {
         let context = self.content.context;
         let name = &transfer.entry().name;
         context.control.progress.set_current(|path| transfer.source.rel.join_into(name, path));
@@ -85,7 +85,9 @@ impl FileReader<'_> {
                 let holes = costly_holes(&transfer);
                 for warning in std::mem::take(&mut warnings).into_iter().chain(warning).chain(holes)
                 {
-                    self.results.send(CommitterMessage::Warning(warning)).map_err(|_| Gone)?;
+                    self.results
+                        .send(CommitterMessage::Warning(warning))
+                        .map_err(|_| Disconnected)?;
                 }
                 match self.copy(&transfer, None).map_err(ReadError::into_early_end) {
                     Ok(()) => return Ok(()),
@@ -115,7 +117,7 @@ impl FileReader<'_> {
             file.spare_cache(systems.source, &context.control.resident.source);
         }
         timer.switch(&context.control.timings.write.busy);
-        let Begun { mut part, resumed, checkpoints, swept } =
+        let ReadyPart { mut part, resumed, checkpoints, swept } =
             self.begin(transfer, &mut warnings)?;
         self.tell(&transfer.target.output, swept, &mut warnings)?;
         let copy_path = || transfer.target.path();
@@ -163,7 +165,11 @@ impl FileReader<'_> {
     }
 
     /// The part file of a file, or what a killed run left of it.
-    fn begin(&self, transfer: &Transfer, warnings: &mut Vec<Error>) -> Result<Begun, ReadError> {
+    fn begin(
+        &self,
+        transfer: &Transfer,
+        warnings: &mut Vec<Error>,
+    ) -> Result<ReadyPart, ReadError> {
         let Context { options, control, .. } = self.content.context;
         let mut scratch = self.content.pool.take(&control.timings.read);
         let (source, target) = (&transfer.source, &transfer.target);
@@ -187,7 +193,7 @@ impl FileReader<'_> {
         error: ReadError,
         may_retry: bool,
         total: u64,
-    ) -> Result<Result<ReadEnd, EarlyEnd>, Gone> {
+    ) -> Result<Result<ReadEnd, EarlyEnd>, Disconnected> {
         let first = match error {
             ReadError::Early(EarlyEnd::Failed(error)) if may_retry => error,
             other => return other.into_early_end().map(Err),
@@ -224,17 +230,17 @@ impl FileReader<'_> {
         output: &Arc<OutputDir>,
         swept: Leftovers,
         warnings: &mut Vec<Error>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Disconnected> {
         warnings.extend(swept.error);
         swept.removed.into_iter().try_for_each(|name| {
             let swept =
                 CommitterMessage::Walked(WalkItem::LeftoverRemoved(Arc::clone(output), name));
-            self.results.send(swept).map_err(|_| Gone)
+            self.results.send(swept).map_err(|_| Disconnected)
         })
     }
 
-    fn report(&self, results: Vec<TransferResult>) -> Result<(), Gone> {
-        self.results.send(CommitterMessage::Results(results)).map_err(|_| Gone)
+    fn report(&self, results: Vec<TransferResult>) -> Result<(), Disconnected> {
+        self.results.send(CommitterMessage::Results(results)).map_err(|_| Disconnected)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::stream::engine::common::{Engine, FeedError};
 use crate::stream::input::{self, Input};
 use crate::stream::outcome::{OutputOutcome, OutputStates};
 use crate::stream::output::manifest::{StreamManifest, add_line};
-use crate::stream::output::open::{Lost, Sink};
+use crate::stream::output::open::{DropReason, Sink};
 use crate::stream::output::places::PlacedOutput;
 use crate::stream::refusal::is_output;
 use crate::stream::report::{StreamEnding, StreamReport};
@@ -168,7 +168,8 @@ impl<'r> StreamRun<'r> {
         let Self { context, states, counts, .. } = self;
         let endpoints = states.endpoints().iter().cloned();
         let outcomes = states.into_outcomes().into_iter();
-        let outcomes = outcomes.map(|outcome| outcome.unwrap_or_else(|| Lost::Stopped.outcome()));
+        let outcomes =
+            outcomes.map(|outcome| outcome.unwrap_or_else(|| DropReason::Stopped.outcome()));
         let outputs: Vec<_> = endpoints.zip(outcomes).collect();
         let outcomes = outputs.iter().map(|(_, outcome)| outcome);
         let asked = context.control.stop.requested();

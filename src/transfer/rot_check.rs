@@ -114,7 +114,7 @@ struct DifferingFile<'a> {
 }
 
 /// What is at the output in place of a file.
-struct Witness {
+struct ExistingCopy {
     digest: Digest,
     /// Whether it has the size and time of the source's file.
     alike: bool,
@@ -133,11 +133,11 @@ impl DifferingFile<'_> {
         let path = self.path.as_bytes();
         let manifest = Shown::path(baseline.path());
         let finding = match &witness {
-            Some(Witness { digest, alike: true }) if *digest == listed => format!(
+            Some(ExistingCopy { digest, alike: true }) if *digest == listed => format!(
                 "it has rotted: it is not what {manifest} lists, and its copy, which is, has the \
                  same size and time; the copy stays"
             ),
-            Some(Witness { digest, alike: false }) if *digest == listed => {
+            Some(ExistingCopy { digest, alike: false }) if *digest == listed => {
                 return baseline.count_edited(path).map(|()| None);
             }
             _ if baseline.is_older_than(&transfer.entry().stat) => {
@@ -156,13 +156,13 @@ impl DifferingFile<'_> {
 
     /// What the file's copy at the output holds. It is read only if no earlier manifest tells, and if that
     /// matters.
-    fn witness(&self, there: &Stat) -> Result<Option<Witness>> {
+    fn witness(&self, there: &Stat) -> Result<Option<ExistingCopy>> {
         let Self { context, transfer, .. } = *self;
         let stat = &transfer.entry().stat;
         let alike = stat.size == there.size && stat.mtime.is_stored_as(there.mtime);
         let belief = context.shared.known.map(|it| it.belief(self.path.as_bytes(), there));
         if let Some(Belief::Untouched(Row { digest, .. })) = belief {
-            return Ok(Some(Witness { digest, alike }));
+            return Ok(Some(ExistingCopy { digest, alike }));
         }
         // One of another time says no more than that the file is newer than the list.
         let matters = alike || !self.baseline.is_older_than(stat);
@@ -182,6 +182,6 @@ impl DifferingFile<'_> {
             // It will be listed, and may not be on the device yet.
             sys::persist_file(file.file()).map_err(|error| file.error("make durable", error))?;
         }
-        Ok(hashed.digest.map(|digest| Witness { digest, alike }))
+        Ok(hashed.digest.map(|digest| ExistingCopy { digest, alike }))
     }
 }

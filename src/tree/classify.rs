@@ -18,7 +18,7 @@ use crate::sys::stat::{Identity, Kind, Stat};
 use crate::tree::cleanup::ResumablePart;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::filter::{Filter, Inclusion};
-use crate::tree::found::{Batch, Emit, SourceEntry, WalkItem, Walked};
+use crate::tree::found::{Batch, Emit, SourceEntry, WalkEvent, WalkItem};
 
 /// A batch of small files ends at this many files. With many, workers are mostly in different
 /// directories and do not wait for each other's changes to one: 50,000 files of 4 KiB, two workers,
@@ -82,7 +82,7 @@ pub struct Subdir {
 }
 
 /// An entry that takes part.
-struct Looked {
+struct Candidate {
     kind: Kind,
     /// Of files and links.
     stat: Option<Stat>,
@@ -103,9 +103,9 @@ impl Unclassified {
         Self { source: Arc::clone(source), output: Arc::clone(output), listed, inclusion }
     }
 
-    fn batch_of(&self, files: Vec<SourceEntry>) -> Walked {
+    fn batch_of(&self, files: Vec<SourceEntry>) -> WalkEvent {
         let (source, output) = (Arc::clone(&self.source), Arc::clone(&self.output));
-        Walked::Files(Batch { source, output, files })
+        WalkEvent::Files(Batch { source, output, files })
     }
 }
 
@@ -181,7 +181,7 @@ impl Classifier<'_> {
                 Some(_) => self.refuse(&entries.source, memory, &listed.name).map(|()| looked),
                 None => Ok(None),
             });
-            let Looked { kind, stat, inclusion } = match looked {
+            let Candidate { kind, stat, inclusion } = match looked {
                 Ok(Some(looked)) => looked,
                 Ok(None) => continue,
                 Err(error) => {
@@ -219,13 +219,17 @@ impl Classifier<'_> {
     }
 
     /// Looks at an entry as far as that is needed; `None` if it is left out.
-    fn look(&self, entries: &Unclassified, listed: &ListedEntry) -> Result<Option<Looked>, Error> {
+    fn look(
+        &self,
+        entries: &Unclassified,
+        listed: &ListedEntry,
+    ) -> Result<Option<Candidate>, Error> {
         let path = match self.filter.is_empty() {
             true => PathBuf::new(),
             false => relative(&entries.source, &listed.name),
         };
         let judge = |is_dir| self.filter.judge(&path, is_dir, entries.inclusion);
-        let mut looked = Looked {
+        let mut looked = Candidate {
             kind: listed.kind.unwrap_or(Kind::Device),
             stat: None,
             inclusion: Inclusion::Out,

@@ -44,7 +44,7 @@ pub struct Resumable {
 }
 
 /// What is not removed.
-pub struct Spared<'a> {
+pub struct Protected<'a> {
     /// Beginnings that can be gone on with; none without.
     pub resumable: Option<Resumable>,
     /// Whether links in the source stand for what they point to.
@@ -59,9 +59,9 @@ pub fn clean_up(
     source: &SourceDir,
     output: &OutputDir,
     reader: &mut DirReader,
-    spared: &Spared<'_>,
+    spared: &Protected<'_>,
 ) -> Leftovers {
-    let Spared { resumable, follow, is_data } = *spared;
+    let Protected { resumable, follow, is_data } = *spared;
     let mut leftovers = Leftovers::default();
     let Some(dir) = output.handle.as_ref().filter(|_| !output.fresh) else { return leftovers };
     let (mut parts, mut journals) = (Vec::new(), Vec::new());

@@ -31,7 +31,7 @@ pub struct Batch {
 
 /// Something the walk came upon.
 #[derive(Debug)]
-pub enum Walked {
+pub enum WalkEvent {
     /// Files to copy: work for the workers.
     Files(Batch),
     /// Anything else: the committer's.
@@ -60,11 +60,11 @@ pub enum WalkItem {
 }
 
 /// Where what was found goes; `Break` ends the walk.
-pub trait Emit: FnMut(Walked) -> ControlFlow<()> {
+pub trait Emit: FnMut(WalkEvent) -> ControlFlow<()> {
     /// Hands on something other than files.
     fn item(&mut self, item: WalkItem) -> ControlFlow<()> {
-        self(Walked::Item(item))
+        self(WalkEvent::Item(item))
     }
 }
 
-impl<F: FnMut(Walked) -> ControlFlow<()>> Emit for F {}
+impl<F: FnMut(WalkEvent) -> ControlFlow<()>> Emit for F {}

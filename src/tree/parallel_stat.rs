@@ -14,7 +14,7 @@ use crossbeam_channel::{Receiver, bounded};
 
 use crate::tree::classify::Unclassified;
 use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::found::Walked;
+use crate::tree::found::WalkEvent;
 use crate::tree::walk::Walk;
 
 impl Walk<'_> {
@@ -26,7 +26,7 @@ impl Walk<'_> {
         source: Arc<SourceDir>,
         output: Arc<OutputDir>,
         stat_workers: usize,
-        tell: &(impl Fn(Walked) -> ControlFlow<()> + Sync),
+        tell: &(impl Fn(WalkEvent) -> ControlFlow<()> + Sync),
     ) -> ControlFlow<()> {
         let over = AtomicBool::new(false);
         // A stat worker that dies takes this thread with it, so that it does not go unnoticed.
@@ -61,7 +61,7 @@ impl Walk<'_> {
     fn look_at_all(
         &self,
         work: &Receiver<Unclassified>,
-        tell: &impl Fn(Walked) -> ControlFlow<()>,
+        tell: &impl Fn(WalkEvent) -> ControlFlow<()>,
         over: &AtomicBool,
     ) {
         // To the end also when it is over, so that the walk does not wait for room.

@@ -17,7 +17,7 @@ use crate::state::private_dir::NAME;
 use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{self, Attributes, Dir, DirReader, ListedEntry};
 use crate::tree::classify::{Classifier, DirMemory, PendingLinks, Subdir, Unclassified};
-use crate::tree::cleanup::{self, Leftovers, Resumable, ResumablePart, Spared};
+use crate::tree::cleanup::{self, Leftovers, Protected, Resumable, ResumablePart};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::filter::Inclusion;
 use crate::tree::found::{Emit, WalkItem};
@@ -195,7 +195,7 @@ impl Walk<'_> {
             self.known.is_some_and(|known| known.has_heard_of(output.rel.join(name).as_bytes()))
         };
         let follow = self.classifier.follow;
-        let spared = Spared { resumable: self.resumable, follow, is_data: &is_data };
+        let spared = Protected { resumable: self.resumable, follow, is_data: &is_data };
         let mut leftovers = cleanup::clean_up(source, output, reader, &spared);
         let resumable = std::mem::take(&mut leftovers.resumable);
         tell(output, leftovers, emit)?;

@@ -26,7 +26,7 @@ use crate::verify::target::Target;
 const MOST: usize = 4 << 20;
 
 /// A manifest that can be read once more.
-pub struct Reread {
+pub struct RereadableManifest {
     /// The target that it is the manifest of.
     pub target: Arc<Target>,
     /// The open file; where it is read does not matter.
@@ -106,13 +106,13 @@ impl Replicas {
     /// names that are not bad as they are.
     pub fn compare(
         mut self,
-        manifests: Vec<Reread>,
+        manifests: Vec<RereadableManifest>,
         convert: bool,
         stop: &Stop,
         mut tell: impl FnMut(Finding),
     ) {
         let mut roots: Vec<Identity> = Vec::new();
-        for Reread { target, .. } in &manifests {
+        for RereadableManifest { target, .. } in &manifests {
             if !roots.contains(&target.root_id) {
                 roots.push(target.root_id);
             }
@@ -139,8 +139,8 @@ impl Replicas {
     }
 
     /// Notes what a manifest lists of the bad files.
-    fn look_up(&mut self, reread: Reread, convert: bool, stop: &Stop) -> Result<()> {
-        let Reread { target, mut manifest } = reread;
+    fn look_up(&mut self, reread: RereadableManifest, convert: bool, stop: &Stop) -> Result<()> {
+        let RereadableManifest { target, mut manifest } = reread;
         let directory = self.directory_number(&target);
         let fail = |error| Error::io("read once more the manifest", &target.manifest, error);
         manifest.seek(SeekFrom::Start(0)).map_err(fail)?;

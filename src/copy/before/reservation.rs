@@ -9,11 +9,11 @@ use crate::sys::FreeSpace;
 
 /// What the outputs of a run reserve of the file systems that they are on.
 #[derive(Debug, Default)]
-pub struct Reservations(Mutex<HashMap<u64, Reserved>>);
+pub struct Reservations(Mutex<HashMap<u64, FileSystemClaims>>);
 
 /// What is reserved of one file system.
 #[derive(Debug)]
-struct Reserved {
+struct FileSystemClaims {
     /// What was free when the first output looked: others may be writing by now.
     free: FreeSpace,
     exact: Sum,
@@ -68,7 +68,7 @@ impl Reservations {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let nothing = Sum::default();
         let reserved =
-            all.entry(dev).or_insert(Reserved { free, exact: nothing, at_most: nothing });
+            all.entry(dev).or_insert(FileSystemClaims { free, exact: nothing, at_most: nothing });
         let taken = match claim.certainty {
             Certainty::Exactly => reserved.exact,
             Certainty::AtMost => reserved.exact.and(reserved.at_most.bytes, reserved.at_most.files),

@@ -18,7 +18,7 @@ use crate::event::{Progress, Stop};
 use crate::sys::stat::Stat;
 use crate::sys::{self, DirReader, FreeSpace, Place, UsedSpace};
 use crate::tree::dirs::OutputDir;
-use crate::tree::found::{SourceEntry, WalkItem, Walked};
+use crate::tree::found::{SourceEntry, WalkEvent, WalkItem};
 use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide, leave_large};
 use crate::tree::walk::Walk;
 
@@ -99,19 +99,19 @@ impl SpaceCheck<'_> {
         let walked = self.walk.run_parallel(source, output, stat_workers, &|found| {
             let mut need = Need::default();
             match &found {
-                Walked::Files(batch) => {
+                WalkEvent::Files(batch) => {
                     let size = |file: &SourceEntry| file.stat.size;
                     self.count(batch.files.len(), batch.files.iter().map(size).sum());
                     for file in &batch.files {
                         self.add(&mut need, &batch.output, file, free);
                     }
                 }
-                Walked::Item(WalkItem::HardLink(..) | WalkItem::Symlink(..)) => self.count(1, 0),
-                Walked::Item(WalkItem::Done(output)) => {
+                WalkEvent::Item(WalkItem::HardLink(..) | WalkItem::Symlink(..)) => self.count(1, 0),
+                WalkEvent::Item(WalkItem::Done(output)) => {
                     need.add_parts(output, &mut DirReader::default());
                 }
-                Walked::Item(WalkItem::Failed(_)) => missed.store(true, Relaxed),
-                Walked::Item(_) => {}
+                WalkEvent::Item(WalkItem::Failed(_)) => missed.store(true, Relaxed),
+                WalkEvent::Item(_) => {}
             }
             sum.lock().unwrap_or_else(PoisonError::into_inner).join(need);
             match self.stop.is_requested() {

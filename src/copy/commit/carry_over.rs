@@ -81,7 +81,7 @@ struct CarriedLines<'a> {
 }
 
 /// What came of reading a file once more.
-enum Again {
+enum RereadResult {
     /// It has this digest.
     Hashed(Digest),
     /// The run is to stop.
@@ -118,20 +118,20 @@ impl<'a> CarriedLines<'a> {
             }
         }
         match self.read(path, &there) {
-            Ok(Again::Hashed(digest)) if digest == remembered.digest => {
+            Ok(RereadResult::Hashed(digest)) if digest == remembered.digest => {
                 let trace = Trace::of(&there);
                 let sure = self.context.shared.known.is_some_and(|it| it.is_past(trace.ctime));
                 let Remembered { digest, origin, .. } = remembered;
                 self.keep(path, Row { digest, origin, trace, sure, late: false });
                 None
             }
-            Ok(Again::Hashed(_)) => {
+            Ok(RereadResult::Hashed(_)) => {
                 let finding = "its content is not what an earlier run recorded, although size and \
                                time are the same, and this run did not copy it";
                 self.remember(path, remembered);
                 Some(Error::finding("list any longer", self.root.path_below(path), finding))
             }
-            Ok(Again::Stopped) => None,
+            Ok(RereadResult::Stopped) => None,
             Err(error) => {
                 self.remember(path, remembered);
                 Some(error)
@@ -162,7 +162,7 @@ impl<'a> CarriedLines<'a> {
         self.last.stat(root, path, false)
     }
 
-    fn read(&mut self, path: &RelPath, there: &Stat) -> Result<Again> {
+    fn read(&mut self, path: &RelPath, there: &Stat) -> Result<RereadResult> {
         let (context, output) = (self.context, self.root);
         let full = || output.path_below(path);
         let mut read_back = std::mem::take(&mut self.read_back);
@@ -179,10 +179,10 @@ impl<'a> CarriedLines<'a> {
         let hashed = read_back.hash(medium, algorithm, is_to_stop, |_| ());
         self.read_back = read_back;
         let Some(hashed) = hashed.map_err(|error| file.error("read", error))? else {
-            return Ok(Again::Stopped);
+            return Ok(RereadResult::Stopped);
         };
         file.check(hashed.bytes)?;
-        Ok(hashed.digest.map_or(Again::Stopped, Again::Hashed))
+        Ok(hashed.digest.map_or(RereadResult::Stopped, RereadResult::Hashed))
     }
 }
 

@@ -39,7 +39,7 @@ use crate::tree::dirs::OutputDir;
 use crate::tree::found::WalkItem;
 
 /// What the committer waits for.
-enum Came {
+enum CommitterWake {
     Message(CommitterMessage),
     Answer(Answer),
     /// Something waited long enough.
@@ -108,14 +108,16 @@ impl<'a> Committer<'a> {
             let came = self.next(inbox);
             self.timer.switch(&clock.busy);
             match came {
-                Came::Message(CommitterMessage::Results(results)) => {
+                CommitterWake::Message(CommitterMessage::Results(results)) => {
                     results.into_iter().for_each(|result| self.settle(result));
                 }
-                Came::Message(CommitterMessage::Warning(warning)) => self.accounting.warn(&warning),
-                Came::Message(CommitterMessage::Walked(found)) => self.walked(found),
-                Came::Answer(answer) => self.answered(answer),
-                Came::Due => self.commit(),
-                Came::End => break,
+                CommitterWake::Message(CommitterMessage::Warning(warning)) => {
+                    self.accounting.warn(&warning)
+                }
+                CommitterWake::Message(CommitterMessage::Walked(found)) => self.walked(found),
+                CommitterWake::Answer(answer) => self.answered(answer),
+                CommitterWake::Due => self.commit(),
+                CommitterWake::End => break,
             }
             if self.group.is_full() || self.accounting.published.is_much() {
                 self.commit();
@@ -130,13 +132,13 @@ impl<'a> Committer<'a> {
     }
 
     /// Waits for what comes next.
-    fn next(&self, inbox: &Receiver<CommitterMessage>) -> Came {
+    fn next(&self, inbox: &Receiver<CommitterMessage>) -> CommitterWake {
         let due = [self.group.due(), self.accounting.published.due()].into_iter().flatten().min();
         let due = due.map_or(Duration::MAX, |due| due.duration_since(Instant::now()));
         select! {
-            recv(inbox) -> message => message.map_or(Came::End, Came::Message),
-            recv(self.verifying.answers()) -> answer => Came::Answer(answer.unwrap_or(Answer::Died)),
-            default(due) => Came::Due,
+            recv(inbox) -> message => message.map_or(CommitterWake::End, CommitterWake::Message),
+            recv(self.verifying.answers()) -> answer => CommitterWake::Answer(answer.unwrap_or(Answer::Died)),
+            default(due) => CommitterWake::Due,
         }
     }
 

@@ -7,7 +7,7 @@ use crate::copy::commit::committer::Committer;
 use crate::copy::commit::read_back_queue::ReadBackQueue;
 use crate::copy::record::recording::left_as;
 use crate::copy::special::hard_link::{self, First, Link};
-use crate::copy::special::symlink::{self, Linked};
+use crate::copy::special::symlink::{self, LinkOutcome};
 use crate::error::Result;
 use crate::event::Done;
 use crate::hash::Digest;
@@ -67,7 +67,7 @@ impl Committer<'_> {
             return self.arrived(&link.output);
         }
         let made = hard_link::make(self.root(), link, first, self.context.options.policy);
-        if matches!(made, Ok(Linked::Made)) {
+        if matches!(made, Ok(LinkOutcome::Made)) {
             self.record_again(first);
         }
         self.linked(&link.output, &link.entry, made, first.digest, Done::Linked);
@@ -93,23 +93,23 @@ impl Committer<'_> {
         &mut self,
         output: &Arc<OutputDir>,
         entry: &SourceEntry,
-        made: Result<Linked>,
+        made: Result<LinkOutcome>,
         digest: Option<Digest>,
         done: Done,
     ) {
         let row = digest.and_then(|digest| left_as(output, entry, digest, Origin::Source));
         match made {
-            Ok(Linked::Made) => {
+            Ok(LinkOutcome::Made) => {
                 self.will_be_synced(output);
                 self.accounting.stands(output, &entry.name, digest, row, done);
             }
-            Ok(Linked::Kept) => {
+            Ok(LinkOutcome::Kept) => {
                 self.will_be_synced(output);
                 let is_past = |row: &Row| self.is_past(row.trace.ctime);
                 let row = row.map(|row| Row { sure: row.sure && is_past(&row), ..row });
                 self.accounting.stands(output, &entry.name, digest, row, Done::Kept);
             }
-            Ok(Linked::Left(why)) => {
+            Ok(LinkOutcome::Left(why)) => {
                 self.reopen(output, &entry.name);
                 self.accounting.left(output, &entry.name, why);
             }

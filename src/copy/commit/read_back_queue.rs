@@ -141,7 +141,7 @@ fn work(
     tasks: &Receiver<PendingPublish>,
     answers: &Sender<Answer>,
 ) {
-    let _death = Death(answers);
+    let _death = DeathNotice(answers);
     let clock = &context.control.timings.prove;
     let mut verifier = ReadBackVerifier::new(context, damaged);
     let next = || {
@@ -158,9 +158,9 @@ fn work(
 }
 
 /// Tells the committer, which waits for an answer, when none will come.
-struct Death<'a>(&'a Sender<Answer>);
+struct DeathNotice<'a>(&'a Sender<Answer>);
 
-impl Drop for Death<'_> {
+impl Drop for DeathNotice<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // Fails only if the committer is gone too.

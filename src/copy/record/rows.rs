@@ -12,11 +12,11 @@ pub struct PendingRows {
     text: Vec<u8>,
     number: u64,
     /// Those of files that this run made.
-    fresh: Vec<Fresh>,
+    fresh: Vec<FreshRow>,
 }
 
 /// The row of a file that this run made.
-struct Fresh {
+struct FreshRow {
     start: usize,
     /// How many rows stand before it.
     before: u64,
@@ -29,7 +29,7 @@ impl PendingRows {
     pub fn push(&mut self, row: &Row, path: &[u8], fresh: bool) {
         if fresh && row.sure {
             let (start, before, changed) = (self.text.len(), self.number, row.trace.ctime);
-            self.fresh.push(Fresh { start, before, changed });
+            self.fresh.push(FreshRow { start, before, changed });
         }
         self.number += 1;
         row.write(&mut self.text, path);
@@ -40,7 +40,7 @@ impl PendingRows {
         let (start, before) = (self.text.len(), self.number);
         self.text.extend_from_slice(&later.text);
         self.number += later.number;
-        self.fresh.extend(later.fresh.into_iter().map(|row| Fresh {
+        self.fresh.extend(later.fresh.into_iter().map(|row| FreshRow {
             start: row.start + start,
             before: row.before + before,
             ..row
@@ -53,14 +53,14 @@ impl PendingRows {
         let Some(now) = now.filter(|_| self.text.len() <= MOST_WAITING) else {
             return self.take_all(now);
         };
-        let is_open = |fresh: &Fresh| fresh.changed >= now;
+        let is_open = |fresh: &FreshRow| fresh.changed >= now;
         let Some(first) = self.fresh.iter().position(is_open) else {
             let Self { text, number, .. } = std::mem::take(self);
             return (text, number);
         };
         let waiting = self.fresh.split_off(first);
-        let Fresh { start, before, .. } = waiting[0];
-        let shifted = waiting.into_iter().map(|row| Fresh {
+        let FreshRow { start, before, .. } = waiting[0];
+        let shifted = waiting.into_iter().map(|row| FreshRow {
             start: row.start - start,
             before: row.before - before,
             ..row

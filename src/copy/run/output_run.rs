@@ -17,7 +17,7 @@ use crate::copy::commit::rotation::Rotation;
 use crate::copy::dry_run::DryRun;
 use crate::copy::job::CopyJob;
 use crate::copy::report::{Counts, Ending, Report, Stages};
-use crate::copy::run::threads::{CopyThreads, Worked};
+use crate::copy::run::threads::{CopyThreads, ThreadResults};
 use crate::copy::run::workers::WorkerCount;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver, Stop};
@@ -162,7 +162,8 @@ impl OutputRun<'_> {
         let tree = prepared.file.is_none().then(|| Arc::clone(&source));
         let rotation = job.keep_manifests.map(|keep| Rotation { keep, source });
         let threads = CopyThreads::new(job, &context, &walk, workers);
-        let Worked { workers, found } = threads.run(prepared, verifier_threads, &mut committer);
+        let ThreadResults { workers, found } =
+            threads.run(prepared, verifier_threads, &mut committer);
         self.check_account(found, stop, &mut committer);
         committer.settle_expected(tree.as_deref());
         let manifest = committer.finish(rotation.as_ref());

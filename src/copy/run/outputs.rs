@@ -53,7 +53,7 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
         let mut threads = Vec::new();
         for (number, (&output, refused)) in outputs.iter().zip(refused).enumerate() {
             let OutputJob { job, observer } = output;
-            let guest = Guest { slot: slot(number), progress: &observer.progress };
+            let guest = Participation { slot: slot(number), progress: &observer.progress };
             if let Some(refused) = refused {
                 threads.push(Err(refused));
                 continue;
@@ -102,12 +102,12 @@ pub fn check_all(jobs: &[CopyJob]) -> Vec<Error> {
 }
 
 /// An output as long as it takes part: when this goes, whatever the reason, the others know.
-struct Guest<'a> {
+struct Participation<'a> {
     slot: Option<Slot<'a>>,
     progress: &'a Progress,
 }
 
-impl Drop for Guest<'_> {
+impl Drop for Participation<'_> {
     fn drop(&mut self) {
         if let Some(slot) = self.slot {
             slot.end();

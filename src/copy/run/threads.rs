@@ -11,8 +11,8 @@ use crate::copy::commit::committer::Committer;
 use crate::copy::commit::read_back_queue::Verifiers;
 use crate::copy::job::CopyJob;
 use crate::copy::run::count::count;
-use crate::copy::run::feed::{Outlet, walk_all};
-use crate::copy::run::worker_pool::{Spawned, WorkerPool};
+use crate::copy::run::feed::{WalkSink, walk_all};
+use crate::copy::run::worker_pool::{SpawnedWorkers, WorkerPool};
 use crate::copy::run::workers::WorkerCount;
 use crate::error::Error;
 use crate::event::Stop;
@@ -34,7 +34,7 @@ pub struct CopyThreads<'a> {
 }
 
 /// What the threads of a run leave.
-pub struct Worked {
+pub struct ThreadResults {
     /// How many workers were started.
     pub workers: usize,
     /// Entries that the walk found.
@@ -44,7 +44,7 @@ pub struct Worked {
 /// The threads that were started.
 #[derive(Default)]
 struct StartedThreads<'scope> {
-    walker: Option<ScopedJoinHandle<'scope, Spawned<'scope>>>,
+    walker: Option<ScopedJoinHandle<'scope, SpawnedWorkers<'scope>>>,
     verifiers: Vec<ScopedJoinHandle<'scope, ()>>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> CopyThreads<'a> {
         prepared: Prepared,
         verifiers: Option<Verifiers>,
         committer: &mut Committer<'_>,
-    ) -> Worked {
+    ) -> ThreadResults {
         let (to_committer, inbox) = bounded(self.workers.full + self.workers.all());
         let workers = scope(|scope| {
             let mut started = StartedThreads::default();
@@ -78,7 +78,7 @@ impl<'a> CopyThreads<'a> {
             self.counting.request(Stop::GIVEN_UP);
             self.join(started, committer)
         });
-        Worked { workers, found: self.found.load(Relaxed) }
+        ThreadResults { workers, found: self.found.load(Relaxed) }
     }
 
     fn start<'scope>(
@@ -99,7 +99,7 @@ impl<'a> CopyThreads<'a> {
             let pool = WorkerPool::new(scope, context, workers, to_committer.clone());
             let stop = context.control.stop;
             let to_workers = &|batch| pool.give(batch);
-            let outlet = Outlet { to_workers, to_committer, found: &self.found, stop };
+            let outlet = WalkSink { to_workers, to_committer, found: &self.found, stop };
             walk_all(self.walk, &outlet, prepared, stat_workers);
             drop(outlet);
             pool.end()

@@ -28,7 +28,7 @@ pub struct WorkerPool<'scope, 'env> {
 }
 
 /// The workers that are started.
-pub struct Spawned<'scope> {
+pub struct SpawnedWorkers<'scope> {
     pub threads: Vec<ScopedJoinHandle<'scope, ()>>,
     /// How many there are of each kind.
     pub count: WorkerCount,
@@ -41,7 +41,7 @@ struct State<'scope> {
     /// may be left, or what is sent would seem to arrive.
     for_full: Option<Tasks>,
     for_small: Option<Tasks>,
-    spawned: Spawned<'scope>,
+    spawned: SpawnedWorkers<'scope>,
 }
 
 impl<'scope, 'env> WorkerPool<'scope, 'env> {
@@ -56,7 +56,7 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
         let for_small = (most.small > 0).then(|| all.small());
         let for_full = Some(if most.separate { all.large() } else { all });
         let count = WorkerCount { full: 0, small: 0, ..most };
-        let spawned = Spawned { threads: Vec::new(), count, refused: None };
+        let spawned = SpawnedWorkers { threads: Vec::new(), count, refused: None };
         let state = Mutex::new(State { for_full, for_small, spawned });
         Self { scope, context, most, feed, outcomes, state }
     }
@@ -74,14 +74,14 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
     }
 
     /// No more files come: the threads end when they are done.
-    pub fn end(self) -> Spawned<'scope> {
+    pub fn end(self) -> SpawnedWorkers<'scope> {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).spawned
     }
 
     /// Starts a further worker, if there is to be one.
     fn grow(&self, state: &mut State<'scope>, is_large: bool) -> io::Result<()> {
         let Self { scope, context, most, .. } = *self;
-        let State { for_full, for_small, spawned: Spawned { threads, count, .. } } = state;
+        let State { for_full, for_small, spawned: SpawnedWorkers { threads, count, .. } } = state;
         let (number, outcomes) = (count.all(), || self.outcomes.clone());
         if (is_large || !most.separate)
             && let Some(tasks) = for_full.take()

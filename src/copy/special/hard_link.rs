@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
 
-use crate::copy::special::symlink::Linked;
+use crate::copy::special::symlink::LinkOutcome;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::path::RelPath;
@@ -107,7 +107,7 @@ impl LinkedFile {
 }
 
 /// Makes a further name of a file whose first name's fate is known.
-pub fn make(root: &OutputDir, link: &Link, first: &First, policy: Policy) -> Result<Linked> {
+pub fn make(root: &OutputDir, link: &Link, first: &First, policy: Policy) -> Result<LinkOutcome> {
     let Link { output, entry } = link;
     let path = || output.path_of(&entry.name);
     let fail = |error| Error::io("make the hard link", path(), error);
@@ -133,17 +133,17 @@ pub fn make(root: &OutputDir, link: &Link, first: &First, policy: Policy) -> Res
     if let Some(there) = &there
         && from.stat(&first.name, false).map_err(fail)?.id == there.id
     {
-        return Ok(Linked::Kept);
+        return Ok(LinkOutcome::Kept);
     }
     match decide(policy, SourceStat(&entry.stat), there.as_ref().map(DestinationStat)) {
         Decision::Create => dir.hard_link(&from, &first.name, &entry.name).map_err(|error| {
             fail(error).with_note("; without --hard-links it is copied as a file of its own")
         })?,
-        Decision::Leave(why) => return Ok(Linked::Left(why)),
+        Decision::Leave(why) => return Ok(LinkOutcome::Left(why)),
         Decision::Refuse(why) => return Err(Error::finding("make the hard link", path(), why)),
         // A file of its own that looks the same becomes the link that was asked for.
         Decision::Keep if policy == Policy::Never => {
-            return Ok(Linked::Left("it is a file of its own, and nothing is to be replaced"));
+            return Ok(LinkOutcome::Left("it is a file of its own, and nothing is to be replaced"));
         }
         Decision::Keep | Decision::Replace => {
             let part = dir.create_part_hard_link(&from, &first.name).map_err(fail)?;
@@ -153,5 +153,5 @@ pub fn make(root: &OutputDir, link: &Link, first: &First, policy: Policy) -> Res
             }
         }
     }
-    Ok(Linked::Made)
+    Ok(LinkOutcome::Made)
 }

@@ -11,7 +11,7 @@ use crate::tree::overwrite::Policy;
 
 /// What became of a link.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Linked {
+pub enum LinkOutcome {
     Made,
     /// It was there already.
     Kept,
@@ -27,7 +27,7 @@ pub enum Plan {
         replaces: bool,
     },
     /// This became of it.
-    Settled(Linked),
+    Settled(LinkOutcome),
 }
 
 /// Copies the link `entry`; a warning tells of attributes that could not be set.
@@ -36,7 +36,7 @@ pub fn copy(
     output: &OutputDir,
     entry: &SourceEntry,
     policy: Policy,
-) -> Result<(Linked, Option<Error>)> {
+) -> Result<(LinkOutcome, Option<Error>)> {
     let replaces = match plan(source, output, entry, policy)? {
         Plan::Settled(linked) => return Ok((linked, None)),
         Plan::Make { replaces } => replaces,
@@ -55,7 +55,7 @@ pub fn copy(
     } else {
         dir.make_link(&target, &entry.name).map_err(fail("make the link"))?;
     }
-    Ok((Linked::Made, label(dir, output, entry)))
+    Ok((LinkOutcome::Made, label(dir, output, entry)))
 }
 
 /// Gives a new link the owner and times of `entry`; the warning of what could not be done. Where a link's
@@ -98,7 +98,7 @@ pub fn plan(
             ));
         }
         Kind::Symlink if dir.read_link(&entry.name).map_err(fail)? == read(source, entry)? => {
-            return Ok(Plan::Settled(Linked::Kept));
+            return Ok(Plan::Settled(LinkOutcome::Kept));
         }
         _ => {}
     }
@@ -106,8 +106,10 @@ pub fn plan(
     Ok(match policy {
         Policy::Always => Plan::Make { replaces: true },
         Policy::Update if there.kind == Kind::Symlink && is_newer => Plan::Make { replaces: true },
-        Policy::Never => Plan::Settled(Linked::Left("it differs, and nothing is to be replaced")),
-        _ => Plan::Settled(Linked::Left("something else is in the place of the link")),
+        Policy::Never => {
+            Plan::Settled(LinkOutcome::Left("it differs, and nothing is to be replaced"))
+        }
+        _ => Plan::Settled(LinkOutcome::Left("something else is in the place of the link")),
     })
 }
 

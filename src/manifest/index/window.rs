@@ -26,11 +26,11 @@ const KEPT: usize = 16;
 #[derive(Debug)]
 pub struct Window {
     file: Mutex<File>,
-    kept: [Mutex<Held>; KEPT],
+    kept: [Mutex<HeldWindow>; KEPT],
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct HeldWindow {
     /// `buffer[..len]` is the file from `offset` on.
     buffer: Vec<u8>,
     offset: u64,
@@ -67,7 +67,7 @@ fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Held {
+impl HeldWindow {
     fn line(&self, offset: u64) -> Option<&[u8]> {
         let at = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
         let rest = self.buffer.get(at..)?;

@@ -278,20 +278,20 @@ mod tests {
 
     /// Gives out its bytes in pieces of the lengths it is told, with interruptions (length 0)
     /// between them, and ends with an error if it is told one.
-    struct Dribble<'a> {
+    struct ChunkedReader<'a> {
         bytes: &'a [u8],
         pieces: std::iter::Cycle<std::vec::IntoIter<usize>>,
         error: Option<io::ErrorKind>,
     }
 
-    impl<'a> Dribble<'a> {
+    impl<'a> ChunkedReader<'a> {
         fn new(bytes: &'a [u8], mut pieces: Vec<usize>) -> Self {
             pieces.push(1);
             Self { bytes, pieces: pieces.into_iter().cycle(), error: None }
         }
     }
 
-    impl Read for Dribble<'_> {
+    impl Read for ChunkedReader<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             let piece = self.pieces.next().unwrap();
             if piece == 0 {
@@ -330,7 +330,7 @@ mod tests {
         lines
     }
 
-    fn scanned(mut scanner: Scanner<Dribble>) -> Vec<(u64, u64, bool, u64, Vec<u8>)> {
+    fn scanned(mut scanner: Scanner<ChunkedReader>) -> Vec<(u64, u64, bool, u64, Vec<u8>)> {
         let mut lines = Vec::new();
         while let Some(line) = scanner.next_line().unwrap() {
             let len = match line.text {
@@ -353,7 +353,7 @@ mod tests {
             nul in any::<bool>(),
         ) {
             let separator = if nul { Separator::Nul } else { Separator::Lf };
-            let scanner = Scanner::with(Dribble::new(&bytes, pieces), separator, limit);
+            let scanner = Scanner::with(ChunkedReader::new(&bytes, pieces), separator, limit);
             prop_assert_eq!(scanned(scanner), naive(&bytes, separator.byte(), limit));
         }
     }
@@ -389,7 +389,7 @@ mod tests {
     #[test]
     fn an_error_is_told_once_and_is_the_end() {
         for bytes in [&b"one\ntorn"[..], b"one\ntoo long a line"] {
-            let mut input = Dribble::new(bytes, vec![0, 3]);
+            let mut input = ChunkedReader::new(bytes, vec![0, 3]);
             input.error = Some(io::ErrorKind::ConnectionReset);
             let mut scanner = Scanner::with(input, Separator::Lf, 8);
             assert_eq!(scanner.next_line().unwrap().unwrap().text, Text::Whole(b"one"));

@@ -11,7 +11,7 @@ use crate::io::block::{Block, BlockPool};
 use crate::stream::engine::common::{Engine, FeedError};
 use crate::stream::input::{Input, ReadResult};
 use crate::stream::outcome::OutputStates;
-use crate::stream::output::open::{Lost, OpenOutput};
+use crate::stream::output::open::{DropReason, OpenOutput};
 use crate::sys::stat::Kind;
 use crate::sys::{self, KernelCopy, Mover, Spliced};
 
@@ -47,7 +47,7 @@ impl<'a> DirectEngine<'a> {
         Self { number, output: Some(output), scratch }
     }
 
-    fn settle(&mut self, states: &mut OutputStates<'_>, lost: Lost) -> FeedError {
+    fn settle(&mut self, states: &mut OutputStates<'_>, lost: DropReason) -> FeedError {
         if let Some(output) = self.output.take() {
             states.settle(self.number, output.discard(lost));
         }
@@ -117,7 +117,7 @@ fn step(
 /// Why a step could not be made.
 enum MoveError {
     Input(crate::error::Error),
-    OpenOutput(Lost),
+    OpenOutput(DropReason),
 }
 
 impl Engine for DirectEngine<'_> {
@@ -131,7 +131,7 @@ impl Engine for DirectEngine<'_> {
         let mut how = first(input, output);
         while !input.is_all() {
             if context.control.stop.is_urgent() {
-                return Err(self.settle(states, Lost::Stopped));
+                return Err(self.settle(states, DropReason::Stopped));
             }
             match step(&mut how, input, output, &mut self.scratch) {
                 Ok(None) => {}
@@ -148,7 +148,7 @@ impl Engine for DirectEngine<'_> {
 
     fn spoil(&mut self, states: &mut OutputStates<'_>) {
         if let Some(output) = self.output.take_if(|output| output.is_file()) {
-            let lost = Lost::Failed(output.cut_short());
+            let lost = DropReason::Failed(output.cut_short());
             states.settle(self.number, output.discard(lost));
         }
     }
@@ -157,7 +157,7 @@ impl Engine for DirectEngine<'_> {
         if let Some(output) = self.output.take() {
             let outcome = match whole {
                 true => output.finish(None),
-                false => output.discard(Lost::Stopped),
+                false => output.discard(DropReason::Stopped),
             };
             states.settle(self.number, outcome);
         }

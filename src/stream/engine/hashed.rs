@@ -19,7 +19,7 @@ use crate::io::timing::Timer;
 use crate::stream::engine::common::{Engine, FeedError};
 use crate::stream::input::{Input, ReadResult};
 use crate::stream::outcome::{DIED, OutputOutcome, OutputStates};
-use crate::stream::output::open::{Lost, OpenOutput};
+use crate::stream::output::open::{DropReason, OpenOutput};
 use crate::transfer::context::Context;
 
 /// What goes from the reader to the hasher.
@@ -217,17 +217,17 @@ fn write(mut output: OpenOutput<'_>, from: &Receiver<ToWriter>) -> OutputOutcome
                 }
             }
             Ok(ToWriter::Spoiled) if output.is_file() => {
-                let lost = Lost::Failed(output.cut_short());
+                let lost = DropReason::Failed(output.cut_short());
                 return output.discard(lost);
             }
             Ok(ToWriter::Spoiled) => {}
             Ok(ToWriter::End(None)) if output.context.options.algorithm != Algorithm::None => {
                 let finding = "it came to no digest; this is a defect of dircopy";
                 let error = Error::finding("complete", output.endpoint.path(), finding);
-                return output.discard(Lost::Failed(error));
+                return output.discard(DropReason::Failed(error));
             }
             Ok(ToWriter::End(digest)) => return output.finish(digest),
-            Err(_) => return output.discard(Lost::Stopped),
+            Err(_) => return output.discard(DropReason::Stopped),
         }
     }
 }

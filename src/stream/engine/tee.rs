@@ -22,7 +22,7 @@ use crate::stream::engine::common::{Engine, FeedError};
 use crate::stream::engine::direct::MOST;
 use crate::stream::input::{Input, ReadResult};
 use crate::stream::outcome::{OutputOutcome, OutputStates};
-use crate::stream::output::open::{Lost, OpenOutput};
+use crate::stream::output::open::{DropReason, OpenOutput};
 use crate::sys::stat::Kind;
 use crate::sys::{self, Spliced};
 use crate::transfer::context::Context;
@@ -292,20 +292,22 @@ fn work(
                 Err(lost) => break output.discard(lost),
             },
             Ok(BranchOrder::Spoiled) if output.is_file() => {
-                let lost = Lost::Failed(output.cut_short());
+                let lost = DropReason::Failed(output.cut_short());
                 break output.discard(lost);
             }
             Ok(BranchOrder::Spoiled) => {}
             Ok(BranchOrder::Apart) => {
                 let finding = "it is not known what it has of the stream";
                 let error = Error::finding("go on with", output.endpoint.path(), finding);
-                break output.discard(Lost::Failed(error));
+                break output.discard(DropReason::Failed(error));
             }
             Ok(BranchOrder::End { whole: true }) => break output.finish(None),
-            Ok(BranchOrder::End { whole: false }) | Err(_) => break output.discard(Lost::Stopped),
+            Ok(BranchOrder::End { whole: false }) | Err(_) => {
+                break output.discard(DropReason::Stopped);
+            }
         }
         if say.send((number, BranchReply::Done)).is_err() {
-            break output.discard(Lost::Stopped);
+            break output.discard(DropReason::Stopped);
         }
     };
     let _ = say.send((number, BranchReply::Over(outcome)));
@@ -317,11 +319,11 @@ fn drain(
     pipe: &File,
     mut left: u64,
     splices: &mut bool,
-) -> Result<(), Lost> {
+) -> Result<(), DropReason> {
     let mut room = [0; 16 << 10];
     while left > 0 {
         if output.context.control.stop.is_urgent() {
-            return Err(Lost::Stopped);
+            return Err(DropReason::Stopped);
         }
         if *splices {
             match output.take(left, |to, most| sys::splice(pipe, to, most))? {
@@ -334,7 +336,7 @@ fn drain(
         let most = room.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let space = room.get_mut(..most).unwrap_or_default();
         let read = { pipe }.read(space).map_err(|error| {
-            Lost::Failed(Error::io("read what is to go to", output.endpoint.path(), error))
+            DropReason::Failed(Error::io("read what is to go to", output.endpoint.path(), error))
         })?;
         output.write(space.get(..read).unwrap_or_default())?;
         left = left.saturating_sub(read as u64);

@@ -31,7 +31,7 @@ pub enum Sink<'a> {
 }
 
 /// Why an output is dropped.
-pub enum Lost {
+pub enum DropReason {
     /// Its reader went away.
     Closed,
     /// The run is to stop.
@@ -39,13 +39,13 @@ pub enum Lost {
     Failed(Error),
 }
 
-impl Lost {
+impl DropReason {
     /// What became of an output that is dropped.
     pub fn outcome(self) -> OutputOutcome {
         match self {
-            Lost::Closed => OutputOutcome::Closed,
-            Lost::Stopped => OutputOutcome::Stopped(Vec::new()),
-            Lost::Failed(error) => OutputOutcome::Failed(error),
+            DropReason::Closed => OutputOutcome::Closed,
+            DropReason::Stopped => OutputOutcome::Stopped(Vec::new()),
+            DropReason::Failed(error) => OutputOutcome::Failed(error),
         }
     }
 }
@@ -72,14 +72,14 @@ impl OpenOutput<'_> {
     }
 
     /// Writes all of `bytes`.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Lost> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), DropReason> {
         let end = match &mut self.sink {
-            Sink::File(file) => return file.write(bytes).map_err(Lost::Failed),
+            Sink::File(file) => return file.write(bytes).map_err(DropReason::Failed),
             Sink::Open(end) => end,
         };
         match end.write_all(bytes, || self.context.control.stop.is_urgent()) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Lost::Stopped),
+            Ok(false) => Err(DropReason::Stopped),
             Err(error) => Err(lost(&self.endpoint, "write", error)),
         }
     }
@@ -89,9 +89,9 @@ impl OpenOutput<'_> {
         &mut self,
         most: u64,
         moving: impl FnOnce(&File, u64) -> io::Result<Spliced>,
-    ) -> Result<Spliced, Lost> {
+    ) -> Result<Spliced, DropReason> {
         match &mut self.sink {
-            Sink::File(file) => file.take(most, moving).map_err(Lost::Failed),
+            Sink::File(file) => file.take(most, moving).map_err(DropReason::Failed),
             Sink::Open(end) => {
                 moving(end.file(), most).map_err(|error| lost(&self.endpoint, "copy to", error))
             }
@@ -132,10 +132,12 @@ impl OpenOutput<'_> {
     }
 
     /// It is not completed, because of `lost`: removes what there is of it.
-    pub fn discard(self, lost: Lost) -> OutputOutcome {
+    pub fn discard(self, lost: DropReason) -> OutputOutcome {
         match (self.sink, lost) {
-            (Sink::File(file), Lost::Failed(error)) => OutputOutcome::Failed(file.discard(error)),
-            (Sink::File(file), Lost::Stopped | Lost::Closed) => {
+            (Sink::File(file), DropReason::Failed(error)) => {
+                OutputOutcome::Failed(file.discard(error))
+            }
+            (Sink::File(file), DropReason::Stopped | DropReason::Closed) => {
                 OutputOutcome::Stopped(file.abandon())
             }
             (Sink::Open(_), lost) => lost.outcome(),
@@ -149,9 +151,9 @@ impl OpenOutput<'_> {
     }
 }
 
-fn lost(endpoint: &Endpoint, deed: &'static str, error: io::Error) -> Lost {
+fn lost(endpoint: &Endpoint, deed: &'static str, error: io::Error) -> DropReason {
     match error.kind() {
-        io::ErrorKind::BrokenPipe => Lost::Closed,
-        _ => Lost::Failed(Error::io(deed, endpoint.path(), error)),
+        io::ErrorKind::BrokenPipe => DropReason::Closed,
+        _ => DropReason::Failed(Error::io(deed, endpoint.path(), error)),
     }
 }

@@ -20,7 +20,7 @@ use crate::transfer::kernel::clone::clone;
 use crate::transfer::kernel::copy_methods::FileSystemPair;
 
 /// A file being filled.
-pub struct Filling<'a> {
+pub struct KernelFill<'a> {
     /// What the run shares.
     pub context: &'a Context<'a>,
     /// What is known of the two file systems.
@@ -30,7 +30,7 @@ pub struct Filling<'a> {
     pub subscription: Option<&'a Subscription<'a>>,
 }
 
-impl Filling<'_> {
+impl KernelFill<'_> {
     /// Fills the empty `part` with the whole content; false when the run is to stop instead.
     /// `scratch` is for what the kernel does not move.
     pub fn fill(&self, part: &mut Part, scratch: &mut Block) -> Result<bool> {
@@ -47,9 +47,9 @@ impl Filling<'_> {
             false => context.shared.methods.first_kernel_copy(pair),
         };
         let mover = Mover::new(first);
-        let mut moving = Moving { filling: self, mover, part, scratch, subscription, at: 0 };
+        let mut moving = ContentMove { filling: self, mover, part, scratch, subscription, at: 0 };
         let whole = moving.all()?;
-        let Moving { mover, at, .. } = moving;
+        let ContentMove { mover, at, .. } = moving;
         if mover.has_no_ranges() {
             pair.set_no_ranges();
         }
@@ -69,8 +69,8 @@ impl Filling<'_> {
 }
 
 /// The content on its way.
-struct Moving<'a> {
-    filling: &'a Filling<'a>,
+struct ContentMove<'a> {
+    filling: &'a KernelFill<'a>,
     mover: Mover,
     part: &'a mut Part,
     scratch: &'a mut Block,
@@ -80,10 +80,11 @@ struct Moving<'a> {
     at: u64,
 }
 
-impl Moving<'_> {
+impl ContentMove<'_> {
     /// Moves everything; false when the run is to stop.
     fn all(&mut self) -> Result<bool> {
-        let Filling { context, source: OwnOrigin { file: source, entry, .. }, .. } = *self.filling;
+        let KernelFill { context, source: OwnOrigin { file: source, entry, .. }, .. } =
+            *self.filling;
         let stat = &entry.stat;
         if stat.is_sparse() && context.options.sparse != Sparse::Never {
             while self.at < stat.size {
@@ -110,7 +111,8 @@ impl Moving<'_> {
 
     /// Moves what there is up to `end`; false when the run is to stop.
     fn until(&mut self, end: u64) -> Result<bool> {
-        let Filling { context, source: OwnOrigin { file: source, entry, .. }, .. } = *self.filling;
+        let KernelFill { context, source: OwnOrigin { file: source, entry, .. }, .. } =
+            *self.filling;
         while self.at < end && !source.is_all(self.at) {
             if context.control.stop.is_urgent() {
                 return Ok(false);

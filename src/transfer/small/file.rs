@@ -18,7 +18,7 @@ use crate::transfer::context::Context;
 use crate::transfer::finish::finish;
 use crate::transfer::kernel::clone::clone_to_hash;
 use crate::transfer::kernel::copy_methods::FileSystemPair;
-use crate::transfer::kernel::fill::Filling;
+use crate::transfer::kernel::fill::KernelFill;
 use crate::transfer::outcome::Outcome;
 use crate::transfer::source::{self, OpenSource};
 
@@ -68,10 +68,10 @@ impl SmallFile<'_> {
         };
         let Copying { file, part, total, .. } = copying;
         match filled {
-            Ok(Filled::Whole(digest)) => {
+            Ok(FillResult::Whole(digest)) => {
                 Ok(finish(context, transfer, part, &attributes, digest, warnings))
             }
-            Ok(Filled::Stopped) => {
+            Ok(FillResult::Stopped) => {
                 part.abandon(warnings);
                 Ok(Outcome::Abandoned)
             }
@@ -87,7 +87,7 @@ impl SmallFile<'_> {
 }
 
 /// How far a file was filled.
-enum Filled {
+enum FillResult {
     /// To its end, with this digest.
     Whole(Option<Digest>),
     /// Not to its end, because the run stops.
@@ -109,16 +109,16 @@ struct Copying<'a> {
 
 impl Copying<'_> {
     /// Lets the kernel fill the part file, unless it is to stop.
-    fn fill_by_kernel(&mut self, subscription: Option<&Subscription<'_>>) -> Result<Filled> {
+    fn fill_by_kernel(&mut self, subscription: Option<&Subscription<'_>>) -> Result<FillResult> {
         let SmallFile { context, transfer, .. } = *self.of;
         let own = own(context, transfer, &self.file, self.systems.source);
-        let filling = Filling { context, pair: &self.systems, source: &own, subscription };
+        let filling = KernelFill { context, pair: &self.systems, source: &own, subscription };
         let whole = filling.fill(&mut self.part, self.scratch)?;
-        Ok(if whole { Filled::Whole(None) } else { Filled::Stopped })
+        Ok(if whole { FillResult::Whole(None) } else { FillResult::Stopped })
     }
 
     /// Fills the part file and hashes what it is filled with, unless it is to stop.
-    fn fill_and_hash(&mut self, subscription: Option<&Subscription<'_>>) -> Result<Filled> {
+    fn fill_and_hash(&mut self, subscription: Option<&Subscription<'_>>) -> Result<FillResult> {
         let SmallFile { context, transfer, .. } = *self.of;
         // A path is put together only for a message: there is none of it for most files.
         let path = || transfer.target.path();
@@ -140,7 +140,7 @@ impl Copying<'_> {
     }
 
     /// Fills the part file with what outputs share. `None` if this output has to read it by itself.
-    fn fill_shared(&mut self, subscription: &Subscription<'_>) -> Result<Option<Filled>> {
+    fn fill_shared(&mut self, subscription: &Subscription<'_>) -> Result<Option<FillResult>> {
         let SmallFile { context, timings, transfer, .. } = *self.of;
         let (options, control) = (&context.options, &context.control);
         let size = transfer.entry().stat.size;
@@ -153,7 +153,7 @@ impl Copying<'_> {
         let own = own(context, transfer, &self.file, CachePolicy::None);
         let mut hasher = options.algorithm.start();
         let Some(chunk) = subscription.next(&own, 0, size) else {
-            return Ok(control.stop.is_urgent().then_some(Filled::Stopped));
+            return Ok(control.stop.is_urgent().then_some(FillResult::Stopped));
         };
         self.timer.switch(&timings.hash.busy);
         chunk.hash(&mut hasher);
@@ -162,16 +162,16 @@ impl Copying<'_> {
         self.timer.switch(&timings.read.busy);
         self.file.check(self.total)?;
         if control.stop.is_urgent() {
-            return Ok(Some(Filled::Stopped));
+            return Ok(Some(FillResult::Stopped));
         }
         self.timer.switch(&timings.write.busy);
         self.part.write(&chunk)?;
-        Ok(Some(Filled::Whole(hasher.finish())))
+        Ok(Some(FillResult::Whole(hasher.finish())))
     }
 
     /// Reads, hashes and writes the whole content, from the part file itself if it was `cloned`, unless it
     /// is to stop.
-    fn fill(&mut self, cloned: Option<&WatchedFile<'_>>) -> Result<Filled> {
+    fn fill(&mut self, cloned: Option<&WatchedFile<'_>>) -> Result<FillResult> {
         let SmallFile { context, timings, transfer, .. } = *self.of;
         let file = cloned.unwrap_or(&self.file);
         let mut hasher = context.options.algorithm.start();
@@ -193,7 +193,7 @@ impl Copying<'_> {
                 file.check(self.total)?;
             }
             if context.control.stop.is_urgent() {
-                return Ok(Filled::Stopped);
+                return Ok(FillResult::Stopped);
             }
             // A file whose stated size means nothing, or one that is copied once more, may be larger
             // than the block.
@@ -205,7 +205,7 @@ impl Copying<'_> {
                 self.scratch.clear();
             }
             if all {
-                return Ok(Filled::Whole(hasher.finish()));
+                return Ok(FillResult::Whole(hasher.finish()));
             }
         }
     }

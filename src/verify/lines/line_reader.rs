@@ -15,7 +15,7 @@ use crate::verify::finding::{Finding, Findings};
 use crate::verify::lines::batch::{FillingBatch, LineBatch, PassGuard};
 use crate::verify::lines::manifest_lines::{ManifestLine, ManifestLines, Meaning};
 use crate::verify::lines::seen::{NameHasher, SeenNames};
-use crate::verify::replicas::Reread;
+use crate::verify::replicas::RereadableManifest;
 use crate::verify::scrub::pass::Scrub;
 use crate::verify::scrub::verified::Pass;
 use crate::verify::target::{OpenTarget, Target, TargetSpec};
@@ -40,7 +40,7 @@ pub struct LinesRead {
     /// Which files the manifests are.
     pub manifests: Vec<Identity>,
     /// The manifests, to be read once more, where that is asked for.
-    pub reread: Vec<Reread>,
+    pub reread: Vec<RereadableManifest>,
 }
 
 pub struct LineReader<'a> {
@@ -61,17 +61,17 @@ pub struct LineReader<'a> {
 
 /// Lines with digests of another algorithm.
 #[derive(Clone, Copy)]
-struct Others {
+struct OtherAlgorithms {
     /// The first of them.
     line: u64,
     algorithm: &'static str,
     lines: u64,
 }
 
-impl Others {
+impl OtherAlgorithms {
     /// They are a notice beside digests that can be checked, and a fault where there is none.
     fn finding(self, is_beside: bool) -> Finding {
-        let Others { line, algorithm, lines } = self;
+        let OtherAlgorithms { line, algorithm, lines } = self;
         match is_beside {
             true => Finding::OtherAlgorithm { line, algorithm, lines },
             false => Finding::Malformed { line, fault: Fault::OtherAlgorithm(algorithm) },
@@ -89,7 +89,7 @@ struct FirstReading {
     /// Whether there was a finding.
     found: bool,
     /// Lines with digests of another algorithm: the first, its algorithm, and how many there are.
-    others: Option<Others>,
+    others: Option<OtherAlgorithms>,
 }
 
 impl LineReader<'_> {
@@ -123,7 +123,7 @@ impl LineReader<'_> {
             && manifest.metadata().is_ok_and(|file| file.is_file())
             && let Ok(manifest) = manifest.try_clone()
         {
-            done.reread.push(Reread { target: Arc::clone(&target), manifest });
+            done.reread.push(RereadableManifest { target: Arc::clone(&target), manifest });
         }
         let FirstReading { seen, complete, found, .. } = self.read(&target, manifest, done);
         match for_passes {
@@ -167,7 +167,7 @@ impl LineReader<'_> {
                     line,
                     fault: Fault::OtherAlgorithm(algorithm),
                 }))) => {
-                    let others = Others { line, algorithm, lines: 0 };
+                    let others = OtherAlgorithms { line, algorithm, lines: 0 };
                     reading.others.get_or_insert(others).lines += 1;
                     None
                 }

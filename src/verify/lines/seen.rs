@@ -25,9 +25,9 @@ impl NameHasher {
 
 /// Takes a hash as it is.
 #[derive(Default)]
-pub struct AsItIs(u64);
+pub struct IdentityHasher(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -45,7 +45,7 @@ impl Hasher for AsItIs {
 
 /// The names of one manifest.
 #[derive(Debug, Default)]
-pub struct SeenNames(HashMap<u64, [u32; 2], BuildHasherDefault<AsItIs>>);
+pub struct SeenNames(HashMap<u64, [u32; 2], BuildHasherDefault<IdentityHasher>>);
 
 impl SeenNames {
     /// Notes a name's hash; the line it was on before, if it was, and whether with this digest.

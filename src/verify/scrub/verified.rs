@@ -16,7 +16,7 @@ use crate::manifest::Scanner;
 use crate::manifest::read::scan::Text;
 use crate::path::RelPath;
 use crate::state::private_dir::Mark;
-use crate::verify::lines::seen::AsItIs;
+use crate::verify::lines::seen::IdentityHasher;
 
 /// The first line of the file.
 const HEAD: &str = "dircopy-verified 2";
@@ -54,7 +54,7 @@ pub enum Pass {
 #[derive(Debug, Default)]
 pub struct Verified {
     /// By the hashes of lines.
-    lines: HashMap<u64, LastCheck, BuildHasherDefault<AsItIs>>,
+    lines: HashMap<u64, LastCheck, BuildHasherDefault<IdentityHasher>>,
     /// The time of this run.
     now: u32,
 }

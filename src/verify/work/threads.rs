@@ -42,7 +42,7 @@ pub struct Threads<'a> {
 
 /// The threads that were started.
 #[derive(Default)]
-struct Started<'scope> {
+struct CheckThreads<'scope> {
     workers: Vec<ScopedJoinHandle<'scope, ()>>,
     line_reader: Option<ScopedJoinHandle<'scope, LinesRead>>,
 }
@@ -67,7 +67,7 @@ impl Threads<'_> {
             collector.tell(&nowhere, Finding::Broken(Error::finding(deed, subject, finding)));
         };
         scope(|scope| {
-            let mut started = Started::default();
+            let mut started = CheckThreads::default();
             if let Err(error) = self.start(scope, queues, &counting, collector, &mut started) {
                 let error = Error::io("start the threads for", ".", error);
                 collector.tell(&nowhere, Finding::Broken(error));
@@ -98,7 +98,7 @@ impl Threads<'_> {
         queues: Queues,
         counting: &'scope Stop,
         collector: &Collector<'_>,
-        started: &mut Started<'scope>,
+        started: &mut CheckThreads<'scope>,
     ) -> io::Result<()> {
         let Queues { tasks: (tasks, for_workers), findings } = queues;
         let (sending, tokens) = unbounded();

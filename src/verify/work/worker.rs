@@ -22,7 +22,7 @@ use crate::verify::work::check::{Checker, FoundFile, ListedFile};
 use crate::verify::work::look_ahead::{LookAhead, ReadOrder};
 
 /// A listed file that was opened, or judged because it could not be.
-struct Sought {
+struct OpenedLine {
     line: ManifestLine,
     found: Result<FoundFile, Verdict>,
 }
@@ -217,7 +217,7 @@ impl Worker<'_> {
         target: &Arc<Target>,
         lines: Vec<ManifestLine>,
         findings: &mut Vec<Finding>,
-    ) -> Vec<Sought> {
+    ) -> Vec<OpenedLine> {
         let mut sought = Vec::with_capacity(lines.len());
         for mut line in lines {
             if let Some(scrub) = self.scrub.filter(|scrub| scrub.is_over()) {
@@ -236,7 +236,7 @@ impl Worker<'_> {
                 let from = std::mem::replace(&mut line.path, to.clone());
                 findings.push(Finding::Converted { line: line.number, from, to });
             }
-            sought.push(Sought { line, found });
+            sought.push(OpenedLine { line, found });
         }
         sought
     }
@@ -245,18 +245,18 @@ impl Worker<'_> {
     fn read_all(
         &mut self,
         target: &Target,
-        sought: Vec<Sought>,
+        sought: Vec<OpenedLine>,
         findings: &mut Vec<Finding>,
     ) -> Option<()> {
         let files: Vec<_> = sought
             .iter()
-            .filter_map(|Sought { line, found }| {
+            .filter_map(|OpenedLine { line, found }| {
                 let found = found.as_ref().ok()?;
                 Some(ListedFile { path: &line.path, found, digest: &line.digest })
             })
             .collect();
         let mut read = self.checker.read(target, &files)?.into_iter();
-        for Sought { line, found } in sought {
+        for OpenedLine { line, found } in sought {
             let ManifestLine { number, path, digest: listed, .. } = line;
             let (verdict, bytes) = match found {
                 Ok(_) => read.next()?,
