@@ -8,7 +8,7 @@
 //! part file of a large file has a journal beside it, so that a run that is killed leaves something to
 //! go on with; both go together, the journal last when the file has its final name and first otherwise.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -19,6 +19,7 @@ use crate::io::control::Control;
 use crate::io::options::{Durability, Options, Sparse};
 use crate::io::watched_file::WatchedFile;
 use crate::part::checkpoint::Checkpoints;
+use crate::part::claim;
 use crate::part::content::PartContent;
 use crate::part::method::Method;
 pub use crate::part::publish::{Complete, PartName, abandon, discard, forget_journal, publish};
@@ -50,6 +51,25 @@ impl Part {
     /// Makes an empty part file beside where the copy is to be. What replaces something needs a name to be
     /// renamed from.
     pub fn create(options: &Options, target: &CopyTarget) -> Result<Self> {
+        Self::create_named(options, target, Dir::create_part)
+    }
+
+    /// The same for an output directory that is not locked: what killed runs left of the file is removed, and
+    /// the next run will know what this one leaves.
+    pub fn create_claimed(options: &Options, target: &CopyTarget) -> Result<Self> {
+        let name = &target.entry.name;
+        if let Some(dir) = &target.output.handle {
+            claim::sweep(dir, name);
+        }
+        Self::create_named(options, target, |dir| claim::create(dir, name))
+    }
+
+    /// Makes it, by `make` if it needs a name.
+    fn create_named(
+        options: &Options,
+        target: &CopyTarget,
+        make: impl Fn(&Dir) -> io::Result<(File, OsString)>,
+    ) -> Result<Self> {
         let CopyTarget { output, entry: SourceEntry { name, stat }, replaces } = target;
         let create = || {
             let dir = output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
@@ -60,7 +80,7 @@ impl Part {
                     return Ok((file, None, Some(mode)));
                 }
             }
-            let (file, name) = dir.create_part()?;
+            let (file, name) = make(dir)?;
             Ok((file, Some(PartName { name, journal: None }), None))
         };
         let (file, part, born) = create()

@@ -43,9 +43,18 @@ pub fn is_journal_name(name: &OsStr) -> bool {
 /// The name of a journal, told from others by `key`: lower-case letters and digits, because there are
 /// file systems that do not tell letter case.
 pub fn journal_name(key: [u8; RANDOM]) -> OsString {
+    of_key(key, JOURNAL_SUFFIX)
+}
+
+/// The name of a part file that is told from others by `key`, in letters as those of a journal.
+pub fn part_name_of(key: [u8; RANDOM]) -> OsString {
+    of_key(key, SUFFIX)
+}
+
+fn of_key(key: [u8; RANDOM], suffix: &str) -> OsString {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let key = key.map(|byte| char::from(LETTERS[usize::from(byte % 32)]));
-    format!("{PREFIX}{}{JOURNAL_SUFFIX}", String::from_iter(key)).into()
+    format!("{PREFIX}{}{suffix}", String::from_iter(key)).into()
 }
 
 /// Makes something under a random name that is not taken. What the name is made of cannot be foretold: it comes

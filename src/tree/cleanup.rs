@@ -1,9 +1,9 @@
 //! Cleanup of leftovers: part files of a killed run that no run will finish, and their journals.
 //!
 //! Only in directories that are copied to, and only what has the name of a part file or a journal and
-//! is not in the source. No other run can be at work on them: each output is locked while it is
-//! written. What stays is the part file whose journal says that it is the beginning of a file that the
-//! source still has in the same version.
+//! is not in the source. No other copy can be at work on them: each output is locked while it is
+//! written. What stays is the part file of a stream that is at work, and the one whose journal says that it
+//! is the beginning of a file that the source still has in the same version.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -102,7 +102,9 @@ pub fn clean_up(
             None => leftovers.remove(output, journal),
         }
     }
-    parts.into_iter().for_each(|part| leftovers.remove(output, part));
+    // A stream may be writing one: it locks no directory, but its part file.
+    let abandoned = parts.into_iter().filter(|part| !dir.is_claimed(part));
+    abandoned.for_each(|part| leftovers.remove(output, part));
     leftovers
 }
 

@@ -38,6 +38,8 @@ pub struct AtomicFile<'a> {
     context: Context<'a>,
     part: Part,
     place: FilePlace,
+    /// While it is open no other run takes the part file for one that was left.
+    claim: Option<File>,
 }
 
 impl<'a> AtomicFile<'a> {
@@ -53,11 +55,16 @@ impl<'a> AtomicFile<'a> {
             && dir.is_some_and(|dir| dir.can_publish_nameless());
         // Its owner's alone until it is complete.
         let stat = Stat { mode: PRIVATE, ..place.coming };
-        let mut part = Part::create(&context.options, &target_of(&place, stat))?;
+        let mut part = Part::create_claimed(&context.options, &target_of(&place, stat))?;
         if let (Cache::Drop, Some(dir)) = (context.options.cache, dir) {
             part.spare(CachePolicy::of(dir));
         }
-        Ok(Self { context, part, place })
+        let keep = |error| Error::io("keep locked the part file of", place.path(), error);
+        let claim = match part.file().and_then(|file| sys::keep_locked(file).map_err(keep)) {
+            Ok(claim) => claim,
+            Err(error) => return Err(part.discard(error)),
+        };
+        Ok(Self { context, part, place, claim })
     }
 
     /// Where it is to be.
@@ -95,7 +102,7 @@ impl<'a> AtomicFile<'a> {
         before: impl FnOnce() -> Result<()>,
         warnings: &mut Vec<Error>,
     ) -> Result<Completion> {
-        let Self { context, part, place } = self;
+        let Self { context, part, place, claim } = self;
         // Only of what has a digest there is something to compare.
         let verify = context.options.verify.filter(|_| digest.is_some());
         // Where finishing gives it its name, this is the last moment before.
@@ -136,6 +143,7 @@ impl<'a> AtomicFile<'a> {
             });
             done.map_err(|error| file.discard(error))?;
         }
+        drop(claim);
         if context.options.durability != Durability::Off {
             let durable = place.dir.persist();
             durable.map_err(|error| Error::io("make durable the name of", place.path(), error))?;

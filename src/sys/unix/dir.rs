@@ -313,20 +313,25 @@ impl Dir {
     /// Locks the directory against other runs until every handle made from this one is closed, also
     /// by the end of the process.
     pub fn lock(&self) -> io::Result<Lock> {
-        match rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Lock::Held),
-            Err(Errno::WOULDBLOCK) => Ok(Lock::Taken),
-            // Over NFS a lock needs a file opened for writing, which a directory cannot be.
-            Err(Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
-                Ok(Lock::Unknown)
-            }
-            Err(other) => Err(other.into()),
-        }
+        lock(&self.0)
     }
 
     /// A further handle of the same directory.
     pub fn try_clone(&self) -> io::Result<Dir> {
         Ok(Self(self.0.try_clone()?))
+    }
+}
+
+/// Locks what is open, until it is closed in all processes.
+pub(super) fn lock(open: impl AsFd) -> io::Result<Lock> {
+    match rustix::fs::flock(open, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Lock::Held),
+        Err(Errno::WOULDBLOCK) => Ok(Lock::Taken),
+        // Over NFS a lock needs a file opened for writing, which a directory cannot be.
+        Err(Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+            Ok(Lock::Unknown)
+        }
+        Err(other) => Err(other.into()),
     }
 }
 

@@ -9,7 +9,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::sys::stat::{Kind, Stat};
-use crate::sys::unix::dir::Dir;
+use crate::sys::types::Lock;
+use crate::sys::unix::dir::{Dir, lock};
 use crate::sys::unix::process::acting_as;
 
 impl Dir {
@@ -33,6 +34,48 @@ impl Dir {
         }
         Ok(Some((file, stat)))
     }
+
+    /// Makes the new file `name` for writing, for its owner only, and locks it where files can be locked; an
+    /// error (`AlreadyExists`) if there is something of that name.
+    pub fn create_claimed(&self, name: &OsStr) -> io::Result<File> {
+        let file = self.create_new(name, true)?;
+        let is_ours = lock(&file)? != Lock::Taken && self.is_called(&file, name);
+        // Before it was locked another run may have taken it for abandoned.
+        if is_ours { Ok(file) } else { Err(io::ErrorKind::AlreadyExists.into()) }
+    }
+
+    /// Removes the file `name` if it is a regular file with one name that belongs to who this process acts as,
+    /// and that no process has locked; whether it did.
+    pub fn remove_abandoned(&self, name: &OsStr) -> io::Result<bool> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::openat(&self.0, name, flags, Mode::empty())?);
+        let stat = Self::stat_file(&file)?;
+        let is_ours = stat.kind == Kind::File && stat.links == 1 && stat.uid == acting_as().0;
+        // Each run locks it before removing it: so while it is locked its name stays its own.
+        if is_ours && lock(&file)? == Lock::Held && self.is_called(&file, name) {
+            self.remove(name)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Whether a process has locked the file `name`, as far as can be told.
+    pub fn is_claimed(&self, name: &OsStr) -> bool {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&self.0, name, flags, Mode::empty());
+        opened.is_ok_and(|file| matches!(lock(&file), Ok(Lock::Taken)))
+    }
+
+    fn is_called(&self, file: &File, name: &OsStr) -> bool {
+        let (open, named) = (Self::stat_file(file), self.stat(name, false));
+        matches!((open, named), (Ok(open), Ok(named)) if open.id == named.id)
+    }
+}
+
+/// Keeps a file locked that is about to be closed; `None` where files are not locked.
+pub fn keep_locked(file: &File) -> io::Result<Option<File>> {
+    // The lock belongs to what was opened, and ends with the last descriptor of it (flock(2)).
+    file.try_clone().map(Some)
 }
 
 /// Waits until a file's content, and what is needed to find it, are on the device. An error is final,

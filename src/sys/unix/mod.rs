@@ -29,7 +29,7 @@ pub use cache::{OutputPages, SourcePages};
 pub use dir::{name_from_bytes, names_device, swallowed_quote, unusable};
 pub use disk::{is_on_turning_disk, place_on_disk};
 pub use holder::{host_name, lock_holder};
-pub use leftover::persist_content;
+pub use leftover::{keep_locked, persist_content};
 pub use list::DirReader;
 pub use manager::Manager;
 pub use medium::{ALIGNMENT, Medium};

@@ -45,6 +45,26 @@ impl Dir {
         let ours = stat.kind == Kind::File && stat.links == 1 && is_ours(file.as_handle());
         Ok(ours.then_some((file, stat)))
     }
+
+    /// Makes the new file `name` for writing; an error (`AlreadyExists`) if there is something of that name.
+    pub fn create_claimed(&self, name: &OsStr) -> io::Result<File> {
+        self.create_new(name, true)
+    }
+
+    /// Not known here: a file that is written cannot be removed anyway.
+    pub fn is_claimed(&self, _: &OsStr) -> bool {
+        false
+    }
+
+    /// Removes nothing here: a file that is closed to be renamed cannot be told from an abandoned one.
+    pub fn remove_abandoned(&self, _: &OsStr) -> io::Result<bool> {
+        Ok(false)
+    }
+}
+
+/// Nothing to be kept: an open file could not be renamed.
+pub fn keep_locked(_: &File) -> io::Result<Option<File>> {
+    Ok(None)
 }
 
 /// Waits until a file's content, and what is needed to find it, are on the device. An error is final,

@@ -29,7 +29,7 @@ pub(in crate::sys) mod volume;
 pub use attributes::Attributes;
 pub use disk::{is_on_turning_disk, place_on_disk};
 pub use holder::{host_name, lock_holder};
-pub use leftover::persist_content;
+pub use leftover::{keep_locked, persist_content};
 pub use list::DirReader;
 pub use manager::Manager;
 pub use medium::{ALIGNMENT, Medium};

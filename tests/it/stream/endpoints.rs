@@ -675,3 +675,36 @@ fn a_file_that_stays_keeps_its_manifest() {
     shell(&scene, "sha256sum -c --strict --quiet out.sha256sum");
     assert_eq!(here.read("out"), b"old");
 }
+
+/// A killed run's part file goes with the next run that makes the same file; one that is being written stays.
+#[test]
+fn what_a_killed_run_left_is_removed_by_the_next() {
+    let scene = scene();
+    shell(&scene, "mkdir out; cp b out/f; mkfifo in");
+    let args = |input| ["-i", input, "-o", "out/f", "--overwrite-policy", "always"];
+    let parts = || shell(&scene, "ls -A out | grep dircopy-part || true").lines().count();
+    let begin = || {
+        // No program writes to the FIFO.
+        let mut running = scene.bare(args("b").iter().chain(&["-i", "in"])).spawn();
+        running.until_it_listens();
+        running.until("a part file", || parts() > 0);
+        running
+    };
+    let killed = begin();
+    killed.signal(Signal::KILL);
+    assert_eq!(killed.wait().signal, Some(Signal::KILL.as_raw()));
+    assert_eq!(parts(), 1, "there is nothing to remove");
+    scene.bare(args("a")).run().assert_code(0);
+    same(&scene, "out/f", "a");
+    assert_eq!(parts(), 0);
+    // Beside one that is at work.
+    let other = begin();
+    scene.bare(args("b")).run().assert_code(0);
+    same(&scene, "out/f", "b");
+    assert_eq!(parts(), 1);
+    scene.bare(["-i", "src", "-o", "out"]).run().assert_code(0);
+    assert_eq!(parts(), 1, "a copy of a tree removed it");
+    other.signal(Signal::TERM);
+    other.wait().assert_code(143);
+    assert_eq!(parts(), 0);
+}
