@@ -106,7 +106,7 @@ impl ExistingFile<'_> {
     }
 
     /// Reads and hashes what is there, from its medium where that is asked for.
-    fn hash_copy(&self, read_back: &mut ReadBack) -> Result<CopyRead> {
+    pub fn hash_copy(&self, read_back: &mut ReadBack) -> Result<CopyRead> {
         let Self { context, transfer, there, .. } = *self;
         let target = &transfer.target;
         let options = &context.options;
@@ -143,7 +143,7 @@ impl ExistingFile<'_> {
     }
 
     /// The digest of the source's file, if not told to stop.
-    fn hash_source(&self, read_back: &mut ReadBack) -> Result<Option<Digest>> {
+    pub fn hash_source(&self, read_back: &mut ReadBack) -> Result<Option<Digest>> {
         let hashed = source::hash(self.context, self.transfer, read_back);
         hashed.map_err(|error: Error| match self.known() {
             None => error,
@@ -152,7 +152,7 @@ impl ExistingFile<'_> {
     }
 
     /// What is to be done when the content is not the source's.
-    fn differs(&self) -> Action {
+    pub fn differs(&self) -> Action {
         if self.context.options.policy == Policy::Never {
             let why = "its content differs although size and time are the same, \
                        and nothing is to be replaced";
@@ -171,7 +171,7 @@ impl ExistingFile<'_> {
 }
 
 /// What came of reading a copy.
-enum CopyRead {
+pub enum CopyRead {
     /// Its digest, and where its content came from.
     Hashed(Digest, HashedFrom),
     /// It cannot be read from its medium.

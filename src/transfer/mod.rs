@@ -6,6 +6,7 @@ mod existing;
 pub mod finish;
 pub mod kernel;
 pub mod labels;
+mod late;
 pub mod outcome;
 pub mod prepare;
 pub mod retry;

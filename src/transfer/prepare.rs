@@ -13,7 +13,7 @@ use crate::transfer::context::Context;
 use crate::transfer::existing::ExistingFile;
 use crate::transfer::labels::{self, Labels};
 use crate::transfer::outcome::{Action, Outcome};
-use crate::transfer::{rot_check, source};
+use crate::transfer::{late, rot_check, source};
 use crate::tree::overwrite::{Decision, DestinationStat, SourceStat, decide, leave_large};
 
 /// Decides about a file, and does what needs no copying. `read_back` is for reading a file that is
@@ -52,12 +52,17 @@ pub fn prepare(
             Err(error) => return failed(error),
         }
     }
+    let existing = ExistingFile { context, transfer, there: &there, belief, source_digest };
     match decision {
         Decision::Create => copy(false),
         Decision::Replace => copy(true),
-        Decision::Leave(why) => Action::Settled(Outcome::Left(why)),
+        Decision::Leave(why) => match late::mend(&existing, read_back) {
+            Ok(None) => Action::Settled(Outcome::Left(why)),
+            Ok(Some(action)) => with_labels(context, transfer, &there, action, warnings),
+            Err(error) => failed(error),
+        },
         Decision::Refuse(why) => failed(Error::finding("copy to", transfer.target.path(), why)),
-        Decision::Keep => ExistingFile { context, transfer, there: &there, belief, source_digest }
+        Decision::Keep => existing
             .check(read_back, warnings)
             .map_or_else(failed, |action| with_labels(context, transfer, &there, action, warnings)),
     }
@@ -71,8 +76,13 @@ fn with_labels(
     action: Action,
     warnings: &mut Vec<Error>,
 ) -> Action {
-    let Action::Settled(Outcome::Kept { row, proof, .. }) = action else { return action };
-    let labels = labels::bring_over(context, transfer, there, warnings);
+    let Action::Settled(Outcome::Kept { row, proof, labels: before }) = action else {
+        return action;
+    };
+    let labels = match labels::bring_over(context, transfer, there, warnings) {
+        Labels::Same => before,
+        labels => labels,
+    };
     let row = match &labels {
         Labels::Shared => return Action::Copy { replaces: true, warning: None },
         Labels::Set(now) => {

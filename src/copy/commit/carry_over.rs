@@ -121,8 +121,8 @@ impl<'a> CarriedLines<'a> {
             Ok(RereadResult::Hashed(digest)) if digest == remembered.digest => {
                 let trace = Trace::of(&there);
                 let sure = self.context.shared.known.is_some_and(|it| it.is_past(trace.ctime));
-                let Remembered { digest, origin, .. } = remembered;
-                self.keep(path, Row { digest, origin, trace, sure, late: false });
+                let Remembered { digest, origin, late, .. } = remembered;
+                self.keep(path, Row { digest, origin, trace, sure, late });
                 None
             }
             Ok(RereadResult::Hashed(_)) => {

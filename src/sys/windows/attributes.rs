@@ -51,19 +51,7 @@ impl Attributes {
         _owned: bool,
         mut failed: impl FnMut(&'static str, io::Error),
     ) {
-        let (to, mtime) = (to.as_handle(), ticks_of(source.mtime));
-        let set = match set_basic(to, source.mode & COPIED, self.created, mtime) {
-            // A directory is held for listing only.
-            Err(error) if nt::is_one_of(&error, &[ERROR_ACCESS_DENIED]) => {
-                let (access, share) = (FILE_WRITE_ATTRIBUTES, SHARE_ALL);
-                let (disposition, options) = (FILE_OPEN, FILE_OPEN_REPARSE_POINT);
-                nt::open(Some(to), &[], OpenHow { access, share, disposition, options }).and_then(
-                    |to| set_basic(to.as_handle(), source.mode & COPIED, self.created, mtime),
-                )
-            }
-            set => set,
-        };
-        if let Err(error) = set {
+        if let Err(error) = set_open(to.as_handle(), source.mode, self.created, source) {
             failed("set the attributes and times of", error);
         }
         if !self.streams.is_empty() {
@@ -73,6 +61,11 @@ impl Attributes {
             );
             failed("copy all of", io::Error::other(lost));
         }
+    }
+
+    /// Gives an open file, which is `there`, `source`'s modification time and nothing else.
+    pub fn set_time(to: impl AsHandle, there: &Stat, source: &Stat) -> io::Result<()> {
+        set_open(to.as_handle(), there.mode, 0, source)
     }
 
     /// Like [`apply`](Self::apply) for an entry just made.
@@ -100,6 +93,22 @@ impl Attributes {
             && source.mtime.is_stored_as(there.mtime)
             && self.streams.is_empty()
             && Self::read(to).is_ok_and(|there| there.created == self.created)
+    }
+}
+
+/// Gives what is open the attributes in `mode`, the time at which it was `created` (0 leaves that), and
+/// `source`'s modification time.
+fn set_open(to: BorrowedHandle<'_>, mode: u32, created: i64, source: &Stat) -> io::Result<()> {
+    let set = |to| set_basic(to, mode & COPIED, created, ticks_of(source.mtime));
+    match set(to) {
+        // It is held for listing or reading only.
+        Err(error) if nt::is_one_of(&error, &[ERROR_ACCESS_DENIED]) => {
+            let (access, share) = (FILE_WRITE_ATTRIBUTES, SHARE_ALL);
+            let (disposition, options) = (FILE_OPEN, FILE_OPEN_REPARSE_POINT);
+            let how = OpenHow { access, share, disposition, options };
+            set(nt::open(Some(to), &[], how)?.as_handle())
+        }
+        set => set,
     }
 }
 

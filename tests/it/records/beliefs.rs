@@ -268,3 +268,42 @@ fn a_beginning_that_came_from_the_source_is_not_gone_on_with() {
     // And what was copied stays copied.
     shell(&scene, "cmp victim/big dst/big; sha256sum <$(ls dst/.*dircopy-part) | cmp - before");
 }
+
+/// To the overwrite policy a file that kept the time of its making looks newer than its source.
+#[test]
+fn a_time_that_could_not_be_set_is_set_by_the_next_run() {
+    need!(Strace);
+    let made = || {
+        let scene = Scene::on_disk();
+        for (name, size) in [("f", 3000), ("large", 3_000_000)] {
+            scene.src.file(name, content(size)).mtime(name, 1_577_836_800, 5);
+        }
+        let strace = Strace::inject(&scene, "utimensat,futimesat,utimes", "error=EPERM");
+        let run = strace.run(scene.command(["--queue-size", "2"]));
+        strace.fired(&run);
+        run.assert_code_in(&[0, 1]).assert_says("large");
+        scene
+    };
+    let scene = made();
+    scene.copy(&["--overwrite-policy", "never"]).assert_code(1);
+    shell(&scene, "ln dst/f elsewhere");
+    let run = scene.copy(&[]);
+    scene.judge(&run).complete();
+    // The time of a file's other names, which may lie anywhere, is not the program's to set.
+    assert_ne!(shell(&scene, "stat -c %Y elsewhere").trim(), "1577836800");
+    let run = scene.copy(&["-v"]);
+    assert_eq!(run.assert_code(0).err(), "");
+
+    // What was edited since at either side stays, and what was damaged is copied anew.
+    let scene = made();
+    shell(&scene, "echo >>dst/f; printf X | dd of=src/large bs=1 conv=notrunc status=none");
+    shell(&scene, "touch -d @1577836800.000000005 src/large");
+    let run = scene.copy(&[]);
+    run.assert_code(1).assert_says("f: it differs, and the output's is newer");
+    run.assert_says("large: it differs, and the output's is newer");
+    let scene = made();
+    rot(&scene, "dst/large");
+    let run = scene.copy(&[]);
+    run.assert_says("large").assert_says("it is copied anew");
+    scene.judge(&run).complete();
+}

@@ -1,0 +1,83 @@
+//! A copy whose modification time could not be set when it was made: this run sets it.
+//!
+//! Such a file has the time of its making, and to the overwrite policy looks like one that was edited at
+//! the output. The private record knows better. Content decides: only a copy that is what the source is now
+//! gets the source's time.
+
+use std::io;
+
+use crate::error::{Error, Result};
+use crate::hash::Algorithm;
+use crate::io::options::Durability;
+use crate::io::read_back::ReadBack;
+use crate::state::knowledge::Belief;
+use crate::state::row::{Origin, Row, Trace};
+use crate::sys::stat::Stat;
+use crate::sys::{self, Attributes, Dir};
+use crate::transfer::existing::{CopyRead, ExistingFile};
+use crate::transfer::labels::Labels;
+use crate::transfer::outcome::{Action, Outcome};
+use crate::tree::overwrite::Policy;
+
+/// What is to be done about a file that would be left because of its time, if that is this program's own
+/// doing; `None` if it is not, or if more than the time differs.
+///
+/// # Errors
+/// The copy or the source could not be read, changed meanwhile, or the time cannot be set this time either.
+pub fn mend(existing: &ExistingFile<'_>, read_back: &mut ReadBack) -> Result<Option<Action>> {
+    let ExistingFile { context, transfer, there, belief, .. } = *existing;
+    let Belief::Doubtful(remembered) = belief else { return Ok(None) };
+    let asked = matches!(context.options.policy, Policy::Default | Policy::Update);
+    let hashed = context.options.algorithm != Algorithm::None;
+    if !remembered.late || !asked || !hashed || there.size != transfer.entry().stat.size {
+        return Ok(None);
+    }
+    let abandoned = Ok(Some(Action::Settled(Outcome::Abandoned)));
+    let (found, proof) = match existing.hash_copy(read_back)? {
+        CopyRead::Hashed(found, proof) => (found, proof),
+        // The policy does not say that it may go.
+        CopyRead::Unreadable(error) => return Err(error),
+        CopyRead::Abandoned => return abandoned,
+    };
+    let source = match existing.source_digest {
+        None => existing.hash_source(read_back)?,
+        read => read,
+    };
+    let Some(source) = source else { return abandoned };
+    if source != found {
+        return Ok((source == remembered.digest).then(|| existing.differs()));
+    }
+    if there.links > 1 {
+        // Its other names may lie anywhere, and their time is not ours.
+        return Ok(Some(Action::Copy { replaces: true, warning: None }));
+    }
+    let now = set_time(existing)?;
+    let digest = found;
+    let sure = transfer.target.output.volume.with_root;
+    let row = Row { digest, origin: Origin::Source, trace: Trace::of(&now), sure, late: false };
+    let proof = context.options.verify.map(|_| proof);
+    Ok(Some(Action::Settled(Outcome::Kept { row: Some(row), proof, labels: Labels::Set(now) })))
+}
+
+/// Gives the copy the time of the source; as what it stands there then.
+fn set_time(existing: &ExistingFile<'_>) -> Result<Stat> {
+    let ExistingFile { context, transfer, there, .. } = *existing;
+    let (target, source) = (&transfer.target, &transfer.entry().stat);
+    let fail = |error| Error::io("set the modification time of", target.path(), error);
+    let Some(dir) = &target.output.handle else { return Err(fail(io::ErrorKind::NotFound.into())) };
+    let copy = dir.open_file(&target.entry.name, false).map_err(fail)?;
+    if !Trace::of(there).is_of(&Dir::stat_file(&copy).map_err(fail)?) {
+        let finding = "it was changed while it was read";
+        return Err(Error::finding("set the modification time of", target.path(), finding));
+    }
+    Attributes::set_time(&copy, there, source).map_err(fail)?;
+    if context.options.durability == (Durability::Grouped { at_once: false }) {
+        sys::persist_file(&copy).map_err(fail)?;
+    }
+    let now = Dir::stat_file(&copy).map_err(fail)?;
+    if !source.mtime.is_stored_as(now.mtime) {
+        let finding = "the output cannot hold it";
+        return Err(Error::finding("set the modification time of", target.path(), finding));
+    }
+    Ok(now)
+}
