@@ -64,7 +64,12 @@ mod tests {
             std::fs::write(dir.path().join(name), content).unwrap();
         }
         let counted = |manifests: Vec<ManifestAt>, stop: &Stop| {
-            let plan = |manifest| TargetSpec { manifest: Some(manifest), dir: None, root: None };
+            let plan = |manifest| TargetSpec {
+                manifest: Some(manifest),
+                dir: None,
+                root: None,
+                state: None,
+            };
             let progress = Progress::default();
             count(&manifests.into_iter().map(plan).collect::<Vec<_>>(), &progress, stop);
             let totals = [&progress.total_entries, &progress.total_bytes];

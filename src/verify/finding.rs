@@ -10,6 +10,7 @@ use crate::io::read_back::HashedFrom;
 use crate::manifest::{Fault, ManifestName};
 use crate::path::RelPath;
 use crate::sys::stat::Kind;
+use crate::verify::choice::Rival;
 use crate::verify::target::Target;
 
 /// What became of a listed file.
@@ -125,6 +126,8 @@ pub enum Finding {
     Forgotten(Error),
     /// A later run than that of the newest finished manifest was cut short.
     Unfinished(ManifestName),
+    /// Another manifest may be taken for the one that holds.
+    Rival(Rival),
     /// A regular file below the root is on no line.
     Unlisted(RelPath),
     /// A directory could not be looked through for files that are not listed.

@@ -30,8 +30,9 @@ const MOST_WORKERS: usize = 8;
 /// What to check, and how. Make one with [`new`](Self::new) and change what should differ.
 #[derive(Clone, Debug)]
 pub struct VerifyJob {
-    /// The directories. Without `manifests`, each is checked against the newest finished manifest
-    /// of dircopy in it; with them, against each of those.
+    /// The directories. Without `manifests`, each is checked against the manifest of dircopy in it that
+    /// this user's last run finished, or else the finished one with the latest name; with them, against
+    /// each of those.
     pub dirs: Vec<PathBuf>,
     /// Manifests of any program. Without `dirs`, their names start at the directory they are in.
     pub manifests: Vec<ManifestAt>,
@@ -189,6 +190,7 @@ impl VerifyJob {
             manifest,
             dir: dir.clone(),
             root: root.clone(),
+            state: self.state.clone(),
         };
         if self.manifests.is_empty() {
             return Ok(dirs.iter().map(|dir| plan(None, dir)).collect());

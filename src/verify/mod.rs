@@ -5,6 +5,7 @@
 //! queues and the look-ahead queue, but for 16 bytes and some slack for each line, by which a name that is
 //! listed twice is noticed.
 
+mod choice;
 mod count;
 mod finding;
 mod job;
@@ -17,6 +18,7 @@ mod unlisted;
 mod work;
 
 pub use crate::io::read_back::HashedFrom;
+pub use choice::Rival;
 pub use finding::{Comparison, Finding, FindingListener, FindingObserver, Verdict};
 pub use job::VerifyJob;
 pub use report::{Checked, VerifyReport};

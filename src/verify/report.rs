@@ -87,6 +87,7 @@ impl Checked {
             | Finding::OtherAlgorithm { .. }
             | Finding::Waiting(_)
             | Finding::Unfinished(_)
+            | Finding::Rival(_)
             | Finding::Forgotten(_)
             | Finding::Compared(_)
             | Finding::NotCompared(_) => return,

@@ -1,7 +1,6 @@
 //! What is checked: a manifest and the directory its names start at.
 
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +8,8 @@ use crate::error::{Error, Result};
 use crate::manifest::ManifestName;
 use crate::path::RelPath;
 use crate::sys::stat::{Identity, Kind};
-use crate::sys::{self, Dir, DirReader};
+use crate::sys::{self, Dir};
+use crate::verify::choice::{OwnManifests, Rival};
 
 /// Where a manifest is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,17 +43,21 @@ pub struct OpenTarget {
     pub root_id: Identity,
     /// A manifest of a later run that was cut short.
     pub unfinished: Option<ManifestName>,
+    /// Another one that may be taken for the one that holds.
+    pub rival: Option<Rival>,
 }
 
 /// What is to be opened.
 #[derive(Clone, Debug)]
 pub struct TargetSpec {
-    /// The manifest; the newest finished one of dircopy in `dir` if `None`.
+    /// The manifest; the one of dircopy in `dir` that holds if `None`.
     pub manifest: Option<ManifestAt>,
     /// Where to look for it, and where names start unless `root` says otherwise.
     pub dir: Option<PathBuf>,
     /// Where names start.
     pub root: Option<PathBuf>,
+    /// Where private directories are kept, if not in `dir`.
+    pub state: Option<PathBuf>,
 }
 
 impl Target {
@@ -92,8 +96,10 @@ impl TargetSpec {
     pub fn open(&self) -> std::result::Result<OpenTarget, (Arc<Target>, Error)> {
         let mut target = Target::unopened(PathBuf::new(), self.names_start_at());
         match self.fill(&mut target) {
-            Ok((manifest, id, root_id, unfinished)) => {
-                Ok(OpenTarget { target: Arc::new(target), manifest, id, root_id, unfinished })
+            Ok(ReadyManifest { manifest, id, unfinished, rival }) => {
+                let root_id = target.root_id;
+                let target = Arc::new(target);
+                Ok(OpenTarget { target, manifest, id, root_id, unfinished, rival })
             }
             Err(error) => Err((Arc::new(target), error)),
         }
@@ -109,29 +115,27 @@ impl TargetSpec {
         root.filter(|root| !root.as_os_str().is_empty()).unwrap_or_else(|| PathBuf::from("."))
     }
 
-    fn fill(
-        &self,
-        target: &mut Target,
-    ) -> Result<(File, Identity, Identity, Option<ManifestName>)> {
-        let (manifest, mut unfinished) = match &self.manifest {
+    fn fill(&self, target: &mut Target) -> Result<ReadyManifest> {
+        let (manifest, mut unfinished, rival) = match &self.manifest {
             Some(ManifestAt::StandardInput) => {
                 target.manifest = "standard input".into();
                 let input = sys::standard_input()
                     .map_err(|error| Error::io("read", &target.manifest, error))?;
-                (input, None)
+                (input, None, None)
             }
             Some(ManifestAt::File(path)) => {
                 target.manifest.clone_from(path);
                 target.ours = path.file_name().and_then(ManifestName::parse);
                 let open = |error| Error::io("open the manifest", path, error);
-                (File::open(path).map_err(open)?, None)
+                let manifest = File::open(path).map_err(open)?;
+                (manifest, None, target.ours.and_then(|name| self.superseding(path, name)))
             }
             None => {
                 let dir = self.dir.as_deref().unwrap_or(Path::new("."));
-                let found = newest(dir)?;
-                target.manifest = dir.join(found.name.to_string());
-                target.ours = Some(found.name);
-                (found.file, found.unfinished)
+                let taken = OwnManifests::look(dir, self.state.as_deref())?.open_valid(dir)?;
+                target.manifest = dir.join(taken.name.to_string());
+                target.ours = Some(taken.name);
+                (taken.file, taken.unfinished, taken.rival)
             }
         };
         let path = &target.manifest;
@@ -141,61 +145,25 @@ impl TargetSpec {
         }
         let fail = |error| Error::io("open the directory", &target.root, error);
         let root = Dir::open(&target.root).map_err(fail)?;
-        let root_id = root.identity().map_err(fail)?;
-        (target.handle, target.root_id) = (Some(root), root_id);
+        target.root_id = root.identity().map_err(fail)?;
+        target.handle = Some(root);
         unfinished = unfinished.filter(|name| target.ours.is_some_and(|ours| *name > ours));
-        Ok((manifest, stat.id, root_id, unfinished))
+        Ok(ReadyManifest { manifest, id: stat.id, unfinished, rival })
+    }
+
+    /// What of the directory that the manifest at `path` is in took the place of it, called `name`.
+    fn superseding(&self, path: &Path, name: ManifestName) -> Option<Rival> {
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let manifests = OwnManifests::look(dir.unwrap_or(".".as_ref()), self.state.as_deref());
+        // That it was asked for is reason enough to check against it.
+        manifests.ok()?.valid().filter(|valid| *valid > name).map(Rival::Superseding)
     }
 }
 
-struct Newest {
-    name: ManifestName,
-    file: File,
+/// What opening a target came to, beside what is in the target.
+struct ReadyManifest {
+    manifest: File,
+    id: Identity,
     unfinished: Option<ManifestName>,
-}
-
-/// The newest finished manifest of dircopy in `dir`, and the newest unfinished one. Only regular
-/// files count; a name alone proves nothing.
-fn newest(dir: &Path) -> Result<Newest> {
-    let fail = |error: io::Error| {
-        let is_file = error.kind() == io::ErrorKind::NotADirectory;
-        let hint = "; a manifest is given with --manifest";
-        Error::io("look for a manifest in", dir, error).with_note(if is_file { hint } else { "" })
-    };
-    let here = Dir::open(dir).map_err(fail)?;
-    let (mut finished, mut unfinished) = (Vec::new(), None);
-    let mut listing = DirReader::default();
-    loop {
-        let batch = listing.next_batch(&here).map_err(fail)?;
-        if batch.is_empty() {
-            break;
-        }
-        for name in batch.iter().filter_map(|listed| ManifestName::parse(&listed.name)) {
-            match name.is_finished() {
-                true => finished.push(name),
-                false => unfinished = unfinished.max(Some(name)),
-            }
-        }
-    }
-    finished.sort_unstable_by(|a, b| b.cmp(a));
-    for name in finished {
-        let file_name = name.to_string();
-        let path = || dir.join(&file_name);
-        let cannot = |error| Error::io("open the manifest", path(), error);
-        let stat = here.stat(file_name.as_ref(), false).map_err(cannot)?;
-        if stat.kind == Kind::File {
-            let file = here.open_file(file_name.as_ref(), false).map_err(cannot)?;
-            return Ok(Newest { name, file, unfinished });
-        }
-    }
-    let finding = match unfinished {
-        None => "there is no finished manifest of dircopy in it (dircopy-<UTC time>.sha256sum); \
-                 another is given with --manifest"
-            .to_owned(),
-        Some(name) => format!(
-            "there is only {name}, the manifest of a run that was cut short; \
-             run the copy again, or give that one with --manifest"
-        ),
-    };
-    Err(Error::finding("check", dir, finding))
+    rival: Option<Rival>,
 }

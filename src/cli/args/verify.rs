@@ -37,7 +37,8 @@ LF or CRLF, in UTF-8 or UTF-16.";
 pub struct VerifyArgs {
     /// Directories to check [default: the current one]
     ///
-    /// Each is checked against the newest finished manifest of dircopy in it, or against each --manifest.
+    /// Each is checked against the manifest of dircopy in it that your last run finished, or else the one
+    /// with the latest name; or against each --manifest.
     #[arg(value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
 
@@ -89,7 +90,7 @@ pub struct VerifyArgs {
     #[arg(long)]
     pub wait: bool,
 
-    /// With --budget or --max-bytes: keep what was verified below DIR instead of in .dircopy
+    /// Your private records are below DIR instead of in .dircopy, also what was verified
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 

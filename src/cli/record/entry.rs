@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::cli::record::json::JsonName;
 use crate::cli::show::compared::compared;
+use crate::cli::show::verify_messages;
 use crate::error::Error;
 use crate::event::{Done, Event};
 use crate::path::Shown;
@@ -189,6 +190,10 @@ impl<'a> RecordEntry<'a> {
                     ),
                     None,
                 )
+            }
+            Finding::Rival(rival) => {
+                let text = verify_messages::rival(*rival, &"it");
+                (here("notice", text), None)
             }
             Finding::Unlisted(path) => (full("not-listed", path, None), None),
             Finding::Waiting(text) => {

@@ -1,12 +1,13 @@
 //! The messages about the findings of a check.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use crate::cli::show::compared::{compared, cut};
 use crate::cli::show::line::{Detail, ScreenLine};
 use crate::path::{RelPath, Shown};
 use crate::sys;
-use crate::verify::{Finding, HashedFrom, Target, Verdict};
+use crate::verify::{Finding, HashedFrom, Rival, Target, Verdict};
 
 /// How messages are written.
 pub struct VerifyMessages {
@@ -68,6 +69,7 @@ impl VerifyMessages {
                 let root = Shown::path(&target.root);
                 self.notice(&format!("a later run on {root} was cut short and left {name}"))
             }
+            Finding::Rival(rival) => self.err(&self::rival(*rival, &manifest)),
             Finding::Unlisted(path) => self.err(&format!("not listed: {}", shown(path))),
             Finding::Compared(comparison) => {
                 let name = cut(Shown::bytes(comparison.path.as_bytes()));
@@ -122,6 +124,22 @@ impl VerifyMessages {
     fn notice(&self, text: &str) -> Option<ScreenLine> {
         (self.detail != Detail::Quiet).then_some(())?;
         self.err(&format!("notice: {text}"))
+    }
+}
+
+/// What is to be said of another manifest, beside the one that is checked against.
+pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
+    match rival {
+        Rival::Unrecorded(name) => format!(
+            "{name} is not checked: its name is later, but the last run finished {manifest}; \
+             --manifest checks it"
+        ),
+        Rival::Superseding(name) => format!(
+            "{manifest} is superseded: a later run finished {name}, and what it replaced differs"
+        ),
+        Rival::Gone(name) => {
+            format!("{name}, which the last run finished, is gone; {manifest} is checked instead")
+        }
     }
 }
 

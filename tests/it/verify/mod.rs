@@ -8,3 +8,4 @@ mod medium;
 mod multibuffer;
 mod order;
 mod prove;
+mod valid;

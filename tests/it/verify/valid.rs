@@ -1,0 +1,68 @@
+//! Which of the manifests in a directory holds: the one that this user's record was finished with.
+
+use crate::harness::{Scene, shell};
+
+/// Two runs, of which the second replaced a file: the superseded manifest, and the one that holds.
+fn updated() -> (Scene, String, String) {
+    let scene = Scene::new();
+    scene.src.file("f", "one").mtime("f", 1_577_836_800, 0);
+    scene.copy(&[]).assert_code(0);
+    scene.src.file("f", "two").mtime("f", 1_577_836_900, 0);
+    scene.copy(&["--overwrite-policy", "update"]).assert_code(0);
+    let names = shell(&scene, "ls dst | grep dircopy-");
+    let [old, new] = names.lines().collect::<Vec<_>>()[..] else { panic!("{names}") };
+    let (old, new) = (old.to_owned(), new.to_owned());
+    (scene, old, new)
+}
+
+#[test]
+fn a_later_name_in_the_open_is_not_taken_for_the_one_that_holds() {
+    let (scene, old, _) = updated();
+    // As one that came from elsewhere: it would find the good file wrong.
+    shell(&scene, &format!("cp dst/{old} dst/dircopy-20990101T000000Z.sha256sum"));
+    let run = scene.bare(["verify", "--quiet", "dst"]).run();
+    run.assert_code(0).assert_says("dircopy-20990101T000000Z.sha256sum is not checked");
+    // Without a record the name is all there is.
+    shell(&scene, "rm dst/.dircopy/record");
+    scene.bare(["verify", "dst"]).run().assert_code(4).assert_says("2099");
+    // The record of another output is as good as none.
+    shell(&scene, "rm -r dst/.dircopy");
+    scene.bare(["-q", "-i", "src", "-o", "other"]).run().assert_code(0);
+    shell(&scene, "cp -a other/.dircopy dst; cp other/dircopy-* dst");
+    scene.bare(["verify", "dst"]).run().assert_code(4);
+}
+
+#[test]
+fn a_given_manifest_that_is_superseded_is_said_to_be() {
+    let (scene, old, new) = updated();
+    let given = |name: &str| scene.bare(["verify", "-m", &format!("dst/{name}")]).run();
+    given(&old).assert_code(4).assert_says(&format!("superseded: a later run finished {new}"));
+    assert_eq!(given(&new).assert_code(0).err(), "");
+    // Without a record the later name says so.
+    shell(&scene, "rm -r dst/.dircopy");
+    given(&old).assert_code(4).assert_says("superseded");
+}
+
+#[test]
+fn an_older_manifest_does_not_stand_in_for_one_that_is_gone() {
+    let (scene, old, new) = updated();
+    shell(&scene, &format!("mv dst/{new} away"));
+    let run = scene.bare(["verify", "dst"]).run();
+    run.assert_code(5).assert_says(&format!("{new}, which the last run finished, is gone"));
+    // A later one does, and that is said.
+    shell(&scene, "mv away dst/dircopy-20990101T000000Z.sha256sum");
+    let run = scene.bare(["verify", "dst"]).run();
+    run.assert_code(0).assert_says(&format!("{new}, which the last run finished, is gone"));
+    assert!(!run.err().contains(&old), "{}", run.err());
+}
+
+#[test]
+fn a_record_that_is_kept_elsewhere_is_asked_there() {
+    let scene = Scene::new();
+    scene.src.file("f", "one");
+    shell(&scene, "mkdir state");
+    scene.copy(&["--state", "state"]).assert_code(0);
+    scene.output().file("dircopy-20990101T000000Z.sha256sum", format!("{:064}  f\n", 0));
+    scene.bare(["verify", "dst"]).run().assert_code(4);
+    scene.bare(["verify", "--state", "state", "dst"]).run().assert_code(0).assert_says("2099");
+}
