@@ -132,4 +132,5 @@ pub mod internals {
     pub use crate::manifest::line;
     pub use crate::manifest::read::{escape, scan};
     pub use crate::sys::{Dir, Lock};
+    pub use crate::tree::filter::Inclusion;
 }

@@ -201,13 +201,13 @@ mod tests {
 
     fn verdicts<const N: usize>(words: &str, names: [&str; N]) -> [Inclusion; N] {
         let (_, job) = parse_words(words).unwrap();
-        names.map(|name| job.filter.judge(name.as_ref(), false, job.filter.root()))
+        names.map(|name| job.filter.judge(name.as_bytes(), false, job.filter.root()))
     }
 
     #[test]
     fn filters_keep_their_order() {
         let words = "--exclude x --include y --exclude z --include w";
-        assert_eq!(verdicts(words, ["x", "y", "z", "w", "v"]), [Out, In, Out, In, Out]);
+        assert_eq!(verdicts(words, ["x", "y", "z", "w", "v"]), [Out, In, Out, In, In]);
         assert_eq!(verdicts("--include x --exclude x", ["x"]), [Out]);
         assert_eq!(verdicts("--exclude x --include x", ["x"]), [In]);
     }

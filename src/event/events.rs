@@ -34,6 +34,8 @@ pub enum Event<'a> {
     Gone(&'a [u8]),
     /// The entry is at the output, but something about it could not be done.
     Warning(&'a Error),
+    /// A pattern of the filter, with its option, because of which no entry is in or out.
+    IdlePattern(&'a str),
 }
 
 /// Why an entry stands at the output.

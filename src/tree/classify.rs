@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::ffi::{OsStr, OsString};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Error;
@@ -224,10 +224,10 @@ impl Classifier<'_> {
         entries: &Unclassified,
         listed: &ListedEntry,
     ) -> Result<Option<Candidate>, Error> {
-        let path = match self.filter.is_empty() {
-            true => PathBuf::new(),
-            false => relative(&entries.source, &listed.name),
-        };
+        let mut path = Vec::new();
+        if !self.filter.is_empty() {
+            entries.source.rel.join_into(&listed.name, &mut path);
+        }
         let judge = |is_dir| self.filter.judge(&path, is_dir, entries.inclusion);
         let mut looked = Candidate {
             kind: listed.kind.unwrap_or(Kind::Device),
@@ -292,14 +292,4 @@ fn is_further_name(links: &mut PendingLinks, stat: &Stat) -> bool {
     }
     links.insert(stat.id, stat.links - 1);
     false
-}
-
-/// The path of an entry below the root, for the filter.
-fn relative(source: &SourceDir, name: &OsStr) -> PathBuf {
-    let mut path = PathBuf::new();
-    path.extend(
-        source.rel.path().components().filter_map(|part| crate::sys::name_from_bytes(part).ok()),
-    );
-    path.push(name);
-    path
 }

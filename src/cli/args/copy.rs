@@ -65,13 +65,14 @@ pub struct CopyArgs {
 
     /// Copy only what matches GLOB (as in .gitignore); repeatable
     ///
-    /// Of several --include and --exclude the last one that matches wins.
+    /// As the first of all patterns: copy nothing else. After others: an exception from them. The last pattern that
+    /// matches wins; one that begins with "!" leaves out.
     #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
     pub include: Vec<String>,
 
     /// Leave out what matches GLOB (as in .gitignore); repeatable
     ///
-    /// Of several --include and --exclude the last one that matches wins.
+    /// The last pattern that matches wins; one that begins with "!" is an exception from those before it.
     #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
     pub exclude: Vec<String>,
 

@@ -104,6 +104,10 @@ impl<'a> RecordEntry<'a> {
             Event::Waiting(text) => {
                 (Self { event: "waiting", text: Some((*text).into()), ..Self::default() }, false)
             }
+            Event::IdlePattern(pattern) => {
+                let text = Some((*pattern).into());
+                (Self { event: "idle-pattern", text, ..Self::default() }, false)
+            }
             Event::Failed(error) => (Self::error("failed", error), true),
             Event::Rotten(error) => (Self::error("rotten", error), true),
             Event::Gone(path) => (Self::named("gone", path, None), true),

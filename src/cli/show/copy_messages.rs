@@ -59,6 +59,10 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
             let (path, size) = (Shown::bytes(path), format_size(*bytes, BINARY));
             err(format!("the first {size} of {path} are kept and gone on with by the next run"))
         }
+        Event::IdlePattern(pattern) => err(format!(
+            "{pattern} makes no difference: nothing matches it, a later pattern decides, or what it \
+             matches is in a directory that is left out"
+        )),
         Event::Waiting(text) => err(format!("waiting: {text}")),
     }
 }

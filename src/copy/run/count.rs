@@ -30,7 +30,9 @@ pub fn count(root: &Path, follow: bool, filter: &Filter, progress: &Progress, st
         let parent = above.last().copied().unwrap_or(Inclusion::In);
         let kind = entry.file_type();
         let below = entry.path().strip_prefix(root).unwrap_or(entry.path());
-        let verdict = filter.judge(below, kind.is_dir(), parent);
+        let below: Vec<&[u8]> =
+            below.iter().map(|component| component.as_encoded_bytes()).collect();
+        let verdict = filter.judge(&below.join(&b'/'), kind.is_dir(), parent);
         if kind.is_dir() {
             above.push(verdict);
             if verdict == Inclusion::Out {

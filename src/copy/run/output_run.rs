@@ -39,6 +39,7 @@ use crate::transfer::kernel::copy_methods::CopyMethods;
 use crate::tree::classify::Classifier;
 use crate::tree::cleanup::Resumable;
 use crate::tree::dirs::OutputDir;
+use crate::tree::filter::Pattern;
 use crate::tree::lock::Patience;
 use crate::tree::walk::{Walk, most_levels};
 
@@ -81,6 +82,17 @@ impl OutputRun<'_> {
     /// # Errors
     /// The job was refused and nothing was touched.
     pub fn run(&self) -> Result<Report> {
+        let report = self.copy_or_tell()?;
+        if !matches!(report.ending, Ending::Stopped(_) | Ending::Interrupted(_)) {
+            let idle = |pattern: &Pattern| {
+                (self.observer.listen)(&Event::IdlePattern(&pattern.to_string()));
+            };
+            self.job.filter.idle().for_each(idle);
+        }
+        Ok(report)
+    }
+
+    fn copy_or_tell(&self) -> Result<Report> {
         let started = Instant::now();
         let Self { job, observer, .. } = *self;
         // A run that gives itself up leaves the program's stop as it is.

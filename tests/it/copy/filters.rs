@@ -17,7 +17,16 @@ fn globs_choose_what_goes_over() {
             &["--include", "*.mov", "--exclude", "a.*"],
             &["dir/b.mov", "dir/cache/c.mov", "cache/d.mov"],
         ),
-        (&["--exclude", "*.tmp", "--include", "a.tmp"], &["a.tmp"]),
+        (
+            &["--exclude", "*.tmp", "--include", "a.tmp"],
+            &["a.mov", "a.tmp", "dir/b.mov", "dir/cache/c.mov", "cache/d.mov"],
+        ),
+        (
+            &["--exclude", "*.tmp", "--exclude", "!a.tmp"],
+            &["a.mov", "a.tmp", "dir/b.mov", "dir/cache/c.mov", "cache/d.mov"],
+        ),
+        (&["--include", "*.tmp", "--include", "!a.tmp"], &["dir/b.tmp"]),
+        (&["--exclude", "[[:alpha:]].*", "--exclude", "cache"], &[]),
         (&["--include", "a.tmp", "--exclude", "*.tmp"], &[]),
         (&["--exclude", "dir/**"], &["a.mov", "a.tmp", "cache/d.mov"]),
         (&["--include", "dir/*.mov"], &["dir/b.mov"]),
@@ -47,6 +56,26 @@ fn globs_choose_what_goes_over() {
 fn a_bad_glob_is_a_usage_error() {
     let scene = Scene::new();
     scene.src.file("a", "a");
-    scene.copy(&["--exclude", "a[", "--include", "{b"]).assert_code(2);
+    for glob in ["a[", "a\\", "[[:letters:]]", "!", "/"] {
+        scene.copy(&["--exclude", glob, "--include", "b"]).assert_code(2);
+    }
     assert!(!scene.dst.exists());
+}
+
+/// An exception in the wrong order, or for a directory that is not entered, is not taken in silence.
+#[test]
+fn a_pattern_that_makes_no_difference_is_told() {
+    let scene = Scene::new();
+    scene.src.file("keep.bak", "k").file("a.bak", "a").file("dir/keep", "k").file("b", "b");
+    let run = scene.copy(&["--exclude", "!keep.bak", "--exclude", "*.bak", "--log", "log"]);
+    run.assert_code(0).assert_says("--exclude \"!keep.bak\" makes no difference");
+    let log = std::fs::read_to_string(scene.path("log")).unwrap();
+    assert!(log.contains("!keep.bak\\\" makes") || log.contains("!keep.bak\" makes"), "{log}");
+    let run = scene.copy(&["--exclude", "dir/", "--include", "dir/keep", "--dry-run"]);
+    run.assert_code(0).assert_says("--include \"dir/keep\" makes no difference");
+    let run = scene.copy(&["--exclude", "*.bak", "--exclude", "!keep.bak"]);
+    run.assert_code(0);
+    assert!(run.stderr.is_empty(), "{}", run.err());
+    let run = scene.copy(&["-q", "--exclude", "*.tmp"]);
+    assert!(run.stderr.is_empty(), "{}", run.err());
 }
