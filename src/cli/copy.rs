@@ -15,6 +15,7 @@ use crate::cli::record::options::RecordOptions;
 use crate::cli::record::task::{RunResult, Task};
 use crate::cli::session::{Session, Setup};
 use crate::cli::show::copy_summary::CopySummary;
+use crate::cli::show::gathered::Gathered;
 use crate::cli::show::line::Detail;
 use crate::cli::show::progress::View;
 use crate::cli::show::reporter::Reporter;
@@ -50,13 +51,17 @@ pub fn copy(
         console: &session.console,
         records: &session.records,
         output: several.then(|| Shown::path(output).to_string()),
+        gathered: Gathered::default(),
     };
     let reporters: Vec<_> = outputs.iter().map(|output| reporter(output)).collect();
+    let of_all = Reporter { output: None, ..reporter(Path::new("")) };
     for warning in args.unattended.give_way().iter().chain(&inside) {
-        session.console.event(&Event::Warning(warning), None);
-        session.records.event(&Event::Warning(warning), None);
+        of_all.event(&Event::Warning(warning));
     }
-    let reports = match run(args, jobs, &session, &reporters) {
+    of_all.rest();
+    let ran = run(args, jobs, &session, &reporters);
+    reporters.iter().for_each(Reporter::rest);
+    let reports = match ran {
         Ok(reports) => reports,
         Err(refused) => return session.end_refused(&refused),
     };

@@ -8,6 +8,7 @@ use crate::cli::exit::Exit;
 use crate::cli::record::options::RecordOptions;
 use crate::cli::record::task::{RunResult, Task};
 use crate::cli::session::{Session, Setup};
+use crate::cli::show::gathered::Gathered;
 use crate::cli::show::line::Detail;
 use crate::cli::show::reporter::Reporter;
 use crate::cli::show::stream_summary::{summary, verdict};
@@ -35,10 +36,12 @@ pub fn stream(
         Ok(session) => session,
         Err(exit) => return exit,
     };
-    let reporter = Reporter { console: &session.console, records: &session.records, output: None };
+    let (console, records) = (&session.console, &session.records);
+    let reporter = Reporter { console, records, output: None, gathered: Gathered::default() };
     args.unattended.give_way().iter().for_each(|warning| reporter.event(&Event::Warning(warning)));
     let ran =
         session.run_one(|progress| job.run(&reporter.observer(progress, session.stop.clone())));
+    reporter.rest();
     let report = match &ran {
         Ok(report) => report,
         Err(refused) => return session.end_refused(refused),

@@ -13,6 +13,7 @@ use crate::cli::record::entry::RecordEntry;
 use crate::cli::record::options::RecordOptions;
 use crate::cli::record::task::{RunResult, Task};
 use crate::cli::session::{Session, Setup};
+use crate::cli::show::gathered::{Gathered, LineKind};
 use crate::cli::show::line::Detail;
 use crate::cli::show::verify_messages::VerifyMessages;
 use crate::cli::show::verify_summary::{summary, verdict};
@@ -45,11 +46,13 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
         Err(refused) => return session.end_refused(&refused),
     };
     let messages = VerifyMessages { name, detail, convert: args.convert_paths };
-    let reporter = VerifyReporter { messages, session: &session, failed };
+    let gathered = Gathered::default();
+    let reporter = VerifyReporter { messages, session: &session, failed, gathered };
     let listen = |target: &Target, finding: &Finding| reporter.finding(target, finding);
     let ran = session.run_one(|progress| {
         args.job().run(&Observer { progress, stop: session.stop.clone(), listen })
     });
+    session.console.rest(&reporter.gathered, None);
     let report = match &ran {
         Ok(report) => report,
         Err(refused) => return session.end_refused(refused),
@@ -68,6 +71,7 @@ struct VerifyReporter<'a> {
     messages: VerifyMessages,
     session: &'a Session<'a>,
     failed: Option<FailedList>,
+    gathered: Gathered,
 }
 
 impl VerifyReporter<'_> {
@@ -84,8 +88,9 @@ impl VerifyReporter<'_> {
     fn finding(&self, target: &Target, finding: &Finding) {
         let line = self.messages.of(target, finding);
         self.session.records.finding(target, finding, line.as_ref());
-        if let Some(line) = &line {
-            self.session.console.entry(line, || RecordEntry::found(target, finding).0);
+        let (console, kind) = (&self.session.console, LineKind::of_finding(finding));
+        if let Some(line) = &console.unless_gathered(line, kind, &self.gathered) {
+            console.entry(line, || RecordEntry::found(target, finding).0);
         }
         if let Some(list) = &self.failed
             && let Finding::File { path, verdict, .. } = finding

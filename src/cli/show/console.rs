@@ -11,6 +11,7 @@ use indicatif::ProgressBar;
 use crate::cli::record::entry::RecordEntry;
 use crate::cli::record::log::{TextLine, json_line};
 use crate::cli::show::copy_messages::message;
+use crate::cli::show::gathered::{Gathered, LineKind};
 use crate::cli::show::line::{Detail, ScreenLine};
 use crate::error::Error;
 use crate::event::Event;
@@ -119,10 +120,29 @@ impl Console {
 }
 
 impl Console {
-    /// An event, at `output` if there are several.
-    pub fn event(&self, event: &Event<'_>, output: Option<&str>) {
-        if let Some(line) = message(event, self.detail) {
+    /// An event, at `output` if there are several. `gathered` keeps those of a kind that one was written of.
+    pub fn event(&self, event: &Event<'_>, output: Option<&str>, gathered: &Gathered) {
+        let line = message(event, self.detail);
+        if let Some(line) = self.unless_gathered(line, LineKind::of_event(event), gathered) {
             self.entry(&line.at(output), || RecordEntry::of(event).0.at(output));
         }
+    }
+
+    /// The line, unless it goes to `gathered`. Where every entry is to be named, and in JSON, none does.
+    pub fn unless_gathered(
+        &self,
+        line: Option<ScreenLine>,
+        kind: Option<LineKind>,
+        gathered: &Gathered,
+    ) -> Option<ScreenLine> {
+        match kind.filter(|_| !self.json && matches!(self.detail, Detail::Quiet | Detail::Normal)) {
+            Some(kind) => gathered.first(kind, line?),
+            None => line,
+        }
+    }
+
+    /// What was gathered, at `output` if there are several.
+    pub fn rest(&self, gathered: &Gathered, output: Option<&str>) {
+        gathered.rest(self.name).into_iter().for_each(|line| self.err(line.at(output).text()));
     }
 }

@@ -4,6 +4,7 @@ pub mod compared;
 pub mod console;
 pub mod copy_messages;
 pub mod copy_summary;
+pub mod gathered;
 pub mod line;
 pub mod progress;
 pub mod reporter;

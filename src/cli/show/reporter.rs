@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::cli::record::records::Records;
 use crate::cli::show::console::Console;
+use crate::cli::show::gathered::Gathered;
 use crate::event::{Event, Observer, Progress, Stop};
 
 /// Reports what happens at an output.
@@ -12,6 +13,8 @@ pub struct Reporter<'a> {
     pub records: &'a Records<'a>,
     /// The name of the output, if there are several.
     pub output: Option<String>,
+    /// What is said of many entries.
+    pub gathered: Gathered,
 }
 
 impl Reporter<'_> {
@@ -25,7 +28,12 @@ impl Reporter<'_> {
     }
 
     pub fn event(&self, event: &Event<'_>) {
-        self.console.event(event, self.output.as_deref());
+        self.console.event(event, self.output.as_deref(), &self.gathered);
         self.records.event(event, self.output.as_deref());
+    }
+
+    /// Reports what was gathered, when no more events come.
+    pub fn rest(&self) {
+        self.console.rest(&self.gathered, self.output.as_deref());
     }
 }

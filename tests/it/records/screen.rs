@@ -2,7 +2,8 @@
 
 use std::fs::OpenOptions;
 
-use crate::harness::{NONE, Run, Scene, content};
+use crate::harness::several::command;
+use crate::harness::{NONE, Run, Scene, Strace, content, need};
 
 fn scene() -> Scene {
     let scene = Scene::new();
@@ -119,4 +120,48 @@ fn a_full_stderr_does_not_cost_the_copy() {
     run.assert_code(1).assert_no_crash();
     let judge = scene.judge(&run);
     judge.lists(&["dir/file", "big", "small"]).verifies().no_temp_files();
+}
+
+/// Two hundred files that are alike are not two hundred lines, and nothing of them is lost: it is in the log.
+#[test]
+fn what_is_said_of_many_files_is_gathered() {
+    let scene = Scene::new();
+    for number in 0..200 {
+        scene.src.fifo(format!("pipe{number:03}"));
+    }
+    scene.src.socket("socket").file("file", "f").mtime("file", 1_000_000_000, 0);
+    let run = scene.copy(&["--log", "log", "--report", "report"]);
+    run.assert_code(0).assert_says("199 more like one above, the last: skipped pipe");
+    let lines = run.err();
+    assert_eq!(lines.lines().count(), 3, "{lines}");
+    run.assert_says("skipped socket: it is a socket");
+    let read = |name| std::fs::read_to_string(scene.path(name)).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&read("report")).unwrap();
+    assert_eq!(report["entries"].as_array().unwrap().len(), 201);
+    assert_eq!(read("log").matches("skipped pipe").count(), 200);
+    let all = scene.copy(&["-v"]);
+    assert_eq!(all.err().matches("skipped pipe").count(), 200);
+    let json = scene.copy(&["--log-format", "json"]);
+    assert_eq!(json.err().matches("\"skipped\"").count(), 201, "{}", json.err());
+}
+
+/// The same of warnings, each output's its own.
+#[test]
+fn warnings_of_several_outputs_are_gathered_for_each() {
+    need!(Strace);
+    let scene = Scene::new();
+    for number in 0..50 {
+        scene.src.file(format!("file{number}"), "f");
+    }
+    let fault = Strace::inject(&scene, "utimensat", "error=EPERM");
+    let run = fault.run(command(&scene, &["a", "b"], &[]));
+    fault.fired(&run);
+    for output in ["a", "b"] {
+        let begin = format!("dircopy: {}: ", scene.path(output).display());
+        let lines = run.err();
+        let own = lines.lines().filter(|line| line.starts_with(&begin));
+        let own: Vec<&str> = own.filter(|line| line.contains("modification time")).collect();
+        assert!(own.len() == 2 && own[0].contains(": warning: "), "{own:#?}");
+        assert!(own[1].contains(" more like one above, the last: "), "{own:#?}");
+    }
 }

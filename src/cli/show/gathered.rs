@@ -1,0 +1,147 @@
+//! Lines that say the same of one file after another, gathered: the first at once, and at the end how many there
+//! were and the last of them.
+//!
+//! An output that cannot hold an attribute cannot hold it of any file, and a million files are a million lines,
+//! among which the one that matters is not seen. The log and the report have each.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::cli::show::line::ScreenLine;
+use crate::error::{Cause, Error};
+use crate::event::Event;
+use crate::verify::Finding;
+
+/// Lines of a kind differ only in the name that they are about. There are as many kinds as the program has
+/// messages, times the system's error numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LineKind {
+    what: &'static str,
+    why: &'static str,
+    errno: Option<i32>,
+}
+
+impl LineKind {
+    fn of(what: &'static str) -> Self {
+        Self { what, why: "", errno: None }
+    }
+
+    fn of_error(error: &Error) -> Self {
+        let why = match error.cause() {
+            Cause::Finding(std::borrow::Cow::Borrowed(why)) => why,
+            // Made for this one file.
+            Cause::Finding(_) | Cause::Io(_) => "",
+        };
+        Self { what: error.deed(), why, errno: error.errno() }
+    }
+
+    /// The kind of an event's line, if it is to be gathered: not of entries that are not at the output as in the
+    /// source, which are all named.
+    pub fn of_event(event: &Event<'_>) -> Option<Self> {
+        Some(match event {
+            Event::Warning(error) => Self::of_error(error),
+            Event::Skipped(_, kind) => Self { why: kind.name(), ..Self::of("skipped") },
+            Event::LeftoverRemoved(_) => Self::of("leftover removed"),
+            Event::ManifestRemoved(_) => Self::of("manifest removed"),
+            Event::IdlePattern(_) => Self::of("idle pattern"),
+            _ => return None,
+        })
+    }
+
+    /// The kind of a finding's line, if it is to be gathered: of those that are nothing amiss.
+    pub fn of_finding(finding: &Finding) -> Option<Self> {
+        Some(match finding {
+            Finding::Converted { .. } => Self::of("converted"),
+            Finding::Twice { same: true, .. } => Self::of("listed twice"),
+            Finding::Forgotten(error) => Self::of_error(error),
+            _ => return None,
+        })
+    }
+}
+
+/// The lines that were gathered.
+#[derive(Default)]
+pub struct Gathered(Mutex<BTreeMap<LineKind, Waiting>>);
+
+/// Lines of a kind that were not written.
+#[derive(Default)]
+struct Waiting {
+    number: u64,
+    last: Option<ScreenLine>,
+}
+
+impl Gathered {
+    /// The line, if it is the first of its kind and to be written at once.
+    pub fn first(&self, kind: LineKind, line: ScreenLine) -> Option<ScreenLine> {
+        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(waiting) = kinds.get_mut(&kind) else {
+            kinds.insert(kind, Waiting::default());
+            return Some(line);
+        };
+        waiting.number += 1;
+        waiting.last = Some(line);
+        None
+    }
+
+    /// A line for each kind that lines were gathered of, in the words of the last of them. `name` is that of the
+    /// program, which lines start with.
+    pub fn rest(&self, name: &str) -> Vec<ScreenLine> {
+        let kinds = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let rest = |Waiting { number, last }: Waiting| {
+            let line = last?;
+            let text = line.text();
+            let text = text.strip_prefix(name).and_then(|it| it.strip_prefix(": ")).unwrap_or(text);
+            Some(match number {
+                1 => line,
+                _ => ScreenLine::Err(format!(
+                    "{name}: {number} more like one above, the last: {text} (-v and --log name all)"
+                )),
+            })
+        };
+        kinds.into_values().filter_map(rest).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn kinds_are_few() {
+        let io = |path: &str, errno| {
+            Error::io("set the owner of", path, io::Error::from_raw_os_error(errno))
+        };
+        let errors = [
+            io("a", 1),
+            io("b", 1),
+            io("c", 2),
+            Error::finding("set the owner of", "a", "it is odd"),
+            Error::finding("set the owner of", "a", "it is even"),
+            Error::finding("set the owner of", "a", "a".to_owned()),
+            Error::finding("set the owner of", "a", "b".to_owned()),
+        ];
+        let kinds = errors.iter().map(LineKind::of_error);
+        assert_eq!(kinds.collect::<std::collections::BTreeSet<_>>().len(), 5);
+    }
+
+    #[test]
+    fn the_first_is_said_and_the_others_are_counted() {
+        let gathered = Gathered::default();
+        let say = |what, number: usize| {
+            let line = ScreenLine::Err(format!("dircopy: {what} {number}"));
+            gathered.first(LineKind::of(what), line).is_some()
+        };
+        let said: Vec<bool> = (0..200).map(|number| say("skipped", number)).collect();
+        assert!(said[0] && !said[1..].contains(&true));
+        assert!(say("once", 0));
+        assert!(say("twice", 0) && !say("twice", 1));
+        let rest: Vec<String> =
+            gathered.rest("dircopy").iter().map(|line| line.text().to_owned()).collect();
+        let skipped =
+            "dircopy: 199 more like one above, the last: skipped 199 (-v and --log name all)";
+        assert_eq!(rest, [skipped, "dircopy: twice 1"]);
+        assert!(gathered.rest("dircopy").is_empty());
+    }
+}
