@@ -154,7 +154,7 @@ impl DirPath {
         RelPath(joined)
     }
 
-    /// Like [`join`](Self::join), appended to `out`, for those who write many and want no allocation each.
+    /// Like [`join`](Self::join), appended to `out`: many paths cost one allocation.
     pub fn join_into(&self, name: &OsStr, out: &mut Vec<u8>) {
         let name = name.as_encoded_bytes();
         if let Some(level) = &self.0 {

@@ -26,7 +26,7 @@ pub struct Patience<'a> {
     pub wait: bool,
     /// What is to be done there, in messages.
     pub deed: &'static str,
-    /// Who is told of the waiting.
+    /// Is told of the waiting.
     pub tell: &'a dyn Fn(&str),
     /// Ends the waiting too.
     pub stop: &'a Stop,
@@ -76,7 +76,7 @@ impl Patience<'_> {
     }
 }
 
-/// Who has the lock and since when, as far as the system tells.
+/// The process that holds the lock and when it started, as far as the system tells.
 fn holder(dir: &Dir) -> String {
     let Some(holder) = sys::lock_holder(dir) else { return "another dircopy".into() };
     let (process, name) = (holder.process, Shown::bytes(&holder.name));

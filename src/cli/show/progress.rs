@@ -117,7 +117,7 @@ fn style(template: &str) -> ProgressStyle {
 /// What is seen of the progress of one output or several: that of the slowest.
 struct Snapshot<'a> {
     progress: &'a Progress,
-    /// Who has the total: every output has the same, and it is counted once.
+    /// The output whose total is shown: all have the same, and it is counted once.
     total: &'a Progress,
     /// What is said of the others.
     others: String,

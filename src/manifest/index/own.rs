@@ -101,7 +101,7 @@ pub fn digest_of(path: &[u8], line: &[u8]) -> Option<Digest> {
 }
 
 /// The record by the path it means: without `./` before it, as in `./-`, which stands for `-` (see
-/// [`line`](crate::manifest::line)), and in the lists of those who let `find .` name the files.
+/// [`line`](crate::manifest::line)), and in lists whose names come from `find .`.
 fn meant(mut record: Record<'_>) -> Record<'_> {
     while let Some(name) = record.name.strip_prefix(b"./") {
         record.name = name;

@@ -1,4 +1,4 @@
-//! Who holds the lock of a directory, and since when.
+//! The process that holds the lock of a directory, and since when.
 
 use std::fs;
 

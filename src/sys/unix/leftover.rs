@@ -15,7 +15,7 @@ use crate::sys::unix::process::acting_as;
 
 impl Dir {
     /// Opens the file `name` for reading and writing, if it is a regular file with one name that
-    /// belongs to who this process acts as; then it is readable by its owner only from now on. `None`
+    /// belongs to the user of this process; then it is readable by its owner only from now on. `None`
     /// if there is no such file or it is anything else: it was not written to.
     pub fn open_ours(&self, name: &OsStr) -> io::Result<Option<(File, Stat)>> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

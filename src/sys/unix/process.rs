@@ -58,7 +58,7 @@ fn is_ignored(signal: libc::c_int) -> bool {
     action.sa_sigaction == libc::SIG_IGN
 }
 
-/// Who this process acts as: the effective user and group. Asked once: nothing here changes them, and
+/// The effective user and group of this process. Asked once: nothing here changes them, and
 /// asking for every file costs as much as a twentieth of copying it.
 pub(super) fn acting_as() -> (u32, u32) {
     static IDS: OnceLock<(u32, u32)> = OnceLock::new();
@@ -111,7 +111,7 @@ fn wait(file: &File, events: libc::c_short) -> bool {
     // SAFETY: one structure, as the count says, that lives through the call.
     match unsafe { libc::poll(&mut asked, 1, TENTH_OF_A_SECOND) } {
         0 => false,
-        // A signal: look up. Any other error who reads or writes will meet too.
+        // EINTR: let the caller look again. Other errors come back on the read or write.
         -1 => io::Error::last_os_error().kind() != io::ErrorKind::Interrupted,
         _ => true,
     }

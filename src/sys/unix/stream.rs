@@ -32,8 +32,8 @@ pub struct StreamEnd {
 }
 
 impl StreamEnd {
-    /// Opens what is to be read, of any kind but a directory. Who opens a FIFO that has no writer
-    /// must wait with [`wait_readable`] before the first read: before that it looks like one at its end.
+    /// Opens what is to be read, of any kind but a directory. A FIFO that has no writer yet
+    /// reads like one at its end: wait with [`wait_readable`] before the first read.
     pub fn open_input(path: &Path) -> io::Result<Self> {
         let end = Self::of(File::from(rustix::fs::openat(
             CWD,

@@ -95,7 +95,7 @@ const AMPLE: u64 = 4 << 30;
 
 impl Dir {
     /// Whether many small files can be made here side by side. On btrfs, where all directories are in one tree,
-    /// those who make them wait for each other: 50,000 of 4 KiB took one worker 1.91 s, two 1.87 s and eight
+    /// threads that make them wait for each other: 50,000 of 4 KiB took one worker 1.91 s, two 1.87 s and eight
     /// 2.07 s, on two cores, with ample room, and 3.0, 2.5 and 3.9 s with less than 1 GiB.
     pub fn takes_many_at_once(&self) -> bool {
         #[cfg(target_os = "linux")]

@@ -1,7 +1,7 @@
 //! What a copy takes over besides the content: read-only, hidden and the like, and the times at which
 //! the content was changed and the file was made.
 //!
-//! Who may do what with a copy follows from the directory it comes to lie in, as with every file made
+//! A copy inherits its permissions from the directory it comes to lie in, as with every file made
 //! on Windows: access control lists name the users of one machine. Streams besides the content
 //! ("alternate data streams", of NTFS) are not copied, and those that are lost are named.
 

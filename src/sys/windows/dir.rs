@@ -151,8 +151,8 @@ impl Dir {
         false
     }
 
-    /// Makes the new file `name` for writing; an error if it exists. Who may do what with it follows
-    /// from the directory.
+    /// Makes the new file `name` for writing; an error if it exists. It inherits the
+    /// permissions of the directory.
     pub fn create_new(&self, name: &OsStr, _private: bool) -> io::Result<File> {
         let how = OpenHow {
             access: FILE_GENERIC_READ | FILE_GENERIC_WRITE,
@@ -220,7 +220,7 @@ impl Dir {
         }
     }
 
-    /// Makes the directory `name`. Who may do what with it follows from this one.
+    /// Makes the directory `name`. It inherits the permissions of this one.
     pub fn make_dir(&self, name: &OsStr, _private: bool) -> io::Result<()> {
         let how = OpenHow {
             options: FILE_DIRECTORY_FILE,

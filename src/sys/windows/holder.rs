@@ -1,4 +1,4 @@
-//! What this machine is called, and who has locked a directory.
+//! The name of this machine, and the process that has locked a directory.
 
 use windows_sys::Win32::System::SystemInformation::{
     ComputerNamePhysicalDnsHostname, GetComputerNameExW,
@@ -7,7 +7,7 @@ use windows_sys::Win32::System::SystemInformation::{
 use crate::sys::types::LockHolder;
 use crate::sys::windows::dir::Dir;
 
-/// Not known here: the system does not tell who has an object.
+/// Not known here: the system does not tell which process has an object.
 pub fn lock_holder(_: &Dir) -> Option<LockHolder> {
     None
 }

@@ -23,7 +23,7 @@ use crate::sys::windows::volume::persist_file;
 
 impl Dir {
     /// Opens the file `name` for reading and writing, if it is a regular file with one name that
-    /// belongs to who this process acts as. `None` if there is no such file or it is anything else, or
+    /// belongs to the user of this process. `None` if there is no such file or it is anything else, or
     /// the file system does not say whose it is: it was not written to.
     pub fn open_ours(&self, name: &OsStr) -> io::Result<Option<(File, Stat)>> {
         const NOT_OURS: [u32; 3] = [ERROR_ACCESS_DENIED, ERROR_DIRECTORY, ERROR_SHARING_VIOLATION];

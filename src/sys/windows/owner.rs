@@ -28,7 +28,7 @@ pub(super) fn is_ours(file: BorrowedHandle<'_>) -> bool {
     ours().unwrap_or(false)
 }
 
-/// Whether the owner of a file is who a token names, in information that begins with a pointer to the
+/// Whether the owner of a file is the one that a token names, in information that begins with a pointer to the
 /// identifier (TOKEN_OWNER, TOKEN_USER).
 fn is_of(
     file: BorrowedHandle<'_>,

@@ -12,7 +12,7 @@ use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken}
 
 /// Asks, once, for the right to make symbolic links. CreateSymbolicLinkW does so by itself; the call
 /// beneath it, which is the one used here, only looks whether the right counts, and an administrator's
-/// does not at first. Who has not got it is told so when the link is made.
+/// does not at first. Without it making the link is an error that says so.
 pub(super) fn ask_for_links() {
     static ASKED: OnceLock<()> = OnceLock::new();
     ASKED.get_or_init(|| {

@@ -143,9 +143,8 @@ impl Strace {
 
     /// The calls that the fault was done to.
     pub fn injected(&self) -> Vec<String> {
-        let log = self.log();
-        let hit = |line: &&str| line.contains("(INJECTED)") || line.contains("(DELAYED)");
-        log.lines().filter(hit).map(str::to_owned).collect()
+        let hit = |call: &String| call.contains("(INJECTED)") || call.contains("(DELAYED)");
+        self.calls().into_iter().filter(hit).collect()
     }
 
     #[track_caller]
