@@ -4,6 +4,9 @@
 # host, and no others. The source is read-only, nothing but the output and the directory of the reports
 # can be written, and there is no network. The exit code is that of dircopy.
 #
+# The volume is the mount point itself and not a directory on the disk: only so can the job's require-mount tell in
+# the container whether the disk is mounted. Every volume is a mount point there.
+#
 #   install -D contrib/jobs/nightly.toml /etc/dircopy/jobs/nightly.toml && mkdir -p /var/lib/dircopy
 #
 # The container has no time zone of its own: stop-at there is UTC unless TZ says otherwise, as a rule
@@ -13,5 +16,5 @@ exec docker run --rm --name dircopy-nightly --read-only --network none \
     --cap-drop ALL --cap-add DAC_OVERRIDE --cap-add CHOWN --cap-add FOWNER --cap-add FSETID \
     --security-opt no-new-privileges --stop-timeout 60 --env TZ \
     --volume /etc/dircopy/jobs:/etc/dircopy/jobs:ro --volume /srv/data:/srv/data:ro \
-    --volume /mnt/archive/data:/mnt/archive/data --volume /var/lib/dircopy:/var/lib/dircopy \
+    --volume /mnt/archive:/mnt/archive --volume /var/lib/dircopy:/var/lib/dircopy \
     dircopy --job nightly

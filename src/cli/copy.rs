@@ -28,7 +28,7 @@ use crate::path::Shown;
 
 /// Copies the source to every output.
 pub fn copy(
-    CopyInvocation { args, jobs, .. }: &CopyInvocation,
+    CopyInvocation { args, jobs, given, unknown, .. }: CopyInvocation,
     file: Option<&JobFile>,
     command: &[OsString],
 ) -> Exit {
@@ -40,7 +40,7 @@ pub fn copy(
     let options = RecordOptions { file, ..records.options("dircopy", detail) };
     let source = jobs.first().map_or(Path::new(""), |job| &*job.source);
     let outputs = &*args.output;
-    let task = Task::Copy { source, outputs, dry_run: args.dry_run };
+    let task = Task::Copy { source, outputs, given: &given, dry_run: args.dry_run };
     let inside = options.inside(source);
     let session = match Session::open(Setup { options, view, aside: false, task, command }) {
         Ok(session) => session,
@@ -59,13 +59,13 @@ pub fn copy(
         of_all.event(&Event::Warning(warning));
     }
     of_all.rest();
-    let ran = run(args, jobs, &session, &reporters);
+    let ran = run(&args, &jobs, unknown, &session, &reporters);
     reporters.iter().for_each(Reporter::rest);
     let reports = match ran {
         Ok(reports) => reports,
         Err(refused) => return session.end_refused(&refused),
     };
-    let summary = CopySummary { args, outputs, reports: &reports };
+    let summary = CopySummary { args: &args, outputs, reports: &reports };
     summary.print(&session.console);
     let exit = match session.stop.requested() {
         // Stopped before anything was touched.
@@ -77,18 +77,53 @@ pub fn copy(
     })
 }
 
-/// Runs the jobs, each with its reporter. For each its report, or why it was refused; a single one that is
-/// refused is an error.
+/// Runs the jobs, each with its reporter, but for those whose output is `unknown`. For each its report, or why it was
+/// refused; a single one that is refused is an error.
 fn run(
     args: &CopyArgs,
     jobs: &[CopyJob],
+    unknown: Vec<Option<Error>>,
     session: &Session<'_>,
     reporters: &[Reporter<'_>],
 ) -> Result<Vec<Result<Report>>> {
     let progress: Vec<Arc<Progress>> = jobs.iter().map(|_| Arc::default()).collect();
+    let observers: Vec<_> = reporters
+        .iter()
+        .zip(&progress)
+        .map(|(reporter, progress)| reporter.observer(Arc::clone(progress), session.stop.clone()))
+        .collect();
+    let outputs = jobs.iter().zip(&observers).zip(&unknown);
+    let outputs = outputs.filter(|(_, unknown)| unknown.is_none());
+    let outputs: Vec<_> = outputs.map(|((job, observer), _)| OutputJob { job, observer }).collect();
+    let mut ran = match (&*outputs, jobs.len()) {
+        ([], _) => Vec::new(),
+        ([OutputJob { job, observer }], 1) => {
+            let run = || job.run(observer).map(|report| vec![Ok(report)]);
+            in_time(args, session, &job.output, || session.run(&progress, run))?
+        }
+        ([OutputJob { job, .. }, ..], _) => in_time(args, session, &job.output, || {
+            session.run(&progress, || copy_to_all(&outputs, args.lag as u64))
+        })?,
+    }
+    .into_iter();
+    let several = jobs.len() > 1;
+    let reports = unknown.into_iter().filter_map(|unknown| match unknown {
+        Some(error) if several => Some(Ok(Err(error))),
+        Some(error) => Some(Err(error)),
+        None => ran.next().map(Ok),
+    });
+    reports.collect()
+}
+
+/// Runs `work`, and asks it to stop when the time that was set is over.
+fn in_time<R>(
+    args: &CopyArgs,
+    session: &Session<'_>,
+    output: &Path,
+    work: impl FnOnce() -> Result<R>,
+) -> Result<R> {
     let deadline = args.unattended.deadline();
     let (stop, console) = (&session.stop, &session.console);
-    let Some(job) = jobs.first() else { return Ok(Vec::new()) };
     std::thread::scope(|scope| {
         let (running, done) = bounded(0);
         if deadline.is_set() {
@@ -100,19 +135,9 @@ fn run(
             Builder::new()
                 .name("clock".into())
                 .spawn_scoped(scope, watch)
-                .map_err(|error| Error::io("watch the time of the copy to", &job.output, error))?;
+                .map_err(|error| Error::io("watch the time of the copy to", output, error))?;
         }
-        let observers: Vec<_> = reporters
-            .iter()
-            .zip(&progress)
-            .map(|(reporter, progress)| reporter.observer(Arc::clone(progress), stop.clone()))
-            .collect();
-        let outputs = jobs.iter().zip(&observers);
-        let outputs: Vec<_> = outputs.map(|(job, observer)| OutputJob { job, observer }).collect();
-        let ran = session.run(&progress, || match &*outputs {
-            [OutputJob { job, observer }] => job.run(observer).map(|report| vec![Ok(report)]),
-            outputs => copy_to_all(outputs, args.lag as u64),
-        });
+        let ran = work();
         drop::<crossbeam_channel::Sender<()>>(running);
         ran
     })

@@ -11,6 +11,7 @@ use crate::cli::args::copy::{CopyArgs, jobs};
 use crate::cli::args::job_file::JobFile;
 use crate::cli::args::stream;
 use crate::cli::args::verify::VerifyArgs;
+use crate::cli::output_name::OutputName;
 use crate::copy::job::CopyJob;
 use crate::error::Error;
 use crate::path::Shown;
@@ -36,6 +37,10 @@ pub struct CopyInvocation {
     pub args: CopyArgs,
     /// A job for each output.
     pub jobs: Vec<CopyJob>,
+    /// The outputs as they were given.
+    pub given: Vec<PathBuf>,
+    /// For each output why it is not known where it is, if so: it is refused.
+    pub unknown: Vec<Option<Error>>,
     /// The job of the stream, if it is one.
     pub stream: Option<StreamJob>,
 }
@@ -113,14 +118,23 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
     let mut args = CopyArgs::from_arg_matches(matches)?;
     take_positionals(&mut args)
         .map_err(|text| command.error(ErrorKind::MissingRequiredArgument, text))?;
+    let source = args.input.first().map(|path| &**path);
+    let names = args.output.iter().map(|given| OutputName::resolve(given, source));
+    let names = names.collect::<Result<Vec<_>, _>>();
+    let names = names.map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
+    args.output = names.iter().map(|name| name.path.clone()).collect();
     let inputs = stream::inputs(&args.input);
     let outputs = stream::outputs(&args.output);
     let is_stream = is_stream(&inputs, &outputs);
     let jobs = stream::refuse_others(matches, is_stream).and_then(|()| jobs(&args, matches));
-    let jobs = jobs.map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
+    let mut jobs = jobs.map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
+    for (job, name) in jobs.iter_mut().zip(&names) {
+        job.require_mount |= name.is_on_named_disk;
+    }
     let stream = jobs.first().filter(|_| is_stream);
     let stream = stream.map(|job| args.stream.job(inputs, outputs, job));
-    Ok(CopyInvocation { args, jobs, stream })
+    let (given, unknown) = names.into_iter().map(|name| (name.given, name.unknown)).unzip();
+    Ok(CopyInvocation { args, jobs, given, unknown, stream })
 }
 
 /// Takes `SRC DST…` for `-i SRC -o DST…`.

@@ -15,6 +15,7 @@ use crate::cli::record::json;
 use crate::cli::record::task::Task;
 use crate::cli::show::console::Console;
 use crate::cli::show::line::Detail;
+use crate::copy::job::CopyJob;
 use crate::copy::run::outputs::check_all;
 use crate::error::Error;
 use crate::path::Shown;
@@ -71,6 +72,12 @@ pub fn check(
     if !defaults.is_empty() {
         console.out(&format!("# by default: {}", defaults.join(", ")));
     }
+    for (given, job) in invocation.given.iter().zip(&invocation.jobs) {
+        if *given != job.output {
+            let [given, now] = [given, &job.output].map(|path| Shown::path(path).to_string());
+            console.out(&format!("# now {given} is {now}"));
+        }
+    }
     let problems = problems(invocation);
     for problem in &problems {
         console.err(&format!("dircopy: {problem}"));
@@ -87,28 +94,33 @@ fn text(value: &OsStr) -> String {
 }
 
 /// What would keep the job from running, or make it run otherwise than from here.
-fn problems(CopyInvocation { args, jobs, stream }: &CopyInvocation) -> Vec<Error> {
+fn problems(invocation: &CopyInvocation) -> Vec<String> {
+    let CopyInvocation { args, jobs, given, unknown, stream } = invocation;
     let records = &args.unattended.records;
-    let (task, refused) = match (stream, &jobs[..]) {
-        (Some(stream), _) => {
-            let task = Task::Stream { inputs: &stream.inputs, outputs: &stream.outputs };
+    // An output that is unknown cannot be looked at.
+    let known = jobs.iter().zip(unknown).filter(|(_, unknown)| unknown.is_none());
+    let known: Vec<CopyJob> = known.map(|(job, _)| job.clone()).collect();
+    let (task, refused) = match stream {
+        Some(stream) => {
+            let task = Task::Stream { inputs: &stream.inputs, outputs: &stream.outputs, given };
             (task, stream.check().err().into_iter().collect())
         }
-        (None, jobs) => {
+        None => {
             let source = jobs.first().map_or(Path::new(""), |job| &job.source);
-            let task = Task::Copy { source, outputs: &args.output, dry_run: false };
-            (task, check_all(jobs))
+            let task = Task::Copy { source, outputs: &args.output, given, dry_run: false };
+            (task, check_all(&known))
         }
     };
     let mut problems = refused;
     problems.extend(records.options("dircopy", Detail::Normal).problems(&task));
     let paths = [records.report.as_deref(), records.metrics.as_deref(), records.log.as_deref()];
-    let ends = args.input.iter().chain(&args.output).map(|end| &**end);
+    let outputs = known.iter().map(|job| &job.output);
+    let ends = args.input.iter().chain(outputs).map(|end| &**end);
     let ends = ends.filter(|end| *end != Path::new("-"));
     let relative = ends.chain(paths.into_iter().flatten()).filter(|path| path.is_relative());
     problems.extend(relative.map(|path| {
         let finding = "it is relative, so it depends on where the job is started";
         Error::finding("rely on", path, finding)
     }));
-    problems
+    unknown.iter().flatten().chain(&problems).map(Error::to_string).collect()
 }

@@ -17,8 +17,8 @@ pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let command: Vec<OsString> = args.into_iter().collect();
     match invocation::parse(command.iter().cloned()) {
         Ok(Invocation::Copy(invocation, file)) => match &invocation.stream {
-            Some(job) => stream(&invocation.args, job, file.as_ref(), &command).into(),
-            None => copy(&invocation, file.as_ref(), &command).into(),
+            Some(job) => stream(&invocation, job, file.as_ref(), &command).into(),
+            None => copy(*invocation, file.as_ref(), &command).into(),
         },
         Ok(Invocation::Verify(args)) => verify("dircopy", &args, &command).into(),
         Ok(Invocation::CheckJob(invocation, file, matches)) => {

@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 
-use crate::cli::args::copy::CopyArgs;
 use crate::cli::args::job_file::JobFile;
 use crate::cli::exit::Exit;
+use crate::cli::invocation::CopyInvocation;
 use crate::cli::record::options::RecordOptions;
 use crate::cli::record::task::{RunResult, Task};
 use crate::cli::session::{Session, Setup};
@@ -18,7 +18,7 @@ use crate::stream::{Endpoint, StreamJob};
 
 /// Copies the inputs to every output, one after the other.
 pub fn stream(
-    args: &CopyArgs,
+    CopyInvocation { args, given, unknown, .. }: &CopyInvocation,
     job: &StreamJob,
     file: Option<&JobFile>,
     command: &[OsString],
@@ -29,13 +29,16 @@ pub fn stream(
         options: RecordOptions { file, ..records.options("dircopy", detail) },
         view: args.verbosity.view(),
         aside: job.outputs.contains(&Endpoint::Standard),
-        task: Task::Stream { inputs: &job.inputs, outputs: &job.outputs },
+        task: Task::Stream { inputs: &job.inputs, outputs: &job.outputs, given },
         command,
     });
     let session = match opened {
         Ok(session) => session,
         Err(exit) => return exit,
     };
+    if let Some(unknown) = unknown.iter().flatten().next() {
+        return session.end_refused(unknown);
+    }
     let (console, records) = (&session.console, &session.records);
     let reporter = Reporter { console, records, output: None, gathered: Gathered::default() };
     args.unattended.give_way().iter().for_each(|warning| reporter.event(&Event::Warning(warning)));

@@ -53,6 +53,9 @@ pub struct CopyJob {
     pub sync: bool,
     /// Refuse a run for which the output has no room, before anything is touched.
     pub check_space: bool,
+    /// Refuse an output that does not lie on a file system of its own: with a mount point that is not `/`, and
+    /// that shows it from its top.
+    pub require_mount: bool,
     /// What becomes of the beginning of a large file that a killed run left.
     pub resume: Resume,
     /// The most of a large file that is read again after a run was killed, and the size above which a
@@ -106,6 +109,7 @@ impl CopyJob {
             hard_links: false,
             sync: true,
             check_space: true,
+            require_mount: false,
             resume: Resume::default(),
             checkpoint: CHECKPOINT,
             verify: None,

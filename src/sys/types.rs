@@ -1,7 +1,8 @@
 //! The words in which every system answers: small types that no system owns.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::sys::stat::Kind;
@@ -42,6 +43,31 @@ pub struct FreeSpace {
 pub struct UsedSpace {
     pub bytes: u64,
     pub files: u64,
+}
+
+/// Why a directory does not lie on a file system that was mounted for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoOwnMount {
+    /// It lies on the file system of `/`, or on the volume of the system itself.
+    System,
+    /// It lies on a mount that shows one directory of another file system.
+    Bound {
+        /// The directory, from the top of the file system.
+        directory: PathBuf,
+        /// What the file system is mounted from.
+        source: PathBuf,
+    },
+}
+
+/// A file system that is mounted from a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountedVolume {
+    /// Where.
+    pub point: PathBuf,
+    /// Its label, if it has one. It was chosen when the disk was formatted, and proves nothing.
+    pub label: Option<OsString>,
+    /// Its UUID or serial number, where the system tells.
+    pub uuid: Option<String>,
 }
 
 /// What came of locking an output.

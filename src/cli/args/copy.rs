@@ -48,8 +48,9 @@ pub struct CopyArgs {
 
     /// The same as DST, repeatable
     ///
-    /// The directory is made if only its last component is missing. Each of several outputs is complete by itself. Of
-    /// a stream: a file or "-".
+    /// The directory is made if only its last component is missing. Each of several outputs is complete by itself.
+    /// LABEL=NAME/DIR and UUID=ID/DIR are on the disk that is called so, wherever it is mounted. {date}, {label} and
+    /// {host} stand for today, the label of the source's disk and this machine. Of a stream: a file or "-".
     #[arg(short, long, value_name = "DIR")]
     pub output: Vec<PathBuf>,
 

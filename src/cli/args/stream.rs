@@ -26,7 +26,7 @@ pub struct StreamArgs {
 }
 
 /// Options that say nothing about a stream.
-const OF_TREES: [&str; 20] = [
+const OF_TREES: [&str; 21] = [
     "include",
     "exclude",
     "follow_links",
@@ -44,6 +44,7 @@ const OF_TREES: [&str; 20] = [
     "max_size",
     "stop_at",
     "wait",
+    "require_mount",
     "keep_manifests",
     "expect",
     "lag",

@@ -89,6 +89,13 @@ pub struct UnattendedArgs {
     #[arg(long, hide_short_help = true)]
     pub wait: bool,
 
+    /// Refuse an OUTPUT that is not on a disk mounted for it (exit 2), instead of filling the system's disk
+    ///
+    /// OUTPUT must be at or below a mount point other than "/", where a file system is mounted from its top, not one
+    /// directory of it. LABEL= and UUID= always ask for that.
+    #[arg(long, hide_short_help = true)]
+    pub require_mount: bool,
+
     /// Keep the private record below DIR instead of in OUTPUT/.dircopy
     ///
     /// For outputs on file systems without owners, such as FAT, and on shares. DIR must exist; each output
@@ -141,6 +148,7 @@ impl UnattendedArgs {
     pub fn apply(&self, job: &mut CopyJob) {
         job.limit_rate = self.limit_rate;
         job.wait = self.wait;
+        job.require_mount = self.require_mount;
         job.state.clone_from(&self.state);
         job.keep_manifests = self.keep_manifests;
     }

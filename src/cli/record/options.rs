@@ -108,7 +108,7 @@ impl Task<'_> {
         let (source, output) = ("it is what is to be copied", "it is an output");
         match self {
             Task::Copy { source: path, .. } => vec![(full(path), source)],
-            Task::Stream { inputs, outputs } => {
+            Task::Stream { inputs, outputs, .. } => {
                 let ends = inputs.iter().map(|named| (named, source));
                 let ends = ends.chain(outputs.iter().map(|named| (named, output)));
                 let files = ends.filter(|(named, _)| **named != Endpoint::Standard);

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::cli::exit::Exit;
+use crate::cli::output_name::is_plain;
 use crate::cli::record::destination::Destination;
 use crate::cli::record::entry::RecordEntry;
 use crate::cli::record::json::{self, JsonName};
@@ -173,6 +174,12 @@ impl<'a> Records<'a> {
         outputs.iter().enumerate().map(move |(at, output)| (output.as_path(), ran.get(at)))
     }
 
+    /// For each output how it was given, if its path is not the same every day.
+    fn changing(&self) -> impl Iterator<Item = Option<String>> + use<'a> {
+        let given = self.task.given().iter();
+        given.map(|given| (!is_plain(given)).then(|| given.to_string_lossy().into_owned()))
+    }
+
     pub(crate) fn are_several(&self) -> bool {
         matches!(&self.task, Task::Copy { outputs, .. } if outputs.len() > 1)
     }
@@ -182,11 +189,12 @@ impl<'a> Records<'a> {
         let &Task::Copy { source, dry_run, .. } = &self.task else { return None };
         let several = self.are_several();
         let report = |ran: Option<&'r Result<Report>>| ran.and_then(|ran| ran.as_ref().ok());
-        let output = |(path, ran): (&Path, Option<&'r Result<Report>>)| {
+        let output = |(path, ran, given): (&Path, Option<&'r Result<Report>>, Option<String>)| {
             let (report, own) = (report(ran), ran.filter(|_| several));
             let exit = own.map(|ran| Exit::of_one(ran, finished.all_written));
             OutputSection {
                 name: JsonName::path(path),
+                given,
                 exit_code: exit.map(Exit::code),
                 ending: exit.map(Exit::name),
                 error: own.and_then(error),
@@ -204,21 +212,25 @@ impl<'a> Records<'a> {
         Some(CopySection {
             dry_run,
             source: JsonName::path(source),
-            outputs: self.outputs(ran).map(output).collect(),
+            outputs: (self.outputs(ran).zip(self.changing()))
+                .map(|((path, ran), given)| output((path, ran, given)))
+                .collect(),
             work: work.filter(|_| !several).map(WorkSection::of),
         })
     }
 
     fn streamed(&self, ran: &RunResult<'_>) -> Option<StreamSection> {
-        let &Task::Stream { inputs, outputs } = &self.task else { return None };
+        let &Task::Stream { inputs, outputs, .. } = &self.task else { return None };
         let report = match ran {
             RunResult::Streamed(report) => Some(*report),
             _ => None,
         };
         let outcome =
             |at| report.and_then(|report| report.outputs.get(at)).map(|(_, outcome)| outcome);
+        let changing: Vec<Option<String>> = self.changing().collect();
         let output = |(at, named): (usize, &Endpoint)| StreamOutputSection {
             name: JsonName::path(named.path()),
+            given: changing.get(at).cloned().flatten(),
             outcome: outcome(at).map(outcome_name),
             read_back: outcome(at).and_then(read_back),
         };
@@ -235,6 +247,11 @@ impl<'a> Records<'a> {
         let (ran, exit) = (finished.ran, finished.exit());
         let full = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         let shown = |path: &Path| Shown::path(&full(path)).to_string();
+        // A label that is another one every day tells no job apart.
+        let changing: Vec<Option<String>> = self.changing().collect();
+        let called = |at: usize, path: &Path| {
+            changing.get(at).cloned().flatten().unwrap_or_else(|| shown(path))
+        };
         let row = |label, exit: Exit, counts: LabelledCounts, expected| MetricsRow {
             label,
             exit_code: exit.code(),
@@ -248,20 +265,20 @@ impl<'a> Records<'a> {
         };
         let (prefix, label, rows) = match &self.task {
             Task::Copy { .. } => {
-                let output = |(path, ran): (&Path, Option<&Result<Report>>)| {
+                let output = |(at, (path, ran)): (usize, (&Path, Option<&Result<Report>>))| {
                     let own = ran.filter(|_| self.are_several());
                     let exit = own.map_or(exit, |ran| Exit::of_one(ran, finished.all_written));
                     let expected = ran.map(expected).unwrap_or_default();
-                    row(shown(path), exit, ran.map(copied).unwrap_or_default(), expected)
+                    row(called(at, path), exit, ran.map(copied).unwrap_or_default(), expected)
                 };
-                ("dircopy", "output", self.outputs(ran).map(output).collect())
+                ("dircopy", "output", self.outputs(ran).enumerate().map(output).collect())
             }
             Task::Stream { outputs, .. } => {
-                let name = |named: &Endpoint| match named {
+                let name = |(at, named): (usize, &Endpoint)| match named {
                     Endpoint::Standard => "-".to_owned(),
-                    Endpoint::Path(path) => shown(path),
+                    Endpoint::Path(path) => called(at, path),
                 };
-                let outputs: Vec<String> = outputs.iter().map(name).collect();
+                let outputs: Vec<String> = outputs.iter().enumerate().map(name).collect();
                 let rows = vec![row(outputs.join(" "), exit, passed(ran), Vec::new())];
                 ("dircopy", "output", rows)
             }

@@ -125,6 +125,9 @@ impl<'a> WorkSection<'a> {
 pub struct OutputSection<'a> {
     #[serde(flatten)]
     pub name: JsonName,
+    /// As it was given, if the path is another day's or disk's another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub given: Option<String>,
     /// Of one of several: how the run to it ended, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<u8>,
@@ -191,6 +194,9 @@ pub struct StreamSection {
 pub struct StreamOutputSection {
     #[serde(flatten)]
     pub name: JsonName,
+    /// As it was given, if that is another file every day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub given: Option<String>,
     /// Missing when the run was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<&'static str>,

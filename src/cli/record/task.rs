@@ -15,17 +15,27 @@ pub enum Task<'a> {
     Copy {
         source: &'a Path,
         outputs: &'a [PathBuf],
+        given: &'a [PathBuf],
         dry_run: bool,
     },
     Stream {
         inputs: &'a [Endpoint],
         outputs: &'a [Endpoint],
+        given: &'a [PathBuf],
     },
     /// A check of these directories.
     Check(&'a [PathBuf]),
 }
 
-impl Task<'_> {
+impl<'a> Task<'a> {
+    /// The outputs as they were given: with placeholders, or on a disk that is named.
+    pub(crate) fn given(&self) -> &'a [PathBuf] {
+        match self {
+            Task::Copy { given, .. } | Task::Stream { given, .. } => given,
+            Task::Check(_) => &[],
+        }
+    }
+
     /// What it is called in reports.
     pub(crate) fn kind(&self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 //! Looking at a job before it is run.
 
-use crate::copy::before::prepare::{Prepared, prepare};
+use crate::copy::before::prepare::{Demands, Prepared, prepare};
 use crate::copy::job::CopyJob;
 use crate::error::Result;
 use crate::event::Stop;
@@ -25,7 +25,12 @@ impl CopyJob {
 
     /// Opens both sides; makes nothing if it is `dry`.
     pub(crate) fn prepare(&self, dry: bool, patience: Patience<'_>) -> Result<Prepared> {
-        let must_clone = self.reflink == Reflink::Always;
-        prepare(&self.source, &self.output, must_clone, dry, patience, self.state.as_deref())
+        let demands = Demands {
+            must_clone: self.reflink == Reflink::Always,
+            must_be_mounted: self.require_mount,
+            dry,
+            elsewhere: self.state.as_deref(),
+        };
+        prepare(&self.source, &self.output, demands, patience)
     }
 }

@@ -3,7 +3,10 @@
 
 use std::path::Path;
 
-use crate::copy::before::prepare::{Opened, is_inside, open_output, open_source};
+use crate::copy::before::mounted;
+use crate::copy::before::open::Opened;
+use crate::copy::before::prepare::{is_inside, open_source};
+use crate::copy::job::CopyJob;
 use crate::error::{Error, Result};
 use crate::path::Shown;
 use crate::sys::stat::Identity;
@@ -17,8 +20,9 @@ struct FoundOutput<'a> {
 }
 
 impl<'a> FoundOutput<'a> {
-    fn look(path: &'a Path) -> Result<Self> {
-        let opened = open_output(path)?;
+    fn look(job: &'a CopyJob) -> Result<Self> {
+        let path = &*job.output;
+        let opened = mounted::open(path, job.require_mount)?;
         let id = opened.dir().identity().map_err(|error| Error::io("look at", path, error))?;
         Ok(Self { path, opened, id })
     }
@@ -43,18 +47,18 @@ impl<'a> FoundOutput<'a> {
     }
 }
 
-/// For each output why it is refused, if it is.
+/// For the output of each of these jobs, which have the source in common, why it is refused, if it is.
 ///
 /// # Errors
 /// Outputs overlap with each other or with the source: none of them is to be touched.
-pub fn check(source: &Path, outputs: &[&Path]) -> Result<Vec<Option<Error>>> {
+pub fn check(source: &Path, jobs: &[&CopyJob]) -> Result<Vec<Option<Error>>> {
     let (from, file) = open_source(source)?;
     let cannot = |path: &Path, error| Error::io("look at", path, error);
     let from_id = from.identity().map_err(|error| cannot(source, error))?;
     let mut found: Vec<FoundOutput<'_>> = Vec::new();
     let mut refused = Vec::new();
-    for &path in outputs {
-        match FoundOutput::look(path) {
+    for job in jobs {
+        match FoundOutput::look(job) {
             Ok(output) => {
                 refused.push(None);
                 found.push(output);

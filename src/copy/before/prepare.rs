@@ -1,10 +1,11 @@
 //! Opening both sides before anything is touched, and refusing what could harm the source.
 
-use std::ffi::OsString;
 use std::io;
-use std::path::{Component, Path};
+use std::path::Path;
 use std::sync::Arc;
 
+use crate::copy::before::mounted;
+use crate::copy::before::open::{Opened, new_name};
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::path::{DirPath, Shown, directory_of};
@@ -38,26 +39,37 @@ pub struct Prepared {
     pub warnings: Vec<Error>,
 }
 
-/// Opens the source and the output, makes the output's directory if it is missing (not if `dry`), and refuses a
-/// pair that is not disjoint. If it `must_clone`, an output where that is not possible is refused too. An error
-/// means that nothing was touched.
+/// What is asked of the output before it is taken.
+#[derive(Clone, Copy)]
+pub struct Demands<'a> {
+    /// An output where files cannot share their data with the source is refused.
+    pub must_clone: bool,
+    /// An output that does not lie on a mount of its own is refused.
+    pub must_be_mounted: bool,
+    /// Nothing is made.
+    pub dry: bool,
+    /// Where private directories are, if not in the outputs.
+    pub elsewhere: Option<&'a Path>,
+}
+
+/// Opens the source and the output, makes the output's directory if it is missing, and refuses a pair that is not
+/// disjoint. An error means that nothing was touched.
 pub fn prepare(
     from: &Path,
     to: &Path,
-    must_clone: bool,
-    dry: bool,
+    demands: Demands<'_>,
     patience: Patience<'_>,
-    elsewhere: Option<&Path>,
 ) -> Result<Prepared> {
+    let Demands { must_clone, must_be_mounted, dry, elsewhere } = demands;
     let (source, file) = open_source(from)?;
     let source_stat = source.stat_self().map_err(|error| cannot_look(from, error))?;
-    let opened = open_output(to)?;
+    let opened = mounted::open(to, must_be_mounted)?;
     let pair = Pair { from, to, source: &source, source_stat: &source_stat };
     pair.refuse_overlap(&opened, file.is_some())?;
     let may_share = pair.may_share(opened.dir(), must_clone)?;
     let Some(mut root) = Root::take(opened, to, dry, patience, elsewhere)? else {
         // Another run made the output meanwhile.
-        return prepare(from, to, must_clone, dry, patience, elsewhere);
+        return prepare(from, to, demands, patience);
     };
     let mut output = OutputDir { gid: source_stat.gid, ..OutputDir::absent(to.into()) };
     let (mut output_id, mut warnings) = (None, std::mem::take(&mut root.warnings));
@@ -261,45 +273,6 @@ pub(crate) fn open_source(from: &Path) -> Result<(Dir, Option<SourceEntry>)> {
     Ok((parent, Some(SourceEntry { name: name.into(), stat })))
 }
 
-pub(crate) enum Opened {
-    There(Dir),
-    /// The directory that the output's directory is to be made in.
-    Parent(Dir),
-}
-
-impl Opened {
-    /// The directory that is open.
-    pub(crate) fn dir(&self) -> &Dir {
-        let (Opened::There(dir) | Opened::Parent(dir)) = self;
-        dir
-    }
-}
-
-pub(crate) fn open_output(to: &Path) -> Result<Opened> {
-    match Dir::open(to) {
-        Ok(dir) => return Ok(Opened::There(dir)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-            return Err(Error::finding("copy to", to, "it is there and is not a directory"));
-        }
-        Err(error) => return Err(Error::io("open the output", to, error)),
-    }
-    new_name(to)?;
-    let parent = directory_of(to);
-    match Dir::open(parent) {
-        Ok(dir) => Ok(Opened::Parent(dir)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::finding(
-            "copy to",
-            to,
-            format!(
-                "the directory {} does not exist; make it first, or look for a typing error",
-                Shown::path(parent)
-            ),
-        )),
-        Err(error) => Err(Error::io("open the directory", parent, error)),
-    }
-}
-
 /// Makes the output's directory as the user's umask has it, so that a run that is killed leaves a
 /// directory like any other; what is in it is private until it is complete.
 fn make_output(parent: &Dir, to: &Path) -> Result<Dir> {
@@ -313,14 +286,6 @@ fn make_output(parent: &Dir, to: &Path) -> Result<Dir> {
 fn is_empty(path: &Path) -> io::Result<bool> {
     let first = DirReader::default().next_batch(&Dir::open(path)?)?;
     Ok(first.iter().all(|listed| *listed.name == *NAME))
-}
-
-/// The last component of a path that is to be made.
-fn new_name(to: &Path) -> Result<OsString> {
-    match to.components().next_back() {
-        Some(Component::Normal(name)) => Ok(name.to_os_string()),
-        _ => Err(Error::finding("copy to", to, "there is no such directory")),
-    }
 }
 
 /// Whether `dir` is the source or below it: by the directories above it, and by its place in the

@@ -4,7 +4,6 @@
 //! decisions, manifest and report, so that what goes wrong at one is nothing to the others. What they
 //! share is where the bytes come from.
 
-use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{Builder, ScopedJoinHandle, scope};
 
@@ -82,12 +81,11 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
 fn check_disjoint<'a>(jobs: impl Iterator<Item = &'a CopyJob>) -> Result<Vec<Option<Error>>> {
     let jobs: Vec<&CopyJob> = jobs.collect();
     let Some(CopyJob { source, .. }) = jobs.first() else { return Ok(Vec::new()) };
-    let outputs: Vec<&Path> = jobs.iter().map(|job| &*job.output).collect();
-    if let Some(output) = outputs.get(MOST_OUTPUTS) {
+    if let Some(CopyJob { output, .. }) = jobs.get(MOST_OUTPUTS) {
         let finding = format!("there can be {MOST_OUTPUTS} outputs");
         return Err(Error::finding("copy to", output, finding));
     }
-    disjoint::check(source, &outputs)
+    disjoint::check(source, &jobs)
 }
 
 /// Why these jobs, which have the same source, would be refused for what they ask, their source or their

@@ -10,6 +10,7 @@ mod leftover;
 mod list;
 mod manager;
 mod medium;
+mod mounts;
 mod place;
 mod priority;
 mod process;
@@ -22,6 +23,7 @@ pub(in crate::sys) mod stream;
 mod transfer;
 mod trial;
 pub(in crate::sys) mod volume;
+mod volumes;
 
 pub use attributes::Attributes;
 #[cfg(target_os = "linux")]
@@ -33,6 +35,7 @@ pub use leftover::{keep_locked, persist_content};
 pub use list::DirReader;
 pub use manager::Manager;
 pub use medium::{ALIGNMENT, Medium};
+pub use mounts::no_own_mount;
 pub use place::Place;
 #[cfg(target_os = "linux")]
 pub use priority::set_io_priority;
@@ -52,6 +55,7 @@ pub use volume::{
     allow_holes, close_file, has_exact_sizes, is_device_error, is_disk_full, is_for_want_of_means,
     is_output_gone, is_synthetic, most_below, next_extent, persist_file, room,
 };
+pub use volumes::{mounted_volumes, volume_label};
 
 #[cfg(not(target_os = "linux"))]
 pub use crate::sys::portable::{

@@ -15,6 +15,7 @@ pub(in crate::sys) mod link;
 mod list;
 mod manager;
 mod medium;
+mod mounts;
 mod name;
 mod nt;
 mod owner;
@@ -25,6 +26,7 @@ mod process;
 mod stat;
 pub(in crate::sys) mod stream;
 pub(in crate::sys) mod volume;
+mod volumes;
 
 pub use attributes::Attributes;
 pub use disk::{is_on_turning_disk, place_on_disk};
@@ -33,6 +35,7 @@ pub use leftover::{keep_locked, persist_content};
 pub use list::DirReader;
 pub use manager::Manager;
 pub use medium::{ALIGNMENT, Medium};
+pub use mounts::no_own_mount;
 pub use name::{name_from_bytes, names_device, swallowed_quote, unusable};
 pub use place::Place;
 pub use priority::set_nice;
@@ -45,6 +48,7 @@ pub use volume::{
     allow_holes, close_file, has_exact_sizes, is_device_error, is_disk_full, is_for_want_of_means,
     is_output_gone, is_synthetic, most_below, next_extent, persist_file, room,
 };
+pub use volumes::{mounted_volumes, volume_label};
 
 pub use crate::sys::portable::{
     Mover, OutputPages, SourcePages, capacity, clone_file, pipe, reserve, set_io_priority, splice,

@@ -349,14 +349,54 @@ fn the_examples_start_a_job_that_the_program_takes() {
         }
     }
     // What the container sees is what the job names.
-    for path in ["/srv/data", "/mnt/archive/data", "/var/lib/dircopy"] {
+    for path in ["/srv/data", "/mnt/archive", "/var/lib/dircopy"] {
         assert!(read("jobs/nightly.toml").contains(&format!("= \"{path}")), "{path}");
         assert!(container.contains(&format!("--volume {path}:{path}")), "{path}");
     }
+    // A directory on the disk is a mount point in a container, with the disk or without.
+    let jobs = ["jobs/nightly.toml", "windows/nightly.toml"].map(read);
+    assert!(jobs.iter().all(|job| job.contains("require-mount = true")));
     let parse = "import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])";
     let xml = contrib.join("windows/dircopy-nightly.xml");
     if let Ok(parsed) = Command::new("python3").args(["-c", parse]).arg(xml).status() {
         assert!(parsed.success(), "the task is no XML");
+    }
+}
+
+/// The commands by which the pages make the job one's own, as they stand, on a machine that has only the disk and the
+/// data. Without the disk they say so.
+#[test]
+fn the_documented_steps_end_with_a_good_check() {
+    need!(Mount);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
+    let (readme, guide) = (read("contrib/README.md"), read("docs/guide/scheduled.md"));
+    let steps = |page: &str| -> String {
+        let commands = page.lines().filter_map(|line| line.strip_prefix("    "));
+        let mut commands = commands.skip_while(|line| !line.starts_with("install -D "));
+        let mut steps = String::new();
+        while !steps.contains("jobs check") {
+            steps += &format!("{}\n", commands.next().unwrap());
+        }
+        steps
+    };
+    for (dir, steps) in [("contrib", steps(&readme)), ("", steps(&guide))] {
+        let run = |disk: &str| {
+            let scene = Scene::new();
+            let line = format!(
+                "set -e; for place in /etc /var/lib /srv /mnt; do mount -t tmpfs none $place; done
+                 mkdir -p /srv/data /mnt/archive; {disk}
+                 ln -s \"$1\" /srv/dircopy; export PATH=/srv:$PATH; unset XDG_CONFIG_HOME; HOME=/srv
+                 cd '{}'; {steps}",
+                root.join(dir).display()
+            );
+            let command = scene.bare([""]).in_shell(&line);
+            command.under(["unshare", "-m"]).run()
+        };
+        let good = run("mount -t tmpfs none /mnt/archive");
+        good.assert_code(0).assert_prints(&["require-mount = true"]);
+        let bad = run("mount --bind /mnt/archive /mnt/archive");
+        bad.assert_code(1).assert_says("its disk is not mounted");
     }
 }
 

@@ -1,0 +1,133 @@
+//! The labels and identifiers of file systems that are mounted from block devices.
+//!
+//! The file system itself is asked first, because its answer needs neither udev nor device nodes, which services and
+//! containers do not see. Those that have no such call (FAT and others) are looked up in udev's database.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+
+use crate::sys::types::MountedVolume;
+use crate::sys::unix::dir::Dir;
+use crate::sys::unix::mounts::MountLine;
+
+/// The file systems that are mounted from block devices as a whole, each once. Where the system does not tell, there
+/// are none.
+pub fn mounted_volumes() -> io::Result<Vec<MountedVolume>> {
+    let mut seen = Vec::new();
+    let mut volumes = Vec::new();
+    for mount in MountLine::all()? {
+        // A network file system that does not answer must not hold up the look at disks.
+        let is_disk = mount.source.starts_with("/dev/");
+        if !is_disk || seen.contains(&mount.device) || !mount.is_whole() {
+            continue;
+        }
+        let Ok(dir) = Dir::open(&mount.point) else { continue };
+        volumes.push(MountedVolume {
+            label: label(&dir, &mount),
+            uuid: uuid(&dir).or_else(|| in_udev(&mount, "ID_FS_UUID_ENC")?.into_string().ok()),
+            point: mount.point,
+        });
+        seen.push(mount.device);
+    }
+    Ok(volumes)
+}
+
+/// The label of the file system that `dir` lies on, if it has one.
+pub fn volume_label(dir: &Dir) -> io::Result<Option<OsString>> {
+    Ok(MountLine::of(dir)?.and_then(|mount| label(dir, &mount)))
+}
+
+fn label(dir: &Dir, mount: &MountLine) -> Option<OsString> {
+    let label = own_label(dir).or_else(|| in_udev(mount, "ID_FS_LABEL_ENC"));
+    label.filter(|label| !label.is_empty())
+}
+
+/// What the file system says of its label.
+fn own_label(dir: &Dir) -> Option<OsString> {
+    // _IOR(0x94, 49, char[FSLABEL_MAX]) (linux/fs.h).
+    const FS_IOC_GETFSLABEL: u32 = 0x8100_9431;
+    let mut label = [0u8; 256];
+    // SAFETY: the call writes at most 256 bytes, which is what there is room for, and keeps no pointer.
+    let failed =
+        unsafe { libc::ioctl(dir.as_fd().as_raw_fd(), FS_IOC_GETFSLABEL as _, label.as_mut_ptr()) };
+    let label = label.split(|&byte| byte == 0).next().unwrap_or_default();
+    (failed == 0).then(|| OsString::from_vec(label.to_vec()))
+}
+
+/// What the file system says of its UUID (Linux 6.9).
+fn uuid(dir: &Dir) -> Option<String> {
+    // _IOR(0x15, 0, struct fsuuid2) (linux/fs.h).
+    const FS_IOC_GETFSUUID: u32 = 0x8011_1500;
+    #[repr(C)]
+    #[derive(Default)]
+    struct FsUuid2 {
+        len: u8,
+        uuid: [u8; 16],
+    }
+    let mut told = FsUuid2::default();
+    // SAFETY: the call writes that structure, and keeps no pointer.
+    let failed =
+        unsafe { libc::ioctl(dir.as_fd().as_raw_fd(), FS_IOC_GETFSUUID as _, &raw mut told) };
+    (failed == 0 && told.len == 16).then(|| {
+        told.uuid.iter().enumerate().fold(String::new(), |mut text, (at, byte)| {
+            let dash = if [4, 6, 8, 10].contains(&at) { "-" } else { "" };
+            // Writing to a string does not fail.
+            let _ = write!(text, "{dash}{byte:02x}");
+            text
+        })
+    })
+}
+
+/// What udev noted of the device that is mounted.
+fn in_udev(mount: &MountLine, key: &str) -> Option<OsString> {
+    let device = std::str::from_utf8(&mount.device).ok()?;
+    // btrfs makes numbers up; the device has its own.
+    let device = match device.strip_prefix("0:") {
+        None => device.to_owned(),
+        Some(_) => {
+            let name = mount.source.canonicalize().unwrap_or_else(|_| mount.source.clone());
+            let block = Path::new("/sys/class/block").join(name.file_name()?).join("dev");
+            fs::read_to_string(block).ok()?.trim().to_owned()
+        }
+    };
+    let noted = fs::read(format!("/run/udev/data/b{device}")).ok()?;
+    let value = noted.split(|&byte| byte == b'\n').find_map(|line| {
+        line.strip_prefix(b"E:")?.strip_prefix(key.as_bytes())?.strip_prefix(b"=")
+    })?;
+    Some(decoded(value))
+}
+
+/// udev writes what is no plain character as `\xNN`.
+fn decoded(value: &[u8]) -> OsString {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value;
+    while let Some((&first, tail)) = rest.split_first() {
+        let digits =
+            tail.strip_prefix(b"x").filter(|_| first == b'\\').and_then(|hex| hex.get(..2));
+        let byte = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.unwrap_or(first));
+        rest = if byte.is_some() { &tail[3..] } else { tail };
+    }
+    OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt;
+
+    #[test]
+    fn udev_escapes() {
+        assert_eq!(decoded(b"EOS\\x20DIGITAL"), "EOS DIGITAL");
+        assert_eq!(decoded(b"\\x2f\\x5c\\xg"), "/\\\\xg");
+        assert_eq!(decoded(b"\\xff").as_bytes(), b"\xff");
+    }
+}
