@@ -11,9 +11,11 @@ use crate::cli::show::console::Console;
 use crate::cli::stream::stream;
 use crate::cli::verify::verify;
 use crate::path::Shown;
+use crate::sys;
 
 /// Runs `dircopy` with these arguments, the program's name first.
 pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    sys::permit_threads();
     let command: Vec<OsString> = args.into_iter().collect();
     match invocation::parse(command.iter().cloned()) {
         Ok(Invocation::Copy(invocation, file)) => match &invocation.stream {
@@ -42,6 +44,7 @@ pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Runs `dirverify` with these arguments, the program's name first.
 pub fn dirverify(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    sys::permit_threads();
     let command: Vec<OsString> = args.into_iter().collect();
     match invocation::parse_verify(command.iter().cloned()) {
         Ok(args) => verify("dirverify", &args, &command).into(),

@@ -20,6 +20,7 @@ use crate::cli::show::verify_summary::{summary, verdict};
 use crate::error::Error;
 use crate::event::Observer;
 use crate::manifest::read::escape;
+use crate::sys::{self, PlainUse};
 use crate::verify::{Finding, Target, Verdict};
 
 /// Runs the check, as the program of this name.
@@ -111,7 +112,7 @@ struct FailedList {
 
 impl FailedList {
     fn create(path: &Path, null: bool) -> std::io::Result<Self> {
-        let file = Mutex::new(BufWriter::new(File::create(path)?));
+        let file = Mutex::new(BufWriter::new(sys::open_plain(path, PlainUse::Replace)?));
         Ok(Self { file, null, whole: AtomicBool::new(true) })
     }
 

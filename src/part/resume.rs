@@ -14,7 +14,7 @@ use crate::io::block::Block;
 use crate::io::options::{Journaling, Options};
 use crate::part::part_file::Part;
 use crate::part::transfer::CopyTarget;
-use crate::sys::Dir;
+use crate::sys::{self, Dir};
 use crate::tree::cleanup::Leftovers;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
@@ -203,15 +203,13 @@ fn state_of(
         scratch.clear();
         let room = scratch.room();
         let most = room.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        match file.read(&mut room[..most]) {
-            Ok(0) => break,
-            Ok(read) => {
+        match sys::uninterrupted(|| file.read(&mut room[..most]))? {
+            0 => break,
+            read => {
                 scratch.fill(read);
                 hasher.update(scratch);
                 left -= read as u64;
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
         }
     }
     Ok(hasher.state())

@@ -7,13 +7,13 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest};
-use crate::sys::Dir;
 use crate::sys::stat::Time;
+use crate::sys::{self, Dir, Uninterrupted};
 
 /// What the private directory is called in the root of an output. Nothing of this name in the root of
 /// a source is ever copied.
@@ -127,9 +127,9 @@ impl PrivateDir {
     /// It can be neither read nor written.
     pub fn secret(&self) -> io::Result<Digest> {
         let name = OsStr::new("secret");
-        if let Some((mut file, _)) = self.dir.open_ours(name)? {
+        if let Some((file, _)) = self.dir.open_ours(name)? {
             let mut hex = [0; Digest::HEX_LEN];
-            if file.read_exact(&mut hex).is_ok()
+            if Uninterrupted(file).read_exact(&mut hex).is_ok()
                 && let Some(secret) = Digest::from_hex(&hex)
             {
                 return Ok(secret);
@@ -143,7 +143,7 @@ impl PrivateDir {
             hasher.update(&RandomState::new().build_hasher().finish().to_le_bytes());
         }
         let secret = hasher.finish().ok_or(io::ErrorKind::Unsupported)?;
-        self.dir.create_new(name, true)?.write_all(&secret.to_hex())?;
+        sys::write_all(self.dir.create_new(name, true)?, &secret.to_hex())?;
         Ok(secret)
     }
 

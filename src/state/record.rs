@@ -14,7 +14,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Seek, Write};
+use std::io::{self, Seek};
 
 use crate::hash::{Algorithm, Hasher};
 use crate::manifest::Scanner;
@@ -106,7 +106,7 @@ impl RecordFile {
             return Err(io::ErrorKind::InvalidData.into());
         }
         self.hasher.update(bytes);
-        let written = self.file.write_all(bytes);
+        let written = sys::write_all(&self.file, bytes);
         self.torn = written.is_err();
         written
     }
@@ -182,6 +182,7 @@ mod tests {
     use crate::sys::Dir;
     use crate::sys::stat::Time;
     use proptest::prelude::*;
+    use std::io::Write;
     use std::path::Path;
 
     fn private(root: &Path) -> PrivateDir {

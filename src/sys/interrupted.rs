@@ -1,6 +1,6 @@
 //! Calls that a signal interrupted are made again, but not for ever.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 
 /// So often a call is made again without anything coming of it. Signals come one at a time: what is
 /// interrupted more often than this is interrupted by something else (a FUSE server, a filter of system
@@ -33,6 +33,36 @@ pub fn write_all(mut to: impl Write, mut bytes: &[u8]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A file for readers and writers that make an interrupted call again for ever, as those of the standard
+/// library do: what does not end is another error to them.
+#[derive(Debug)]
+pub struct Uninterrupted<F>(pub F);
+
+impl<F> Uninterrupted<F> {
+    fn call<T>(&mut self, mut call: impl FnMut(&mut F) -> io::Result<T>) -> io::Result<T> {
+        uninterrupted(|| call(&mut self.0)).map_err(|error| match error.kind() {
+            ErrorKind::Interrupted => io::Error::other("each call was interrupted"),
+            _ => error,
+        })
+    }
+}
+
+impl<R: Read> Read for Uninterrupted<R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        self.call(|file| file.read(room))
+    }
+}
+
+impl<W: Write> Write for Uninterrupted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.call(|file| file.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.call(W::flush)
+    }
 }
 
 #[cfg(test)]

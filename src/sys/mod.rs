@@ -18,11 +18,11 @@ mod stream_end;
 mod types;
 
 pub use dir::{Dir, LinkTarget};
-pub use interrupted::{uninterrupted, write_all};
+pub use interrupted::{Uninterrupted, uninterrupted, write_all};
 pub use part_name::{is_journal_name, is_part_name, journal_name, part_name_of};
 pub use types::{
     CachePolicy, Cloned, Extent, FreeSpace, IoPriority, KernelCopy, ListedEntry, Lock,
-    MountedVolume, NoOwnMount, ResidentBytes, Spliced, UsedSpace,
+    MountedVolume, NoOwnMount, PlainUse, ResidentBytes, Spliced, UsedSpace,
 };
 
 #[cfg(unix)]
@@ -41,9 +41,10 @@ pub use system::{
     is_device_error, is_disk_full, is_for_want_of_means, is_on_turning_disk, is_output_gone,
     is_synthetic, keep_locked, lock_holder, may_read, most_below, mounted_volumes, name_from_bytes,
     names_device, new_file_mode, next_extent, no_own_mount, on_interrupt, open_file_limit,
-    persist_content, persist_file, pipe, place_on_disk, raise_open_file_limit, reserve, room,
-    set_io_priority, set_nice, settings_directories, splice, standard_input, swallowed_quote, tee,
-    unusable, volume_label, wait_readable, was_closed_at_start, widen,
+    open_plain, permit_threads, persist_content, persist_file, pipe, place_on_disk,
+    raise_open_file_limit, reserve, room, set_io_priority, set_nice, settings_directories, splice,
+    standard_input, swallowed_quote, tee, unusable, volume_label, wait_readable,
+    was_closed_at_start, widen,
 };
 
 #[cfg(test)]

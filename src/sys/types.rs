@@ -70,6 +70,17 @@ pub struct MountedVolume {
     pub uuid: Option<String>,
 }
 
+/// What a file is for that the user names for the program itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlainUse {
+    /// To be read.
+    Read,
+    /// To be written to at its end.
+    Append,
+    /// To be written anew.
+    Replace,
+}
+
 /// What came of locking an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {

@@ -20,11 +20,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::hash::{Algorithm, Digest};
 use crate::sys::stat::{Stat, Time};
-use crate::sys::{self, Dir};
+use crate::sys::{self, Dir, Uninterrupted};
 
 /// The number is that of the format, the form of the digest's state included.
 const MAGIC: &[u8] = b"dircopy journal 2\n";
@@ -107,8 +107,8 @@ impl Journal {
     pub fn create(dir: &Dir, subject: &Subject, secret: &Digest) -> io::Result<Self> {
         let header = encode_header(subject, secret).ok_or(io::ErrorKind::InvalidFilename)?;
         let name = name_of(&subject.name);
-        let mut file = dir.create_new(&name, true)?;
-        if let Err(error) = file.write_all(&header) {
+        let file = dir.create_new(&name, true)?;
+        if let Err(error) = sys::write_all(&file, &header) {
             let _ = dir.remove(&name);
             return Err(error);
         }
@@ -120,7 +120,7 @@ impl Journal {
     pub fn open(dir: &Dir, name: &OsStr, secret: &Digest) -> io::Result<Option<Found>> {
         let Some((file, _)) = dir.open_ours(name)? else { return Ok(None) };
         let mut bytes = Vec::new();
-        (&file).take(MOST as u64).read_to_end(&mut bytes)?;
+        Uninterrupted(&file).take(MOST as u64).read_to_end(&mut bytes)?;
         let Some((subject, header, slots)) = decode(&bytes, name, secret) else { return Ok(None) };
         let next = usize::from(offset_of(&slots[0]) > offset_of(&slots[1]));
         let checkpoint = slots.into_iter().flatten().max_by_key(|checkpoint| checkpoint.offset);
@@ -132,7 +132,7 @@ impl Journal {
     /// Notes a checkpoint and makes the note durable. After an error the one before still counts.
     pub fn note(&mut self, checkpoint: &Checkpoint) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(place_of(self.next) as u64))?;
-        self.file.write_all(&encode_slot(checkpoint, &self.header))?;
+        sys::write_all(&self.file, &encode_slot(checkpoint, &self.header))?;
         sys::persist_content(&self.file)?;
         (self.next, self.durable) = (1 - self.next, checkpoint.offset);
         Ok(())

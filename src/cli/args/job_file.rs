@@ -18,7 +18,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::{Error, Result};
 use crate::path::Shown;
-use crate::sys;
+use crate::sys::{self, PlainUse};
 
 /// Long options that are no keys: those that end the program, that name the job itself, or that make a job
 /// do nothing.
@@ -152,20 +152,25 @@ pub fn list() -> (BTreeMap<OsString, PathBuf>, Vec<Error>) {
     (jobs, errors)
 }
 
+/// A link is followed: the files of a user's settings may well be links.
+fn open(path: &Path) -> io::Result<File> {
+    sys::open_plain(path, PlainUse::Read)
+}
+
 fn find(name: &OsStr) -> Result<(PathBuf, File)> {
     let path = Path::new(name);
     let is_path = name.to_string_lossy().contains(is_separator)
         || path.extension().is_some_and(|extension| extension == "toml");
     let fail = |path: &Path, error| Error::io("read the job", path, error);
     if is_path {
-        let file = File::open(path).map_err(|error| fail(path, error))?;
+        let file = open(path).map_err(|error| fail(path, error))?;
         return Ok((path.to_path_buf(), file));
     }
     let mut file_name = name.to_os_string();
     file_name.push(".toml");
     for dir in directories() {
         let path = dir.join(&file_name);
-        match File::open(&path) {
+        match open(&path) {
             Ok(file) => return Ok((path, file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(fail(&path, error)),

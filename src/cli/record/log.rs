@@ -1,7 +1,7 @@
 //! The log: a line for each event, in a file or on standard error, as text or as JSON.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::cli::record::json;
 use crate::error::{Error, Result};
 use crate::path::directory_of;
+use crate::sys::{self, PlainUse};
 
 /// The version of the lines; it counts up when one changes in a way that may break a reader. Fields and
 /// events may be added without.
@@ -61,7 +62,7 @@ pub struct Log {
 impl Log {
     /// Appends to the file at `path`, which is made if it is missing.
     pub fn open(path: &Path, json: bool) -> Result<Self> {
-        let file = OpenOptions::new().append(true).create(true).open(path);
+        let file = sys::open_plain(path, PlainUse::Append);
         let file = file.map_err(|error| Error::io("open the log", path, error))?;
         let (file, path) = (Mutex::new(file), path.to_path_buf());
         Ok(Self { file, path, json, lost: OnceLock::new() })
@@ -70,11 +71,11 @@ impl Log {
     /// Looks whether it could be opened, and makes nothing.
     pub fn look(path: &Path) -> Result<()> {
         let fail = |error| Error::io("open the log", path, error);
-        match (path.metadata(), directory_of(path).metadata()) {
-            (Ok(there), _) if there.is_dir() => Err(fail(io::ErrorKind::IsADirectory.into())),
-            (Ok(_), _) => Ok(()),
-            (_, dir) => dir.map(drop).map_err(fail),
-        }
+        let looked = match path.symlink_metadata() {
+            Ok(_) => sys::open_plain(path, PlainUse::Append).map(drop),
+            Err(_) => directory_of(path).metadata().map(drop),
+        };
+        looked.map_err(fail)
     }
 
     /// Writes a line: the text, or its subject as JSON.

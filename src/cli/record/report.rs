@@ -263,11 +263,9 @@ fn digest(path: &Path) -> io::Result<Option<String>> {
     let (mut file, mut hasher) = (File::open(path)?, Algorithm::Sha256.start());
     let mut buffer = vec![0; 256 << 10];
     loop {
-        match file.read(&mut buffer) {
-            Ok(0) => return Ok(hasher.finish().map(|digest| digest.to_string())),
-            Ok(read) => hasher.update(&buffer[..read]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        match sys::uninterrupted(|| file.read(&mut buffer))? {
+            0 => return Ok(hasher.finish().map(|digest| digest.to_string())),
+            read => hasher.update(&buffer[..read]),
         }
     }
 }

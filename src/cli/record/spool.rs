@@ -8,6 +8,8 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
+use crate::sys;
+
 /// So many bytes are written at a time.
 const BUFFER: usize = 64 << 10;
 
@@ -48,7 +50,7 @@ impl Spool {
 
     /// After an error no more entries are written; later ones are counted, and the report has the number.
     fn flush(&mut self) {
-        match self.file.write_all(&self.buffer) {
+        match sys::write_all(&self.file, &self.buffer) {
             Ok(()) => self.good += self.buffer.len() as u64,
             Err(_) => self.left_out += self.waiting,
         }

@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use memchr::memchr;
 
 use crate::manifest::read::scan::MAX_LINE;
+use crate::sys::Uninterrupted;
 
 /// A file is cut into stretches of so many bytes, which are read at a time.
 const STRETCH: u64 = 32 * 1024;
@@ -82,7 +83,7 @@ impl HeldWindow {
         self.offset = offset;
         let mut file = held(file);
         file.seek(SeekFrom::Start(offset))?;
-        (&mut *file).take(len).read_to_end(&mut self.buffer)?;
+        Uninterrupted(&mut *file).take(len).read_to_end(&mut self.buffer)?;
         Ok(())
     }
 }

@@ -7,6 +7,8 @@
 
 use std::io::{self, Read};
 
+use crate::sys;
+
 /// The mark that some editors put before UTF-8.
 pub const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -78,10 +80,7 @@ impl<R: Read> Utf16Reader<R> {
         self.text.clear();
         self.given = 0;
         while self.text.is_empty() && !self.ended {
-            let got = match self.input.read(&mut self.raw[self.held..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                result => result?,
-            };
+            let got = sys::uninterrupted(|| self.input.read(&mut self.raw[self.held..]))?;
             self.held += got;
             self.ended = got == 0;
             if self.held < 2 && !self.ended {

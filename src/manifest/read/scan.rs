@@ -12,6 +12,8 @@ use std::io::{self, Read};
 
 use memchr::memchr;
 
+use crate::sys;
+
 /// The longest line, in bytes without its end, that [`Scanner::new`] takes: with its end it fills
 /// the buffer of 256 KiB.
 ///
@@ -136,8 +138,8 @@ impl<R: Read> Scanner<R> {
     ///
     /// # Errors
     ///
-    /// What reading the input failed with, except [`Interrupted`](io::ErrorKind::Interrupted),
-    /// which is tried again. An error is final: nothing but `None` comes after it, and the part of
+    /// What reading the input failed with; [`Interrupted`](io::ErrorKind::Interrupted) only if there was no end
+    /// to that. An error is final: nothing but `None` comes after it, and the part of
     /// a line that was read before it is not given out.
     #[inline]
     pub fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
@@ -253,13 +255,12 @@ impl<R: Read> Scanner<R> {
     /// Reads once into `buffer[at..]`, where `at` is `end`; returns how much came, 0 at the end.
     fn fill(&mut self, at: usize) -> io::Result<usize> {
         while !self.closed {
-            match self.input.read(&mut self.buffer[at..]) {
+            match sys::uninterrupted(|| self.input.read(&mut self.buffer[at..])) {
                 Ok(0) => self.closed = true,
                 Ok(got) => {
                     self.end = at + got;
                     return Ok(got);
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.closed = true;
                     (self.start, self.end) = (0, 0);

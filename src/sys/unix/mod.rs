@@ -12,6 +12,7 @@ mod manager;
 mod medium;
 mod mounts;
 mod place;
+mod plain;
 mod priority;
 mod process;
 #[cfg(target_os = "linux")]
@@ -19,6 +20,8 @@ mod residency;
 #[cfg(target_os = "linux")]
 mod splice;
 pub(in crate::sys) mod stream;
+#[cfg(target_os = "linux")]
+mod threads;
 #[cfg(target_os = "linux")]
 mod transfer;
 mod trial;
@@ -37,6 +40,7 @@ pub use manager::Manager;
 pub use medium::{ALIGNMENT, Medium};
 pub use mounts::no_own_mount;
 pub use place::Place;
+pub use plain::open_plain;
 #[cfg(target_os = "linux")]
 pub use priority::set_io_priority;
 pub use priority::set_nice;
@@ -47,6 +51,8 @@ pub use process::{
 #[cfg(target_os = "linux")]
 pub use splice::{capacity, pipe, splice, tee, widen};
 pub use stream::{StreamEnd, may_read, new_file_mode};
+#[cfg(target_os = "linux")]
+pub use threads::permit_threads;
 #[cfg(target_os = "linux")]
 pub use transfer::{Mover, clone_file};
 #[cfg(target_os = "linux")]
@@ -59,6 +65,6 @@ pub use volumes::{mounted_volumes, volume_label};
 
 #[cfg(not(target_os = "linux"))]
 pub use crate::sys::portable::{
-    Mover, OutputPages, SourcePages, capacity, clone_file, pipe, reserve, set_io_priority, splice,
-    tee, widen,
+    Mover, OutputPages, SourcePages, capacity, clone_file, permit_threads, pipe, reserve,
+    set_io_priority, splice, tee, widen,
 };

@@ -20,6 +20,7 @@ mod name;
 mod nt;
 mod owner;
 mod place;
+mod plain;
 mod priority;
 mod privilege;
 mod process;
@@ -38,6 +39,7 @@ pub use medium::{ALIGNMENT, Medium};
 pub use mounts::no_own_mount;
 pub use name::{name_from_bytes, names_device, swallowed_quote, unusable};
 pub use place::Place;
+pub use plain::open_plain;
 pub use priority::set_nice;
 pub use process::{
     on_interrupt, open_file_limit, raise_open_file_limit, settings_directories, standard_input,
@@ -51,6 +53,6 @@ pub use volume::{
 pub use volumes::{mounted_volumes, volume_label};
 
 pub use crate::sys::portable::{
-    Mover, OutputPages, SourcePages, capacity, clone_file, pipe, reserve, set_io_priority, splice,
-    tee, widen,
+    Mover, OutputPages, SourcePages, capacity, clone_file, permit_threads, pipe, reserve,
+    set_io_priority, splice, tee, widen,
 };

@@ -16,6 +16,7 @@ use crate::manifest::Scanner;
 use crate::manifest::read::scan::Text;
 use crate::path::RelPath;
 use crate::state::private_dir::Mark;
+use crate::sys::Uninterrupted;
 use crate::verify::lines::seen::IdentityHasher;
 
 /// The first line of the file.
@@ -164,7 +165,7 @@ impl Verified {
 
     /// Writes the file; a million lines are 27 MB.
     pub fn write(&self, file: &mut File, mark: &Mark) -> io::Result<()> {
-        let mut out = BufWriter::new(file);
+        let mut out = BufWriter::new(Uninterrupted(file));
         let (mut text, mut number) = (String::new(), 0);
         writeln!(out, "{}", head(mark))?;
         for (key, line) in self.lines.iter().filter(|(_, line)| line.pass() != Pass::New) {

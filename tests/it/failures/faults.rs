@@ -361,3 +361,43 @@ fn a_device_that_fails_every_write_stops_the_run() {
     run.assert_code(3);
     scene.judge(&run).no_temp_files().sound();
 }
+
+/// Its number, which is the same on all processors.
+const CLONE3: &str = "435";
+
+/// A real filter: what `strace` makes of a call, the program's own filter would not see.
+#[test]
+fn a_filter_that_forbids_to_start_threads_is_passed_by() {
+    let wrapper = [
+        "/usr/bin/python3",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/harness/filter.py"),
+        CLONE3,
+    ];
+    let scene = three();
+    let probe = format!("{} true && echo filtered || true", wrapper.join(" "));
+    if shell(&scene, &probe).trim() != "filtered" {
+        return eprintln!("skipped: no filter of system calls can be made here");
+    }
+    let run = scene.command(NONE).under(wrapper).run();
+    scene.judge(&run).complete();
+    scene.bare(["verify", "dst"]).under(wrapper).run().assert_code(0);
+}
+
+/// A FUSE server may answer so for ever; the request to stop would never be seen.
+#[test]
+fn a_list_that_is_interrupted_without_end_is_unreadable() {
+    need!(Strace);
+    let scene = three();
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "cp dst/*.sha256sum list");
+    let endless =
+        |on: &str| Strace::inject(&scene, "read", "error=EINTR").exactly_on(scene.path(on));
+    let strace = endless("list");
+    let run = strace.run(scene.bare(["verify", "-m", "list", "dst"]));
+    strace.fired(&run);
+    run.assert_code(5).assert_says("cannot read the manifest");
+    let strace = endless("dst/.dircopy/record");
+    let run = strace.run(scene.command(NONE));
+    strace.fired(&run);
+    scene.judge(&run).complete();
+}

@@ -219,3 +219,30 @@ fn nothing_that_a_run_is_about_is_written_over() {
     let to = ["-o", "/dev/null", "--log", "/dev/null"];
     scene.bare(stream[..4].iter().chain(&to)).run().assert_code(0);
 }
+
+/// Another user who may write to the directory of a log may put something in its place.
+#[test]
+fn a_log_that_is_no_file_is_not_opened() {
+    let scene = Scene::new();
+    let here = scene.tree(".");
+    here.file("src/f", "f").file("precious", "kept");
+    shell(&scene, "ln -s precious link; mkfifo fifo; ln -s nowhere dangling");
+    for (name, is) in [("link", "symbolic link"), ("dangling", "symbolic link"), ("fifo", "FIFO")] {
+        for way in [&["--log", name][..], &["--dry-run", "--log", name]] {
+            let run = scene.copy(way);
+            run.assert_code(2).assert_says(&format!("{name}: it is a {is}"));
+            assert!(!scene.dst.exists());
+        }
+        let run = scene.bare(["verify", "src", "--list-failed", name]).run();
+        run.assert_code(2).assert_says(&format!("{name}: it is a {is}"));
+    }
+    scene.bare(["--job", "./fifo"]).run().assert_code(2).assert_says("it is a FIFO");
+    assert!(here.read("precious") == b"kept" && !here.has("nowhere"));
+    // What is open already is what it is called, and a job may be a link.
+    let line = "\"$@\" --log /dev/stderr 2>one && \"$@\" --log >(cat >two) && \
+                echo 'output = [\"dst\"]' >job && ln -s job l.toml && \"$@\" --job l.toml";
+    scene.bare(["-i", "src", "-o", "dst"]).in_shell(line).run().assert_code(0);
+    for log in ["one", "two"] {
+        assert!(here.read(log).windows(5).any(|text| text == b"ended"), "{log}");
+    }
+}

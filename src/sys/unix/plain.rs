@@ -1,0 +1,60 @@
+//! Files that the user names for the program itself: a log, a list, a job.
+//!
+//! Another user who may write to the directory of such a file may put something else in its place: a link to a
+//! file that only this user may change, or a FIFO at which the program waits for ever.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::path::directory_of;
+use crate::sys::dir::Dir;
+use crate::sys::stat::Kind;
+use crate::sys::types::PlainUse;
+
+/// Where the names of what is open already, and of devices, stand; only root makes others there.
+const GIVEN: [&str; 3] = ["/dev", "/dev/fd", "/proc/self/fd"];
+
+/// Opens the regular file at `path`; one that is to be written is made if it is missing, and a link in its
+/// place is not followed. Names directly in `/dev`, `/dev/fd` and `/proc/self/fd` are opened as what they are.
+///
+/// # Errors
+/// It is something else, or cannot be opened.
+pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
+    let is_given = GIVEN.iter().any(|dir| directory_of(path) == Path::new(dir));
+    let to_write = OFlags::WRONLY | OFlags::CREATE;
+    let mut flags = match purpose {
+        PlainUse::Read => OFlags::RDONLY,
+        PlainUse::Append => to_write | OFlags::APPEND,
+        PlainUse::Replace => to_write,
+    };
+    flags |= OFlags::CLOEXEC | OFlags::NOCTTY;
+    if !is_given {
+        flags |= OFlags::NONBLOCK;
+        flags.set(OFlags::NOFOLLOW, purpose != PlainUse::Read);
+    }
+    let opened = rustix::fs::openat(CWD, path, flags, Mode::from_raw_mode(0o666));
+    let file = File::from(opened.map_err(|error| match error {
+        Errno::LOOP if flags.contains(OFlags::NOFOLLOW) => is_not_plain(Kind::Symlink),
+        // What a FIFO without a reader, and a socket, say.
+        Errno::NXIO => {
+            io::Error::other("it is a FIFO or a socket, and only a regular file is used")
+        }
+        other => other.into(),
+    })?);
+    let kind = Dir::stat_file(&file)?.kind;
+    if kind != Kind::File && !is_given {
+        return Err(is_not_plain(kind));
+    }
+    if purpose == PlainUse::Replace && kind == Kind::File {
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
+fn is_not_plain(kind: Kind) -> io::Error {
+    io::Error::other(format!("it is {}, and only a regular file is used", kind.name()))
+}

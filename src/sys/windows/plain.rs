@@ -1,0 +1,22 @@
+//! Files that the user names for the program itself: a log, a list, a job.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+
+use crate::sys::types::PlainUse;
+
+/// Opens the file at `path`; one that is to be written is made if it is missing. Making links takes a
+/// privilege here, and a pipe lies in no directory: what is there is taken as it is.
+///
+/// # Errors
+/// It cannot be opened.
+pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    match purpose {
+        PlainUse::Read => options.read(true),
+        PlainUse::Append => options.append(true).create(true),
+        PlainUse::Replace => options.write(true).create(true).truncate(true),
+    };
+    options.open(path)
+}
