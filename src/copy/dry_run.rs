@@ -10,7 +10,9 @@ use crate::error::Error;
 use crate::event::{Done, Event, EventObserver, Stop};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::{Batch, SourceEntry, WalkEvent, WalkItem};
-use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide, leave_large};
+use crate::tree::overwrite::{
+    Decision, DestinationStat, Policy, SourceStat, decide, leave_large, refuse_large,
+};
 use crate::tree::walk::Walk;
 
 /// What a dry run works with.
@@ -129,6 +131,9 @@ impl DryRun<'_> {
         let there = output.look(&entry.name)?;
         let decision = decide(self.policy, stat, there.as_ref().map(DestinationStat));
         if matches!(decision, Decision::Create | Decision::Replace) {
+            if let Some(why) = refuse_large(output.largest_file(), stat) {
+                return Ok(Decision::Refuse(why));
+            }
             // A file that cannot be opened would fail.
             source
                 .handle

@@ -14,7 +14,9 @@ use crate::transfer::existing::ExistingFile;
 use crate::transfer::labels::{self, Labels};
 use crate::transfer::outcome::{Action, Outcome};
 use crate::transfer::{late, rot_check, source};
-use crate::tree::overwrite::{Decision, DestinationStat, SourceStat, decide, leave_large};
+use crate::tree::overwrite::{
+    Decision, DestinationStat, SourceStat, decide, leave_large, refuse_large,
+};
 
 /// Decides about a file, and does what needs no copying. `read_back` is for reading a file that is
 /// there already; what is to be told goes to `warnings`.
@@ -34,7 +36,11 @@ pub fn prepare(
         Ok(there) => there,
         Err(error) => return failed(error),
     };
-    let copy = |replaces| Action::Copy { replaces, warning: None };
+    let most = transfer.target.output.largest_file();
+    let copy = |replaces| match refuse_large(most, source) {
+        Some(why) => failed(Error::finding("copy to", transfer.target.path(), why)),
+        None => Action::Copy { replaces, warning: None },
+    };
     let known = context.shared.known.map(|known| (known, transfer.target.rel_path()));
     let Some(there) = there else {
         // A line for what is gone is settled by the copy.

@@ -56,6 +56,13 @@ pub struct OutputVolume {
     pub hurries: OnceLock<bool>,
 }
 
+impl OutputVolume {
+    /// It will be that of `dir`, in which the output is to be made.
+    pub fn is_that_of(&self, dir: &Dir) {
+        self.trials.largest_file.get_or_init(|| dir.largest_file());
+    }
+}
+
 /// What only a trial tells of a file system, each made when it is first asked for.
 #[derive(Debug, Default)]
 pub struct Trials {
@@ -65,6 +72,8 @@ pub struct Trials {
     labels_links: OnceLock<bool>,
     /// Whether the user was told that they cannot.
     told_of_links: AtomicBool,
+    /// The largest file that it can hold, if that is known to be small; bytes.
+    largest_file: OnceLock<Option<u64>>,
     /// Which permissions and owners files here can have, of those that were tried.
     labels: Mutex<HashMap<Label, bool>>,
 }
@@ -180,6 +189,12 @@ impl OutputDir {
     pub fn labels_links(&self) -> bool {
         let trial = || self.handle.as_ref().is_some_and(Dir::labels_links);
         *self.volume.trials.labels_links.get_or_init(trial)
+    }
+
+    /// The largest file that can be here, if that is known to be small; bytes.
+    pub fn largest_file(&self) -> Option<u64> {
+        let ask = || self.handle.as_ref().and_then(Dir::largest_file);
+        *self.volume.trials.largest_file.get_or_init(ask)
     }
 
     /// Whether a file here can have these attributes, and the permissions and the owner of `source`; found out

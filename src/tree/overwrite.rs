@@ -48,6 +48,12 @@ pub fn leave_large(max_size: Option<u64>, source: SourceStat<'_>) -> Option<&'st
     is_large.then_some("it is larger than --max-size")
 }
 
+/// Why a file cannot be copied, whatever is at the output, if no file there can be larger than `most`; bytes.
+pub fn refuse_large(most: Option<u64>, source: SourceStat<'_>) -> Option<&'static str> {
+    let is_large = most.is_some_and(|most| source.0.size > most);
+    is_large.then_some("the output's file system is FAT, where no file can have 4 GiB")
+}
+
 /// Decides about a regular file.
 pub fn decide(
     policy: Policy,

@@ -100,6 +100,7 @@ pub fn prepare(
     }
     let secret = root.secret(&mut warnings);
     let Root { handle, fresh, parent, private, lock, .. } = root;
+    parent.iter().for_each(|parent| output.volume.is_that_of(parent));
     (output.handle, output.fresh) = (handle, fresh);
     let source_root: Arc<Path> = match (&file, from.parent()) {
         (None, _) | (_, None) => from.into(),

@@ -7,7 +7,7 @@
 //! the space, a disk that fills up is still an error of each file.
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,15 +15,18 @@ use crate::copy::before::prepare::Prepared;
 use crate::copy::before::reservation::{Certainty, Claim, Reservations};
 use crate::error::{Error, Result};
 use crate::event::{Progress, Stop};
+use crate::path::Shown;
 use crate::sys::stat::Stat;
 use crate::sys::{self, DirReader, FreeSpace, Place, UsedSpace};
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::{SourceEntry, WalkEvent, WalkItem};
-use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide, leave_large};
+use crate::tree::overwrite::{
+    Decision, DestinationStat, Policy, SourceStat, decide, leave_large, refuse_large,
+};
 use crate::tree::walk::Walk;
 
 /// What a run needs.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Need {
     /// In whole blocks of the output, less what gives way; bytes.
     bytes: u64,
@@ -31,7 +34,14 @@ struct Need {
     files: u64,
     /// What part files of a killed run take, which are removed or gone on with; bytes.
     parts: u64,
+    /// Files that are too large for the output, …
+    too_large: u64,
+    /// … and the paths of the first of them.
+    examples: Vec<PathBuf>,
 }
+
+/// So many files that are too large are named, of how many there may be.
+const MOST_EXAMPLES: usize = 5;
 
 /// What the space of an output is looked at with.
 pub struct SpaceCheck<'a> {
@@ -51,34 +61,36 @@ pub struct SpaceCheck<'a> {
 }
 
 impl SpaceCheck<'_> {
-    /// Refuses a run for which the output has no space. `prepared` is what a dry run was prepared to.
+    /// Refuses a run for which the output has no space. `prepared` is what a dry run was prepared to. Returns what
+    /// is to be told of files that are too large for the output's file system, whatever space it has.
     ///
     /// # Errors
     /// There is not enough space.
-    pub fn run(&self, prepared: Prepared) -> Result<()> {
+    pub fn run(&self, prepared: Prepared) -> Result<Option<Error>> {
         let Prepared { source, output, file, parent, .. } = &prepared;
-        let Some(at) = output.handle.as_ref().or(parent.as_ref()) else { return Ok(()) };
+        let Some(at) = output.handle.as_ref().or(parent.as_ref()) else { return Ok(None) };
         // What is packed takes less space than it has bytes.
         if Place::of(at).is_ok_and(|place| place.is_some_and(|place| place.packs())) {
-            return Ok(());
+            return Ok(None);
         }
         // Without an answer there is nothing to go by; the copy itself will tell.
-        let (Ok(free), Ok(id)) = (sys::room(at), at.identity()) else { return Ok(()) };
+        let (Ok(free), Ok(id)) = (sys::room(at), at.identity()) else { return Ok(None) };
         let root = Arc::clone(&output.root);
-        let reserve = |need: Need, certainty, claim: Claim| {
+        let reserve = |need: &Need, certainty, claim: Claim| {
             let fits = |left: &FreeSpace| need.fits(left, &root);
             self.reservations.reserve(id.dev, free, Claim { certainty, ..claim }, fits)
         };
         let is_ample = |UsedSpace { bytes, files }: UsedSpace| {
-            let twice =
-                Need { bytes: bytes.saturating_mul(2), files: files.saturating_mul(2), parts: 0 };
-            reserve(twice, Certainty::AtMost, Claim::new(bytes, files)).is_ok()
+            let (bytes_twice, files_twice) = (bytes.saturating_mul(2), files.saturating_mul(2));
+            let twice = Need { bytes: bytes_twice, files: files_twice, ..Need::default() };
+            reserve(&twice, Certainty::AtMost, Claim::new(bytes, files)).is_ok()
         };
         if file.is_none()
+            && output.largest_file().is_none()
             && !self.walk.classifier.follow
             && sys::most_below(&source.handle).is_some_and(is_ample)
         {
-            return Ok(());
+            return Ok(None);
         }
         let need = match file {
             Some(entry) => {
@@ -88,7 +100,8 @@ impl SpaceCheck<'_> {
             }
             None => self.sum(prepared, &free),
         };
-        reserve(need, Certainty::Exactly, Claim::new(need.taken(), need.files))
+        reserve(&need, Certainty::Exactly, Claim::new(need.taken(), need.files))?;
+        Ok(need.too_large(&root))
     }
 
     /// What everything takes that the walk finds.
@@ -140,25 +153,36 @@ impl SpaceCheck<'_> {
 impl Need {
     /// Adds what others need.
     fn join(&mut self, other: Need) {
-        let Need { bytes, files, parts } = other;
+        let Need { bytes, files, parts, too_large, examples } = other;
         self.bytes = self.bytes.saturating_add(bytes);
         self.files += files;
         self.parts = self.parts.saturating_add(parts);
+        self.too_large += too_large;
+        let room = MOST_EXAMPLES.saturating_sub(self.examples.len());
+        self.examples.extend(examples.into_iter().take(room));
     }
 
     /// Adds what one file takes.
     fn add(&mut self, policy: Policy, output: &OutputDir, entry: &SourceEntry, free: &FreeSpace) {
+        // An entry that cannot be looked at will fail, and takes nothing.
+        let Ok(there) = output.look(&entry.name) else { return };
+        let source = SourceStat(&entry.stat);
+        let decision = decide(policy, source, there.as_ref().map(DestinationStat));
+        if !matches!(decision, Decision::Create | Decision::Replace) {
+            return;
+        }
+        if refuse_large(output.largest_file(), source).is_some() {
+            self.too_large += 1;
+            if self.examples.len() < MOST_EXAMPLES {
+                self.examples.push(output.path_of(&entry.name));
+            }
+            return;
+        }
         // Another file system that is mounted below the output has space of its own.
         if !output.volume.with_root {
             return;
         }
-        // An entry that cannot be looked at will fail, and takes nothing.
-        let Ok(there) = output.look(&entry.name) else { return };
-        match decide(policy, SourceStat(&entry.stat), there.as_ref().map(DestinationStat)) {
-            Decision::Create => self.files += 1,
-            Decision::Replace => {}
-            Decision::Keep | Decision::Leave(_) | Decision::Refuse(_) => return,
-        }
+        self.files += u64::from(decision == Decision::Create);
         let freed = there.map_or(0, |there| there.allocated);
         self.bytes = self.bytes.saturating_add(least(&entry.stat, free).saturating_sub(freed));
     }
@@ -177,11 +201,27 @@ impl Need {
     }
 
     /// What is less there in the end; bytes.
-    fn taken(self) -> u64 {
+    fn taken(&self) -> u64 {
         self.bytes.saturating_sub(self.parts)
     }
 
-    fn fits(self, free: &FreeSpace, output: &Path) -> Result<()> {
+    /// What is to be told of files that are too large.
+    fn too_large(&self, output: &Path) -> Option<Error> {
+        let shown = |path: &PathBuf| Shown::path(path).to_string();
+        let examples: Vec<String> = self.examples.iter().map(shown).collect();
+        let more = match self.too_large - examples.len() as u64 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let finding = format!(
+            "its file system is FAT, where no file can have 4 GiB: {}{more} cannot be copied; exFAT can hold \
+             them, and --exclude or --max-size leave them out",
+            examples.join(", ")
+        );
+        (self.too_large > 0).then(|| Error::finding("copy everything to", output, finding))
+    }
+
+    fn fits(&self, free: &FreeSpace, output: &Path) -> Result<()> {
         let (bytes, files) = (self.taken(), self.files);
         let remedy = "make room, choose another output, leave files out (--exclude), or copy as \
                       much as fits (--no-space-check)";
@@ -214,7 +254,11 @@ mod tests {
     fn what_does_not_fit_is_refused() {
         let room = FreeSpace { bytes: 8192, block: 4096, files: Some(2) };
         let out = Path::new("/out");
-        assert!(Need { bytes: 8192 + 4096, files: 2, parts: 4096 }.fits(&room, out).is_ok());
+        assert!(
+            Need { bytes: 8192 + 4096, files: 2, parts: 4096, ..Need::default() }
+                .fits(&room, out)
+                .is_ok()
+        );
         let error =
             Need { bytes: 8193, ..Need::default() }.fits(&room, out).unwrap_err().to_string();
         assert!(error.contains("has 0 MiB free") && error.contains("at least 1 MiB"), "{error}");

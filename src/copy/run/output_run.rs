@@ -105,9 +105,7 @@ impl OutputRun<'_> {
         let wait = job.wait && !job.dry_run;
         let patience = Patience { wait, deed: "copy to", tell: &tell, stop };
         patience.until_free(&job.output, job.state.as_deref())?;
-        if job.check_space {
-            self.check_space(patience)?;
-        }
+        let too_large = if job.check_space { self.check_space(patience)? } else { None };
         let mut prepared = job.prepare(job.dry_run, patience)?;
         if job.dry_run {
             let walk = self.walk(&prepared, true, None);
@@ -118,19 +116,20 @@ impl OutputRun<'_> {
             return Ok(Report::dry(counts, stop, started.elapsed()));
         }
         let mut warnings = std::mem::take(&mut prepared.warnings);
+        warnings.extend(too_large);
         let private = prepared.private.take();
         let known = self.known(&prepared, private.as_ref(), stop, &mut warnings);
         let earlier = EarlierRecords { baseline, known, private, warnings };
         Ok(self.copy(prepared, &earlier, started, stop))
     }
 
-    /// Refuses a run for which the output has no space.
-    fn check_space(&self, patience: Patience<'_>) -> Result<()> {
+    /// Refuses a run for which the output has no space; returns what is to be told of files that are too large.
+    fn check_space(&self, patience: Patience<'_>) -> Result<Option<Error>> {
         let Self { job, observer, reservations, .. } = *self;
         let dry = job.prepare(true, patience)?;
         // Clones take next to no space.
         if job.reflink != Reflink::Never && job.sparse == Sparse::Auto && dry.may_share {
-            return Ok(());
+            return Ok(None);
         }
         let check = SpaceCheck {
             walk: &self.walk(&dry, true, None),

@@ -115,6 +115,18 @@ impl Dir {
         false
     }
 
+    /// The largest file that this directory's file system can hold, if that is known to be less than disks are
+    /// large; bytes. `pathconf` knows no better: glibc answers 32 bits for every file system that it does not know.
+    pub fn largest_file(&self) -> Option<u64> {
+        // MSDOS_SUPER_MAGIC in linux/magic.h, for FAT of every kind: a size has 32 bits there.
+        #[cfg(target_os = "linux")]
+        return rustix::fs::fstatfs(&self.0)
+            .is_ok_and(|fs| fs.f_type as u32 == 0x4d44)
+            .then_some(u32::MAX.into());
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+
     /// Whether [`persist_all`](Self::persist_all) can be relied on here: a local file system whose
     /// `syncfs` waits for data and metadata, and a kernel that reports write errors through it
     /// (Linux 5.8, syncfs(2)). Overlays, network file systems and FUSE swallow errors there.

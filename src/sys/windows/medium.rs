@@ -11,8 +11,7 @@ use std::os::windows::fs::FileExt;
 use std::os::windows::io::AsHandle;
 
 use windows_sys::Wdk::Storage::FileSystem::{
-    FILE_FS_ATTRIBUTE_INFORMATION, FILE_NO_INTERMEDIATE_BUFFERING, FILE_NON_DIRECTORY_FILE,
-    FILE_OPEN, FILE_SEQUENTIAL_ONLY, FileFsAttributeInformation,
+    FILE_NO_INTERMEDIATE_BUFFERING, FILE_NON_DIRECTORY_FILE, FILE_OPEN, FILE_SEQUENTIAL_ONLY,
 };
 use windows_sys::Win32::Storage::FileSystem::{
     FILE_ATTRIBUTE_COMPRESSED, FILE_ATTRIBUTE_ENCRYPTED, FILE_ATTRIBUTE_REPARSE_POINT,
@@ -21,7 +20,7 @@ use windows_sys::Win32::Storage::FileSystem::{
 
 use crate::sys::stat::Stat;
 use crate::sys::windows::nt::{self, OpenHow, SHARE_ALL, is_remote};
-use crate::sys::windows::volume::room;
+use crate::sys::windows::volume::{file_system, room};
 
 /// The number of bytes at which reads without buffering must start, in memory and in the file; every
 /// device's sectors known today divide it.
@@ -90,18 +89,4 @@ fn reads_from_device(file: &File, stat: &Stat) -> bool {
         && !is_remote(file.as_handle())
         && (stat.size == 0 || in_clusters())
         && matches!(file_system(file).as_deref(), Some("NTFS" | "ReFS"))
-}
-
-/// What the file system is called.
-fn file_system(file: &File) -> Option<String> {
-    const LEN: usize = std::mem::offset_of!(FILE_FS_ATTRIBUTE_INFORMATION, FileSystemNameLength);
-    const NAME: usize = std::mem::offset_of!(FILE_FS_ATTRIBUTE_INFORMATION, FileSystemName);
-    let mut room = [0u64; 72];
-    let len =
-        nt::query_volume_into(file.as_handle(), FileFsAttributeInformation, &mut room).ok()?;
-    let bytes = nt::bytes_of(&room, len);
-    let name_len = u32::from_ne_bytes(bytes.get(LEN..LEN + 4)?.try_into().ok()?) as usize;
-    let name = bytes.get(NAME..)?.get(..name_len)?;
-    let units: Vec<u16> = name.chunks_exact(2).map(|u| u16::from_ne_bytes([u[0], u[1]])).collect();
-    String::from_utf16(&units).ok()
 }

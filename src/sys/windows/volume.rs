@@ -5,7 +5,8 @@ use std::io;
 use std::os::windows::io::AsHandle;
 
 use windows_sys::Wdk::Storage::FileSystem::{
-    FILE_BASIC_INFORMATION, FileBasicInformation, FileFsFullSizeInformation,
+    FILE_BASIC_INFORMATION, FILE_FS_ATTRIBUTE_INFORMATION, FileBasicInformation,
+    FileFsAttributeInformation, FileFsFullSizeInformation,
 };
 use windows_sys::Wdk::System::SystemServices::FILE_FS_FULL_SIZE_INFORMATION;
 use windows_sys::Win32::Foundation::{
@@ -96,6 +97,28 @@ pub fn room(at: impl AsHandle) -> io::Result<FreeSpace> {
     let block = u64::from(told.SectorsPerAllocationUnit) * u64::from(told.BytesPerSector);
     let units = u64::try_from(told.CallerAvailableAllocationUnits).unwrap_or(0);
     Ok(FreeSpace { bytes: units.saturating_mul(block), block, files: None })
+}
+
+/// What the file system is called.
+pub fn file_system(at: impl AsHandle) -> Option<String> {
+    const LEN: usize = std::mem::offset_of!(FILE_FS_ATTRIBUTE_INFORMATION, FileSystemNameLength);
+    const NAME: usize = std::mem::offset_of!(FILE_FS_ATTRIBUTE_INFORMATION, FileSystemName);
+    let mut room = [0u64; 72];
+    let len = nt::query_volume_into(at.as_handle(), FileFsAttributeInformation, &mut room).ok()?;
+    let bytes = nt::bytes_of(&room, len);
+    let name_len = u32::from_ne_bytes(bytes.get(LEN..LEN + 4)?.try_into().ok()?) as usize;
+    let name = bytes.get(NAME..)?.get(..name_len)?;
+    let units: Vec<u16> = name.chunks_exact(2).map(|u| u16::from_ne_bytes([u[0], u[1]])).collect();
+    String::from_utf16(&units).ok()
+}
+
+impl Dir {
+    /// The largest file that this directory's volume can hold, if that is known to be less than disks are large;
+    /// bytes.
+    pub fn largest_file(&self) -> Option<u64> {
+        let is_fat = matches!(file_system(self).as_deref(), Some("FAT" | "FAT32"));
+        is_fat.then_some(u32::MAX.into())
+    }
 }
 
 /// Not known here: volumes may be mounted below, and NTFS packs and deduplicates.

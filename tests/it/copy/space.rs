@@ -1,6 +1,6 @@
 //! Room is looked at before anything is touched, and a disk that would not fill up refuses nobody.
 
-use crate::harness::{Mount, Scene, content, need, shell};
+use crate::harness::{Mount, Scene, Strace, content, need, shell};
 
 /// A source that needs 6 MiB, and an output on a tmpfs with these options.
 fn six_mib(options: &str) -> (Scene, Mount) {
@@ -61,6 +61,38 @@ fn files_are_counted_where_their_number_is_limited() {
     let _mount = Mount::tmpfs(&scene.path("mnt"), "4m,nr_inodes=30");
     let run = scene.command_to(scene.src.root(), scene.path("mnt"), [""; 0]).run();
     run.assert_code(2).assert_says("more files, and there are 40 to copy");
+}
+
+/// What FAT cannot hold is known before anything is written: by name in a dry run, together at the beginning of
+/// a copy, and then each is an error. Everything else is copied. (strace makes the file system look like FAT.)
+#[test]
+fn files_that_are_too_large_for_the_file_system_are_named_before() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("small", "s").file("dir/other", "o");
+    shell(&scene, "for i in 1 2 3 4 5 6 7; do truncate -s 4G src/large$i; done");
+    shell(&scene, "truncate -s 4294967295 src/dir/most");
+    let fat = "poke_exit=@arg2=444d000000000000";
+    let fault = Strace::inject(&scene, "fstatfs", fat).exactly_on(&scene.dst);
+    let fault = fault.exactly_on(scene.root());
+    let run = fault.run(scene.command(["--dry-run", "-v"]));
+    fault.fired(&run);
+    run.assert_code(1).assert_prints(&["7 entries would be missing"]);
+    assert!(!scene.dst.exists());
+    for name in ["large1", "large7"] {
+        run.assert_says(&format!("{name}: the output's file system is FAT, where no file can"));
+    }
+    scene.output();
+    let fault = Strace::inject(&scene, "fstatfs", fat).exactly_on(&scene.dst);
+    let run = fault.run(scene.command(["--hash", "none"]));
+    fault.fired(&run);
+    run.assert_code(1).assert_says("its file system is FAT, where no file can have 4 GiB: ");
+    run.assert_says(" and 2 more cannot be copied");
+    let lines = run.err();
+    assert_eq!(lines.matches("the output's file system is FAT, where no file can").count(), 7);
+    assert!(lines.find("and 2 more") < lines.find("the output's file"), "{lines}");
+    let output = scene.output();
+    assert!(output.has("small") && output.has("dir/most") && !output.has("large1"));
 }
 
 #[test]

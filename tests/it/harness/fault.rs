@@ -143,7 +143,7 @@ impl Strace {
 
     /// The calls that the fault was done to.
     pub fn injected(&self) -> Vec<String> {
-        let hit = |call: &String| call.contains("(INJECTED)") || call.contains("(DELAYED)");
+        let hit = |call: &String| call.contains("(INJECTED") || call.contains("(DELAYED)");
         self.calls().into_iter().filter(hit).collect()
     }
 

@@ -340,7 +340,7 @@ fn what_is_not_gone_on_with_is_removed() {
         killed(&scene, 8 * MIB / BLOCK, &[]);
         let (part, journal) = beginning(&scene);
         change(&scene);
-        let run = scene.command(ARGS.iter().chain(args)).run();
+        let run = scene.command(ARGS.iter().chain(args).chain(&["-v"])).run();
         if !matches!((what, run.code), ("left", Some(1)) | (_, Some(0))) {
             run.fail(what);
         }
