@@ -5,6 +5,7 @@ use std::io;
 
 use crate::error::{Error, Result};
 use crate::part::method::Method;
+use crate::sys::stat::Stat;
 use crate::tree::cleanup;
 use crate::tree::dirs::OutputDir;
 
@@ -23,6 +24,8 @@ pub struct Complete {
     pub part: Option<PartName>,
     /// How its content came.
     pub method: Method,
+    /// As what it stands under its final name, where that cost no further look by name.
+    pub stands: Option<Stat>,
 }
 
 /// Gives a part file its final name.

@@ -14,11 +14,13 @@ use std::sync::OnceLock;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::carry::Carry;
+use crate::manifest::index::bits::Bits;
+use crate::manifest::index::lookup::LinePlace;
 use crate::manifest::{Index, ManifestName};
 use crate::path::RelPath;
 use crate::state::private_dir::PrivateDir;
-use crate::state::record::{FINISHED, measure};
-use crate::state::row::{Origin, Row, strip};
+use crate::state::record::{Body, FINISHED, LoadedRecord, load};
+use crate::state::row::{Origin, Row};
 use crate::sys::stat::{Stat, Time};
 use crate::sys::{Dir, DirReader};
 
@@ -26,8 +28,8 @@ use crate::sys::{Dir, DirReader};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Belief {
     Nothing,
-    /// It is as a run of this user left it.
-    Untouched(Row),
+    /// It is as a run of this user left it, and recorded it in this place.
+    Untouched(Row, RowPlace),
     /// It had this digest; whether it still has is to be seen.
     Doubtful(Remembered),
 }
@@ -56,6 +58,13 @@ impl Remembered {
     }
 }
 
+/// Where a row stands among the records that were there before a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowPlace {
+    record: usize,
+    rank: usize,
+}
+
 /// All that is known before a run.
 #[derive(Debug, Default)]
 pub struct Knowledge {
@@ -75,14 +84,18 @@ struct OpenRecord {
     index: Index,
     /// Whether it is of this very output, and change times there prove something.
     trusted: bool,
+    /// Which rows the next record is to have as they stand, one bit each.
+    held: Bits,
+    /// What stands before the name of its manifest, if it is finished and of this very output.
+    body: Option<Body>,
 }
 
 impl OpenRecord {
     /// What it says of the file at `path`; its rows of that path are settled.
-    fn row(&self, path: &[u8]) -> Option<Row> {
+    fn row(&self, path: &[u8]) -> Option<(Row, usize)> {
         // One that cannot be read back is as good as none: the file is read instead.
-        let (digest, offset) = self.index.lookup_with_place(path).ok()??;
-        self.row_at(offset, digest)
+        let (digest, LinePlace { offset, rank }) = self.index.lookup_with_place(path).ok()??;
+        self.row_at(offset, digest).map(|row| (row, rank))
     }
 
     fn row_at(&self, offset: u64, digest: Digest) -> Option<Row> {
@@ -131,16 +144,18 @@ impl Knowledge {
         self.next = numbers.last().map_or(1, |last| last.saturating_add(1));
         let unfinished = numbers.iter().rev().map(|number| format!("{FINISHED}.{number}").into());
         for name in unfinished.chain([OsString::from(FINISHED)]) {
-            let mut file = match private.dir().open_ours(&name)? {
+            let file = match private.dir().open_ours(&name)? {
                 None => continue,
                 Some((file, _)) => file,
             };
-            let closed = measure(&mut file, private.mark(), is_to_stop)?;
-            let index = Index::build_behind(file, closed.len, strip, is_to_stop)?;
-            if name == FINISHED && closed.fits {
+            let LoadedRecord { closed, index, body } = load(file, private.mark(), is_to_stop)?;
+            let is_finished = name == FINISHED && closed.fits;
+            let body = body.filter(|body| is_finished && body.rows == closed.rows);
+            if is_finished {
                 manifest = closed.manifest.and_then(|name| ManifestName::parse(name.as_ref()));
             }
-            self.records.push(OpenRecord { name, index, trusted: closed.fits && has_change_times });
+            let (trusted, held) = (closed.fits && has_change_times, Bits::new(index.len()));
+            self.records.push(OpenRecord { name, index, trusted, held, body });
         }
         // An empty one says nothing, but that there was one: it goes with the others.
         Ok(manifest)
@@ -149,15 +164,16 @@ impl Knowledge {
     /// What is known of the file at `path`, which is `there`. Whatever the answer, what stands of the path
     /// is settled.
     pub fn belief(&self, path: &[u8], there: &Stat) -> Belief {
-        let mut found: Option<(Row, bool)> = None;
-        for record in &self.records {
+        let mut found: Option<(Row, RowPlace)> = None;
+        for (at, record) in self.records.iter().enumerate() {
             let row = record.row(path);
-            found = found.or(row.map(|row| (row, record.trusted)));
+            found = found.or(row.map(|(row, rank)| (row, RowPlace { record: at, rank })));
         }
+        let is_trusted = |place: RowPlace| self.records[place.record].trusted;
         let listed = self.open.listed(path);
         match (found, listed) {
-            (Some((row, true)), _) if row.sure && !row.late && row.trace.is_of(there) => {
-                Belief::Untouched(row)
+            (Some((row, at)), _) if is_trusted(at) && row.proves(there) => {
+                Belief::Untouched(row, at)
             }
             (Some((row, _)), _) if row.trace.looks_like(there) => {
                 Belief::Doubtful(Remembered::by_record(row))
@@ -165,6 +181,36 @@ impl Knowledge {
             (None, Some(digest)) => Belief::Doubtful(Remembered::in_the_open(digest)),
             (Some(_) | None, _) => Belief::Nothing,
         }
+    }
+
+    /// The row at `place` still holds: the next record has it as it stands.
+    pub fn hold(&self, place: RowPlace) {
+        self.records[place.record].held.set(place.rank);
+    }
+
+    /// The next record has a newer row for the file at `path`, whatever held.
+    pub fn supersede(&self, path: &[u8]) {
+        for record in &self.records {
+            // One that cannot be read back cannot be copied either.
+            let _ = record.index.each_line_of(path, |rank| record.held.clear(rank));
+        }
+    }
+
+    /// The finished record, if it is the only one and every row of it is held.
+    pub fn all_held(&self) -> Option<&Body> {
+        let [OpenRecord { index, held, body: Some(body), .. }] = &self.records[..] else {
+            return None;
+        };
+        let (rows, indexed) = (body.rows, index.len() as u64);
+        (rows == indexed && held.count() as u64 == indexed).then_some(body)
+    }
+
+    /// Hands to `copy` the rows that are held, without their ends; those of the finished record last.
+    ///
+    /// # Errors
+    /// A record cannot be read, or `copy` failed.
+    pub fn each_held(&self, mut copy: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        self.records.iter().try_for_each(|record| record.index.chosen(&record.held, &mut copy))
     }
 
     /// The run begins at this time, by the clock of the output's file system.
@@ -277,5 +323,85 @@ fn numbers(private: &Dir) -> io::Result<BTreeSet<u64>> {
             number.parse::<u64>().ok().filter(|parsed| parsed.to_string() == number)
         };
         numbers.extend(batch.iter().filter_map(|listed| number(&listed.name)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::private_dir::Missing;
+    use crate::state::record::RecordFile;
+    use crate::state::row::Trace;
+    use std::fs;
+
+    const FILES: [&str; 3] = ["a", "line\nfeed", "-"];
+
+    /// An output with three files that a record lists, and what is known of it.
+    fn known(root: &Path) -> (Dir, PrivateDir, Knowledge) {
+        let dir = Dir::open(root).unwrap();
+        let private = PrivateDir::open(&dir, root, None, Missing::Make).unwrap().unwrap();
+        if !private.path().join(FINISHED).exists() {
+            let mut record = RecordFile::create(&private, 1).unwrap();
+            for name in FILES {
+                fs::write(root.join(name), name).unwrap();
+                let trace = Trace::of(&dir.stat(name.as_ref(), false).unwrap());
+                let (digest, origin) = (Digest([7; 32]), Origin::Source);
+                let mut line = Vec::new();
+                let row = Row { digest, origin, trace, sure: true, late: false };
+                row.write(&mut line, name.as_bytes());
+                record.append(&line, 1).unwrap();
+            }
+            record.finish(&private, "dircopy-x.sha256sum", false).unwrap();
+        }
+        let (known, warnings) = Knowledge::load(Some(&private), &dir, root, &|_| false, &|| false);
+        assert!(warnings.is_empty());
+        (dir, private, known)
+    }
+
+    fn place(known: &Knowledge, dir: &Dir, name: &str) -> RowPlace {
+        match known.belief(name.as_bytes(), &dir.stat(name.as_ref(), false).unwrap()) {
+            Belief::Untouched(_, place) => place,
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+
+    fn held(known: &Knowledge) -> Vec<Vec<u8>> {
+        let mut held = Vec::new();
+        let keep = |row: &[u8]| {
+            held.push(row.to_vec());
+            Ok(())
+        };
+        known.each_held(keep).unwrap();
+        held
+    }
+
+    #[test]
+    fn rows_are_held_as_they_stand() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, private, known) = known(root.path());
+        assert!(known.all_held().is_none() && held(&known).is_empty());
+        let record = fs::read(private.path().join(FINISHED)).unwrap();
+        let rows: Vec<&[u8]> =
+            record.split(|&byte| byte == b'\n').filter(|line| line.starts_with(b"s")).collect();
+        for (at, name) in FILES.iter().enumerate() {
+            known.hold(place(&known, &dir, name));
+            assert_eq!(held(&known), rows[..=at]);
+            assert_eq!(known.all_held().is_some(), at == 2);
+        }
+        known.supersede(FILES[1].as_bytes());
+        assert_eq!(held(&known), [rows[0], rows[2]]);
+        assert!(known.all_held().is_none());
+    }
+
+    /// A run that was cut short knew more: its record goes into the next one, whatever holds.
+    #[test]
+    fn one_of_several_records_is_not_all() {
+        let root = tempfile::tempdir().unwrap();
+        let (dir, private, _) = known(root.path());
+        RecordFile::create(&private, 2).unwrap();
+        let (_, _, known) = known(root.path());
+        FILES.iter().for_each(|name| known.hold(place(&known, &dir, name)));
+        assert_eq!(held(&known).len(), 3);
+        assert!(known.all_held().is_none());
     }
 }

@@ -14,13 +14,14 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Seek};
+use std::io::{self, Seek, SeekFrom};
 
 use crate::hash::{Algorithm, Hasher};
-use crate::manifest::Scanner;
+use crate::manifest::index::builder::IndexBuilder;
 use crate::manifest::read::scan::Text;
+use crate::manifest::{Index, Scanner};
 use crate::state::private_dir::{Mark, PrivateDir};
-use crate::state::row;
+use crate::state::row::{self, strip};
 use crate::sys::{self, Dir};
 
 /// The first line of a record, the mark left out.
@@ -71,7 +72,7 @@ impl RecordFile {
     /// It is complete, and was written with the manifest of this name: it takes the place of the one
     /// before.
     pub fn finish(mut self, private: &PrivateDir, manifest: &str, durable: bool) -> io::Result<()> {
-        self.put(format!(". {manifest}\n").as_bytes())?;
+        self.put(name_line(manifest).as_bytes())?;
         self.close()?;
         if durable {
             self.persist()?;
@@ -112,6 +113,11 @@ impl RecordFile {
     }
 }
 
+/// What says with which manifest a record was finished.
+fn name_line(manifest: &str) -> String {
+    format!(". {manifest}\n")
+}
+
 /// What closes `rows` rows and everything before them, of which `hasher` has the digest.
 fn sum_line(hasher: &Hasher, rows: u64) -> String {
     let digest = hasher.clone().finish().map(|digest| digest.to_string()).unwrap_or_default();
@@ -131,46 +137,139 @@ pub struct Closed {
     pub manifest: Option<String>,
 }
 
-/// Reads a record up to the last good sum. It ends early once `is_to_stop` says so.
+/// A record that was read.
+#[derive(Debug)]
+pub struct LoadedRecord {
+    /// What of it counts.
+    pub closed: Closed,
+    /// The rows of that.
+    pub index: Index,
+    /// What stands before the name of the manifest.
+    pub body: Option<Body>,
+}
+
+/// All rows of a finished record, without the name of the manifest behind them.
+#[derive(Clone, Debug)]
+pub struct Body {
+    len: u64,
+    /// How many rows there are.
+    pub rows: u64,
+    hasher: Hasher,
+}
+
+impl Body {
+    /// A run found all of it to hold, and has written the manifest of this name, which takes the place of
+    /// the one before. Whatever comes of it, the rows stay closed by their own sum.
+    pub fn name_manifest(
+        self,
+        private: &PrivateDir,
+        manifest: &str,
+        durable: bool,
+    ) -> io::Result<()> {
+        let (mut file, _) =
+            private.dir().open_ours(FINISHED.as_ref())?.ok_or(io::ErrorKind::NotFound)?;
+        let Self { len, rows, mut hasher } = self;
+        let mut end = name_line(manifest);
+        hasher.update(end.as_bytes());
+        end += &sum_line(&hasher, rows);
+        file.seek(SeekFrom::Start(len))?;
+        sys::write_all(&file, end.as_bytes())?;
+        file.set_len(len + end.len() as u64)?;
+        if durable { sys::persist_file(&file) } else { Ok(()) }
+    }
+}
+
+/// Reads a record up to the last good sum, and indexes its rows. It ends early once `is_to_stop` says so.
+///
+/// # Errors
+/// What reading failed with; [`OutOfMemory`](io::ErrorKind::OutOfMemory) where there is not enough for the
+/// rows.
+pub fn load(
+    mut file: File,
+    mark: &Mark,
+    is_to_stop: &dyn Fn() -> bool,
+) -> io::Result<LoadedRecord> {
+    let most = usize::try_from(file.metadata()?.len() / row::SHORTEST).unwrap_or(usize::MAX);
+    let mut index = IndexBuilder::with_room(most)?;
+    let (closed, body) = read(&mut file, mark, is_to_stop, |row, at| index.add_line(row, at))?;
+    index.truncate(usize::try_from(closed.rows).unwrap_or(usize::MAX));
+    let index = Index::of(index, file, closed.len, strip);
+    Ok(LoadedRecord { closed, index, body })
+}
+
+/// What of a record is closed by a good sum. It ends early once `is_to_stop` says so.
 ///
 /// # Errors
 /// What reading failed with.
 pub fn measure(file: &mut File, mark: &Mark, is_to_stop: &dyn Fn() -> bool) -> io::Result<Closed> {
-    let mut hasher = Algorithm::Sha256.start();
-    let (mut good, mut open) = (Closed::default(), Closed::default());
+    read(file, mark, is_to_stop, |_, _| true).map(|(closed, _)| closed)
+}
+
+/// Reads a record up to the last good sum, or the first row that `see` will not have; it is given what of a row
+/// is the line of a manifest, and where the row starts.
+fn read(
+    file: &mut File,
+    mark: &Mark,
+    is_to_stop: &dyn Fn() -> bool,
+    mut see: impl FnMut(&[u8], u64) -> bool,
+) -> io::Result<(Closed, Option<Body>)> {
     file.rewind()?;
+    let mut hasher = Algorithm::Sha256.start();
+    let (mut good, mut open, mut body) = (Closed::default(), Closed::default(), None);
     let mut scanner = Scanner::new(&mut *file);
     while let Some(line) = scanner.next_line()? {
         let (Text::Whole(text), true) = (line.text, line.ended) else { break };
-        match text.first() {
-            Some(b's' | b't') if line.number > 1 && row::strip(text).is_some() => open.rows += 1,
-            Some(b'=') if line.number > 1 => {
-                if sum_line(&hasher, open.rows).as_bytes().strip_suffix(b"\n") != Some(text) {
-                    break;
-                }
-                open.len = line.offset + text.len() as u64 + 1;
-                good = open.clone();
-                if is_to_stop() {
-                    break;
-                }
-            }
-            Some(b'.') if line.number > 1 => {
-                let Some(name) = text.strip_prefix(b". ").map(String::from_utf8_lossy) else {
-                    break;
-                };
-                open.manifest = Some(name.into_owned());
-            }
-            Some(b'd') if line.number == 1 => {
-                let Some(of) = text.strip_prefix(HEAD.as_bytes()) else { break };
-                open.fits = of.strip_prefix(b" ") == Some(mark.text().as_bytes());
-            }
-            _ => break,
+        let is_sum = line.number > 1 && text.first() == Some(&b'=');
+        if is_sum && sum_line(&hasher, open.rows).as_bytes().strip_suffix(b"\n") != Some(text) {
+            break;
+        }
+        if !is_sum && !open.take(line.number, text, mark, |row| see(row, line.offset)) {
+            break;
         }
         hasher.update(text);
         hasher.update(b"\n");
+        if is_sum {
+            open.len = line.offset + text.len() as u64 + 1;
+            good = open.clone();
+            if good.manifest.is_none() {
+                body = Some(Body { len: good.len, rows: good.rows, hasher: hasher.clone() });
+            }
+            if is_to_stop() {
+                break;
+            }
+        }
     }
     file.rewind()?;
-    Ok(good)
+    Ok((good, body))
+}
+
+impl Closed {
+    /// Takes line `number`, which is no sum; whether it may stand there.
+    fn take(
+        &mut self,
+        number: u64,
+        text: &[u8],
+        mark: &Mark,
+        see: impl FnOnce(&[u8]) -> bool,
+    ) -> bool {
+        match text.first() {
+            Some(b's' | b't') if number > 1 => {
+                self.rows += 1;
+                strip(text).is_some_and(see)
+            }
+            Some(b'.') if number > 1 => {
+                let name = text.strip_prefix(b". ").map(String::from_utf8_lossy);
+                self.manifest = name.map(|name| name.into_owned());
+                self.manifest.is_some()
+            }
+            Some(b'd') if number == 1 => {
+                let of = text.strip_prefix(HEAD.as_bytes());
+                self.fits = of.and_then(|of| of.strip_prefix(b" ")) == Some(mark.text().as_bytes());
+                of.is_some()
+            }
+            _ => false,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -213,7 +312,7 @@ mod tests {
     fn measured(bytes: &[u8], private: &PrivateDir) -> Closed {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
-        measure(&mut file, private.mark(), &|| false).unwrap()
+        load(file, private.mark(), &|| false).unwrap().closed
     }
 
     #[test]
@@ -226,6 +325,29 @@ mod tests {
         let other = tempfile::tempdir().unwrap();
         let fits = measured(&bytes, &private(other.path())).fits;
         assert!(!fits, "it is of another output");
+    }
+
+    fn load_from(private: &PrivateDir) -> LoadedRecord {
+        let (file, _) = private.dir().open_ours(FINISHED.as_ref()).unwrap().unwrap();
+        load(file, private.mark(), &|| false).unwrap()
+    }
+
+    #[test]
+    fn the_manifest_is_named_anew_behind_the_same_rows() {
+        let root = tempfile::tempdir().unwrap();
+        let (own, before) = record(root.path());
+        for name in ["dircopy-much-longer.sha256sum", "dircopy-y.sha256sum"] {
+            let LoadedRecord { body, .. } = load_from(&own);
+            body.unwrap().name_manifest(&own, name, true).unwrap();
+            let LoadedRecord { closed, index, .. } = load_from(&own);
+            let len = own.path().join(FINISHED).metadata().unwrap().len();
+            let manifest = Some(name.to_owned());
+            assert_eq!(closed, Closed { len, rows: 3, fits: true, manifest });
+            assert_eq!(index.lookup(b"c").unwrap(), Some(Digest([7; 32])));
+        }
+        let after = std::fs::read(own.path().join(FINISHED)).unwrap();
+        let rows = |bytes: &[u8]| bytes.split(|&byte| byte == b'.').next().unwrap().to_vec();
+        assert_eq!(rows(&before), rows(&after));
     }
 
     proptest! {

@@ -19,7 +19,7 @@ use crate::state::row::{Origin, Row, Trace};
 use crate::sys::{self, Medium, stat::Stat};
 use crate::transfer::context::Context;
 use crate::transfer::labels::Labels;
-use crate::transfer::outcome::{Action, Outcome};
+use crate::transfer::outcome::{Action, KeptRow, Outcome};
 use crate::transfer::source;
 use crate::tree::overwrite::Policy;
 
@@ -47,11 +47,11 @@ impl ExistingFile<'_> {
             |row, proof| Ok(Action::Settled(Outcome::Kept { row, proof, labels: Labels::Same }));
         match (self.belief, self.source_digest) {
             _ if self.context.options.algorithm == Algorithm::None => return kept(None, None),
-            (Belief::Untouched(row), source) if !verify => {
+            (Belief::Untouched(row, place), source) if !verify => {
                 if source.is_some_and(|source| source != row.digest) {
                     return Ok(self.differs());
                 }
-                return kept(Some(row), None);
+                return kept(Some(KeptRow::Recorded(row, place)), None);
             }
             _ => {}
         }
@@ -82,7 +82,7 @@ impl ExistingFile<'_> {
             _ => {}
         }
         let origin = match (self.belief, source) {
-            (Belief::Untouched(row), None) => row.origin,
+            (Belief::Untouched(row, _), None) => row.origin,
             (Belief::Doubtful(remembered), None) => remembered.origin,
             (_, Some(_)) => Origin::Source,
             (Belief::Nothing, None) => Origin::There,
@@ -93,16 +93,22 @@ impl ExistingFile<'_> {
     fn known(&self) -> Option<Digest> {
         match self.belief {
             Belief::Nothing => None,
-            Belief::Untouched(row) => Some(row.digest),
+            Belief::Untouched(row, _) => Some(row.digest),
             Belief::Doubtful(remembered) => Some(remembered.digest),
         }
     }
 
     /// What the record is to say of the file, which was read.
-    fn row(&self, digest: Digest, origin: Origin) -> Row {
+    fn row(&self, digest: Digest, origin: Origin) -> KeptRow {
         let trace = Trace::of(self.there);
         let sure = self.context.shared.known.is_some_and(|known| known.is_past(trace.ctime));
-        Row { digest, origin, trace, sure, late: false }
+        let row = Row { digest, origin, trace, sure, late: false };
+        match self.belief {
+            Belief::Untouched(recorded, place) if recorded == row => {
+                KeptRow::Recorded(recorded, place)
+            }
+            _ => KeptRow::New(row),
+        }
     }
 
     /// Reads and hashes what is there, from its medium where that is asked for.

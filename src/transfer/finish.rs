@@ -36,10 +36,12 @@ pub fn complete(
 ) -> Outcome {
     let Context { options, control, .. } = context;
     match part.finish(options, control, &transfer.target, attributes, warnings) {
-        Ok(Complete { part: Some(part), method }) => {
+        Ok(Complete { part: Some(part), method, .. }) => {
             Outcome::Written(WrittenPart { part, digest, method })
         }
-        Ok(Complete { part: None, method }) => Outcome::Published { digest, method },
+        Ok(Complete { part: None, method, stands }) => {
+            Outcome::Published { digest, method, stands }
+        }
         Err(error) => Outcome::Failed(error),
     }
 }

@@ -16,7 +16,7 @@ use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, Dir};
 use crate::transfer::existing::{CopyRead, ExistingFile};
 use crate::transfer::labels::Labels;
-use crate::transfer::outcome::{Action, Outcome};
+use crate::transfer::outcome::{Action, KeptRow, Outcome};
 use crate::tree::overwrite::Policy;
 
 /// What is to be done about a file that would be left because of its time, if that is this program's own
@@ -56,7 +56,8 @@ pub fn mend(existing: &ExistingFile<'_>, read_back: &mut ReadBack) -> Result<Opt
     let sure = transfer.target.output.volume.with_root;
     let row = Row { digest, origin: Origin::Source, trace: Trace::of(&now), sure, late: false };
     let proof = context.options.verify.map(|_| proof);
-    Ok(Some(Action::Settled(Outcome::Kept { row: Some(row), proof, labels: Labels::Set(now) })))
+    let row = Some(KeptRow::New(row));
+    Ok(Some(Action::Settled(Outcome::Kept { row, proof, labels: Labels::Set(now) })))
 }
 
 /// Gives the copy the time of the source; as what it stands there then.

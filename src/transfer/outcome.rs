@@ -8,7 +8,9 @@ use crate::io::read_back::HashedFrom;
 use crate::part::method::Method;
 use crate::part::part_file::{self, PartName};
 use crate::part::transfer::{CopyTarget, Transfer};
+use crate::state::knowledge::RowPlace;
 use crate::state::row::Row;
+use crate::sys::stat::Stat;
 use crate::transfer::labels::Labels;
 use crate::tree::dirs::SourceDir;
 use crate::tree::found::WalkItem;
@@ -25,6 +27,24 @@ pub enum Action {
     Settled(Outcome),
 }
 
+/// What the private record is to say of a file that is kept.
+#[derive(Clone, Copy, Debug)]
+pub enum KeptRow {
+    /// What it says already, in this place.
+    Recorded(Row, RowPlace),
+    /// This, of which it knows nothing or something else.
+    New(Row),
+}
+
+impl KeptRow {
+    /// What it is to say.
+    pub fn row(&self) -> &Row {
+        match self {
+            KeptRow::Recorded(row, _) | KeptRow::New(row) => row,
+        }
+    }
+}
+
 /// What became of a file.
 #[derive(Debug)]
 pub enum Outcome {
@@ -36,11 +56,13 @@ pub enum Outcome {
         digest: Option<Digest>,
         /// How its content came.
         method: Method,
+        /// As what it stands there, if that is known.
+        stands: Option<Stat>,
     },
     /// It was there already.
     Kept {
         /// As what it stands there, with its digest, if that is known.
-        row: Option<Row>,
+        row: Option<KeptRow>,
         /// Where the content came from, if it was to be read back and found right.
         proof: Option<HashedFrom>,
         /// What came of comparing its permissions, owner and attributes.

@@ -12,7 +12,7 @@ use crate::sys::stat::Stat;
 use crate::transfer::context::Context;
 use crate::transfer::existing::ExistingFile;
 use crate::transfer::labels::{self, Labels};
-use crate::transfer::outcome::{Action, Outcome};
+use crate::transfer::outcome::{Action, KeptRow, Outcome};
 use crate::transfer::{late, rot_check, source};
 use crate::tree::overwrite::{
     Decision, DestinationStat, SourceStat, decide, leave_large, refuse_large,
@@ -91,10 +91,11 @@ fn with_labels(
     };
     let row = match &labels {
         Labels::Shared => return Action::Copy { replaces: true, warning: None },
-        Labels::Set(now) => {
-            let is_sure = |row: &Row| row.sure && transfer.target.output.volume.with_root;
-            row.map(|row| Row { trace: Trace::of(now), sure: is_sure(&row), ..row })
-        }
+        Labels::Set(now) => row.map(|row| {
+            let row = *row.row();
+            let sure = row.sure && transfer.target.output.volume.with_root;
+            KeptRow::New(Row { trace: Trace::of(now), sure, ..row })
+        }),
         Labels::Same | Labels::Differ => row,
     };
     Action::Settled(Outcome::Kept { row, proof, labels })

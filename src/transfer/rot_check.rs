@@ -161,7 +161,7 @@ impl DifferingFile<'_> {
         let stat = &transfer.entry().stat;
         let alike = stat.size == there.size && stat.mtime.is_stored_as(there.mtime);
         let belief = context.shared.known.map(|it| it.belief(self.path.as_bytes(), there));
-        if let Some(Belief::Untouched(Row { digest, .. })) = belief {
+        if let Some(Belief::Untouched(Row { digest, .. }, _)) = belief {
             return Ok(Some(ExistingCopy { digest, alike }));
         }
         // One of another time says no more than that the file is newer than the list.

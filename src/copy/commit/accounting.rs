@@ -22,6 +22,7 @@ use crate::path::{DirPath, RelPath};
 use crate::state::row::Row;
 use crate::transfer::context::Context;
 use crate::transfer::labels::Labels;
+use crate::transfer::outcome::KeptRow;
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;
 
@@ -46,6 +47,15 @@ const ENTRIES: usize = 8192;
 const AGE: Duration = Duration::from_secs(5);
 
 impl Published {
+    /// Adds the line of the file at `path`, and its row, which is `fresh` if the file was changed by this run.
+    fn list(&mut self, digest: &Digest, path: &[u8], row: Option<Row>, fresh: bool) {
+        let start = self.lines.len();
+        line::write_path(&mut self.lines, digest, path);
+        if let Some(row) = row {
+            self.rows.push_before(&row, &self.lines[start..], fresh);
+        }
+    }
+
     /// Whether so much waits that it should be recorded.
     pub fn is_much(&self) -> bool {
         self.lines.len() >= LINE_BYTES || self.entries.len() >= ENTRIES
@@ -153,10 +163,7 @@ impl<'a> Accounting<'a> {
         // Once: on a way of many levels it costs more than everything else here.
         self.events.path(&output.rel, name);
         if let Some(digest) = digest {
-            line::write_path(&mut self.published.lines, &digest, &self.events.path);
-        }
-        if let Some(row) = row {
-            self.published.rows.push(&row, &self.events.path, done != Done::Kept);
+            self.published.list(&digest, &self.events.path, row, done != Done::Kept);
         }
         if self.context.options.durability != Durability::Off {
             let Published { entries, paths, .. } = &mut self.published;
@@ -171,10 +178,17 @@ impl<'a> Accounting<'a> {
         &mut self,
         output: &OutputDir,
         entry: &SourceEntry,
-        row: Option<Row>,
+        row: Option<KeptRow>,
         labels: &Labels,
     ) {
-        let digest = row.map(|row| row.digest);
+        let digest = row.map(|row| row.row().digest);
+        let row = row.and_then(|row| match (row, self.context.shared.known) {
+            (KeptRow::Recorded(_, place), Some(known)) => {
+                known.hold(place);
+                None
+            }
+            (KeptRow::Recorded(row, _) | KeptRow::New(row), _) => Some(row),
+        });
         let done = match labels {
             Labels::Differ => {
                 // The content is right, and listed.
@@ -208,10 +222,7 @@ impl<'a> Accounting<'a> {
     pub fn list(&mut self, output: &OutputDir, name: &OsStr, digest: &Digest, row: Option<Row>) {
         self.published.since.get_or_insert_with(Instant::now);
         self.events.path(&output.rel, name);
-        line::write_path(&mut self.published.lines, digest, &self.events.path);
-        if let Some(row) = row {
-            self.published.rows.push(&row, &self.events.path, true);
-        }
+        self.published.list(digest, &self.events.path, row, true);
     }
 
     /// A file of the source has rotted, and was not copied.

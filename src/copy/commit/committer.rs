@@ -16,7 +16,7 @@ use crate::copy::commit::group::Group;
 use crate::copy::commit::output_health::is_in_place;
 use crate::copy::commit::read_back_queue::{Answer, ReadBackQueue};
 use crate::copy::commit::sync_state::SyncState;
-use crate::copy::record::recording::{Recording, left_as};
+use crate::copy::record::recording::{Recording, left_as, row_of};
 use crate::copy::record::rows::PendingRows;
 use crate::copy::special::hard_link::{First, HardLinks, Link};
 use crate::error::Error;
@@ -226,9 +226,11 @@ impl<'a> Committer<'a> {
                     Some(error) => self.not_durable(&file, &error),
                 }
             }
-            Outcome::Published { digest, method } => self.copied(&target, digest, method),
+            Outcome::Published { digest, method, stands } => {
+                self.copied(&target, digest, method, stands);
+            }
             Outcome::Kept { row, proof, labels } => {
-                let digest = row.map(|row| row.digest);
+                let digest = row.map(|row| row.row().digest);
                 let counts = &mut self.accounting.counts;
                 if let Some(proof) = proof {
                     counts.verified(proof, entry.stat.size);
@@ -314,7 +316,7 @@ impl<'a> Committer<'a> {
             Ok(()) => {
                 let stays = part_file::forget_journal(output, part);
                 stays.iter().for_each(|warning| self.accounting.warn(warning));
-                self.copied(&file.target, *digest, *method);
+                self.copied(&file.target, *digest, *method, None);
             }
             Err(error) => {
                 let error = file.discard(error);
@@ -348,12 +350,21 @@ impl<'a> Committer<'a> {
         }
     }
 
-    /// A file was copied and stands complete under its final name.
-    fn copied(&mut self, target: &CopyTarget, digest: Option<Digest>, method: Method) {
+    /// A file was copied and stands complete under its final name: as what, if that is known.
+    fn copied(
+        &mut self,
+        target: &CopyTarget,
+        digest: Option<Digest>,
+        method: Method,
+        stands: Option<Stat>,
+    ) {
         let CopyTarget { output, entry, replaces } = target;
         self.accounting.count_bytes(method, entry.stat.size);
         let done = if *replaces { Done::Replaced } else { Done::Copied };
-        let row = digest.and_then(|digest| left_as(output, entry, digest, Origin::Source));
+        let row = digest.filter(|_| self.recording.is_some()).and_then(|digest| match stands {
+            Some(stands) => row_of(output, entry, &stands, digest, Origin::Source),
+            None => left_as(output, entry, digest, Origin::Source),
+        });
         self.will_be_synced(output);
         self.accounting.stands(output, &entry.name, digest, row, done);
         self.done(target, digest, true);

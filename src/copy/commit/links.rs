@@ -81,7 +81,11 @@ impl Committer<'_> {
         let late = !first.stat.mtime.is_stored_as(stat.mtime);
         let (origin, trace) = (Origin::Source, Trace::of(&stat));
         let row = Row { digest, origin, trace, sure: !late, late };
-        self.accounting.published.rows.push(&row, first.dir.join(&first.name).as_bytes(), true);
+        let path = first.dir.join(&first.name);
+        if let Some(known) = self.context.shared.known {
+            known.supersede(path.as_bytes());
+        }
+        self.accounting.published.rows.push(&row, path.as_bytes(), true);
     }
 
     fn is_past(&self, time: Time) -> bool {

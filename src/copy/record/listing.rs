@@ -14,10 +14,7 @@ impl<'a> Committer<'a> {
     /// if `durable`.
     pub fn record_in(&mut self, private: Option<&'a PrivateDir>, durable: bool) {
         let Some(private) = private.filter(|_| self.manifest.is_some()) else { return };
-        match Recording::begin(private, self.context.shared.known, durable) {
-            Ok(recording) => self.recording = Some(recording),
-            Err(warning) => self.accounting.warn(&warning),
-        }
+        self.recording = Some(Recording::new(private, self.context.shared.known, durable));
     }
 
     /// The lines of what is published and durable go into the manifest.

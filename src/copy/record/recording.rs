@@ -17,7 +17,7 @@ use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::PrivateDir;
 use crate::state::record::RecordFile;
 use crate::state::row::{Origin, Row, Trace};
-use crate::sys::stat::Kind;
+use crate::sys::stat::{Kind, Stat};
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;
 
@@ -26,32 +26,32 @@ use crate::tree::found::SourceEntry;
 const STEP: Duration = Duration::from_millis(5);
 const STEPS: u32 = 4;
 
-/// The record of a run, while it can be written.
+/// So many bytes of rows that still hold are copied at a time.
+const HELD_BYTES: usize = 1 << 20;
+
+/// The record of a run, while it can be written. It has no file before there is a row to write.
 pub struct Recording<'a> {
     private: &'a PrivateDir,
+    number: u64,
     file: Option<RecordFile>,
+    /// Whether it could not be written.
+    is_given_up: bool,
     durable: bool,
 }
 
 impl<'a> Recording<'a> {
-    /// Begins the record of a run that knows `known` of its output.
-    pub fn begin(
-        private: &'a PrivateDir,
-        known: Option<&Knowledge>,
-        durable: bool,
-    ) -> Result<Self, Error> {
+    /// The record of a run that knows `known` of its output.
+    pub fn new(private: &'a PrivateDir, known: Option<&Knowledge>, durable: bool) -> Self {
         let number = known.map_or(1, Knowledge::next_number);
-        let file = RecordFile::create(private, number)
-            .map_err(|error| Error::io("begin the private record in", private.path(), error))?;
-        Ok(Self { private, file: Some(file), durable })
+        Self { private, number, file: None, is_given_up: false, durable }
     }
 
     /// Writes what waits and is beyond doubt; `manifest` tells the time. After an error nothing more is
     /// written.
     pub fn append(&mut self, rows: &mut PendingRows, manifest: &ManifestFile) -> Option<Error> {
         let (text, number) = rows.take_settled(manifest.clock());
-        let appended = self.file.as_mut()?.append(&text, number);
-        self.told(appended)
+        let written = self.write(&text, number);
+        self.told(written)
     }
 
     /// Writes all that waits. If the run came to its end, the next step of the clock is waited for, so that
@@ -71,18 +71,59 @@ impl<'a> Recording<'a> {
             now = manifest.tick();
         }
         let (text, number) = rows.take_all(now);
-        let appended = self.file.as_mut()?.append(&text, number);
-        self.told(appended)
+        let written = self.write(&text, number);
+        self.told(written)
     }
 
-    /// The run is complete, and so is the manifest called `manifest`.
+    /// The run is complete, and so is the manifest called `manifest`: to the rows that were written come
+    /// those of `known` that are held. Where these are all there were, the finished record is only told the
+    /// name of the manifest.
     pub fn finish(&mut self, known: Option<&Knowledge>, manifest: &str) -> Option<Error> {
-        let finished = self.file.take()?.finish(self.private, manifest, self.durable);
-        let removed = finished.and_then(|()| match known {
-            Some(known) => known.remove_superseded(self.private),
-            None => Ok(()),
-        });
-        self.told(removed)
+        if self.is_given_up {
+            return None;
+        }
+        let held = known.and_then(Knowledge::all_held).filter(|_| self.file.is_none());
+        let finished = match held {
+            Some(body) => body.clone().name_manifest(self.private, manifest, self.durable),
+            None => self.finish_anew(known, manifest),
+        };
+        self.told(finished)
+    }
+
+    fn finish_anew(&mut self, known: Option<&Knowledge>, manifest: &str) -> io::Result<()> {
+        if let Some(known) = known {
+            let (mut rows, mut number) = (Vec::new(), 0);
+            known.each_held(|row| {
+                rows.extend_from_slice(row);
+                rows.push(b'\n');
+                number += 1;
+                if rows.len() < HELD_BYTES {
+                    return Ok(());
+                }
+                let written = self.write(&rows, number);
+                rows.clear();
+                number = 0;
+                written
+            })?;
+            self.write(&rows, number)?;
+        }
+        self.file()?;
+        if let Some(file) = self.file.take() {
+            file.finish(self.private, manifest, self.durable)?;
+        }
+        known.map_or(Ok(()), |known| known.remove_superseded(self.private))
+    }
+
+    /// Appends rows to the file, which is made for the first of them.
+    fn write(&mut self, rows: &[u8], number: u64) -> io::Result<()> {
+        if number == 0 || self.is_given_up { Ok(()) } else { self.file()?.append(rows, number) }
+    }
+
+    fn file(&mut self) -> io::Result<&mut RecordFile> {
+        match &mut self.file {
+            Some(file) => Ok(file),
+            none => Ok(none.insert(RecordFile::create(self.private, self.number)?)),
+        }
     }
 
     /// The run was cut short: what was written stays for the next one.
@@ -96,7 +137,7 @@ impl<'a> Recording<'a> {
 
     fn told(&mut self, result: io::Result<()>) -> Option<Error> {
         let error = result.err()?;
-        self.file = None;
+        (self.file, self.is_given_up) = (None, true);
         let error = Error::io("write the private record in", self.private.path(), error);
         Some(error.with_note("; the next run reads what it would have said"))
     }
@@ -110,11 +151,22 @@ pub(crate) fn left_as(
     digest: Digest,
     origin: Origin,
 ) -> Option<Row> {
-    let stat = output.handle.as_ref()?.stat(&entry.name, false).ok()?;
+    let stands = output.handle.as_ref()?.stat(&entry.name, false).ok()?;
+    row_of(output, entry, &stands, digest, origin)
+}
+
+/// The same of a file that was looked at already.
+pub(crate) fn row_of(
+    output: &OutputDir,
+    entry: &SourceEntry,
+    stat: &Stat,
+    digest: Digest,
+    origin: Origin,
+) -> Option<Row> {
     if stat.kind != Kind::File || stat.size != entry.stat.size {
         return None;
     }
     let late = !entry.stat.mtime.is_stored_as(stat.mtime);
     let sure = !late && output.volume.with_root;
-    Some(Row { digest, origin, trace: Trace::of(&stat), sure, late })
+    Some(Row { digest, origin, trace: Trace::of(stat), sure, late })
 }

@@ -27,16 +27,29 @@ struct FreshRow {
 impl PendingRows {
     /// Adds the row of the file at `path`; `fresh` if the file was changed by this run.
     pub fn push(&mut self, row: &Row, path: &[u8], fresh: bool) {
+        self.note(row, fresh);
+        row.write(&mut self.text, path);
+    }
+
+    /// The same of a file whose line of a manifest is at hand.
+    pub fn push_before(&mut self, row: &Row, line: &[u8], fresh: bool) {
+        self.note(row, fresh);
+        row.write_before(&mut self.text, line);
+    }
+
+    fn note(&mut self, row: &Row, fresh: bool) {
         if fresh && row.sure {
             let (start, before, changed) = (self.text.len(), self.number, row.trace.ctime);
             self.fresh.push(FreshRow { start, before, changed });
         }
         self.number += 1;
-        row.write(&mut self.text, path);
     }
 
     /// These, and behind them `later` ones.
     pub fn and(mut self, later: Self) -> Self {
+        if self.number == 0 {
+            return later;
+        }
         let (start, before) = (self.text.len(), self.number);
         self.text.extend_from_slice(&later.text);
         self.number += later.number;

@@ -15,15 +15,17 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::hash::Digest;
 use crate::path::RelPath;
 
+use super::bits::Bits;
+use super::builder::IndexBuilder;
 use super::own::{self, Lines, Strip};
 use super::slot::{Hashing, IndexSlot, Parts};
 use super::window::Window;
 use crate::manifest::read::record::Record;
+use crate::manifest::read::scan::{Scanner, Text};
 
 /// How many lines of one hash are read to answer for a name. A manifest of ours has one line a name,
 /// and that many hashes do not collide; more of them are an attempt to keep us busy.
@@ -42,7 +44,16 @@ pub struct Index {
     slots: Vec<IndexSlot>,
     parts: Parts,
     /// One bit a slot.
-    visited: Vec<AtomicU64>,
+    visited: Bits,
+}
+
+/// Where a line stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinePlace {
+    /// Its start in the file, in bytes.
+    pub offset: u64,
+    /// Its number in the index, in no order of the file.
+    pub rank: usize,
 }
 
 impl Index {
@@ -60,19 +71,10 @@ impl Index {
         Self::build_with(file, Hashing::new(IndexSlot::HASH_MASK), len, own::plain, is_to_stop)
     }
 
-    /// The same of the first `len` bytes of a file whose lines are those of a manifest once `strip` took
-    /// off what stands before.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`build`](Self::build).
-    pub(crate) fn build_behind(
-        file: File,
-        len: u64,
-        strip: Strip,
-        is_to_stop: &dyn Fn() -> bool,
-    ) -> io::Result<Self> {
-        Self::build_with(file, Hashing::new(IndexSlot::HASH_MASK), len, strip, is_to_stop)
+    /// An index of the lines in `builder`, of the first `len` bytes of a file whose lines are those of a
+    /// manifest once `strip` took off what stands before.
+    pub(crate) fn of(builder: IndexBuilder, file: File, len: u64, strip: Strip) -> Self {
+        Self::finish(builder, Window::new(file), len, strip, 0)
     }
 
     fn build_with(
@@ -87,29 +89,26 @@ impl Index {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let count = own::count_lines(&window, len, is_to_stop)?;
-        let mut slots = Vec::new();
-        // Without so much memory the manifest is as good as none, and the run goes on.
-        slots.try_reserve_exact(count).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let mut builder = IndexBuilder::hashed(hashing, count)?;
         let mut lines = Lines::new(&window, len, strip, is_to_stop);
-        let slot_of = |offset, record: Record| IndexSlot::new(hashing.hash(record.name), offset);
-        while let Some(slot) = lines.next_record(slot_of)? {
-            // The file grew meanwhile. Short of that, all of it is read: unusable lines count to its end.
-            if slots.len() == count {
-                break;
-            }
-            slots.push(slot);
-        }
+        let mut add = |offset, record: Record| builder.add(record.name, offset);
+        // There is room for all unless the file grew meanwhile. Short of that, all of it is read: unusable
+        // lines count to its end.
+        while lines.next_record(&mut add)?.unwrap_or(false) {}
+        let skipped = lines.skipped();
+        Ok(Self::finish(builder, window, len, strip, skipped))
+    }
+
+    fn finish(builder: IndexBuilder, window: Window, len: u64, strip: Strip, skipped: u64) -> Self {
+        let IndexBuilder { hashing, mut slots, .. } = builder;
         slots.shrink_to_fit();
         slots.sort_unstable();
-        let skipped = lines.skipped();
-        let visited = (0..slots.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        let parts = Parts::of(&slots);
-        Ok(Self { window, len, skipped, strip, hashing, slots, parts, visited })
+        let (parts, visited) = (Parts::of(&slots), Bits::new(slots.len()));
+        Self { window, len, skipped, strip, hashing, slots, parts, visited }
     }
 
     /// How many lines are indexed.
-    #[cfg(test)]
-    fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.slots.len()
     }
 
@@ -131,19 +130,18 @@ impl Index {
     ///
     /// What reading the manifest failed with.
     pub fn lookup(&self, path: &[u8]) -> io::Result<Option<Digest>> {
-        let mark = |rank| {
-            self.mark(rank);
-        };
-        Ok(self.find(path, mark)?.digest())
+        Ok(self.lookup_with_place(path)?.map(|(digest, _)| digest))
     }
 
-    /// The same, with the offset of the line that says so.
-    pub(crate) fn lookup_with_place(&self, path: &[u8]) -> io::Result<Option<(Digest, u64)>> {
-        let mark = |rank| {
-            self.mark(rank);
+    /// The same, with the place of the last line that says so.
+    pub(crate) fn lookup_with_place(&self, path: &[u8]) -> io::Result<Option<(Digest, LinePlace)>> {
+        let mut rank = 0;
+        let mark = |found| {
+            self.visited.set(found);
+            rank = found;
         };
         Ok(match self.find(path, mark)? {
-            Lookup::Agreed { digest, last } => Some((digest, last)),
+            Lookup::Agreed { digest, last } => Some((digest, LinePlace { offset: last, rank })),
             Lookup::Nothing | Lookup::Unclear => None,
         })
     }
@@ -161,7 +159,7 @@ impl Index {
     /// What reading the manifest failed with.
     pub fn visit(&self, path: &[u8]) -> io::Result<bool> {
         let mut first = false;
-        self.find(path, |rank| first |= self.mark(rank))?;
+        self.find(path, |rank| first |= self.visited.set(rank))?;
         Ok(first)
     }
 
@@ -179,10 +177,8 @@ impl Index {
     /// digests. Reads the manifest again; memory does not depend on its length. They end early once
     /// `is_to_stop` says so.
     pub fn unvisited<'a>(&'a self, is_to_stop: &'a dyn Fn() -> bool) -> Unvisited<'a> {
-        let marked = |bits: &AtomicU64| bits.load(Ordering::Relaxed).count_ones() as usize;
-        let visited: usize = self.visited.iter().map(marked).sum();
         // Where everything was asked for, there is nothing to read.
-        let len = if visited == self.slots.len() { 0 } else { self.len };
+        let len = if self.visited.count() == self.slots.len() { 0 } else { self.len };
         let lines = Lines::new(&self.window, len, self.strip, is_to_stop);
         Unvisited { index: self, lines, refused: 0 }
     }
@@ -220,10 +216,54 @@ impl Index {
     ///
     /// What reading the manifest failed with.
     pub(crate) fn forget_visit(&self, path: &[u8]) -> io::Result<()> {
-        let unmark = |rank: usize| {
-            self.visited[rank / 64].fetch_and(!(1 << (rank % 64)), Ordering::Relaxed);
-        };
-        self.find(path, unmark).map(drop)
+        self.each_line_of(path, |rank| self.visited.clear(rank))
+    }
+
+    /// Tells `each` the ranks of the lines of that name.
+    ///
+    /// # Errors
+    ///
+    /// What reading the manifest failed with.
+    pub(crate) fn each_line_of(&self, path: &[u8], each: impl FnMut(usize)) -> io::Result<()> {
+        self.find(path, each).map(drop)
+    }
+
+    /// Hands to `see` each line whose bit is set in `chosen`, as it stands in the file without its end, in the
+    /// order of the file. Reads the file once more.
+    ///
+    /// # Errors
+    ///
+    /// What reading the file failed with, and those of `see`.
+    pub(crate) fn chosen(
+        &self,
+        chosen: &Bits,
+        mut see: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let all = chosen.count() == self.slots.len();
+        let mut scanner = Scanner::new(self.window.range(0, self.len));
+        while let Some(line) = scanner.next_line()? {
+            let Text::Whole(text) = line.text else { continue };
+            let Some(stripped) = (self.strip)(text).filter(|_| line.ended) else { continue };
+            let rank = |name: &[u8]| self.rank_of(name, line.offset);
+            let is_chosen = || match own::plain_name(stripped) {
+                Some(name) => rank(name).is_some_and(|rank| chosen.has(rank)),
+                None => own::with_record(stripped, |record| rank(record.name))
+                    .flatten()
+                    .is_some_and(|rank| chosen.has(rank)),
+            };
+            if all || is_chosen() {
+                see(text)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The rank of the line at `offset`, which is of `name`.
+    fn rank_of(&self, name: &[u8], offset: u64) -> Option<usize> {
+        let hash = self.hashing.hash(name);
+        let first = self.parts.rank(&self.slots, hash);
+        let alike = self.slots.get(first..)?.iter().take_while(|slot| slot.hash() == hash);
+        alike.map(|slot| slot.offset()).position(|at| at == offset).map(|behind| first + behind)
     }
 
     /// What `see` makes of the line at `offset`, as it stands in the file.
@@ -239,23 +279,13 @@ impl Index {
         self.window.with_line(offset, see)
     }
 
-    /// Whether it is marked only now.
-    fn mark(&self, rank: usize) -> bool {
-        let bit = 1 << (rank % 64);
-        self.visited[rank / 64].fetch_or(bit, Ordering::Relaxed) & bit == 0
-    }
-
-    fn is_marked(&self, rank: usize) -> bool {
-        self.visited[rank / 64].load(Ordering::Relaxed) & 1 << (rank % 64) != 0
-    }
-
     /// Whether the record at `offset` is what [`unvisited`](Self::unvisited) is to give.
     fn is_unvisited(&self, offset: u64, name: &[u8]) -> io::Result<bool> {
         let hash = self.hashing.hash(name);
         let Ok(rank) = self.slots.binary_search(&IndexSlot::new(hash, offset)) else {
             return Ok(false);
         };
-        if self.is_marked(rank) {
+        if self.visited.has(rank) {
             return Ok(false);
         }
         let has_hash = |rank: Option<usize>| {
@@ -283,13 +313,6 @@ pub enum Lookup {
 }
 
 impl Lookup {
-    fn digest(self) -> Option<Digest> {
-        match self {
-            Lookup::Agreed { digest, .. } => Some(digest),
-            Lookup::Nothing | Lookup::Unclear => None,
-        }
-    }
-
     /// The same with one more line, which stands at `last`.
     fn and(self, digest: Digest, last: u64) -> Self {
         match self {
@@ -480,8 +503,7 @@ mod tests {
         }
         let index = Index::build(file(&bytes), &|| false).unwrap();
         assert_eq!(index.len() as u64, LINES);
-        let bits =
-            index.slots.capacity() * size_of::<IndexSlot>() * 8 + index.visited.capacity() * 64;
+        let bits = index.slots.capacity() * size_of::<IndexSlot>() * 8 + index.visited.bytes() * 8;
         assert!(bits as u64 <= LINES * (12 * 8 + 1) + 64, "{bits} bits");
 
         // Several threads at once, one of them backwards, through the first hundredth.

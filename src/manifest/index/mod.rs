@@ -1,5 +1,7 @@
 //! An index of a manifest that dircopy wrote: what it says of a path, in a few bytes a line.
 
+pub mod bits;
+pub mod builder;
 pub mod lookup;
 mod own;
 mod slot;

@@ -91,13 +91,22 @@ impl<'a> Lines<'a> {
 
 /// The digest on `line`, if the line is a record of the name `path`.
 pub fn digest_of(path: &[u8], line: &[u8]) -> Option<Digest> {
+    with_record(line, |record| (record.name == path).then_some(record.digest)).flatten()
+}
+
+/// What `see` makes of the record on `line`; `None` if there is none.
+pub fn with_record<T>(line: &[u8], see: impl FnOnce(Record) -> T) -> Option<T> {
     match Parser::new().parse(line) {
-        Parsed::Record(record) => {
-            let record = meant(record);
-            (record.name == path).then_some(record.digest)
-        }
+        Parsed::Record(record) => Some(see(meant(record))),
         _ => None,
     }
+}
+
+/// The name on `line`, where it stands as it is behind what has the length of a digest: a short cut, for
+/// lines of which nearly all are so.
+pub fn plain_name(line: &[u8]) -> Option<&[u8]> {
+    let name = line.get(Digest::HEX_LEN..)?.strip_prefix(b"  ")?;
+    (line[0] != b'\\' && !name.is_empty() && !name.starts_with(b"./")).then_some(name)
 }
 
 /// The record by the path it means: without `./` before it, as in `./-`, which stands for `-` (see

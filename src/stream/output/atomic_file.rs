@@ -121,7 +121,7 @@ impl<'a> AtomicFile<'a> {
         let target = target_of(&place, stat);
         let completed = part.finish(options, control, &target, &Attributes::default(), warnings)?;
         let mut proof = None;
-        if let Complete { part: Some(part), method } = completed {
+        if let Complete { part: Some(part), method, .. } = completed {
             let written = WrittenPart { part, digest, method };
             // What came cannot be had once more.
             let mut file = PendingPublish { source: None, target, written };

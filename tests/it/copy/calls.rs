@@ -52,11 +52,11 @@ fn a_small_file_costs_no_call_that_nobody_decided_on() {
     let source = "flistxattr, fstat";
     for (args, again, expected) in [
         // Where files without a name cannot be published, they have one, and get their mode later. A file with
-        // a digest is looked at once more under its name: the private record says as what it was left.
+        // a digest is looked at once more when it has its name: the private record says as what it was left.
         (
             &["--no-sync"][..],
             false,
-            "close × 2, flistxattr, fstat, linkat, newfstatat × 2, openat × 2, \
+            "close × 2, flistxattr, fstat × 2, linkat, newfstatat, openat × 2, \
             read, utimensat, write | NAMED, read, renameat2, utimensat, write",
         ),
         (

@@ -307,3 +307,43 @@ fn a_time_that_could_not_be_set_is_set_by_the_next_run() {
     run.assert_says("large").assert_says("it is copied anew");
     scene.judge(&run).complete();
 }
+
+/// Every row holds: the record stays as it is, but for the name of the manifest at its end, and is believed.
+#[test]
+fn a_run_that_changes_nothing_writes_no_new_record() {
+    let scene = Scene::new();
+    for i in 0..100 {
+        scene.src.file(format!("{}/{i}", i % 7), content(2000 + i));
+    }
+    scene.copy(&[]).assert_code(0);
+    let look =
+        || shell(&scene, "stat -c %i dst/.dircopy/record; grep -v '^[.=]' dst/.dircopy/record");
+    let before = look();
+    for _ in 0..3 {
+        let run = scene.copy(&[]);
+        scene.judge(&run).complete();
+        assert_eq!(look(), before);
+        let named = shell(&scene, "sed -n 's/^[.] //p' dst/.dircopy/record");
+        assert_eq!(named, shell(&scene, "cd dst; ls dircopy-*.sha256sum | tail -n1"));
+    }
+    // One more file: the rows of the others are taken over as they stand.
+    scene.src.file("more", "more");
+    let run = scene.copy(&[]);
+    scene.judge(&run).complete();
+    let rows = |text: &str| {
+        let rows = text.lines().filter(|row| row.contains("  ") && !row.ends_with("  more"));
+        let mut rows: Vec<String> = rows.map(str::to_owned).collect();
+        rows.sort_unstable();
+        rows
+    };
+    let after = look();
+    assert_eq!(rows(&after), rows(&before));
+    assert!(after.contains("  more\n") && after.lines().next() != before.lines().next());
+    // The row of what is gone goes too.
+    scene.src.remove("2/2");
+    shell(&scene, "rm dst/2/2");
+    let run = scene.copy(&[]);
+    run.assert_says("no longer there");
+    assert!(!look().contains("  2/2\n"), "what is gone is recorded no more");
+    assert_eq!(shell(&scene, "ls dst/.dircopy"), "record\nsecret\n");
+}
