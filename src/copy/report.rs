@@ -7,9 +7,9 @@ use serde::{Serialize, Serializer};
 
 use crate::error::Error;
 use crate::event::Stop;
+use crate::event::timing::{StageTiming, Timings};
 use crate::fanout::slot::Slot;
 use crate::io::read_back::HashedFrom;
-use crate::io::timing::{StageTiming, Timings};
 use crate::part::method::{Method, Tally};
 use crate::sys::ResidentBytes;
 

@@ -7,6 +7,7 @@ mod events;
 mod observer;
 mod progress;
 mod stop;
+pub mod timing;
 
 pub use events::{Done, Event};
 pub use observer::{EventListener, EventObserver, Observer};

@@ -8,7 +8,7 @@ use std::ops::Deref;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::io::timing::{StageTiming, Timer};
+use crate::event::timing::{StageTiming, Timer};
 
 /// The blocks of one worker, each made when it is first needed: copying small files takes one.
 pub struct BlockPool {

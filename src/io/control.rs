@@ -1,9 +1,9 @@
 //! What steers the threads of a run while they read and write, and where they count what they do.
 
+use crate::event::timing::Timings;
 use crate::event::{Progress, Stop};
 use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
-use crate::io::timing::Timings;
 
 /// The controls and counters that the threads of a run share.
 #[derive(Clone, Copy, Debug)]

@@ -7,6 +7,5 @@ pub mod options;
 pub mod rate_limit;
 pub mod read_back;
 pub mod resident;
-pub mod timing;
 pub mod watched_file;
 pub mod zero_runs;

@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use crossbeam_channel::Sender;
 
 use crate::error::Error;
+use crate::event::timing::Timer;
 use crate::fanout::chunk::Data;
 use crate::fanout::origin::OwnOrigin;
 use crate::fanout::subscription::Subscription;
 use crate::io::block::BlockPool;
 use crate::io::options::Sparse;
-use crate::io::timing::Timer;
 use crate::io::watched_file::WatchedFile;
 use crate::pipeline::message::{Disconnected, EarlyEnd, FileStep, LargeFile, ReadEnd, send};
 use crate::sys;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender};
 
+use crate::event::timing::Timer;
 use crate::hash::Digest;
-use crate::io::timing::Timer;
 use crate::part::checkpoint::CheckpointPlan;
 use crate::pipeline::content::ReadStep;
 use crate::pipeline::message::{EarlyEnd, FileStep, LargeFile, ReadEnd, receive, send};

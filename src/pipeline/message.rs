@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crossbeam_channel::{Receiver, RecvError, Sender};
 
 use crate::error::Error;
+use crate::event::timing::{StageTiming, Timer};
 use crate::fanout::chunk::Data;
-use crate::io::timing::{StageTiming, Timer};
 use crate::part::part_file::Part;
 use crate::part::resume::Resumed;
 use crate::part::transfer::Transfer;

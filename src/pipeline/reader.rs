@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use crossbeam_channel::Sender;
 
 use crate::error::Error;
+use crate::event::timing::Timer;
 use crate::hash::Algorithm;
 use crate::io::read_back::ReadBack;
-use crate::io::timing::Timer;
 use crate::part::resume::{self, ReadyPart, Resumed};
 use crate::part::transfer::Transfer;
 use crate::pipeline::content::{ContentFrom, ContentReader, ReadError};

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use crossbeam_channel::bounded;
 use tempfile::TempDir;
 
+use crate::event::timing::Timings;
 use crate::event::{Progress, Stop};
 use crate::hash::multibuffer::Backend;
 use crate::hash::{Algorithm, Digest};
 use crate::io::control::Control;
 use crate::io::options::Options;
 use crate::io::resident::Residency;
-use crate::io::timing::Timings;
 use crate::path::DirPath;
 use crate::pipeline::queue::tasks;
 use crate::pipeline::start::{start, start_small};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender};
 
 use crate::error::{Error, Result};
-use crate::io::timing::Timer;
+use crate::event::timing::Timer;
 use crate::part::checkpoint::Checkpoints;
 use crate::part::part_file::Part;
 use crate::pipeline::hasher::{HashedEnd, HashedStep};

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use crate::error::Result;
+use crate::event::timing::Timings;
 use crate::event::{EventObserver, Observer, Progress};
 use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
@@ -12,7 +13,6 @@ use crate::io::control::Control;
 use crate::io::options::{Cache, Damaged, Durability, Options, Reflink, Sparse};
 use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
-use crate::io::timing::Timings;
 use crate::stream::endpoint::Endpoint;
 use crate::stream::outcome::OutputStates;
 use crate::stream::output::place::OutputPlace;

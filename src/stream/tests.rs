@@ -2,11 +2,11 @@
 
 use std::sync::Mutex;
 
+use crate::event::timing::Timings;
 use crate::event::{Event, Progress, Stop};
 use crate::io::control::Control;
 use crate::io::options::Options;
 use crate::io::resident::Residency;
-use crate::io::timing::Timings;
 use crate::stream::endpoint::Endpoint;
 use crate::stream::outcome::OutputStates;
 use crate::transfer::context::{Context, Shared};

@@ -10,8 +10,8 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use crossbeam_channel::{Receiver, Sender, never, unbounded};
 
 use crate::copy::commit::group::{BYTES, FILES};
+use crate::event::timing::Timer;
 use crate::io::options::Damaged;
-use crate::io::timing::Timer;
 use crate::transfer::context::Context;
 use crate::transfer::outcome::PendingPublish;
 use crate::transfer::verifier::{CheckedCopy, ReadBackVerifier};

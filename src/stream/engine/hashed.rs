@@ -12,10 +12,10 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::error::{Error, Result};
+use crate::event::timing::Timer;
 use crate::hash::{Algorithm, Digest};
 use crate::io::block::{Block, BlockPool};
 use crate::io::control::Control;
-use crate::io::timing::Timer;
 use crate::stream::engine::common::{Engine, FeedError};
 use crate::stream::input::{Input, ReadResult};
 use crate::stream::outcome::{DIED, OutputOutcome, OutputStates};

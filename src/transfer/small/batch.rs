@@ -11,10 +11,10 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Error, Result};
+use crate::event::timing::{Timer, Timings};
 use crate::hash::{Algorithm, Digest, multibuffer::streams};
 use crate::io::block::Block;
 use crate::io::options::Reflink;
-use crate::io::timing::{Timer, Timings};
 use crate::part::part_file::Part;
 use crate::part::transfer::Transfer;
 use crate::sys::{Attributes, CachePolicy};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Error, Result};
+use crate::event::timing::{Timer, Timings};
 use crate::fanout::origin::OwnOrigin;
 use crate::fanout::subscription::Subscription;
 use crate::hash::{Algorithm, Digest};
 use crate::io::block::Block;
-use crate::io::timing::{Timer, Timings};
 use crate::io::watched_file::WatchedFile;
 use crate::part::part_file::Part;
 use crate::part::transfer::Transfer;

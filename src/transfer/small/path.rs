@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::event::timing::Timings;
 use crate::io::block::Block;
 use crate::io::read_back::ReadBack;
-use crate::io::timing::Timings;
 use crate::part::transfer::Transfer;
 use crate::transfer::context::Context;
 use crate::transfer::outcome::{Action, Outcome, TransferResult};
