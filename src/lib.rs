@@ -84,7 +84,10 @@ mod verify;
 
 // Every run: how a program follows and stops it, and what goes wrong.
 pub use error::{Cause, Error, Result};
-pub use event::{Done, Event, EventListener, EventObserver, Observer, Progress, Stop};
+pub use event::{
+    Done, EndState, Event, EventListener, EventObserver, FileInHand, Observer, Progress, RunEnd,
+    Stop,
+};
 pub use sys::stat::Kind as EntryKind;
 
 // Hashing.

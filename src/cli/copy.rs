@@ -11,13 +11,13 @@ use crate::cli::args::copy::CopyArgs;
 use crate::cli::args::job_file::JobFile;
 use crate::cli::exit::Exit;
 use crate::cli::invocation::CopyInvocation;
+use crate::cli::progress::view::View;
 use crate::cli::record::options::RecordOptions;
 use crate::cli::record::task::{RunResult, Task};
 use crate::cli::session::{Session, Setup};
 use crate::cli::show::copy_summary::CopySummary;
 use crate::cli::show::gathered::Gathered;
 use crate::cli::show::line::Detail;
-use crate::cli::show::progress::View;
 use crate::cli::show::reporter::Reporter;
 use crate::copy::job::CopyJob;
 use crate::copy::report::Report;
@@ -37,7 +37,8 @@ pub fn copy(
         false => (args.verbosity.view(), args.verbosity.detail()),
     };
     let records = &args.unattended.records;
-    let options = RecordOptions { file, ..records.options("dircopy", detail) };
+    let limit_rate = args.unattended.limit_rate;
+    let options = RecordOptions { file, limit_rate, ..records.options("dircopy", detail) };
     let source = jobs.first().map_or(Path::new(""), |job| &*job.source);
     let outputs = &*args.output;
     let task = Task::Copy { source, outputs, given: &given, dry_run: args.dry_run };

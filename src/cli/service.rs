@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 use std::thread::{Builder, Scope};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use crate::cli::exit::Exit;
-use crate::cli::show::progress::how_far;
+use crate::cli::progress::snapshot::Tracker;
 use crate::event::{Progress, Stop};
 use crate::sys::Manager;
 
@@ -29,16 +29,17 @@ impl Service {
     pub fn report_beside<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
+        names: &'scope [String],
         progress: &'scope [Arc<Progress>],
         stop: &'scope Stop,
         done: Receiver<()>,
     ) {
         let Some(manager) = &self.0 else { return };
-        let started = Instant::now();
         manager.tell("READY=1\nSTATUS=begun");
+        let mut tracker = Tracker::new(names, progress);
         let tell = move || {
             while done.recv_timeout(OFTEN) == Err(RecvTimeoutError::Timeout) {
-                let Some(line) = how_far(progress, started.elapsed()) else { continue };
+                let line = tracker.look().line();
                 if stop.is_requested() {
                     manager.tell(&format!("STOPPING=1\nSTATUS=ending: {line}"));
                 } else {

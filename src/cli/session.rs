@@ -2,18 +2,18 @@
 
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crossbeam_channel::{Sender, bounded};
 
 use crate::cli::exit::Exit;
+use crate::cli::progress::view::{View, Watched};
 use crate::cli::record::options::RecordOptions;
 use crate::cli::record::records::Records;
 use crate::cli::record::task::{RunResult, Task};
 use crate::cli::service::Service;
 use crate::cli::show::console::Console;
 use crate::cli::show::line::Detail;
-use crate::cli::show::progress::View;
 use crate::error::Error;
 use crate::event::{Progress, Stop};
 use crate::sys;
@@ -41,6 +41,10 @@ pub struct Session<'a> {
     pub stop: Stop,
     view: View,
     service: Service,
+    /// The names of the outputs.
+    names: Vec<String>,
+    /// Set by a signal that asks how far the run is.
+    asked: Arc<AtomicBool>,
 }
 
 impl<'a> Session<'a> {
@@ -57,9 +61,15 @@ impl<'a> Session<'a> {
         if let Err(error) = sys::on_interrupt(stop.handle()) {
             console.warn(&format!("cannot catch signals: {error}"));
         }
+        let asked = Arc::default();
+        if let Err(error) = sys::on_status_request(&asked) {
+            console.warn(&format!("cannot catch signals: {error}"));
+        }
         sys::raise_open_file_limit();
+        let names = task.names();
         let (records, opened) = Records::open(&options, task, command);
-        let session = Self { console, records, stop, view, service: Service::find() };
+        let service = Service::find();
+        let session = Self { console, records, stop, view, service, names, asked };
         match opened {
             Ok(()) => Ok(session),
             Err(refused) => Err(session.end_refused(&refused)),
@@ -73,9 +83,14 @@ impl<'a> Session<'a> {
         }
         std::thread::scope(|scope| {
             let (running, done) = bounded(0);
-            self.service.report_beside(scope, progress, &self.stop, done.clone());
-            self.view.show_beside(scope, progress, &self.console, done);
+            self.service.report_beside(scope, &self.names, progress, &self.stop, done.clone());
+            let (names, asked, samples) = (&*self.names, &*self.asked, self.records.samples());
+            let watched = Watched { names, progress, asked, samples };
+            self.view.watch_beside(scope, watched, &self.console, done);
             let result = work();
+            if let Some(samples) = samples {
+                samples.take_last(progress);
+            }
             drop::<Sender<()>>(running);
             result
         })

@@ -6,10 +6,12 @@
 mod events;
 mod observer;
 mod progress;
+mod samples;
 mod stop;
 pub mod timing;
 
 pub use events::{Done, Event};
 pub use observer::{EventListener, EventObserver, Observer};
-pub use progress::Progress;
+pub use progress::{EndState, FileInHand, Progress, RunEnd};
+pub use samples::{OutputSample, STAGES, Sample, SampleSeries};
 pub use stop::Stop;

@@ -1,10 +1,11 @@
 //! WatchedFile the content of a large file block by block, and sending it to the hasher.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
 use crate::error::Error;
+use crate::event::FileInHand;
 use crate::event::timing::Timer;
 use crate::fanout::chunk::Data;
 use crate::fanout::origin::OwnOrigin;
@@ -74,6 +75,8 @@ pub struct ContentReader<'a> {
     pub context: &'a Context<'a>,
     pub pool: BlockPool,
     pub next: Sender<ReadStep>,
+    /// The file that is read, if a program shows it.
+    pub in_hand: Option<Arc<FileInHand>>,
 }
 
 impl ContentReader<'_> {
@@ -122,7 +125,7 @@ impl ContentReader<'_> {
                 self.continue_unless_stopped(large)?;
                 // In parts, so that there are checkpoints in a long one.
                 let hole = (extent.start - *at).min(large.checkpoints.unwrap_or(u64::MAX));
-                self.context.control.progress.bytes.fetch_add(hole, Relaxed);
+                self.advance(hole);
                 self.send(FileStep::Hole(hole))?;
                 *at += hole;
             }
@@ -144,7 +147,7 @@ impl ContentReader<'_> {
         limit: u64,
         total: &mut u64,
     ) -> Result<bool, ReadError> {
-        let (clock, progress) = (&self.context.control.timings.read, self.context.control.progress);
+        let clock = &self.context.control.timings.read;
         self.continue_unless_stopped(large)?;
         let file = match from {
             ContentFrom::Own(file) => file,
@@ -155,7 +158,7 @@ impl ContentReader<'_> {
                 };
                 drop(busy);
                 *total += chunk.len() as u64;
-                progress.bytes.fetch_add(chunk.len() as u64, Relaxed);
+                self.advance(chunk.len() as u64);
                 self.send(FileStep::Data(Data::Shared(chunk)))?;
                 return Ok(true);
             }
@@ -174,7 +177,7 @@ impl ContentReader<'_> {
             }
             block.fill(read);
             *total += read as u64;
-            progress.bytes.fetch_add(read as u64, Relaxed);
+            self.advance(read as u64);
             if block.len() as u64 >= limit {
                 break;
             }
@@ -185,6 +188,11 @@ impl ContentReader<'_> {
         }
         self.send(FileStep::Data(Data::Own(block)))?;
         Ok(true)
+    }
+
+    /// So many bytes more were read.
+    fn advance(&self, bytes: u64) {
+        self.context.control.progress.advance(bytes, self.in_hand.as_deref());
     }
 
     /// An error if the run is to stop, or a later stage gave the file up.

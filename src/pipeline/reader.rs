@@ -58,6 +58,7 @@ impl FileReader<'_> {
         {
             return self.take_large(Transfer::new(run.source, run.output, large));
         }
+        self.content.in_hand = None;
         let mut scratch = self.content.pool.take(&context.control.timings.read);
         let results = copy_files(context, run, &mut scratch, &mut self.read_back);
         self.report(results)
@@ -66,7 +67,10 @@ impl FileReader<'_> {
     fn take_large(&mut self, mut transfer: Transfer) -> Result<(), Disconnected> {
         let context = self.content.context;
         let name = &transfer.entry().name;
-        context.control.progress.set_current(|path| transfer.source.rel.join_into(name, path));
+        let progress = context.control.progress;
+        self.content.in_hand = progress.take_in_hand(transfer.entry().stat.size, |path| {
+            transfer.source.rel.join_into(name, path);
+        });
         let mut warnings = Vec::new();
         let action = match context.control.stop.is_requested() {
             true => Action::Settled(Outcome::Abandoned),
@@ -140,7 +144,7 @@ impl FileReader<'_> {
         };
         drop(timer);
         let large = Arc::new(LargeFile::new(transfer.clone(), resumed, checkpoints));
-        context.control.progress.skip(large.start());
+        self.skip(large.start());
         self.content.send(FileStep::Begin(Arc::clone(&large), part))?;
         let mut total = large.start();
         // A clone is read where it is, and an output that resumes is not where the others are.
@@ -162,6 +166,14 @@ impl FileReader<'_> {
             Err(error) => self.end_or_retry(&large, error, may_retry, total)?,
         };
         Ok(self.content.send(FileStep::End(end))?)
+    }
+
+    /// So much of the file in hand was there already.
+    fn skip(&self, bytes: u64) {
+        self.content.context.control.progress.skip(bytes);
+        if let Some(file) = &self.content.in_hand {
+            file.done.store(bytes, Relaxed);
+        }
     }
 
     /// The part file of a file, or what a killed run left of it.
@@ -200,6 +212,9 @@ impl FileReader<'_> {
         };
         let progress = self.content.context.control.progress;
         progress.bytes.fetch_sub(total, Relaxed);
+        if let Some(file) = &self.content.in_hand {
+            file.done.store(0, Relaxed);
+        }
         progress.skipped.fetch_sub(large.start(), Relaxed);
         match self.read_again(&large.transfer, first) {
             Ok(end) => Ok(Ok(end)),

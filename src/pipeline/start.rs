@@ -38,7 +38,7 @@ pub fn start<'scope>(
     let named = |stage| Builder::new().name(format!("{stage}-{number}"));
     let for_writer = results.clone();
     let read_back = ReadBack::new();
-    let content = ContentReader { context, pool, next: to_hasher };
+    let content = ContentReader { context, pool, next: to_hasher, in_hand: None };
     let reader = FileReader { content, read_back, tasks, results };
     let (checkpoints, (due, kept)) = Checkpoints::new();
     let mut threads = vec![

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use crate::error::Result;
-use crate::event::timing::Timings;
 use crate::event::{EventObserver, Observer, Progress};
 use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
@@ -97,12 +96,12 @@ impl StreamJob {
             self.inputs.iter().try_for_each(refusal::look_at_input)?;
         }
         self.count(progress);
-        let (timings, rate) = (Timings::default(), self.limit_rate.map(RateLimit::new));
+        let (timings, rate) = (&observer.progress.timings, self.limit_rate.map(RateLimit::new));
         let resident = Residency::default();
         let options = self.options();
         let ways = CopyMethods::new(&options);
         let shared = Shared { known: None, baseline: None, methods: &ways, slot: None };
-        let (timings, resident) = (&timings, &resident);
+        let resident = &resident;
         let control = Control { progress, stop, rate: rate.as_ref(), timings, resident };
         let context = Context { options, shared, control };
         let states = OutputStates::new(&self.outputs, listen, progress);

@@ -6,6 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Cause, Error, Result};
 use crate::hash::Algorithm;
@@ -127,7 +128,11 @@ impl<'a> ReadBackVerifier<'a> {
         let medium = Medium::of(&opened, &stat).map_err(cannot)?;
         let (algorithm, stop) = (self.context.options.algorithm, self.context.control.stop);
         let is_to_stop = || stop.is_at_once();
-        match self.read_back.hash(medium, algorithm, is_to_stop, |_| ()).map_err(cannot)? {
+        let progress = self.context.control.progress;
+        let told = |read| {
+            progress.read_back.fetch_add(read, Relaxed);
+        };
+        match self.read_back.hash(medium, algorithm, is_to_stop, told).map_err(cannot)? {
             Some(hashed) if hashed.digest != file.written.digest => {
                 let finding = "what the disk holds is not what was written";
                 Err(Error::finding("prove", path(), finding))

@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use crate::cli::show::progress::When;
+use crate::cli::progress::view::When;
 use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
 use crate::io::options::Damaged;

@@ -1,8 +1,8 @@
 //! The options for how much a program says.
 
 use crate::cli::args::values::one_of;
+use crate::cli::progress::view::{View, When};
 use crate::cli::show::line::Detail;
-use crate::cli::show::progress::{View, When};
 
 /// How much a program says.
 #[derive(Clone, Debug, clap::Args)]

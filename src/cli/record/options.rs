@@ -34,6 +34,8 @@ pub struct RecordOptions<'a> {
     pub list: Option<&'a Path>,
     /// The program's name, for messages.
     pub name: &'static str,
+    /// How fast the source may be read, which a report says where it was the limit; bytes in a second.
+    pub limit_rate: Option<u64>,
     /// The job file that was used.
     pub file: Option<&'a JobFile>,
 }

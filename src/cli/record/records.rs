@@ -27,11 +27,12 @@ use crate::cli::record::report::{
 use crate::cli::record::rotation::{ReportDestination, WRITE, is_directory};
 use crate::cli::record::spool::Spool;
 use crate::cli::record::task::{Finished, RunResult, Task, error};
+use crate::cli::report::sample_lines::{SampleContext, ThreadCounts};
 use crate::cli::show::copy_messages::message;
 use crate::cli::show::line::{Detail, ScreenLine};
 use crate::copy::report::Report;
 use crate::error::{Error, Result};
-use crate::event::Event;
+use crate::event::{Event, SampleSeries};
 use crate::path::{Shown, directory_of};
 use crate::stream::Endpoint;
 use crate::verify::{Finding, Target, Verdict};
@@ -47,6 +48,10 @@ pub struct Records<'a> {
     detail: Detail,
     pub(crate) name: &'static str,
     file: Option<JobSection>,
+    /// How the run went on, if it has a report.
+    samples: Option<SampleSeries>,
+    /// How fast the source may be read; bytes in a second.
+    limit_rate: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -81,6 +86,8 @@ impl<'a> Records<'a> {
             report: or_refuse(report, &mut opened),
             metrics: or_refuse(metrics, &mut opened),
             log: or_refuse(log.transpose(), &mut opened),
+            limit_rate: options.limit_rate,
+            samples: options.report.map(|_| SampleSeries::new()),
             task,
             command: command.to_vec(),
             started,
@@ -99,6 +106,11 @@ impl<'a> Records<'a> {
             log.write(&text, &StartedLine { event: "started", program_version, command: &command });
         }
         (records, opened)
+    }
+
+    /// Takes samples of the run, if it has a report.
+    pub fn samples(&self) -> Option<&SampleSeries> {
+        self.samples.as_ref()
     }
 
     /// Notes an entry for the report.
@@ -152,10 +164,23 @@ impl<'a> Records<'a> {
             },
             ..ReportJson::default()
         };
+        let samples = self.sample_lines(ran);
         place.write(|file| match spool.lock() {
-            Ok(mut spool) => head.write(&mut spool, file),
+            Ok(mut spool) => head.write(&samples, &mut spool, file),
             Err(_) => Err(std::io::ErrorKind::Other.into()),
         })
+    }
+
+    /// The samples of the run, each as the JSON of one; none of a run that was refused.
+    fn sample_lines(&self, ran: &RunResult<'_>) -> Vec<String> {
+        let threads = |(_, ran): (&Path, Option<&Result<Report>>)| {
+            let Report { workers, verifiers, .. } = *ran?.as_ref().ok()?;
+            Some(ThreadCounts { workers, verifiers })
+        };
+        let (samples, is_refused) = (self.samples.as_ref(), matches!(ran, RunResult::Refused(_)));
+        let Some(samples) = samples.filter(|_| !is_refused) else { return Vec::new() };
+        let threads = self.outputs(ran).map(threads).collect();
+        SampleContext { threads, limit_rate: self.limit_rate }.lines(&samples.all())
     }
 
     /// The outputs, each with its report if it has one.

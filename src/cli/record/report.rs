@@ -299,13 +299,16 @@ impl Default for ReportJson<'_> {
 }
 
 impl ReportJson<'_> {
-    /// Writes the report with the entries in `spool`.
-    pub fn write(mut self, spool: &mut Spool, to: &mut File) -> io::Result<()> {
+    /// Writes the report with these samples, each the JSON of one, and the entries in `spool`.
+    pub fn write(mut self, samples: &[String], spool: &mut Spool, to: &mut File) -> io::Result<()> {
         self.entries_left_out = spool.left_out();
         let head = serde_json::to_string_pretty(&self)?;
         let mut to = BufWriter::new(to);
-        // The entries are the last member of the object.
+        // Samples and entries are the last members of the object, and each has a line.
         to.write_all(json::harmless(head.trim_end_matches(['\n', '}'])).as_bytes())?;
+        if !samples.is_empty() {
+            write!(to, ",\n  \"samples\": [\n    {}\n  ]", samples.join(",\n    "))?;
+        }
         to.write_all(b",\n  \"entries\": [")?;
         spool.copy_to(&mut to)?;
         to.write_all(b"\n  ]\n}\n")?;

@@ -6,6 +6,7 @@ use crate::cli::exit::Exit;
 use crate::cli::record::entry::RecordEntry;
 use crate::copy::report::{Ending, Report};
 use crate::error::{Error, Result};
+use crate::path::Shown;
 use crate::stream::{Endpoint, StreamReport};
 use crate::verify::VerifyReport;
 
@@ -33,6 +34,23 @@ impl<'a> Task<'a> {
         match self {
             Task::Copy { given, .. } | Task::Stream { given, .. } => given,
             Task::Check(_) => &[],
+        }
+    }
+
+    /// The names of what it has a progress for, as they are shown.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let shown = |path: &Path| Shown::path(path).to_string();
+        match self {
+            Task::Copy { outputs, .. } => outputs.iter().map(|output| shown(output)).collect(),
+            // All outputs of a stream, and all directories of a check, have one progress.
+            Task::Stream { outputs, .. } => {
+                let names: Vec<_> = outputs.iter().map(|output| shown(output.path())).collect();
+                vec![names.join(", ")]
+            }
+            Task::Check([]) => vec![".".into()],
+            Task::Check(dirs) => {
+                vec![dirs.iter().map(|dir| shown(dir)).collect::<Vec<_>>().join(", ")]
+            }
         }
     }
 

@@ -6,7 +6,6 @@ pub mod copy_messages;
 pub mod copy_summary;
 pub mod gathered;
 pub mod line;
-pub mod progress;
 pub mod reporter;
 mod rows;
 mod stages;

@@ -20,7 +20,6 @@ use crate::copy::report::{Counts, Ending, Report, Stages};
 use crate::copy::run::threads::{CopyThreads, ThreadResults};
 use crate::copy::run::workers::WorkerCount;
 use crate::error::{Error, Result};
-use crate::event::timing::Timings;
 use crate::event::{Event, EventObserver, Stop};
 use crate::fanout::slot::Slot;
 use crate::hash::Algorithm;
@@ -152,14 +151,14 @@ impl OutputRun<'_> {
     ) -> Report {
         let Self { job, observer, slot, .. } = *self;
         let options = self.options(&prepared);
-        let (timings, resident) = (Timings::default(), Residency::default());
+        let (timings, resident) = (&observer.progress.timings, Residency::default());
         let own_rate = job.limit_rate.map(RateLimit::new);
         let rate = slot.map_or(own_rate.as_ref(), Slot::rate);
         let EarlierRecords { baseline, known, .. } = earlier;
         let (methods, baseline) = (&CopyMethods::new(&options), baseline.as_ref());
         let shared = Shared { known: known.as_ref(), baseline, methods, slot };
         let progress = &*observer.progress;
-        let control = Control { progress, stop, rate, timings: &timings, resident: &resident };
+        let control = Control { progress, stop, rate, timings, resident: &resident };
         let context = Context { options, shared, control };
         let walk = self.walk(&prepared, false, known.as_ref());
         let workers = self.workers(&prepared, slot.is_some());
@@ -188,7 +187,7 @@ impl OutputRun<'_> {
             counts,
             ending,
             elapsed: started.elapsed(),
-            stages: Stages::of(&timings),
+            stages: Stages::of(timings),
             methods,
             source_stayed: resident.source.sum(),
             output_stayed: resident.output.sum(),

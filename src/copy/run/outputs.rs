@@ -4,16 +4,16 @@
 //! decisions, manifest and report, so that what goes wrong at one is nothing to the others. What they
 //! share is where the bytes come from.
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{Builder, ScopedJoinHandle, scope};
+use std::time::{Duration, Instant};
 
 use crate::copy::before::disjoint;
 use crate::copy::before::reservation::Reservations;
 use crate::copy::job::CopyJob;
-use crate::copy::report::Report;
+use crate::copy::report::{Ending, Report};
 use crate::copy::run::output_run::OutputRun;
 use crate::error::{Error, Result};
-use crate::event::{EventObserver, Progress};
+use crate::event::{EndState, EventObserver, Progress};
 use crate::fanout::hub::Hub;
 pub use crate::fanout::output_set::MOST_OUTPUTS;
 use crate::fanout::slot::Slot;
@@ -54,11 +54,14 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
             let OutputJob { job, observer } = output;
             let guest = Participation { slot: slot(number), progress: &observer.progress };
             if let Some(refused) = refused {
+                guest.progress.end(EndState::Refused, Duration::ZERO);
                 threads.push(Err(refused));
                 continue;
             }
             let run = move || {
+                let begun = Instant::now();
                 let report = OutputRun { job, observer, slot: guest.slot, reservations }.run();
+                guest.progress.end(end_state(job, &report), begun.elapsed());
                 drop(guest);
                 report
             };
@@ -75,6 +78,20 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
         };
         threads.into_iter().zip(outputs).map(finish).collect()
     }))
+}
+
+/// What is at the output of a run that is over.
+fn end_state(job: &CopyJob, report: &Result<Report>) -> EndState {
+    match report {
+        Err(_) => EndState::Refused,
+        Ok(Report { ending: Ending::Complete, counts, .. }) => match job.verify {
+            Some(_) if counts.from_cache == 0 => EndState::ReadBack,
+            Some(_) => EndState::ReadThroughCache,
+            None if job.sync => EndState::Durable,
+            None => EndState::Written,
+        },
+        Ok(_) => EndState::Amiss,
+    }
 }
 
 /// For each of several jobs why its output is refused, if it is.
@@ -110,6 +127,7 @@ impl Drop for Participation<'_> {
         if let Some(slot) = self.slot {
             slot.end();
         }
-        self.progress.over.store(true, Relaxed);
+        // Unless it has ended already.
+        self.progress.end(EndState::Amiss, Duration::ZERO);
     }
 }

@@ -39,6 +39,37 @@ pub fn on_interrupt(stop: &Arc<AtomicUsize>) -> io::Result<()> {
     Ok(())
 }
 
+/// From now on SIGUSR1, and where there is one SIGINFO (Ctrl-T on a terminal), sets `asked`: the user wants to know
+/// how far the run is, as with dd(1).
+pub fn on_status_request(asked: &Arc<AtomicBool>) -> io::Result<()> {
+    #[cfg(any(
+        target_os = "macos",
+        target_os = "freebsd",
+        target_os = "netbsd",
+        target_os = "openbsd"
+    ))]
+    let signals = [libc::SIGUSR1, libc::SIGINFO];
+    #[cfg(not(any(
+        target_os = "macos",
+        target_os = "freebsd",
+        target_os = "netbsd",
+        target_os = "openbsd"
+    )))]
+    let signals = [libc::SIGUSR1];
+    for signal in signals.into_iter().filter(|signal| !is_ignored(*signal)) {
+        signal_hook::flag::register(signal, Arc::clone(asked))?;
+    }
+    Ok(())
+}
+
+/// Whether the terminal's characters are those of Unicode, by the locale that the environment names (locale(7)).
+pub fn shows_unicode() -> bool {
+    let variables = ["LC_ALL", "LC_CTYPE", "LANG"].iter();
+    let locale = variables.filter_map(std::env::var_os).find(|value| !value.is_empty());
+    let locale = locale.unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
 /// A clock that only moves forward; at least 1. Safe in a signal handler.
 fn milliseconds_since_boot() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

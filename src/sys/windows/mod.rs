@@ -42,8 +42,8 @@ pub use place::Place;
 pub use plain::open_plain;
 pub use priority::set_nice;
 pub use process::{
-    on_interrupt, open_file_limit, raise_open_file_limit, settings_directories, standard_input,
-    wait_readable, was_closed_at_start,
+    on_interrupt, on_status_request, open_file_limit, raise_open_file_limit, settings_directories,
+    shows_unicode, standard_input, wait_readable, was_closed_at_start,
 };
 pub use stream::{StreamEnd, may_read, new_file_mode};
 pub use volume::{

@@ -5,7 +5,7 @@ use std::io;
 use std::os::windows::io::{AsHandle, AsRawHandle};
 use std::path::PathBuf;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -53,6 +53,16 @@ unsafe extern "system" fn interrupted(event: u32) -> i32 {
     loop {
         std::thread::sleep(Duration::from_secs(1));
     }
+}
+
+/// There is no signal with which a user asks how far a run is.
+pub fn on_status_request(_: &Arc<AtomicBool>) -> io::Result<()> {
+    Ok(())
+}
+
+/// Whether the terminal's characters are those of Unicode: the console takes UTF-16.
+pub fn shows_unicode() -> bool {
+    true
 }
 
 /// How many files this process may have open at a time: handles are limited by memory alone.

@@ -24,9 +24,10 @@ pub fn copy_files(
     scratch: &mut Block,
     read_back: &mut ReadBack,
 ) -> Vec<TransferResult> {
-    if let Some(first) = run.files.first() {
-        context.control.progress.set_current(|path| run.source.rel.join_into(&first.name, path));
-    }
+    let _in_hand = run.files.first().and_then(|first| {
+        let path = |path: &mut Vec<u8>| run.source.rel.join_into(&first.name, path);
+        context.control.progress.take_in_hand(0, path)
+    });
     let Batch { source, output, files } = run;
     let timings = Timings::default();
     let results = Vec::with_capacity(files.len());

@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::Error;
 use crate::event::{Progress, Stop};
@@ -205,9 +204,11 @@ impl<'a> Checker<'a> {
             .collect();
         let (progress, stop, backs) = (self.progress, self.stop, &mut self.read_back);
         let is_to_stop = || stop.is_urgent();
-        let told = |read| {
-            progress.bytes.fetch_add(read, Relaxed);
-        };
+        let in_hand = files.first().and_then(|ListedFile { found, path, .. }| {
+            let size = if files.len() == 1 { found.stat.size } else { 0 };
+            progress.take_in_hand(size, |shown| shown.extend_from_slice(path.as_bytes()))
+        });
+        let told = |read| progress.advance(read, in_hand.as_deref());
         // One by itself is hashed as fast as one can be.
         let hashed = match (media.pop(), media.is_empty()) {
             (Some(only), true) => {

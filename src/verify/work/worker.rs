@@ -224,7 +224,6 @@ impl Worker<'_> {
                 scrub.skip();
                 continue;
             }
-            self.progress.set_current(|path| path.extend_from_slice(line.path.as_bytes()));
             let mut found = self.checker.find(target, &line.path, line.looked_at);
             if let (Some(scrub), Ok(found)) = (self.scrub, &found)
                 && !scrub.takes(found.size())

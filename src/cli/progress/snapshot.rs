@@ -1,0 +1,290 @@
+//! How far each output is at a moment, from the counters of the run.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use humansize::{BINARY, format_size};
+
+use crate::cli::progress::rate::Rates;
+use crate::cli::show::line::count;
+use crate::event::{EndState, Progress, RunEnd};
+use crate::path::Shown;
+
+/// A number of bytes, with one digit behind the point: what changes ten times a second is read at a glance.
+pub fn short_size(bytes: u64) -> String {
+    format_size(bytes, BINARY.decimal_places(1).decimal_zeroes(1))
+}
+
+/// Follows the outputs of a run.
+pub struct Tracker<'a> {
+    started: Instant,
+    /// The names of the outputs, where they have some.
+    names: &'a [String],
+    progress: &'a [Arc<Progress>],
+    rates: Vec<Rates>,
+}
+
+/// An output at a moment.
+pub struct OutputSnapshot {
+    /// Its name, as it is shown.
+    pub name: String,
+    /// Bytes that are done, and that there are to do, if that is counted.
+    pub bytes: u64,
+    pub total_bytes: Option<u64>,
+    /// The same of files and links.
+    pub entries: u64,
+    pub total_entries: Option<u64>,
+    /// Entries that failed.
+    pub failed: u64,
+    /// Bytes in a second, of the last seconds.
+    pub rate: u64,
+    /// How long the rest takes.
+    pub left: Option<Duration>,
+    /// Where everything was written and is being read back: how much of it was, in percent.
+    pub read_back: Option<u64>,
+    /// How it ended.
+    pub end: Option<RunEnd>,
+}
+
+/// A run at a moment.
+pub struct RunSnapshot {
+    /// In the order in which they were given.
+    pub outputs: Vec<OutputSnapshot>,
+    /// The file in hand at the output that is furthest behind.
+    pub file: Option<FileSnapshot>,
+}
+
+/// A file in hand at a moment.
+pub struct FileSnapshot {
+    /// Its path below the root, as it is shown.
+    pub name: String,
+    /// Bytes that were read, of how many; none of a small one.
+    pub read: Option<(u64, u64)>,
+}
+
+impl<'a> Tracker<'a> {
+    /// Follows a run that starts now.
+    pub fn new(names: &'a [String], progress: &'a [Arc<Progress>]) -> Self {
+        let rates = progress.iter().map(|_| Rates::default()).collect();
+        Self { started: Instant::now(), names, progress, rates }
+    }
+
+    /// How far the run is. The rates are of the time between calls, so call it often.
+    pub fn look(&mut self) -> RunSnapshot {
+        let elapsed = self.started.elapsed();
+        // Every output has the same total, and it is counted once.
+        let counted = self.progress.iter().find(|progress| progress.counted.load(Relaxed));
+        let names = self.names.iter().cloned().chain(std::iter::repeat(String::new()));
+        let outputs = names.zip(self.progress).zip(&mut self.rates);
+        let outputs = outputs
+            .map(|((name, progress), rates)| {
+                OutputSnapshot::of(name, progress, counted.map(|total| &**total), rates, elapsed)
+            })
+            .collect();
+        RunSnapshot { outputs, file: self.file() }
+    }
+
+    fn file(&self) -> Option<FileSnapshot> {
+        let running = self.progress.iter().filter(|progress| progress.ended().is_none());
+        let slowest = running.min_by_key(|progress| progress.bytes.load(Relaxed))?;
+        let file = slowest.in_hand()?;
+        let read = (file.size > 0).then(|| (file.done.load(Relaxed).min(file.size), file.size));
+        Some(FileSnapshot { name: Shown::bytes(&file.path).to_string(), read })
+    }
+}
+
+impl OutputSnapshot {
+    fn of(
+        name: String,
+        progress: &Progress,
+        counted: Option<&Progress>,
+        rates: &mut Rates,
+        elapsed: Duration,
+    ) -> Self {
+        let bytes = progress.bytes.load(Relaxed);
+        let new = bytes.saturating_sub(progress.skipped.load(Relaxed));
+        let total_bytes = counted.map(|total| total.total_bytes.load(Relaxed));
+        let end = progress.ended();
+        if end.is_none() {
+            rates.note(new, elapsed);
+        }
+        let read_back = progress.read_back.load(Relaxed);
+        let is_read = total_bytes.is_some_and(|total| bytes >= total && read_back < new);
+        Self {
+            name,
+            bytes,
+            total_bytes,
+            entries: progress.entries.load(Relaxed),
+            total_entries: counted.map(|total| total.total_entries.load(Relaxed)),
+            failed: progress.failed.load(Relaxed),
+            rate: rates.per_second() as u64,
+            left: total_bytes.and_then(|total| rates.left(total.saturating_sub(bytes))),
+            read_back: (is_read && read_back > 0).then(|| percent(read_back, new)),
+            end,
+        }
+    }
+
+    /// How much is done, in percent; 100 only when nothing is left to read.
+    pub fn percent(&self) -> Option<u64> {
+        self.total_bytes.map(|total| percent(self.bytes, total))
+    }
+
+    /// The bytes that are done, of how many.
+    pub fn amount(&self) -> String {
+        match self.total_bytes {
+            Some(total) => amount(self.bytes, total),
+            None => short_size(self.bytes),
+        }
+    }
+
+    /// The files that are done, of how many.
+    pub fn files(&self) -> String {
+        match self.total_entries {
+            Some(total) => format!("{} of {}", self.entries, count(total, "file")),
+            None => count(self.entries, "file"),
+        }
+    }
+
+    /// What the output is doing when all is read, how long the rest takes, or how it ended.
+    pub fn state(&self) -> String {
+        match (self.end, self.left, self.read_back) {
+            (Some(end), ..) => end_title(end),
+            (None, Some(left), _) => format!("{} left", clock(left)),
+            (None, None, Some(percent)) => format!("read back {percent}%"),
+            _ if self.total_bytes.is_some_and(|total| total > 0 && self.bytes >= total) => {
+                "syncing".into()
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// One output in words.
+    fn sentence(&self) -> String {
+        let mut parts = vec![match (self.end, self.percent()) {
+            (Some(end), _) => format!("{} {}", end_title(end), end_note(end)).trim_end().to_owned(),
+            (None, Some(percent)) => format!("{percent}%, {}", self.amount()),
+            (None, None) => self.amount(),
+        }];
+        if self.end.is_none() {
+            parts.push(format!("{}/s", short_size(self.rate)));
+            parts.extend(Some(self.state()).filter(|state| !state.is_empty()));
+        }
+        if self.failed > 0 {
+            parts.push(format!("{} failed", self.failed));
+        }
+        parts.join(", ")
+    }
+}
+
+/// The part of the whole in percent, 100 only when nothing is missing.
+pub fn percent(part: u64, whole: u64) -> u64 {
+    match whole {
+        0 => 100,
+        _ => (u128::from(part.min(whole)) * 100 / u128::from(whole)) as u64,
+    }
+}
+
+/// Bytes that are done, of how many; the unit once if it is the same.
+pub fn amount(bytes: u64, of: u64) -> String {
+    let (done, all) = (short_size(bytes), short_size(of));
+    match (done.split_once(' '), all.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} of {all}"),
+        _ => format!("{done} of {all}"),
+    }
+}
+
+/// A time as a clock shows it: `0:25`, `1:02:03`, `4d 07h`.
+pub fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    match hours {
+        0 => format!("{minutes}:{:02}", seconds % 60),
+        1..96 => format!("{hours}:{:02}:{:02}", minutes % 60, seconds % 60),
+        _ => format!("{}d {:02}h", hours / 24, hours % 24),
+    }
+}
+
+/// How an output ended, and after what time.
+pub fn end_title(RunEnd { state, elapsed }: RunEnd) -> String {
+    match state {
+        EndState::Refused => "REFUSED".into(),
+        EndState::Amiss => format!("NOT COMPLETE {}", clock(elapsed)),
+        _ => format!("DONE {}", clock(elapsed)),
+    }
+}
+
+/// What may be done with an output that ended so.
+pub fn end_note(RunEnd { state, .. }: RunEnd) -> &'static str {
+    match state {
+        EndState::Refused | EndState::Amiss => "",
+        EndState::Written => "not synced",
+        EndState::ReadThroughCache => "read through a cache",
+        EndState::Durable | EndState::ReadBack => "safe to remove",
+    }
+}
+
+impl RunSnapshot {
+    /// How far the run is, in a line.
+    pub fn line(&self) -> String {
+        let each = |output: &OutputSnapshot| match (&*output.name, self.outputs.len()) {
+            ("", _) | (_, 1) => output.sentence(),
+            (name, _) => format!("{name}: {}", output.sentence()),
+        };
+        let mut line = self.outputs.iter().map(each).collect::<Vec<_>>().join("; ");
+        if let [only] = &*self.outputs {
+            line = format!("{}, {line}", only.files());
+        }
+        match &self.file {
+            Some(FileSnapshot { name, read: Some((read, size)) }) => {
+                format!("{line}; {name} {}%", percent(*read, *size))
+            }
+            Some(FileSnapshot { name, read: None }) => format!("{line}; {name}"),
+            None => line,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_a_clock() {
+        let all = [0, 25, 61, 3600 + 62, 96 * 3600, 1_000_000];
+        let shown = all.map(|seconds| clock(Duration::from_secs(seconds)));
+        assert_eq!(shown, ["0:00", "0:25", "1:01", "1:01:02", "4d 00h", "11d 13h"]);
+    }
+
+    #[test]
+    fn amounts_are_whole_only_at_the_end() {
+        assert_eq!(percent(u64::MAX - 1, u64::MAX), 99);
+        assert_eq!((percent(0, 0), percent(7, 7), percent(9, 7)), (100, 100, 100));
+        assert_eq!(amount(1 << 20, 3 << 20), "1.0 of 3.0 MiB");
+        assert_eq!(amount(1 << 10, 3 << 20), "1.0 KiB of 3.0 MiB");
+    }
+
+    #[test]
+    fn only_what_is_durable_and_proven_is_safe_to_remove() {
+        let note = |state| end_note(RunEnd { state, elapsed: Duration::from_secs(25) });
+        let safe = [EndState::Durable, EndState::ReadBack].map(note);
+        assert_eq!(safe, ["safe to remove"; 2]);
+        use EndState::{Amiss, ReadThroughCache, Refused, Written};
+        let others = [Refused, Amiss, Written, ReadThroughCache].map(note);
+        assert!(others.iter().all(|note| !note.contains("safe")), "{others:?}");
+    }
+
+    #[test]
+    fn a_line_has_every_output() {
+        let progress: Vec<Arc<Progress>> = vec![Arc::default(), Arc::default()];
+        progress[0].bytes.store(1 << 20, Relaxed);
+        progress[1].total_bytes.store(2 << 20, Relaxed);
+        progress[1].counted.store(true, Relaxed);
+        progress[1].end(EndState::Durable, Duration::from_secs(25));
+        let names = ["/a".to_owned(), "/b".to_owned()];
+        let line = Tracker::new(&names, &progress).look().line();
+        assert!(line.starts_with("/a: 50%, 1.0 of 2.0 MiB, "), "{line}");
+        assert!(line.ends_with("; /b: DONE 0:25 safe to remove"), "{line}");
+        assert_eq!(Tracker::new(&[], &[]).look().line(), "");
+    }
+}
