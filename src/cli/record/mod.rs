@@ -12,5 +12,4 @@ pub mod options;
 pub mod records;
 mod report;
 mod rotation;
-mod spool;
 pub mod task;

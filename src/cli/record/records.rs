@@ -25,9 +25,9 @@ use crate::cli::record::report::{
     read_back,
 };
 use crate::cli::record::rotation::{ReportDestination, WRITE, is_directory};
-use crate::cli::record::spool::Spool;
 use crate::cli::record::task::{Finished, RunResult, Task, error};
 use crate::cli::report::sample_lines::{SampleContext, ThreadCounts};
+use crate::cli::report::spool::Spool;
 use crate::cli::show::copy_messages::message;
 use crate::cli::show::line::{Detail, ScreenLine};
 use crate::copy::report::Report;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::cli::record::entry::RecordEntry;
 use crate::cli::record::json::{self, JsonName};
 use crate::cli::record::log::stamp;
-use crate::cli::record::spool::Spool;
+use crate::cli::report::spool::Spool;
 use crate::copy::report::{Counts, Report, Stages};
 use crate::hash::Algorithm;
 use crate::io::read_back::HashedFrom;
