@@ -73,9 +73,8 @@ pub fn copy(
         Some(code) if reports.iter().all(Result::is_err) => Exit::of_stop(code),
         _ => Exit::of_all(&reports, session.console.all_written()),
     };
-    session.end(&RunResult::Copied(&reports), exit, |exit| {
-        (!args.verbosity.quiet).then(|| summary.verdict(exit))
-    })
+    let is_quiet = args.verbosity.quiet;
+    session.end(&RunResult::Copied(&reports), exit, is_quiet, |exit| summary.verdict(exit))
 }
 
 /// Runs the jobs, each with its reporter, but for those whose output is `unknown`. For each its report, or why it was

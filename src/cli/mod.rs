@@ -6,6 +6,7 @@ mod copy;
 mod exit;
 mod invocation;
 mod jobs;
+mod on_end;
 mod output_name;
 mod program;
 mod progress;

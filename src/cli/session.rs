@@ -8,6 +8,7 @@ use crossbeam_channel::{Sender, bounded};
 
 use crate::cli::exit::Exit;
 use crate::cli::progress::view::{View, Watched};
+use crate::cli::record::finish::Closing;
 use crate::cli::record::options::RecordOptions;
 use crate::cli::record::records::Records;
 use crate::cli::record::task::{RunResult, Task};
@@ -106,18 +107,30 @@ impl<'a> Session<'a> {
     pub fn end_refused(&self, error: &Error) -> Exit {
         self.console.refused(error);
         let exit = self.stop.requested().map_or(Exit::Refused, Exit::of_stop);
-        self.end(&RunResult::Refused(error), exit, |_| None)
+        let closing = Closing {
+            verdict: &|_| format!("refused: {error}"),
+            // It is what was just said.
+            is_shown: false,
+            stop: &self.stop,
+        };
+        self.close(&RunResult::Refused(error), exit, &closing)
     }
 
     /// Records how the run ended, `exit` being its exit code if everything can be written. `verdict` makes
-    /// the last line on the screen.
+    /// the last line, which is shown on the screen unless that `is_quiet`.
     pub fn end(
         &self,
         ran: &RunResult<'_>,
         exit: Exit,
-        verdict: impl FnOnce(Exit) -> Option<String>,
+        is_quiet: bool,
+        verdict: impl Fn(Exit) -> String,
     ) -> Exit {
-        let exit = self.records.finish(ran, exit, &self.console, verdict);
+        let closing = Closing { verdict: &verdict, is_shown: !is_quiet, stop: &self.stop };
+        self.close(ran, exit, &closing)
+    }
+
+    fn close(&self, ran: &RunResult<'_>, exit: Exit, closing: &Closing<'_>) -> Exit {
+        let exit = self.records.finish(ran, exit, &self.console, closing);
         self.service.report_end(exit);
         exit
     }

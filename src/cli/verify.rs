@@ -64,7 +64,7 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
         session.console.out(&summary(report));
     }
     let exit = Exit::of_check(report, list_written && session.console.all_written());
-    session.end(&RunResult::Checked(report), exit, |exit| says.then(|| verdict(report, exit)))
+    session.end(&RunResult::Checked(report), exit, !says, |exit| verdict(report, exit))
 }
 
 /// Hands the findings to the screen, the records and the list of failed files.

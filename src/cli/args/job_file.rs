@@ -27,8 +27,8 @@ const NO_KEYS: [&str; 4] = ["help", "version", "job", "dry-run"];
 /// Options that add to the file's values, where others replace them.
 const ADDING: [&str; 2] = ["include", "exclude"];
 
-/// Records that a dry run does not write, unless the command line asks for them.
-const RECORDS: [&str; 5] = ["report", "keep-reports", "metrics", "log", "log-format"];
+/// Records that a dry run does not write, and what is told of a run, unless the command line asks for them.
+const RECORDS: [&str; 6] = ["report", "keep-reports", "metrics", "log", "log-format", "on-end"];
 
 /// More is no job file; bytes.
 const MOST_BYTES: u64 = 1 << 20;

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use crate::cli::args::size;
 use crate::cli::args::values::{Choice, Choose, one_of};
+use crate::cli::on_end::OnEnd;
 use crate::cli::record::options::RecordOptions;
 use crate::cli::schedule::{self, Deadline};
 use crate::cli::show::line::Detail;
@@ -45,6 +46,14 @@ pub struct RecordArgs {
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = one_of::<LogFormat>(),
           hide_short_help = true)]
     pub log_format: LogFormat,
+
+    /// Run COMMAND when the run has ended, however it did: a program and its arguments
+    ///
+    /// No shell runs it; for one write sh -c "…". Quotes hold words together. The variables DIRCOPY_EXIT_CODE,
+    /// DIRCOPY_VERDICT, DIRCOPY_REPORT and others say how the run ended (docs/guide/scheduled.md). It has a minute, 8
+    /// seconds after a signal. If it fails, an exit code of 0 becomes 1.
+    #[arg(long, value_name = "COMMAND", value_parser = OnEnd::parse, hide_short_help = true)]
+    pub on_end: Option<OnEnd>,
 }
 
 /// The options of an unattended copy.
@@ -137,6 +146,7 @@ impl RecordArgs {
             report: self.report.as_deref(),
             keep_reports: self.keep_reports,
             metrics: self.metrics.as_deref(),
+            on_end: self.on_end.as_ref(),
             log: self.log.as_deref().map(|path| (path, json)),
             ..RecordOptions::default()
         }

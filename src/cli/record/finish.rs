@@ -10,6 +10,7 @@ use crate::cli::record::records::Records;
 use crate::cli::record::task::{Finished, RunResult, error};
 use crate::cli::show::console::Console;
 use crate::error::Error;
+use crate::event::Stop;
 use crate::path::Shown;
 
 #[derive(Serialize)]
@@ -26,15 +27,25 @@ struct RemovedLine {
     path: JsonName,
 }
 
+/// How the end of a run is told.
+pub struct Closing<'c> {
+    /// The last line for this exit code.
+    pub verdict: &'c dyn Fn(Exit) -> String,
+    /// Whether it is shown on the screen.
+    pub is_shown: bool,
+    /// Signals ask for the end of what still runs.
+    pub stop: &'c Stop,
+}
+
 impl Records<'_> {
     /// Records the end of the run, `exit` being how it ended if everything can be written, and reports what
-    /// could not be. `verdict` makes the last line on the screen. Returns the exit code of the program.
+    /// could not be. Returns the exit code of the program.
     pub fn finish(
         &self,
         ran: &RunResult<'_>,
         exit: Exit,
         console: &Console,
-        verdict: impl FnOnce(Exit) -> Option<String>,
+        closing: &Closing<'_>,
     ) -> Exit {
         let mut errors = Vec::new();
         let left_out = self
@@ -53,14 +64,19 @@ impl Records<'_> {
         }
         self.rotate(end.exit(), console);
         self.look_again(&mut end, console);
+        if let Err(error) = self.tell(&end, closing) {
+            self.note(&RecordEntry::error("warning", &error));
+            errors.push(error);
+            self.take_back(&mut end);
+        }
         self.log_end(&end, &errors);
         // The very last line of the log, too.
         self.look_again(&mut end, console);
         for error in errors.iter().chain(self.lost_line()) {
             console.error("failed", "", error);
         }
-        if let Some(verdict) = verdict(end.exit()) {
-            console.out(&verdict);
+        if closing.is_shown {
+            console.out(&(closing.verdict)(end.exit()));
         }
         if end.all_written && !console.all_written() {
             self.look_again(&mut end, console);

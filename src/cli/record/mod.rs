@@ -2,14 +2,14 @@
 //!
 //! The formats are promised: `docs/report.schema.json` and `docs/guide/scheduled.md` say what is in them.
 
-mod destination;
 pub mod entry;
-mod finish;
+mod files;
+pub mod finish;
 pub mod json;
 pub mod log;
 mod metrics;
 pub mod options;
 pub mod records;
 mod report;
-mod rotation;
 pub mod task;
+mod tell;

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use crate::cli::args::job_file::JobFile;
-use crate::cli::record::destination::{Destination, is_inside};
+use crate::cli::on_end::OnEnd;
+use crate::cli::record::files::destination::{Destination, is_inside};
+use crate::cli::record::files::rotation::{ReportDestination, is_directory};
 use crate::cli::record::log::Log;
-use crate::cli::record::rotation::{ReportDestination, is_directory};
 use crate::cli::record::task::Task;
 use crate::cli::show::line::Detail;
 use crate::error::{Error, Result};
@@ -32,6 +33,8 @@ pub struct RecordOptions<'a> {
     pub detail: Option<Detail>,
     /// The list of failed files of a check.
     pub list: Option<&'a Path>,
+    /// What is run when the run has ended.
+    pub on_end: Option<&'a OnEnd>,
     /// The program's name, for messages.
     pub name: &'static str,
     /// How fast the source may be read, which a report says where it was the limit; bytes in a second.

@@ -10,9 +10,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::cli::exit::Exit;
+use crate::cli::on_end::OnEnd;
 use crate::cli::output_name::is_plain;
-use crate::cli::record::destination::Destination;
 use crate::cli::record::entry::RecordEntry;
+use crate::cli::record::files::destination::Destination;
+use crate::cli::record::files::rotation::{ReportDestination, WRITE, is_directory};
 use crate::cli::record::json::{self, JsonName};
 use crate::cli::record::log::{Log, stamp};
 use crate::cli::record::metrics::{
@@ -24,7 +26,6 @@ use crate::cli::record::report::{
     ScrubSection, StreamOutputSection, StreamSection, WorkSection, methods, outcome_name,
     read_back,
 };
-use crate::cli::record::rotation::{ReportDestination, WRITE, is_directory};
 use crate::cli::record::task::{Finished, RunResult, Task, error};
 use crate::cli::report::sample_lines::{SampleContext, ThreadCounts};
 use crate::cli::report::spool::Spool;
@@ -39,7 +40,7 @@ use crate::verify::{Finding, Target, Verdict};
 
 /// The files that a run records itself in.
 pub struct Records<'a> {
-    task: Task<'a>,
+    pub(crate) task: Task<'a>,
     command: Vec<OsString>,
     started: (Timestamp, Instant),
     pub(crate) report: Option<(ReportDestination, Mutex<Spool>)>,
@@ -47,7 +48,9 @@ pub struct Records<'a> {
     pub(crate) log: Option<Log>,
     detail: Detail,
     pub(crate) name: &'static str,
-    file: Option<JobSection>,
+    pub(crate) on_end: Option<OnEnd>,
+    pub(crate) json_on_stderr: bool,
+    pub(crate) file: Option<JobSection>,
     /// How the run went on, if it has a report.
     samples: Option<SampleSeries>,
     /// How fast the source may be read; bytes in a second.
@@ -93,6 +96,8 @@ impl<'a> Records<'a> {
             started,
             detail: options.detail.unwrap_or(Detail::Normal),
             name: options.name,
+            on_end: options.on_end.cloned(),
+            json_on_stderr: options.json_on_stderr,
             file: options.file.map(|file| JobSection {
                 path: JsonName::path(&file.path),
                 arguments: as_text(&file.words()),

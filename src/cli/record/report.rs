@@ -71,6 +71,13 @@ pub struct JobSection {
     pub arguments: Vec<String>,
 }
 
+impl JobSection {
+    /// The file's path, for the eye.
+    pub fn shown(&self) -> String {
+        self.path.shown().to_string()
+    }
+}
+
 /// The section about a scrub.
 #[derive(Serialize)]
 pub struct ScrubSection {

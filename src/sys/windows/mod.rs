@@ -9,6 +9,7 @@ mod attributes;
 mod basic;
 pub(in crate::sys) mod dir;
 mod disk;
+mod helper;
 mod holder;
 mod leftover;
 pub(in crate::sys) mod link;
@@ -31,6 +32,7 @@ mod volumes;
 
 pub use attributes::Attributes;
 pub use disk::{is_on_turning_disk, place_on_disk};
+pub use helper::Helper;
 pub use holder::{host_name, lock_holder};
 pub use leftover::{keep_locked, persist_content};
 pub use list::DirReader;

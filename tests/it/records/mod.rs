@@ -1,10 +1,12 @@
 //! What a run says and leaves: screen, report, figures, log, jobs, nights.
 
 mod beliefs;
+mod contrib;
 mod disks;
 mod documents;
 mod jobs;
 mod nights;
+mod on_end;
 mod receipts;
 mod report;
 mod scheduled;

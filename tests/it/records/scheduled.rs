@@ -300,8 +300,9 @@ fn the_units_are_good() {
     need!(SystemdAnalyze);
     let scene = Scene::new();
     let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/systemd");
-    for unit in ["dircopy-nightly.service", "dircopy-nightly.timer", "dircopy-failed@.service"] {
-        let text = std::fs::read_to_string(contrib.join(unit)).unwrap();
+    for unit in std::fs::read_dir(&contrib).unwrap() {
+        let unit = unit.unwrap().file_name().into_string().unwrap();
+        let text = std::fs::read_to_string(contrib.join(&unit)).unwrap();
         let text =
             text.replace("ExecStart=dircopy", concat!("ExecStart=", env!("CARGO_BIN_EXE_dircopy")));
         scene.tree("units").file(unit, text);
@@ -312,7 +313,9 @@ fn the_units_are_good() {
         let said = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8_lossy(&said).into_owned())
     };
-    for unit in ["./dircopy-nightly.service", "./dircopy-nightly.timer"] {
+    for unit in
+        ["./dircopy-nightly.service", "./dircopy-nightly.timer", "./dircopy-card@loop0.service"]
+    {
         let (good, said) = analyze(&["verify", "--man=no", unit]);
         let about_us = said.lines().any(|line| line.contains("dircopy"));
         assert!(good && !about_us, "{unit}: {said}");

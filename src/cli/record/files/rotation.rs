@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cli::record::destination::Destination;
+use crate::cli::record::files::destination::Destination;
 use crate::error::{Error, Result};
 use crate::manifest::Stamp;
 use crate::sys::stat::Kind;
@@ -93,6 +93,14 @@ impl ReportDestination {
         }
     }
 
+    /// Where it is.
+    pub fn path(&self) -> PathBuf {
+        match self {
+            Self::File(place) => place.path().to_path_buf(),
+            Self::Directory(reports) => reports.own_path(),
+        }
+    }
+
     /// Removes old reports after this run's was written. Returns the removed ones, and the error that ended it.
     pub fn rotate(&self, complete: bool) -> (Vec<PathBuf>, Option<Error>) {
         match self {
@@ -105,6 +113,11 @@ impl ReportDestination {
 impl ReportDirectory {
     fn name(&self, stamp: Stamp) -> OsString {
         format!("dircopy-{}-{stamp}.json", self.kind).into()
+    }
+
+    fn own_path(&self) -> PathBuf {
+        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        self.path.join(self.name(own.stamp))
     }
 
     fn parse(&self, name: &OsStr) -> Option<Stamp> {

@@ -41,6 +41,11 @@ impl Destination {
         Ok(Self { dir, name: name.to_os_string(), path: path.to_path_buf(), what })
     }
 
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The first `most` bytes of the file that is there now.
     pub fn read(&self, most: u64) -> io::Result<Vec<u8>> {
         use std::io::Read;
