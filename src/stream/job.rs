@@ -107,7 +107,7 @@ impl StreamJob {
         let states = OutputStates::new(&self.outputs, listen, progress);
         let mut run = StreamRun::new(&self.inputs, &context, states, taken);
         let OutputPlaces { outputs, mut manifest } = places;
-        let digest = run.pass_on(outputs, manifest.as_mut());
+        let digest = run.pass_on(outputs, manifest.as_mut())?;
         let is_listed = match (&digest, manifest) {
             (Some(digest), Some(manifest)) => run.write_manifest(digest, manifest),
             _ => false,
@@ -122,7 +122,9 @@ impl StreamJob {
     /// Why the job would be refused, or which input would be missing.
     pub fn check(&self) -> Result<()> {
         self.refuse_options()?;
-        let places = self.places(&|endpoint| OutputPlace::look(endpoint, self.policy))?;
+        let look = |endpoint: &Endpoint| OutputPlace::look(endpoint, self.policy);
+        self.outputs.iter().try_for_each(|output| look(output).map(drop))?;
+        let places = self.places(&look)?;
         refusal::keep_apart(&self.inputs, &self.outputs, &places)?;
         self.refuse_nothing_to_prove(&places)?;
         self.inputs.iter().try_for_each(refusal::look_at_input)

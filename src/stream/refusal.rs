@@ -8,7 +8,7 @@ use crate::hash::Algorithm;
 use crate::stream::endpoint::{Endpoint, stat};
 use crate::stream::output::manifest::StreamManifest;
 use crate::stream::output::place::{FilePlace, OutputPlace};
-use crate::stream::output::places::OutputPlaces;
+use crate::stream::output::places::{OutputPlaces, PlacedOutput};
 use crate::sys;
 use crate::sys::stat::{Identity, Kind};
 use crate::transfer::verifier::unverifiable;
@@ -36,7 +36,11 @@ pub fn refuse_unverifiable(sync: bool, algorithm: Algorithm) -> Result<()> {
 
 /// Refuses to prove a stream that goes into no file.
 pub fn refuse_nothing_to_prove(placed: &OutputPlaces) -> Result<()> {
-    if placed.outputs.iter().all(|output| matches!(output.place, OutputPlace::Open(_))) {
+    // Those that failed are told of when the others are opened.
+    let failed = |output: &&PlacedOutput| matches!(output.place, OutputPlace::Failed(_));
+    let mut others = placed.outputs.iter().filter(|output| !failed(output)).peekable();
+    let is_open = |output: &PlacedOutput| matches!(output.place, OutputPlace::Open(_));
+    if (others.peek().is_some() || placed.outputs.is_empty()) && others.all(is_open) {
         let why = "no output is a file that could be read back; leave out --verify";
         return Err(Error::finding("prove", "the stream", why));
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::scope;
 use std::time::Instant;
 
+use crate::error::Result;
 use crate::hash::Digest;
 use crate::stream::endpoint::Endpoint;
 use crate::stream::engine::common::{Engine, FeedError};
@@ -56,17 +57,20 @@ impl<'r> StreamRun<'r> {
 
     /// Passes on all inputs to the outputs, and settles these. Returns the digest of everything, if there
     /// is one. An older manifest is removed before a file that it lists is replaced.
+    ///
+    /// # Errors
+    /// No output can be opened. Nothing was read.
     pub fn pass_on(
         &mut self,
         outputs: Vec<PlacedOutput>,
         manifest: Option<&mut StreamManifest>,
-    ) -> Option<Digest> {
-        let outputs = open_outputs(self.context, outputs, &mut self.states);
+    ) -> Result<Option<Digest>> {
+        let outputs = open_outputs(self.context, outputs, &mut self.states)?;
         let replaces = outputs.iter().any(|output| match &output.sink {
             Sink::File(file) => file.place().there.is_some(),
             Sink::Open(_) => false,
         });
-        scope(|scope| {
+        Ok(scope(|scope| {
             let mut engine = match start_engine(scope, self.context, outputs) {
                 Ok(engine) => engine?,
                 Err(error) => {
@@ -85,7 +89,7 @@ impl<'r> StreamRun<'r> {
                 complete = false;
             }
             engine.finish(complete, &mut self.states)
-        })
+        }))
     }
 
     /// Passes on one input after the other.

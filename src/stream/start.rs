@@ -17,12 +17,15 @@ use crate::stream::output::places::PlacedOutput;
 use crate::transfer::context::Context;
 
 /// Opens the outputs; those that cannot be are settled.
+///
+/// # Errors
+/// None can be opened. Nothing was made.
 pub fn open_outputs<'a>(
     context: &Context<'a>,
     places: Vec<PlacedOutput>,
     states: &mut OutputStates<'_>,
-) -> Vec<OpenOutput<'a>> {
-    let mut outputs = Vec::new();
+) -> Result<Vec<OpenOutput<'a>>> {
+    let (mut outputs, mut settled) = (Vec::new(), Vec::new());
     let endpoints = states.endpoints();
     for (number, (endpoint, placed)) in endpoints.iter().zip(places).enumerate() {
         let PlacedOutput { place, beside } = placed;
@@ -30,6 +33,7 @@ pub fn open_outputs<'a>(
         let manifest = match beside {
             None => Ok(None),
             Some(OutputPlace::File(place)) => Ok(Some(StreamManifest::File(place))),
+            Some(OutputPlace::Failed(error)) => Err(OutputOutcome::Failed(error)),
             Some(_) => Err(OutputOutcome::Left(
                 "its manifest is there already; --overwrite-policy update or always replaces it",
             )),
@@ -37,6 +41,7 @@ pub fn open_outputs<'a>(
         let opened = match (place, manifest) {
             (OutputPlace::Left(why), _) => Err(OutputOutcome::Left(why)),
             (OutputPlace::Refused(why), _) => Err(refuse(why)),
+            (OutputPlace::Failed(error), _) => Err(OutputOutcome::Failed(error)),
             (_, Err(left)) => Err(left),
             (OutputPlace::Open(end), Ok(manifest)) => Ok((Sink::Open(end), manifest)),
             (OutputPlace::File(place), Ok(manifest)) => AtomicFile::begin(context, place)
@@ -50,10 +55,20 @@ pub fn open_outputs<'a>(
                 output.prepare();
                 outputs.push(output);
             }
-            Err(outcome) => states.settle(number, outcome),
+            Err(outcome) => settled.push((number, outcome)),
         }
     }
-    outputs
+    let mut refused = Ok(());
+    let is_failed =
+        |(_, outcome): &(usize, OutputOutcome)| matches!(outcome, OutputOutcome::Failed(_));
+    let all_failed = outputs.is_empty() && settled.iter().all(is_failed);
+    for (number, outcome) in settled {
+        match outcome {
+            OutputOutcome::Failed(error) if all_failed && refused.is_ok() => refused = Err(error),
+            outcome => states.settle(number, outcome),
+        }
+    }
+    refused.map(|()| outputs)
 }
 
 /// Starts the engine that suits; `None` if no output is open.

@@ -1,5 +1,7 @@
 //! How bytes come from the inputs to the outputs: three ways with the same meaning.
 
+use std::time::Duration;
+
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::stream::input::Input;
@@ -12,6 +14,9 @@ pub enum FeedError {
     All,
 }
 
+/// So often it is looked whether an output's reader went away, while an input is idle.
+pub const LOOK: Duration = Duration::from_millis(100);
+
 /// A way for the bytes.
 pub trait Engine {
     /// Passes on all of an input. Outputs that are lost meanwhile are settled.
@@ -21,8 +26,8 @@ pub trait Engine {
         states: &mut OutputStates<'_>,
     ) -> Result<(), FeedError>;
 
-    /// Settles the outputs that were lost since.
-    fn hear(&mut self, _: &mut OutputStates<'_>) {}
+    /// Settles the outputs that were lost since; called while nothing comes.
+    fn hear(&mut self, states: &mut OutputStates<'_>);
 
     /// An input was cut short: files are given up.
     fn spoil(&mut self, states: &mut OutputStates<'_>);

@@ -126,15 +126,16 @@ impl Engine for DirectEngine<'_> {
         input: &mut Input<'_>,
         states: &mut OutputStates<'_>,
     ) -> Result<(), FeedError> {
-        let Some(output) = &mut self.output else { return Err(FeedError::All) };
+        let Some(output) = &self.output else { return Err(FeedError::All) };
         let context = output.context;
         let mut how = first(input, output);
         while !input.is_all() {
+            let Some(output) = &mut self.output else { return Err(FeedError::All) };
             if context.control.stop.is_urgent() {
                 return Err(self.settle(states, DropReason::Stopped));
             }
             match step(&mut how, input, output, &mut self.scratch) {
-                Ok(None) => {}
+                Ok(None) => self.hear(states),
                 Ok(Some(0)) => break,
                 Ok(Some(bytes)) => {
                     context.control.progress.bytes.fetch_add(bytes, Relaxed);
@@ -144,6 +145,12 @@ impl Engine for DirectEngine<'_> {
             }
         }
         input.finish().map_err(FeedError::Input)
+    }
+
+    fn hear(&mut self, states: &mut OutputStates<'_>) {
+        if let Some(output) = self.output.take_if(|output| output.has_lost_reader()) {
+            states.settle(self.number, output.discard(DropReason::Closed));
+        }
     }
 
     fn spoil(&mut self, states: &mut OutputStates<'_>) {

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use crate::error::{Error, Result};
 use crate::event::timing::Timer;
 use crate::hash::{Algorithm, Digest};
 use crate::io::block::{Block, BlockPool};
 use crate::io::control::Control;
-use crate::stream::engine::common::{Engine, FeedError};
+use crate::stream::engine::common::{Engine, FeedError, LOOK};
 use crate::stream::input::{Input, ReadResult};
 use crate::stream::outcome::{DIED, OutputOutcome, OutputStates};
 use crate::stream::output::open::{DropReason, OpenOutput};
@@ -207,10 +207,14 @@ fn write(mut output: OpenOutput<'_>, from: &Receiver<ToWriter>) -> OutputOutcome
     loop {
         let hashed = {
             let _waiting = Timer::start(&clock.waited);
-            from.recv()
+            from.recv_timeout(LOOK)
         };
         let _busy = Timer::start(&clock.busy);
         match hashed {
+            Err(RecvTimeoutError::Timeout) if output.has_lost_reader() => {
+                return output.discard(DropReason::Closed);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
             Ok(ToWriter::Data(block)) => {
                 if let Err(lost) = output.write(&block) {
                     return output.discard(lost);
@@ -227,7 +231,7 @@ fn write(mut output: OpenOutput<'_>, from: &Receiver<ToWriter>) -> OutputOutcome
                 return output.discard(DropReason::Failed(error));
             }
             Ok(ToWriter::End(digest)) => return output.finish(digest),
-            Err(_) => return output.discard(DropReason::Stopped),
+            Err(RecvTimeoutError::Disconnected) => return output.discard(DropReason::Stopped),
         }
     }
 }

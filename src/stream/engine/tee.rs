@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::io::block::{Block, BlockPool};
 use crate::io::control::Control;
-use crate::stream::engine::common::{Engine, FeedError};
+use crate::stream::engine::common::{Engine, FeedError, LOOK};
 use crate::stream::engine::direct::MOST;
 use crate::stream::input::{Input, ReadResult};
 use crate::stream::outcome::{OutputOutcome, OutputStates};
@@ -36,6 +36,8 @@ enum BranchOrder {
     Bytes(u64),
     /// Nothing more comes, and what came is all, or is not.
     End { whole: bool },
+    /// Nothing came for a while: its reader may have gone away.
+    Look,
     /// An input was cut short.
     Spoiled,
     /// What is in its pipe is not what the others have.
@@ -65,6 +67,8 @@ pub struct TeeEngine<'scope, 'a> {
     /// What inputs that are no pipes are put into, to be read from the first and written to the second.
     head: (File, File),
     scratch: Block,
+    /// When outputs were last told to look for their readers.
+    looked: Instant,
 }
 
 impl<'scope, 'a: 'scope> TeeEngine<'scope, 'a> {
@@ -98,7 +102,7 @@ impl<'scope, 'a: 'scope> TeeEngine<'scope, 'a> {
             branches.push(Branch { number, pipe: write, tell, thread });
         }
         let scratch = BlockPool::new(1, 64 << 10).take(&context.control.timings.read);
-        Ok(Ok(Self { context: *context, branches, said, head, scratch }))
+        Ok(Ok(Self { context: *context, branches, said, head, scratch, looked: Instant::now() }))
     }
 }
 
@@ -197,12 +201,12 @@ impl Engine for TeeEngine<'_, '_> {
                         input.moved(bytes);
                         progress.bytes.fetch_add(bytes, Relaxed);
                     }
-                    Spliced::Wait | Spliced::NotHere => {}
+                    Spliced::Wait | Spliced::NotHere => self.hear(states),
                 }
                 continue;
             }
             match self.fill(input, &mut splices)? {
-                None => continue,
+                None => self.hear(states),
                 Some(0) => break,
                 Some(mut bytes) => {
                     progress.bytes.fetch_add(bytes, Relaxed);
@@ -216,6 +220,14 @@ impl Engine for TeeEngine<'_, '_> {
             }
         }
         input.finish().map_err(FeedError::Input)
+    }
+
+    /// Not in the threads by themselves: one that ended between two pipes of a round would leave them uneven.
+    fn hear(&mut self, states: &mut OutputStates<'_>) {
+        if self.looked.elapsed() >= LOOK {
+            self.tell_all(|| BranchOrder::Look, states);
+            self.looked = Instant::now();
+        }
     }
 
     fn spoil(&mut self, states: &mut OutputStates<'_>) {
@@ -291,11 +303,14 @@ fn work(
                 Ok(()) => {}
                 Err(lost) => break output.discard(lost),
             },
+            Ok(BranchOrder::Look) if output.has_lost_reader() => {
+                break output.discard(DropReason::Closed);
+            }
             Ok(BranchOrder::Spoiled) if output.is_file() => {
                 let lost = DropReason::Failed(output.cut_short());
                 break output.discard(lost);
             }
-            Ok(BranchOrder::Spoiled) => {}
+            Ok(BranchOrder::Look | BranchOrder::Spoiled) => {}
             Ok(BranchOrder::Apart) => {
                 let finding = "it is not known what it has of the stream";
                 let error = Error::finding("go on with", output.endpoint.path(), finding);
@@ -366,6 +381,7 @@ mod tests {
                     said: bounded(1).1,
                     head: sys::pipe().unwrap(),
                     scratch: BlockPool::new(1, 1).take(&context.control.timings.read),
+                    looked: Instant::now(),
                 };
                 engine.tell_all(|| BranchOrder::Spoiled, states);
             });

@@ -24,6 +24,7 @@ impl StreamManifest {
     /// At this place, which must be one.
     pub fn at(place: OutputPlace, endpoint: &Endpoint) -> Result<Self> {
         match place {
+            OutputPlace::Failed(error) => Err(error),
             OutputPlace::File(place) => Ok(StreamManifest::File(place)),
             OutputPlace::Open(end) => Ok(StreamManifest::Open(end)),
             OutputPlace::Left(why) | OutputPlace::Refused(why) => {

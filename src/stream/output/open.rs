@@ -64,6 +64,11 @@ impl OpenOutput<'_> {
         }
     }
 
+    /// Whether its reader went away, which is looked for while nothing comes: an input may be idle for hours.
+    pub fn has_lost_reader(&self) -> bool {
+        self.end().is_some_and(StreamEnd::has_lost_reader)
+    }
+
     /// Gets ready to be written to.
     pub fn prepare(&self) {
         if let Sink::Open(end) = &self.sink {

@@ -24,6 +24,8 @@ pub enum OutputPlace {
     Left(&'static str),
     /// Nowhere: something is in the way.
     Refused(&'static str),
+    /// Nowhere: it cannot be found, or cannot be one.
+    Failed(Error),
 }
 
 /// The place of a file.
@@ -113,7 +115,7 @@ impl OutputPlace {
         let stat = match self {
             OutputPlace::Open(end) => Some(end.stat()),
             OutputPlace::File(place) => place.there.as_ref(),
-            OutputPlace::Left(_) | OutputPlace::Refused(_) => None,
+            OutputPlace::Left(_) | OutputPlace::Refused(_) | OutputPlace::Failed(_) => None,
         };
         stat.filter(|stat| stat.kind == Kind::File).map(|stat| stat.id)
     }

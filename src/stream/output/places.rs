@@ -26,10 +26,11 @@ pub struct PlacedOutput {
 
 impl OutputPlaces {
     /// Finds them; `find` finds one, if it is to be known. Files get manifests beside them by the policy
-    /// `beside`, if there is one.
+    /// `beside`, if there is one. An output that can have no place has [`OutputPlace::Failed`]: the others do without
+    /// it.
     ///
     /// # Errors
-    /// Something cannot be a place.
+    /// The manifest of all outputs can have no place.
     pub fn find(
         outputs: &[Endpoint],
         manifest: Option<&Path>,
@@ -38,9 +39,15 @@ impl OutputPlaces {
     ) -> Result<Self> {
         let mut placed = Vec::new();
         for endpoint in outputs {
-            let Some(place) = find(endpoint)? else { continue };
+            let place = match find(endpoint) {
+                Ok(None) => continue,
+                Ok(Some(place)) => place,
+                Err(error) => OutputPlace::Failed(error),
+            };
             let beside = match (&place, beside) {
-                (OutputPlace::File(file), Some(policy)) => Some(file.beside(SUFFIX, policy)?),
+                (OutputPlace::File(file), Some(policy)) => {
+                    Some(file.beside(SUFFIX, policy).unwrap_or_else(OutputPlace::Failed))
+                }
                 _ => None,
             };
             placed.push(PlacedOutput { place, beside });

@@ -148,6 +148,14 @@ fn wait(file: &File, events: libc::c_short) -> bool {
     }
 }
 
+/// Whether the other end is closed: of a pipe that is written to POLLERR says so, of a socket POLLHUP (poll(2)).
+pub(super) fn has_hung_up(file: &File) -> bool {
+    let mut asked = libc::pollfd { fd: file.as_raw_fd(), events: 0, revents: 0 };
+    // SAFETY: one structure, as the count says, that lives through the call.
+    let ready = unsafe { libc::poll(&mut asked, 1, 0) };
+    ready == 1 && asked.revents & (libc::POLLERR | libc::POLLHUP) != 0
+}
+
 /// Standard input as a file, for reading without a lock or a buffer between.
 pub fn standard_input() -> io::Result<File> {
     use std::os::fd::AsFd;

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::unix::dir::Dir;
-use crate::sys::unix::process::{standard_input, wait_readable, wait_writable};
+use crate::sys::unix::process::{has_hung_up, standard_input, wait_readable, wait_writable};
 
 /// What every end is opened with: without waiting, and without becoming a terminal's program.
 const FLAGS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
@@ -113,6 +113,12 @@ impl StreamEnd {
 
     fn try_read(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
         unless_waiting((&self.file).read(room))
+    }
+
+    /// Whether what is written here can reach no reader any more. Of pipes and sockets the system says so without a
+    /// write.
+    pub fn has_lost_reader(&self) -> bool {
+        matches!(self.stat.kind, Kind::Fifo | Kind::Socket) && has_hung_up(&self.file)
     }
 
     /// Writes as much as there is room for; `None` when there was none within a tenth of a second.

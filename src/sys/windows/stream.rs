@@ -68,6 +68,11 @@ impl StreamEnd {
         Ok(None)
     }
 
+    /// Whether what is written here can reach no reader any more: that is not known before something is written.
+    pub fn has_lost_reader(&self) -> bool {
+        false
+    }
+
     /// Writes as much as there is room for.
     pub fn write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         (&self.file).write(bytes).map(Some).map_err(|error| match error.raw_os_error() {

@@ -247,6 +247,44 @@ fn a_closed_reader_ends_it_quietly() {
     }
 }
 
+/// The input has nothing to say for as long as the reader is away: the program ends without being written to.
+#[test]
+fn a_reader_that_goes_away_while_nothing_comes_is_missed() {
+    for way in WAYS {
+        for others in [&[][..], &["-o", "fifo"]] {
+            let scene = scene();
+            // A sleeper holds the input open, and the shell waits for the program alone.
+            let line = "mkfifo in fifo; sleep 60 >in & input=$!; sleep 0.3 <fifo & \
+                        \"$@\" <in | sleep 0.3; code=${PIPESTATUS[0]}; kill $input; exit $code";
+            let args = [&["-i", "-", "-o", "-"], others, way].concat();
+            let began = std::time::Instant::now();
+            in_shell(&scene, line, &args).assert_code(141);
+            assert!(began.elapsed().as_secs() < 30, "it waited for the input: {args:?}");
+        }
+    }
+}
+
+/// Wherever it is found out that an output cannot be had, the others do without it; without any, nothing is read.
+#[test]
+fn outputs_that_cannot_be_had_leave_the_others() {
+    for bad in ["no/dir/x", "/proc/nope", "socket"] {
+        for way in WAYS {
+            let scene = scene();
+            scene.tree(".").socket("socket");
+            let args = [&["-i", "-", "-o", bad, "-o", "good"], way].concat();
+            let run = in_shell(&scene, "\"$@\" <a", &args);
+            run.assert_code(1).assert_says(bad.trim_end_matches("/x"));
+            same(&scene, "good", "a");
+            nothing_half(&scene);
+            let args = [&["-i", "-", "-o", bad, "-o", "no/where"], way].concat();
+            let line = "{ \"$@\"; code=$?; wc -c; exit $code; } <a";
+            let run = in_shell(&scene, line, &args);
+            run.assert_code(2).assert_prints(&["3000001"]).assert_says("directory no: No such");
+            run.assert_says(bad.trim_end_matches("/x"));
+        }
+    }
+}
+
 #[test]
 fn inputs_that_are_missing() {
     for way in WAYS {
