@@ -81,6 +81,7 @@ mod sys;
 mod transfer;
 mod tree;
 mod verify;
+mod volume;
 
 // Every run: how a program follows and stops it, and what goes wrong.
 pub use error::{Cause, Error, Result};

@@ -10,9 +10,7 @@ use crate::error::Error;
 use crate::event::{Done, Event, EventObserver, Stop};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::{Batch, SourceEntry, WalkEvent, WalkItem};
-use crate::tree::overwrite::{
-    Decision, DestinationStat, Policy, SourceStat, decide, leave_large, refuse_large,
-};
+use crate::tree::overwrite::{Decision, Policy, SourceStat, decide, leave_large, refuse_large};
 use crate::tree::walk::Walk;
 
 /// What a dry run works with.
@@ -79,6 +77,9 @@ impl DryRun<'_> {
                 counts.seen += 1;
                 self.failed(&error, counts);
             }
+            WalkItem::Limits(output, limits) => {
+                (self.observer.listen)(&Event::Limits(&output.path(), &limits));
+            }
             WalkItem::Warning(warning) => {
                 counts.warnings += 1;
                 (self.observer.listen)(&Event::Warning(&warning));
@@ -129,7 +130,8 @@ impl DryRun<'_> {
             return Ok(Decision::Leave(why));
         }
         let there = output.look(&entry.name)?;
-        let decision = decide(self.policy, stat, there.as_ref().map(DestinationStat));
+        let destination = there.as_ref().map(|there| output.destination(&entry.stat, there));
+        let decision = decide(self.policy, stat, destination);
         if matches!(decision, Decision::Create | Decision::Replace) {
             if let Some(why) = refuse_large(output.largest_file(), stat) {
                 return Ok(Decision::Refuse(why));

@@ -1,5 +1,7 @@
 //! What happens to the entries of a copy or of a stream.
 
+use std::path::Path;
+
 use crate::error::Error;
 use crate::sys::stat::Kind;
 
@@ -18,6 +20,8 @@ pub enum Event<'a> {
     /// An old manifest was removed from the output, because so many newer ones are there as were
     /// asked for.
     ManifestRemoved(&'a [u8]),
+    /// What the file system of the output's directory at this path cannot hold, in words.
+    Limits(&'a Path, &'a str),
     /// The run waits for another to end; what is known of that one.
     Waiting(&'a str),
     /// So many bytes of a file were not read again: a run that was killed had copied them.

@@ -76,7 +76,7 @@ impl Part {
             let dir = output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
             if options.nameless && !*replaces {
                 // Without a name it cannot be opened before it is complete, whatever it allows.
-                let mode = stat.mode & output.modes_at_birth();
+                let mode = stat.mode & output.volume.modes_at_birth(output.handle.as_ref());
                 if let Some(file) = dir.create_nameless(mode)? {
                     return Ok((file, None, Some(mode)));
                 }

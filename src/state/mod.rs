@@ -7,4 +7,5 @@
 pub mod knowledge;
 pub mod private_dir;
 pub mod record;
+pub mod reference_time;
 pub mod row;

@@ -37,14 +37,6 @@ impl Dir {
         under_part_name(|name| self.hard_link(from, original, name)).map(|((), name)| name)
     }
 
-    /// Whether names here that differ only in letter case are the same name; found out by a trial.
-    pub fn folds_case(&self) -> bool {
-        let Ok((_, part)) = self.create_part() else { return false };
-        let other: String = part.to_string_lossy().chars().map(other_case).collect();
-        let folds = self.stat(OsStr::new(&other), false).is_ok();
-        self.remove(&part).is_ok() && folds
-    }
-
     /// Makes a file with what `fill` writes, and has `publish` give it its name when it is whole and on the
     /// disk. After an error nothing of it is there.
     pub fn write_atomically(
@@ -68,13 +60,5 @@ impl Dir {
             let _ = self.remove(&temporary);
         }
         written
-    }
-}
-
-/// An ASCII letter in the other case.
-fn other_case(letter: char) -> char {
-    match letter.is_ascii_lowercase() {
-        true => letter.to_ascii_uppercase(),
-        false => letter.to_ascii_lowercase(),
     }
 }

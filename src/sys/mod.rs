@@ -15,6 +15,7 @@ mod part_name;
 mod portable;
 pub mod stat;
 mod stream_end;
+pub mod traits;
 mod types;
 
 pub use dir::{Dir, LinkTarget};

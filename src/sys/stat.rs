@@ -45,16 +45,26 @@ impl Time {
     /// what the copy's file system can hold. 100 ns is NTFS, 1 µs some network file systems, 10 ms
     /// exFAT, 1 s ext3 and HFS+, 2 s FAT.
     pub fn is_stored_as(self, stored: Time) -> bool {
-        if self == stored {
-            return true;
+        // Most files are equal.
+        self == stored || Self::STEPS.into_iter().any(|step| self.cut_to(step) == stored)
+    }
+
+    /// The steps in which file systems hold times; nanoseconds.
+    pub const STEPS: [u32; 6] = [1, 100, 1_000, 10_000_000, 1_000_000_000, 2_000_000_000];
+
+    /// The last time before this one, or at it, in steps of so many nanoseconds.
+    pub fn cut_to(self, step: u32) -> Time {
+        const SECOND: u32 = 1_000_000_000;
+        match (step / SECOND, step) {
+            (0, 0) => self,
+            (0, step) => Time { nanos: self.nanos - self.nanos % step, ..self },
+            (whole, _) => Time { secs: self.secs - self.secs.rem_euclid(whole.into()), nanos: 0 },
         }
-        let cut = |grain: u32| {
-            self.secs == stored.secs && self.nanos - self.nanos % grain == stored.nanos
-        };
-        [100, 1_000, 10_000_000, 1_000_000_000].into_iter().any(cut)
-            || stored.nanos == 0
-                && stored.secs % 2 == 0
-                && stored.secs == self.secs - self.secs.rem_euclid(2)
+    }
+
+    /// This time, so many seconds later.
+    pub fn later_by(self, secs: i64) -> Time {
+        Time { secs: self.secs.saturating_add(secs), ..self }
     }
 }
 

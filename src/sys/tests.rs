@@ -236,7 +236,7 @@ fn case_is_found_out_by_a_trial_that_leaves_nothing() {
     let (scene, dir) = scene();
     File::create(scene.path().join("lower")).unwrap();
     let same = scene.path().join("LOWER").exists();
-    assert_eq!(dir.folds_case(), same);
+    assert_eq!(dir.traits().names.folds_case, same);
     assert_eq!(list(&Dir::open(scene.path()).unwrap()).len(), 1);
 }
 

@@ -61,7 +61,7 @@ fn compare(
     if now.id != there.id || now.kind != Kind::File || attributes.are_at(&now, &kept, stat) {
         return Ok(Labels::Same);
     }
-    if !target.output.can_hold(&attributes, stat) {
+    if !target.output.volume.can_hold(dir, &attributes, stat) {
         return Ok(Labels::Same);
     }
     match context.options.policy {

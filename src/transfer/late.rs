@@ -76,7 +76,7 @@ fn set_time(existing: &ExistingFile<'_>) -> Result<Stat> {
         sys::persist_file(&copy).map_err(fail)?;
     }
     let now = Dir::stat_file(&copy).map_err(fail)?;
-    if !source.mtime.is_stored_as(now.mtime) {
+    if !target.output.holds_time_as(source.mtime, now.mtime) {
         let finding = "the output cannot hold it";
         return Err(Error::finding("set the modification time of", target.path(), finding));
     }

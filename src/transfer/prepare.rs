@@ -14,9 +14,7 @@ use crate::transfer::existing::ExistingFile;
 use crate::transfer::labels::{self, Labels};
 use crate::transfer::outcome::{Action, KeptRow, Outcome};
 use crate::transfer::{late, rot_check, source};
-use crate::tree::overwrite::{
-    Decision, DestinationStat, SourceStat, decide, leave_large, refuse_large,
-};
+use crate::tree::overwrite::{Decision, SourceStat, decide, leave_large, refuse_large};
 
 /// Decides about a file, and does what needs no copying. `read_back` is for reading a file that is
 /// there already; what is to be told goes to `warnings`.
@@ -47,9 +45,15 @@ pub fn prepare(
         known.iter().for_each(|(known, path)| known.settle(path.as_bytes()));
         return copy(false);
     };
-    let belief =
-        known.map_or(Belief::Nothing, |(known, path)| known.belief(path.as_bytes(), &there));
-    let decision = decide(context.options.policy, source, Some(DestinationStat(&there)));
+    let output = &transfer.target.output;
+    let belief = known.and_then(|(known, path)| {
+        let mut beliefs =
+            output.as_before(&there).map(|there| known.belief(path.as_bytes(), &there));
+        beliefs.find(|belief| *belief != Belief::Nothing)
+    });
+    let belief = belief.unwrap_or(Belief::Nothing);
+    let destination = output.destination(source.0, &there);
+    let decision = decide(context.options.policy, source, Some(destination));
     let mut source_digest = None;
     if matches!(decision, Decision::Keep | Decision::Leave(_)) {
         match check_for_rot(context, transfer, read_back) {

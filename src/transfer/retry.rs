@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::part::transfer::Transfer;
 use crate::sys::stat::{Kind, Stat};
 use crate::transfer::context::Context;
-use crate::tree::overwrite::{Decision, DestinationStat, SourceStat, decide};
+use crate::tree::overwrite::{Decision, SourceStat, decide};
 
 /// What the file is now, if it is worth a second try: it is still there, and the same is to be done
 /// about it as before.
@@ -21,13 +21,13 @@ pub fn look_again(context: &Context<'_>, transfer: &Transfer) -> Option<Stat> {
     }
     let there = transfer.target.look().ok()?;
     let replaces = transfer.target.replaces;
-    let same =
-        match decide(context.options.policy, SourceStat(&now), there.as_ref().map(DestinationStat))
-        {
-            Decision::Create => !replaces,
-            Decision::Replace => replaces,
-            Decision::Keep | Decision::Leave(_) | Decision::Refuse(_) => false,
-        };
+    let output = &transfer.target.output;
+    let destination = there.as_ref().map(|there| output.destination(&now, there));
+    let same = match decide(context.options.policy, SourceStat(&now), destination) {
+        Decision::Create => !replaces,
+        Decision::Replace => replaces,
+        Decision::Keep | Decision::Leave(_) | Decision::Refuse(_) => false,
+    };
     same.then_some(now)
 }
 

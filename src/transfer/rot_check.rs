@@ -159,14 +159,14 @@ impl DifferingFile<'_> {
     fn witness(&self, there: &Stat) -> Result<Option<ExistingCopy>> {
         let Self { context, transfer, .. } = *self;
         let stat = &transfer.entry().stat;
-        let alike = stat.size == there.size && stat.mtime.is_stored_as(there.mtime);
+        let target = &transfer.target;
+        let alike = stat.size == there.size && target.output.holds_time_as(stat.mtime, there.mtime);
         let belief = context.shared.known.map(|it| it.belief(self.path.as_bytes(), there));
         if let Some(Belief::Untouched(Row { digest, .. }, _)) = belief {
             return Ok(Some(ExistingCopy { digest, alike }));
         }
         // One of another time says no more than that the file is newer than the list.
         let matters = alike || !self.baseline.is_older_than(stat);
-        let target = &transfer.target;
         let Some(dir) = target.output.handle.as_ref().filter(|_| matters) else { return Ok(None) };
         let path = || target.path();
         let file = WatchedFile::open(dir, &target.entry.name, false, there, &path)?;

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::path::Shown;
 use crate::sys::ListedEntry;
 use crate::sys::stat::{Identity, Kind, Stat};
+use crate::sys::traits::TriedName;
 use crate::tree::cleanup::ResumablePart;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::filter::{Filter, Inclusion};
@@ -43,8 +44,6 @@ pub struct Classifier<'a> {
     pub follow: bool,
     /// Hand on the further names of a file as such.
     pub hard_links: bool,
-    /// The output takes names that differ only in letter case for the same.
-    pub folds: bool,
     /// A file larger than this is a batch of its own; bytes.
     pub block_size: u64,
 }
@@ -136,7 +135,8 @@ impl Classifier<'_> {
         memory: &DirMemory,
     ) -> (Unclassified, Option<Unclassified>) {
         // What may be a directory is the walk's.
-        let remembers = self.hard_links || self.folds || !memory.resumable.is_empty();
+        let folds = entries.output.volume.folds_case();
+        let remembers = self.hard_links || folds || !memory.resumable.is_empty();
         if remembers || self.follow || entries.listed.iter().any(|listed| listed.kind.is_none()) {
             return (entries, None);
         }
@@ -178,7 +178,7 @@ impl Classifier<'_> {
         let mut small = SmallFiles::default();
         for listed in std::mem::take(&mut entries.listed) {
             let looked = self.look(&entries, &listed).and_then(|looked| match looked {
-                Some(_) => self.refuse(&entries.source, memory, &listed.name).map(|()| looked),
+                Some(_) => refuse(&entries, memory, &listed.name).map(|()| looked),
                 None => Ok(None),
             });
             let Candidate { kind, stat, inclusion } = match looked {
@@ -250,30 +250,37 @@ impl Classifier<'_> {
         looked.inclusion = judge(looked.kind == Kind::Dir);
         Ok((looked.inclusion != Inclusion::Out).then_some(looked))
     }
+}
 
-    /// Refuses a name that the output cannot hold, or takes for the same as another in the directory.
-    fn refuse(
-        &self,
-        source: &SourceDir,
-        memory: &mut DirMemory,
-        name: &OsStr,
-    ) -> Result<(), Error> {
-        let error = |finding: String| Err(Error::finding("copy", source.path_of(name), finding));
-        if let Some(why) = crate::sys::unusable(name) {
-            return error(why.to_owned());
+/// Refuses a name that the output cannot hold, or takes for the same as another in the directory.
+fn refuse(entries: &Unclassified, memory: &mut DirMemory, name: &OsStr) -> Result<(), Error> {
+    let Unclassified { source, output, .. } = entries;
+    let error = |finding: String| Err(Error::finding("copy", source.path_of(name), finding));
+    if let Some(why) = crate::sys::unusable(name) {
+        return error(why.to_owned());
+    }
+    match output.handle.as_ref().and_then(|dir| output.volume.try_name(name, dir)) {
+        None | Some(TriedName::Held) => {}
+        Some(TriedName::Becomes(other)) => {
+            let other = Shown::path(Path::new(&other));
+            return error(format!("the output cannot hold this name: it makes {other} of it"));
         }
-        if !self.folds {
-            return Ok(());
+        Some(TriedName::Refused(cause)) => {
+            let error = Error::io("copy", source.path_of(name), cause);
+            return Err(error.with_note("; the output cannot hold this name"));
         }
-        match memory.folded.entry(name.to_string_lossy().to_lowercase()) {
-            Occupied(first) => error(format!(
-                "the output takes this name for the same as {}",
-                Shown::path(Path::new(first.get()))
-            )),
-            Vacant(free) => {
-                free.insert(name.to_os_string());
-                Ok(())
-            }
+    }
+    if !output.volume.folds_case() {
+        return Ok(());
+    }
+    match memory.folded.entry(name.to_string_lossy().to_lowercase()) {
+        Occupied(first) => error(format!(
+            "the output takes this name for the same as {}",
+            Shown::path(Path::new(first.get()))
+        )),
+        Vacant(free) => {
+            free.insert(name.to_os_string());
+            Ok(())
         }
     }
 }

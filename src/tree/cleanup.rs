@@ -11,7 +11,7 @@ use std::io;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::sys::stat::Kind;
-use crate::sys::{DirReader, is_journal_name, is_part_name};
+use crate::sys::{Dir, DirReader, is_journal_name, is_part_name};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::journal::{Journal, Version};
 
@@ -64,7 +64,7 @@ pub fn clean_up(
     let Protected { resumable, follow, is_data } = *spared;
     let mut leftovers = Leftovers::default();
     let Some(dir) = output.handle.as_ref().filter(|_| !output.fresh) else { return leftovers };
-    let (mut parts, mut journals) = (Vec::new(), Vec::new());
+    let (mut parts, mut journals, mut trials) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         let batch = match reader.next_batch(dir) {
             Ok(batch) if batch.is_empty() => break,
@@ -77,6 +77,7 @@ pub fn clean_up(
         };
         for listed in batch {
             let names = match &listed.name {
+                name if is_part_name(name) && listed.kind == Some(Kind::Dir) => &mut trials,
                 name if is_part_name(name) => &mut parts,
                 name if is_journal_name(name) => &mut journals,
                 _ => continue,
@@ -105,6 +106,7 @@ pub fn clean_up(
     // A stream may be writing one: it locks no directory, but its part file.
     let abandoned = parts.into_iter().filter(|part| !dir.is_claimed(part));
     abandoned.for_each(|part| leftovers.remove(output, part));
+    trials.into_iter().for_each(|trial| leftovers.remove_trial(output, dir, trial));
     leftovers
 }
 
@@ -119,6 +121,18 @@ pub fn remove_resumable(output: &OutputDir, resumable: Vec<ResumablePart>) -> Le
 }
 
 impl Leftovers {
+    /// Removes a directory that a trial was made in; one with files that no trial makes stays.
+    fn remove_trial(&mut self, output: &OutputDir, dir: &Dir, name: OsString) {
+        match dir.remove_trial_dir(&name) {
+            Ok(true) => self.removed.push(name),
+            Ok(false) => {}
+            Err(error) => {
+                let error = Error::io("remove the old trial", output.path_of(&name), error);
+                self.error.get_or_insert(error);
+            }
+        }
+    }
+
     /// Removes a part file or a journal.
     pub fn remove(&mut self, output: &OutputDir, name: OsString) {
         match remove(output, &name) {

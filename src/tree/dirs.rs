@@ -1,16 +1,17 @@
 //! Directories of both trees, held open while anything in them is on its way.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::path::{DirPath, RelPath};
-use crate::sys::stat::Stat;
-use crate::sys::{self, Attributes, Dir};
+use crate::sys::stat::{Stat, Time};
+use crate::sys::{self, Attributes, Dir, Place};
+use crate::tree::overwrite::DestinationStat;
+use crate::volume::output_volume::OutputVolume;
 
 /// A directory of the source.
 #[derive(Debug)]
@@ -42,47 +43,6 @@ pub struct OutputDir {
     /// What is still on its way in it.
     pub work: OpenWork,
 }
-
-/// What is known of the file system that a directory of the output is on.
-#[derive(Debug)]
-pub struct OutputVolume {
-    /// The device number; 0 in a dry run for a directory that is not there yet.
-    pub dev: u64,
-    /// Whether everything in the directory can be made durable through the root's file system at once.
-    pub with_root: bool,
-    /// What was found out by trials; shared with the directory that it was made in.
-    pub trials: Arc<Trials>,
-    /// Whether small files here are written out as soon as they are complete, once that was asked.
-    pub hurries: OnceLock<bool>,
-}
-
-impl OutputVolume {
-    /// It will be that of `dir`, in which the output is to be made.
-    pub fn is_that_of(&self, dir: &Dir) {
-        self.trials.largest_file.get_or_init(|| dir.largest_file());
-    }
-}
-
-/// What only a trial tells of a file system, each made when it is first asked for.
-#[derive(Debug, Default)]
-pub struct Trials {
-    /// The permissions that files without a name can be born with.
-    born: OnceLock<u32>,
-    /// Whether owner and times of symbolic links can be set.
-    labels_links: OnceLock<bool>,
-    /// Whether the user was told that they cannot.
-    told_of_links: AtomicBool,
-    /// The largest file that it can hold, if that is known to be small; bytes.
-    largest_file: OnceLock<Option<u64>>,
-    /// Which permissions and owners files here can have, of those that were tried.
-    labels: Mutex<HashMap<Label, bool>>,
-}
-
-/// Permissions, owner and group.
-type Label = (u32, u32, u32);
-
-/// So many results of trials are kept.
-const MOST_LABELS: usize = 256;
 
 /// What is still to be done in a directory of the output, and for it.
 #[derive(Debug)]
@@ -128,12 +88,7 @@ impl OutputDir {
             rel: DirPath::root(),
             fresh: true,
             gid: 0,
-            volume: OutputVolume {
-                dev: 0,
-                with_root: true,
-                trials: Arc::default(),
-                hurries: OnceLock::new(),
-            },
+            volume: OutputVolume { with_root: true, ..OutputVolume::default() },
             finish: None,
             work: OpenWork::default(),
         }
@@ -141,12 +96,10 @@ impl OutputDir {
 
     /// The directory `name` in `parent`, not open yet, for the directory `source` of the source.
     pub fn below(parent: &OutputDir, name: &OsStr, source: &Stat) -> Self {
-        let OutputVolume { dev, with_root, trials, .. } = &parent.volume;
-        let (dev, with_root, trials) = (*dev, *with_root, Arc::clone(trials));
         Self {
             rel: parent.rel.below(name),
             gid: source.gid,
-            volume: OutputVolume { dev, with_root, trials, hurries: OnceLock::new() },
+            volume: parent.volume.of_subdir(),
             ..Self::absent(Arc::clone(&parent.root))
         }
     }
@@ -179,46 +132,33 @@ impl OutputDir {
         }
     }
 
-    /// The permissions that files without a name can have from the start here; found out by a trial.
-    pub fn modes_at_birth(&self) -> u32 {
-        let trial = || self.handle.as_ref().map_or(0, Dir::modes_at_birth);
-        *self.volume.trials.born.get_or_init(trial)
+    /// What the file system here cannot hold, in words behind its name; `None` if that is nothing.
+    pub fn limits(&self) -> Option<String> {
+        let limits = self.volume.tried.limits()?;
+        let kind = self.handle.as_ref().and_then(Place::file_system);
+        Some(format!("{}: {limits}", kind.as_deref().unwrap_or("this file system")))
     }
 
-    /// Whether owner and times of symbolic links can be set here without changing what they point to.
-    pub fn labels_links(&self) -> bool {
-        let trial = || self.handle.as_ref().is_some_and(Dir::labels_links);
-        *self.volume.trials.labels_links.get_or_init(trial)
+    /// What is `there` beside `source`, as the policies look at it.
+    pub fn destination<'a>(&self, source: &Stat, there: &'a Stat) -> DestinationStat<'a> {
+        DestinationStat { stat: there, same_time: self.holds_time_as(source.mtime, there.mtime) }
     }
 
     /// The largest file that can be here, if that is known to be small; bytes.
     pub fn largest_file(&self) -> Option<u64> {
-        let ask = || self.handle.as_ref().and_then(Dir::largest_file);
-        *self.volume.trials.largest_file.get_or_init(ask)
+        self.volume.largest_file(self.handle.as_ref())
     }
 
-    /// Whether a file here can have these attributes, and the permissions and the owner of `source`; found out
-    /// by a trial with a file of our own.
-    pub fn can_hold(&self, attributes: &Attributes, source: &Stat) -> bool {
-        let label = (source.mode, source.uid, source.gid);
-        let labels = || self.volume.trials.labels.lock().unwrap_or_else(PoisonError::into_inner);
-        let tried = labels().get(&label).copied();
-        if let Some(holds) = tried.filter(|holds| !holds || attributes.is_empty()) {
-            return holds;
-        }
-        let dir = self.handle.as_ref();
-        let holds = dir.is_some_and(|dir| holds(dir, attributes, source).unwrap_or(false));
-        // A trial with attributes says nothing of files that have none.
-        if attributes.is_empty() && labels().len() < MOST_LABELS {
-            labels().insert(label, holds);
-        }
-        holds
+    /// Whether a file here that was given the time `source` may have the time `there`.
+    pub fn holds_time_as(&self, source: Time, there: Time) -> bool {
+        self.volume.holds_time_as(source, there, self.handle.as_ref())
     }
 
-    /// Whether this is the first to ask, among the directories that share their trials: then it is to tell
-    /// that links keep the owner and times they were made with.
-    pub fn is_first_unlabelled_link(&self) -> bool {
-        !self.volume.trials.told_of_links.swap(true, Relaxed)
+    /// What is `there`, and as what it would be there if its time had not moved with the clock of its file system.
+    pub fn as_before<'a>(&'a self, there: &'a Stat) -> impl Iterator<Item = Stat> + 'a {
+        let moved = self.volume.tried.times.moved().by.iter();
+        let before = |by: &i64| Stat { mtime: there.mtime.later_by(-by), ..*there };
+        std::iter::once(*there).chain(moved.map(before))
     }
 
     /// Whether small files here had better be written out as soon as they are complete.
@@ -267,18 +207,4 @@ fn path_of(root: &Path, rel: &RelPath) -> PathBuf {
     let mut path = root.to_path_buf();
     path.extend(rel.components().filter_map(|name| sys::name_from_bytes(name).ok()));
     path
-}
-
-/// Whether a file in `dir` that is given these attributes and those of `source` has them then.
-fn holds(dir: &Dir, attributes: &Attributes, source: &Stat) -> io::Result<bool> {
-    let (file, name) = dir.create_part()?;
-    let takes = |attributes: &Attributes, stat: &Stat| {
-        attributes.apply(&file, stat, false, |_, _| ());
-        Dir::stat_file(&file).is_ok_and(|now| attributes.are_at(&now, &file, stat))
-    };
-    // It may have been made with the permissions in question: they must be seen to change.
-    let other = Stat { mode: source.mode ^ 0o044, ..*source };
-    let holds = takes(&Attributes::default(), &other) && takes(attributes, source);
-    dir.remove(&name)?;
-    Ok(holds)
 }

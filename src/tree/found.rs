@@ -51,6 +51,8 @@ pub enum WalkItem {
     Failed(Error),
     /// A part file or journal that a killed run left at the output was removed.
     LeftoverRemoved(Arc<OutputDir>, OsString),
+    /// What the file system that is mounted at a directory of the output cannot hold, in words.
+    Limits(Arc<OutputDir>, String),
     /// A directory's label cannot be read in full, or the like.
     Warning(Error),
     /// The stat workers have nothing more from these entries of this directory.

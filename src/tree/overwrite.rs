@@ -25,7 +25,12 @@ pub enum Policy {
 pub struct SourceStat<'a>(pub &'a Stat);
 
 #[derive(Clone, Copy, Debug)]
-pub struct DestinationStat<'a>(pub &'a Stat);
+pub struct DestinationStat<'a> {
+    /// What the system says of it.
+    pub stat: &'a Stat,
+    /// Whether its time is the source's, as far as the output can hold that.
+    pub same_time: bool,
+}
 
 /// What becomes of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,10 +65,10 @@ pub fn decide(
     source: SourceStat<'_>,
     destination: Option<DestinationStat<'_>>,
 ) -> Decision {
-    let (source, destination) = match destination {
-        None => return Decision::Create,
-        Some(DestinationStat(destination)) => (source.0, destination),
+    let Some(DestinationStat { stat: destination, same_time }) = destination else {
+        return Decision::Create;
     };
+    let source = source.0;
     match destination.kind {
         Kind::File => {}
         Kind::Dir => return Decision::Refuse("a directory is in its place at the output"),
@@ -76,7 +81,6 @@ pub fn decide(
     if policy == Policy::Always {
         return Decision::Replace;
     }
-    let same_time = source.mtime.is_stored_as(destination.mtime);
     if same_time && destination.size == source.size {
         return Decision::Keep;
     }
@@ -111,6 +115,10 @@ mod tests {
         }
     }
 
+    fn beside<'a>(source: &Stat, stat: &'a Stat) -> Option<DestinationStat<'a>> {
+        Some(DestinationStat { stat, same_time: source.mtime.is_stored_as(stat.mtime) })
+    }
+
     const POLICIES: [Policy; 4] = [Policy::Default, Policy::Update, Policy::Never, Policy::Always];
 
     /// Every cell: what is at the output beside a source of 100 bytes from second 50.
@@ -132,8 +140,7 @@ mod tests {
         ] {
             for (policy, expected) in POLICIES.into_iter().zip(expected) {
                 let (source, there) = (file(100, 50), file(size, secs));
-                let mut decision =
-                    decide(policy, SourceStat(&source), Some(DestinationStat(&there)));
+                let mut decision = decide(policy, SourceStat(&source), beside(&source, &there));
                 if let Decision::Leave(why) = decision {
                     assert!(!why.is_empty());
                     decision = left;
@@ -155,8 +162,8 @@ mod tests {
         for kind in [Kind::Dir, Kind::Symlink, Kind::Fifo, Kind::Socket, Kind::Device] {
             for policy in POLICIES {
                 let there = Stat { kind, ..file(100, 50) };
-                let decision =
-                    decide(policy, SourceStat(&file(100, 50)), Some(DestinationStat(&there)));
+                let source = file(100, 50);
+                let decision = decide(policy, SourceStat(&source), beside(&source, &there));
                 if kind == Kind::Symlink && policy == Policy::Always {
                     assert_eq!(decision, Decision::Replace);
                 } else {

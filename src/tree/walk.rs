@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use crate::error::Error;
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::NAME;
+use crate::state::reference_time::MovedTimes;
 use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{self, Attributes, Dir, DirReader, ListedEntry};
 use crate::tree::classify::{Classifier, DirMemory, PendingLinks, Subdir, Unclassified};
@@ -21,6 +22,7 @@ use crate::tree::cleanup::{self, Leftovers, Protected, Resumable, ResumablePart}
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::filter::Inclusion;
 use crate::tree::found::{Emit, WalkItem};
+use crate::volume::output_volume::TriedVolume;
 
 /// How many files a process must be allowed to have open for each level that a walk may go down: the
 /// directories of both sides are held open on the way, and two thirds of what is allowed is for others:
@@ -142,7 +144,7 @@ impl Walk<'_> {
             }
             Ok(mut listed) => {
                 if top.source.rel.is_root() {
-                    self.pass_over_private(&top.source, &mut listed, emit)?;
+                    Self::pass_over_private(&top.source, &top.output, &mut listed, emit)?;
                 }
                 let entries = Unclassified::new(&top.source, &top.output, listed, top.inclusion);
                 let (entries, later) = match defer {
@@ -166,12 +168,12 @@ impl Walk<'_> {
 
     /// What another output's runs keep for themselves is no part of the source.
     fn pass_over_private(
-        &self,
         source: &Arc<SourceDir>,
+        output: &OutputDir,
         listed: &mut Vec<ListedEntry>,
         emit: &mut impl Emit,
     ) -> ControlFlow<()> {
-        let folds = self.classifier.folds;
+        let folds = output.volume.folds_case();
         let is_private = |name: &OsStr| name == NAME || folds && name.eq_ignore_ascii_case(NAME);
         while let Some(at) = listed.iter().position(|entry| is_private(&entry.name)) {
             emit.item(WalkItem::Special(Arc::clone(source), listed.remove(at), Kind::Dir))?;
@@ -257,9 +259,16 @@ impl Walk<'_> {
                 .map_err(|error| Error::io("make writable", to(), error))?;
         }
         let (root, rel) = (Arc::clone(&parent.source.root), output.rel.clone());
+        let output = Arc::new(output);
+        if !Arc::ptr_eq(&output.volume.tried, &parent.output.volume.tried)
+            && let Some(limits) = output.limits()
+        {
+            // That the walk is to end shows at its next item.
+            let _ = emit.item(WalkItem::Limits(Arc::clone(&output), limits));
+        }
         Ok(Frame {
             source: Arc::new(SourceDir { handle, root, rel }),
-            output: Arc::new(output),
+            output,
             id: stat.id,
             inclusion: subdir.inclusion,
             subdirs: Vec::new().into_iter(),
@@ -278,6 +287,7 @@ impl Walk<'_> {
         fresh: bool,
     ) -> io::Result<()> {
         let volume = &mut output.volume;
+        let is_mount_point = !fresh && volume.dev != there.id.dev;
         volume.dev = there.id.dev;
         volume.with_root = self.output_root.is_some_and(|root| root.dev == there.id.dev);
         if fresh && (self.chains || !volume.with_root) {
@@ -285,6 +295,12 @@ impl Walk<'_> {
         }
         if !fresh {
             volume.trials = Arc::default();
+        }
+        if is_mount_point {
+            volume.tried = Arc::new(match self.dry {
+                true => TriedVolume::default(),
+                false => TriedVolume::try_out(&handle, MovedTimes::default()),
+            });
         }
         if !fresh && !self.dry {
             // The attributes that are set in the end take it back.

@@ -101,6 +101,10 @@ impl<'a> RecordEntry<'a> {
                 (Self::named("suspended", path, Some(text.into())), false)
             }
             Event::ManifestRemoved(path) => (Self::named("manifest-removed", path, None), false),
+            Event::Limits(path, text) => {
+                let (event, text) = ("limits", Some((*text).into()));
+                (Self { event, name: JsonName::path(path), text, ..Self::default() }, true)
+            }
             Event::Waiting(text) => {
                 (Self { event: "waiting", text: Some((*text).into()), ..Self::default() }, false)
             }

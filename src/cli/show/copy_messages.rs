@@ -63,6 +63,7 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
             "{pattern} makes no difference: nothing matches it, a later pattern decides, or what it \
              matches is in a directory that is left out"
         )),
+        Event::Limits(path, text) => err(format!("{}: {text}", Shown::path(path))),
         Event::Waiting(text) => err(format!("waiting: {text}")),
     }
 }

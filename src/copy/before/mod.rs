@@ -7,3 +7,4 @@ mod open;
 pub mod prepare;
 pub mod reservation;
 pub mod space;
+mod volume;

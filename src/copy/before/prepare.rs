@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::copy::before::mounted;
 use crate::copy::before::open::{Opened, new_name};
+use crate::copy::before::{mounted, volume};
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::path::{DirPath, Shown, directory_of};
@@ -89,6 +89,10 @@ pub fn prepare(
             }
         }
         (output.gid, output.volume.dev) = (stat.gid, stat.id.dev);
+        output.volume.tried = Arc::new(match dry {
+            true => volume::look_at(handle, to, elsewhere),
+            false => volume::try_out(handle, root.private.as_ref(), &mut warnings),
+        });
         output_id = Some(stat.id);
     }
     if root.fresh && file.is_none() {

@@ -20,9 +20,7 @@ use crate::sys::stat::Stat;
 use crate::sys::{self, DirReader, FreeSpace, Place, UsedSpace};
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::{SourceEntry, WalkEvent, WalkItem};
-use crate::tree::overwrite::{
-    Decision, DestinationStat, Policy, SourceStat, decide, leave_large, refuse_large,
-};
+use crate::tree::overwrite::{Decision, Policy, SourceStat, decide, leave_large, refuse_large};
 use crate::tree::walk::Walk;
 
 /// What a run needs.
@@ -167,7 +165,8 @@ impl Need {
         // An entry that cannot be looked at will fail, and takes nothing.
         let Ok(there) = output.look(&entry.name) else { return };
         let source = SourceStat(&entry.stat);
-        let decision = decide(policy, source, there.as_ref().map(DestinationStat));
+        let destination = there.as_ref().map(|there| output.destination(&entry.stat, there));
+        let decision = decide(policy, source, destination);
         if !matches!(decision, Decision::Create | Decision::Replace) {
             return;
         }

@@ -125,6 +125,11 @@ impl<'a> Accounting<'a> {
         }
     }
 
+    /// What listens to events.
+    pub fn listen(&self) -> &'a EventListener<'a> {
+        self.events.listen
+    }
+
     /// The root of the output.
     pub fn root(&self) -> &Arc<OutputDir> {
         &self.root

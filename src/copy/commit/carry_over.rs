@@ -113,7 +113,7 @@ impl<'a> CarriedLines<'a> {
                 self.keep(path, row);
                 return None;
             }
-            if !row.trace.looks_like(&there) {
+            if !self.root.as_before(&there).any(|there| row.trace.looks_like(&there)) {
                 return dropped("it was changed after an earlier run recorded it");
             }
         }

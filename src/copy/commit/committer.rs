@@ -203,6 +203,9 @@ impl<'a> Committer<'a> {
             WalkItem::LeftoverRemoved(output, name) => {
                 self.accounting.tell(&output.rel, &name, |path| Event::LeftoverRemoved(path));
             }
+            WalkItem::Limits(output, limits) => {
+                (self.accounting.listen())(&Event::Limits(&output.path(), &limits));
+            }
             WalkItem::Failed(error) => self.accounting.failed(&error),
             WalkItem::Warning(warning) => self.accounting.warn(&warning),
             WalkItem::Looked(output) | WalkItem::Done(output) => self.arrived(&output),

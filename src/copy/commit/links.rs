@@ -78,7 +78,7 @@ impl Committer<'_> {
         let (Some(root), Some(digest)) = (&self.root().handle, first.digest) else { return };
         let stat = root.open_below(&first.dir).and_then(|dir| dir.stat(&first.name, false));
         let Some(stat) = stat.ok().filter(|stat| stat.size == first.stat.size) else { return };
-        let late = !first.stat.mtime.is_stored_as(stat.mtime);
+        let late = !self.root().holds_time_as(first.stat.mtime, stat.mtime);
         let (origin, trace) = (Origin::Source, Trace::of(&stat));
         let row = Row { digest, origin, trace, sure: !late, late };
         let path = first.dir.join(&first.name);

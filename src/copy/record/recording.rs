@@ -166,7 +166,7 @@ pub(crate) fn row_of(
     if stat.kind != Kind::File || stat.size != entry.stat.size {
         return None;
     }
-    let late = !entry.stat.mtime.is_stored_as(stat.mtime);
+    let late = !output.holds_time_as(entry.stat.mtime, stat.mtime);
     let sure = !late && output.volume.with_root;
     Some(Row { digest, origin, trace: Trace::of(stat), sure, late })
 }

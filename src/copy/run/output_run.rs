@@ -106,6 +106,9 @@ impl OutputRun<'_> {
         patience.until_free(&job.output, job.state.as_deref())?;
         let too_large = if job.check_space { self.check_space(patience)? } else { None };
         let mut prepared = job.prepare(job.dry_run, patience)?;
+        if let Some(limits) = prepared.output.limits() {
+            (observer.listen)(&Event::Limits(&job.output, &limits));
+        }
         if job.dry_run {
             let walk = self.walk(&prepared, true, None);
             let follow = self.follows(&prepared);
@@ -333,7 +336,6 @@ impl OutputRun<'_> {
                 filter: &job.filter,
                 follow: job.follow_links,
                 hard_links: job.hard_links,
-                folds: !dry && prepared.output.handle.as_ref().is_some_and(Dir::folds_case),
                 block_size: job.block_size as u64,
             },
             dry,

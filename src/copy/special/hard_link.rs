@@ -15,7 +15,7 @@ use crate::path::RelPath;
 use crate::sys::stat::{Identity, Stat};
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;
-use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide};
+use crate::tree::overwrite::{Decision, Policy, SourceStat, decide};
 
 /// So many waiting names are enough to commit the group that they may wait for: each holds a
 /// directory open.
@@ -135,7 +135,8 @@ pub fn make(root: &OutputDir, link: &Link, first: &First, policy: Policy) -> Res
     {
         return Ok(LinkOutcome::Kept);
     }
-    match decide(policy, SourceStat(&entry.stat), there.as_ref().map(DestinationStat)) {
+    let destination = there.as_ref().map(|there| output.destination(&entry.stat, there));
+    match decide(policy, SourceStat(&entry.stat), destination) {
         Decision::Create => dir.hard_link(&from, &first.name, &entry.name).map_err(|error| {
             fail(error).with_note("; without --hard-links it is copied as a file of its own")
         })?,

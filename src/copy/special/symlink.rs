@@ -63,13 +63,13 @@ pub fn copy(
 fn label(dir: &Dir, output: &OutputDir, entry: &SourceEntry) -> Option<Error> {
     const DEED: &str = "set the attributes of the link";
     let path = || output.path_of(&entry.name);
-    if output.labels_links() {
+    if output.volume.tried.traits.labels_links {
         let labelled = dir.set_link_metadata(&entry.name, &entry.stat);
         return labelled.err().map(|error| Error::io(DEED, path(), error));
     }
     let finding = "a trial did not show that the file system leaves alone what a link points to; links here \
                    keep the owner and time of their making";
-    output.is_first_unlabelled_link().then(|| Error::finding(DEED, path(), finding))
+    output.volume.is_first_unlabelled_link().then(|| Error::finding(DEED, path(), finding))
 }
 
 /// Decides about a link.

@@ -13,7 +13,7 @@ use crate::stream::endpoint::{Endpoint, names_directory};
 use crate::sys::stat::{Identity, Kind, Stat, Time};
 use crate::sys::{self, Dir, StreamEnd};
 use crate::tree::dirs::OutputDir;
-use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide};
+use crate::tree::overwrite::{Decision, Policy, SourceStat, decide};
 
 pub enum OutputPlace {
     /// To what is open: standard output, a FIFO, a device.
@@ -168,7 +168,11 @@ fn place_in(dir: &Arc<OutputDir>, name: OsString, policy: Policy) -> Result<Outp
         uid: 0,
         gid: 0,
     };
-    let decision = decide(policy, SourceStat(&coming), there.as_ref().map(DestinationStat));
+    let decision = decide(
+        policy,
+        SourceStat(&coming),
+        there.as_ref().map(|there| dir.destination(&coming, there)),
+    );
     Ok(match decision {
         Decision::Create | Decision::Replace => {
             OutputPlace::File(FilePlace { dir: Arc::clone(dir), name, there, coming })

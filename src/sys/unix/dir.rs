@@ -305,9 +305,14 @@ impl Dir {
         Ok(stat.uid == acting_as().0 && stat.mode & 0o077 == 0)
     }
 
-    /// Waits until this directory's entries (not the files they name) are on the device.
+    /// Waits until this directory's entries (not the files they name) are on the device. A file system
+    /// without such a call (HFS: `EINVAL`, fsync(2)) writes them when it likes, which [its
+    /// traits](crate::sys::traits::Traits::syncs_names) tell.
     pub fn persist(&self) -> io::Result<()> {
-        Ok(rustix::fs::fsync(&self.0)?)
+        match rustix::fs::fsync(&self.0) {
+            Err(Errno::INVAL) => Ok(()),
+            persisted => Ok(persisted?),
+        }
     }
 
     /// Locks the directory against other runs until every handle made from this one is closed, also
@@ -394,7 +399,7 @@ pub(super) fn times_of(stat: &Stat) -> Timestamps {
 
 // The types of these fields differ between systems, so a cast that is empty here is needed there.
 #[allow(clippy::unnecessary_cast)]
-fn stat_from(stat: &rustix::fs::Stat) -> Stat {
+pub(super) fn stat_from(stat: &rustix::fs::Stat) -> Stat {
     use rustix::fs::FileType;
     Stat {
         kind: match FileType::from_raw_mode(stat.st_mode) {

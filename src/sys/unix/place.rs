@@ -20,6 +20,7 @@ pub struct Place {
     device: Vec<u8>,
     path: PathBuf,
     packs: bool,
+    kind: Vec<u8>,
 }
 
 impl Place {
@@ -39,7 +40,8 @@ impl Place {
                     .iter()
                     .any(|word| memchr::memmem::find(&mount.rest, word).is_some());
                 let path = mount.root.join(below);
-                best = Some((depth, Place { device: mount.device, path, packs }));
+                let MountLine { device, kind, .. } = mount;
+                best = Some((depth, Place { device, path, packs, kind }));
             }
         }
         Ok(best.map(|(_, place)| place))
@@ -49,6 +51,12 @@ impl Place {
     /// how much room something takes there.
     pub fn packs(&self) -> bool {
         self.packs
+    }
+
+    /// What the kind of file system is called that `dir` is on, where the system tells.
+    pub fn file_system(dir: &Dir) -> Option<String> {
+        let place = Self::of(dir).ok()??;
+        Some(String::from_utf8_lossy(&place.kind).into_owned())
     }
 
     /// Whether anything is mounted below `dir`; where the system does not tell, it may be.

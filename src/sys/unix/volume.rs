@@ -172,8 +172,23 @@ fn has_syncfs() -> bool {
     })
 }
 
+/// Whether a server in user space answers for this entry, and the kernel passes on what that says.
+pub(super) fn is_on_fuse(at: impl AsFd) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        // FUSE_SUPER_MAGIC in linux/magic.h.
+        rustix::fs::fstatfs(at).is_ok_and(|fs| fs.f_type as u32 == 0x6573_5546)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = at;
+        false
+    }
+}
+
 /// What the file system `at` lies on can still hold; an error where it does not tell.
 pub fn room(at: impl AsFd) -> io::Result<FreeSpace> {
+    let at = at.as_fd();
     let volume = rustix::fs::fstatvfs(at)?;
     // FUSE and network file systems that have no answer say that all numbers are 0.
     if volume.f_blocks == 0 {
@@ -187,8 +202,9 @@ pub fn room(at: impl AsFd) -> io::Result<FreeSpace> {
     Ok(FreeSpace {
         bytes: blocks.saturating_mul(volume.f_frsize),
         block: volume.f_frsize,
-        // File systems that make inodes as they need them (btrfs, vfat) say 0 of 0.
-        files: (volume.f_files > 0).then_some(files),
+        // File systems that make inodes as they need them (btrfs, vfat) say 0 of 0, and some servers of FUSE say
+        // that none is free of a number that means nothing (rclone: of 1,000,000,000).
+        files: (volume.f_files > 0 && (files > 0 || !is_on_fuse(at))).then_some(files),
     })
 }
 

@@ -37,11 +37,6 @@ pub struct LinkTarget {
 }
 
 impl Dir {
-    /// Whether a link's times can be set without changing what it points to: they are set by a handle of the link.
-    pub fn labels_links(&self) -> bool {
-        true
-    }
-
     /// Where the symbolic link or junction `name` leads.
     pub fn read_link(&self, name: &OsStr) -> io::Result<LinkTarget> {
         let link = self.open_link(name, FILE_READ_ATTRIBUTES)?;

@@ -27,6 +27,7 @@ mod privilege;
 mod process;
 mod stat;
 pub(in crate::sys) mod stream;
+mod trial;
 pub(in crate::sys) mod volume;
 mod volumes;
 

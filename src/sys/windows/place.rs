@@ -21,6 +21,11 @@ impl Place {
         false
     }
 
+    /// Not known here.
+    pub fn file_system(_: &Dir) -> Option<String> {
+        None
+    }
+
     /// The way from `outer` to this place.
     pub fn below(&self, _: &Place) -> Option<Option<RelPath>> {
         None

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::harness::{Act, Habit, Mirror, Scene, content, need, shell};
+use crate::harness::{Act, Habit, Mirror, Run, Scene, content, need, shell};
 
 /// Copies `src` into `out` on a file system with these habits, twice. The second run must come to the same.
 fn copied_twice(scene: &Scene, habits: &[Habit]) {
@@ -57,4 +57,136 @@ fn times_are_set_where_only_both_can_be() {
         let time = |root: &Path| std::fs::metadata(root.join(name)).unwrap().mtime();
         assert_eq!(time(&scene.path("truth/out")), time(&scene.path("src")), "{name}");
     }
+}
+
+/// Runs on a file system with these habits, told what to do besides. The output is `disk/out`.
+fn run_on(scene: &Scene, habits: &[Habit], args: &[&str]) -> Run {
+    let truth = scene.tree("truth");
+    let _mirror = Mirror::with_habits(truth.root(), &scene.path("disk"), habits, |_| Act::Pass);
+    scene.bare([&["-i", "src", "-o", "disk/out"], args].concat()).run()
+}
+
+#[track_caller]
+fn assert_no_trial(scene: &Scene) {
+    assert_eq!(shell(scene, "find truth/out -name '*.dircopy-part*'"), "");
+}
+
+/// The newest manifest lists these files and no others.
+#[track_caller]
+fn assert_lists(scene: &Scene, names: &[&str]) {
+    let newest = "cd truth/out && cat \"$(ls -t *.sha256sum | head -n 1)\" | cut -c 67- | sort";
+    let listed = shell(scene, newest);
+    assert_eq!(listed.lines().collect::<Vec<_>>(), names);
+}
+
+/// vfat and exFAT made `x` of `x.`: one of the two was lost, and under `always` each replaced the other.
+#[test]
+fn a_name_that_loses_its_dots_is_an_error() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("x", "short").file("x.", "with a dot").file("dir../inner", "in").file("y", "y");
+    for policy in ["default", "default", "update", "always"] {
+        let run = run_on(&scene, &[Habit::DropsDots], &["--overwrite-policy", policy]);
+        run.assert_code(1).assert_says("makes x of it").assert_says("makes dir of it");
+        assert_lists(&scene, &["x", "y"]);
+        let read =
+            |name: &str| std::fs::read_to_string(scene.path("truth/out").join(name)).unwrap();
+        assert_eq!((&*read("x"), &*read("y")), ("short", "y"));
+        assert!(!scene.path("truth/out/dir").exists());
+        assert_no_trial(&scene);
+    }
+}
+
+/// UDF wrote `?` for what is not UTF-8: two entries of one name, of which the manifest knew neither.
+#[test]
+fn a_name_whose_bytes_are_replaced_is_an_error() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file(b"\xff", "one").file(b"\xfe", "two").file("?", "three").file("na\u{ef}ve", "x");
+    for _ in 0..2 {
+        let run = run_on(&scene, &[Habit::ReplacesBytes], &[]);
+        run.assert_code(1).assert_says("makes ? of it");
+        assert_lists(&scene, &["?", "na\u{ef}ve"]);
+        assert_eq!(std::fs::read_to_string(scene.path("truth/out/?")).unwrap(), "three");
+        assert_no_trial(&scene);
+    }
+}
+
+#[test]
+fn names_that_differ_in_letter_case_are_an_error_that_names_both() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("Name", "one").file("nAME", "two");
+    for _ in 0..2 {
+        let run = run_on(&scene, &[Habit::FoldsCase], &[]);
+        run.assert_code(1).assert_says("takes this name for the same as");
+        assert_eq!(shell(&scene, "ls truth/out | grep -ic '^name$'"), "1\n");
+    }
+}
+
+/// A file of 1970 is one of 1980 on vfat: the second run called it newer, left it, and listed it no more.
+#[test]
+fn times_that_the_output_cannot_hold_are_the_same_again() {
+    need!(Fuse);
+    let fat = Habit::HoldsTimes(315_532_800, 4_354_819_198, 2);
+    for habit in [fat, Habit::CutsTimesTo32Bits] {
+        let scene = Scene::new();
+        let times = ["@0", "@1", "1960-01-01", "2001-01-01", "2040-01-01", "2200-01-01"];
+        for (number, time) in times.iter().enumerate() {
+            scene.src.file(format!("f{number}"), content(100 + number));
+            shell(&scene, &format!("touch -d {time} src/f{number}"));
+        }
+        let all = ["f0", "f1", "f2", "f3", "f4", "f5"];
+        for args in [&[][..], &[], &["--verify"], &["--overwrite-policy", "update"], &["--dry-run"]]
+        {
+            run_on(&scene, &[habit], args).assert_code(0);
+            assert_lists(&scene, &all);
+        }
+        // What is truly newer still is.
+        shell(&scene, "touch -d 2003-01-01 truth/out/f0");
+        run_on(&scene, &[habit], &[]).assert_code(1).assert_says("is newer");
+    }
+}
+
+/// vfat stores what a clock on the wall says: in another zone every file was left, and the manifest empty.
+#[test]
+fn times_that_moved_with_the_zone_are_the_same() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("small", content(100)).file("dir/large", content(3_000_000));
+    shell(&scene, "touch -d 2011-01-01 src/small src/dir/large src/dir");
+    run_on(&scene, &[Habit::MovesTimes(0)], &[]).assert_code(0);
+    for (moved, is_new) in [(3600, true), (3600, false), (0, false), (-19_800, true)] {
+        let run = run_on(&scene, &[Habit::MovesTimes(moved)], &[]);
+        run.assert_code(0);
+        assert_lists(&scene, &["dir/large", "small"]);
+        let told = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(told.contains("since earlier runs set them"), is_new, "{told}");
+    }
+    // Some time is not a zone.
+    run_on(&scene, &[Habit::MovesTimes(3601)], &[]).assert_code(1).assert_says("is newer");
+}
+
+/// HFS cannot sync directories: every run was stopped, without a manifest.
+#[test]
+fn an_output_that_cannot_sync_directories_is_copied_to() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("small", content(100)).file("dir/large", content(3_000_000));
+    for _ in 0..2 {
+        let run = run_on(&scene, &[Habit::SyncsNoDirectories], &[]);
+        run.assert_code(0);
+        let told = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(told.matches("cannot sync directories").count(), 1, "{told}");
+        assert_lists(&scene, &["dir/large", "small"]);
+    }
+}
+
+/// rclone says that none of a thousand million inodes is free, and was refused.
+#[test]
+fn a_number_of_free_inodes_that_means_nothing_refuses_no_run() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("small", content(100));
+    run_on(&scene, &[Habit::TellsNoFreeInodes], &[]).assert_code(0);
 }

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -66,6 +67,27 @@ pub enum Habit {
     SetsThroughLinks,
     /// A change of permissions is ignored, and success is told: vfat mounted `quiet`.
     KeepsPermissions,
+    /// Dots at the end of a name are dropped: vfat, exFAT.
+    DropsDots,
+    /// Bytes of a new name that are not UTF-8 become question marks: UDF.
+    ReplacesBytes,
+    /// Names that differ only in letter case are one name.
+    FoldsCase,
+    /// There are no symbolic links.
+    HasNoLinks,
+    /// Times before the first of these seconds and after the second become these, and all are cut to the third.
+    HoldsTimes(i64, i64, i64),
+    /// Times are 32 bits of seconds, whatever they were: SFTP.
+    CutsTimesTo32Bits,
+    /// Times are shown so many seconds later than they were set before this was mounted, as are those of vfat in
+    /// another time zone.
+    MovesTimes(i64),
+    /// Directories cannot be synced: HFS.
+    SyncsNoDirectories,
+    /// None of its inodes is free, it says: rclone.
+    TellsNoFreeInodes,
+    /// A file that was written to has the time of now for a while after its close: write-back of rclone.
+    TouchesAfterClose,
     /// It states another size of this name than there is.
     States(&'static str, u64),
 }
@@ -149,8 +171,64 @@ impl Shown {
         self.state.lock().unwrap().paths.get(&node).cloned().ok_or(Errno::ENOENT)
     }
 
+    fn has(&self, habit: Habit) -> bool {
+        self.habits.contains(&habit)
+    }
+
     fn child(&self, parent: INodeNo, name: &OsStr) -> Result<PathBuf> {
-        Ok(self.path(parent)?.join(name))
+        let mut name = name.as_bytes();
+        while self.has(Habit::DropsDots) && name.ends_with(b".") {
+            name = &name[..name.len() - 1];
+        }
+        if name.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        let parent = self.path(parent)?;
+        if self.has(Habit::FoldsCase) {
+            for entry in fs::read_dir(self.below.join(&parent))? {
+                let other = entry?.file_name();
+                if other.as_bytes().eq_ignore_ascii_case(name) {
+                    return Ok(parent.join(other));
+                }
+            }
+        }
+        Ok(parent.join(OsStr::from_bytes(name)))
+    }
+
+    /// The path of an entry that is to be made.
+    fn new_child(&self, parent: INodeNo, name: &OsStr) -> Result<PathBuf> {
+        let path = self.child(parent, name)?;
+        if self.has(Habit::ReplacesBytes) {
+            return Ok(path.to_string_lossy().replace('\u{fffd}', "?").into());
+        }
+        Ok(path)
+    }
+
+    /// The seconds that are stored where these were asked for.
+    fn stored(&self, mut secs: i64) -> i64 {
+        for habit in &self.habits {
+            match *habit {
+                Habit::HoldsTimes(from, to, step) => {
+                    secs = secs.clamp(from, to);
+                    secs -= secs.rem_euclid(step);
+                }
+                Habit::CutsTimesTo32Bits => secs = secs.rem_euclid(1 << 32),
+                Habit::MovesTimes(by) => secs -= by,
+                _ => {}
+            }
+        }
+        secs
+    }
+
+    fn timespec(&self, time: Option<TimeOrNow>) -> rustix::fs::Timespec {
+        let mut stored = timespec(time);
+        if stored.tv_nsec != rustix::fs::UTIME_OMIT && stored.tv_nsec != rustix::fs::UTIME_NOW {
+            let secs = self.stored(stored.tv_sec);
+            if secs != stored.tv_sec {
+                stored = rustix::fs::Timespec { tv_sec: secs, tv_nsec: 0 };
+            }
+        }
+        stored
     }
 
     fn file(&self, file: FileHandle) -> Result<Arc<File>> {
@@ -166,8 +244,14 @@ impl Shown {
     }
 
     fn act(&self, request: &Request, deed: Deed, path: &Path) -> Result<Act> {
-        // What runs keep for themselves is left out of account, as by the judges.
-        if path.components().any(|part| part.as_os_str() == ".dircopy") {
+        // What runs keep for themselves is left out of account, as by the judges; so is what they try out, in
+        // directories that are called as part files are.
+        let is_trial = |dir: &Path| {
+            dir.as_os_str().as_bytes().ends_with(b".dircopy-part") && self.below.join(dir).is_dir()
+        };
+        if path.ancestors().any(is_trial)
+            || path.components().any(|part| part.as_os_str() == ".dircopy")
+        {
             return Ok(Act::Pass);
         }
         let mut state = self.state.lock().unwrap();
@@ -194,17 +278,22 @@ impl Shown {
             _ => None,
         });
         self.state.lock().unwrap().paths.insert(ino, path);
+        let moved = self.habits.iter().find_map(|habit| match habit {
+            Habit::MovesTimes(by) => Some(*by),
+            _ => None,
+        });
         let kind = FileType::from_std(stat.file_type()).ok_or(Errno::EIO)?;
         let time = |seconds: i64, nanos: i64| {
-            let (seconds, nanos) = (u64::try_from(seconds), u32::try_from(nanos));
-            UNIX_EPOCH + Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0))
+            let whole = Duration::from_secs(seconds.unsigned_abs());
+            let whole = if seconds < 0 { UNIX_EPOCH - whole } else { UNIX_EPOCH + whole };
+            whole + Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
         };
         Ok(FileAttr {
             ino,
             size: stated.unwrap_or(stat.size()),
             blocks: stat.blocks(),
             atime: time(stat.atime(), stat.atime_nsec()),
-            mtime: time(stat.mtime(), stat.mtime_nsec()),
+            mtime: time(stat.mtime() + moved.unwrap_or(0), stat.mtime_nsec()),
             ctime: time(stat.ctime(), stat.ctime_nsec()),
             crtime: UNIX_EPOCH,
             kind,
@@ -224,7 +313,7 @@ impl Shown {
         name: &OsStr,
         make: impl FnOnce(&Path) -> io::Result<()>,
     ) -> Result<FileAttr> {
-        let path = self.child(parent, name)?;
+        let path = self.new_child(parent, name)?;
         make(&self.below.join(&path))?;
         self.look(path)
     }
@@ -312,13 +401,29 @@ impl Shown {
         if atime.is_some() && mtime.is_some() || !ignores && (atime.is_some() || mtime.is_some()) {
             let times = rustix::fs::Timestamps {
                 last_access: timespec(atime),
-                last_modification: timespec(mtime),
+                last_modification: self.timespec(mtime),
             };
             let here = rustix::fs::CWD;
             let not_through = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
             rustix::fs::utimensat(here, &below, &times, not_through).map_err(io::Error::from)?;
         }
         self.look(path)
+    }
+
+    fn let_go(&self, file: FileHandle) {
+        let closed = self.state.lock().unwrap().files.remove(&handle(file));
+        let Some(closed) = closed.filter(|_| self.has(Habit::TouchesAfterClose)) else { return };
+        let flags = rustix::fs::fcntl_getfl(&closed).unwrap();
+        if flags.contains(rustix::fs::OFlags::RDWR) {
+            std::thread::spawn(move || {
+                let before = closed.metadata().unwrap().modified().unwrap();
+                for _ in 0..100 {
+                    closed.set_modified(std::time::SystemTime::now()).unwrap();
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                closed.set_modified(before).unwrap();
+            });
+        }
     }
 
     fn rename_to(
@@ -359,10 +464,15 @@ fn timespec(time: Option<TimeOrNow>) -> rustix::fs::Timespec {
     let (tv_sec, tv_nsec) = match time {
         None => (0, rustix::fs::UTIME_OMIT),
         Some(TimeOrNow::Now) => (0, rustix::fs::UTIME_NOW),
-        Some(TimeOrNow::SpecificTime(time)) => {
-            let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-            (i64::try_from(since.as_secs()).unwrap(), since.subsec_nanos().into())
-        }
+        Some(TimeOrNow::SpecificTime(time)) => match time.duration_since(UNIX_EPOCH) {
+            Ok(since) => (i64::try_from(since.as_secs()).unwrap(), since.subsec_nanos().into()),
+            Err(before) => {
+                let before = before.duration();
+                let begun = i64::from(before.subsec_nanos() > 0);
+                let nanos = (1_000_000_000 - i64::from(before.subsec_nanos())) % 1_000_000_000;
+                (-i64::try_from(before.as_secs()).unwrap() - begun, nanos)
+            }
+        },
     };
     rustix::fs::Timespec { tv_sec, tv_nsec }
 }

@@ -15,6 +15,7 @@ const FLOORS: &[&[&str]] = &[
     &["error", "path", "sys", "hash"],
     &["event", "manifest"],
     &["state"],
+    &["volume"],
     &["tree"],
     &["io"],
     &["part"],

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, LockOwner, OpenFlags,
-    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
-    ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, LockOwner,
+    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
+    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
-use super::{Deed, Shown, TTL, handle};
+use super::{Deed, Habit, Shown, TTL};
 
 /// Answers with what came out: `answer!(reply, result, value => reply.attr(&TTL, &value))`.
 macro_rules! answer {
@@ -88,7 +88,10 @@ impl Filesystem for Shown {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let made = self.make(parent, name, |path| std::os::unix::fs::symlink(target, path));
+        let made = match self.has(Habit::HasNoLinks) {
+            true => Err(Errno::EPERM),
+            false => self.make(parent, name, |path| std::os::unix::fs::symlink(target, path)),
+        };
         answer!(reply, made, attr => reply.entry(&TTL, &attr, GENERATION));
     }
 
@@ -124,7 +127,7 @@ impl Filesystem for Shown {
         reply: ReplyEmpty,
     ) {
         let renamed = self.child(from, name).and_then(|old| {
-            let new = self.child(to, new)?;
+            let new = self.new_child(to, new)?;
             self.rename_to(request, old, new, flags)
         });
         answer!(reply, renamed, () => reply.ok());
@@ -140,7 +143,8 @@ impl Filesystem for Shown {
         _: i32,
         reply: ReplyCreate,
     ) {
-        let made = self.child(parent, name).and_then(|path| self.create_file(request, path, mode));
+        let made =
+            self.new_child(parent, name).and_then(|path| self.create_file(request, path, mode));
         answer!(reply, made, (attr, file) => {
             reply.created(&TTL, &attr, GENERATION, file, FopenFlags::FOPEN_DIRECT_IO);
         });
@@ -204,7 +208,7 @@ impl Filesystem for Shown {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.state.lock().unwrap().files.remove(&handle(file));
+        self.let_go(file);
         reply.ok();
     }
 
@@ -221,8 +225,19 @@ impl Filesystem for Shown {
         _: bool,
         reply: ReplyEmpty,
     ) {
+        if self.has(Habit::SyncsNoDirectories) {
+            return reply.error(Errno::EINVAL);
+        }
         let synced = self.path(node).and_then(|path| self.act(request, Deed::Sync, &path));
         answer!(reply, synced, _ => reply.ok());
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        match self.has(Habit::TellsNoFreeInodes) {
+            true => reply.statfs(1 << 30, 1 << 30, 1 << 30, 1_000_000_000, 0, 4096, 255, 4096),
+            // It does not tell.
+            false => reply.statfs(0, 0, 0, 0, 0, 512, 255, 0),
+        }
     }
 
     fn readdir(

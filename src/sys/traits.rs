@@ -1,0 +1,188 @@
+//! What a file system makes of names, times, links and permissions: what trials showed.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+
+use crate::sys::stat::Time;
+
+/// The longest name that Linux and Windows file systems have; bytes, or units of UTF-16.
+pub const LONGEST_NAME: usize = 255;
+
+/// Which names a file system holds as they are, class by class. A name of a class that is not held may be held
+/// all the same, so it is tried by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NameTraits {
+    /// Names that differ only in letter case are the same.
+    pub folds_case: bool,
+    /// Those that are UTF-8 and not ASCII are held.
+    pub unicode: bool,
+    /// Those that are not UTF-8 are.
+    pub bytes: bool,
+    /// Those with control characters, or with signs that have a meaning on Windows, are.
+    pub signs: bool,
+    /// Those that begin with a blank, or end with a blank or a dot, are.
+    pub ends: bool,
+    /// Those that mean devices on Windows are.
+    pub devices: bool,
+    /// The longest that was held; bytes.
+    pub longest: usize,
+}
+
+impl NameTraits {
+    /// Of a file system that holds every name as it is.
+    pub const EVERY: Self = Self {
+        folds_case: false,
+        unicode: true,
+        bytes: true,
+        signs: true,
+        ends: true,
+        devices: true,
+        longest: LONGEST_NAME,
+    };
+
+    /// Whether a name is of a class that is not held.
+    pub fn are_doubtful_for(&self, name: &OsStr) -> bool {
+        if *self == (Self { folds_case: self.folds_case, ..Self::EVERY }) {
+            return false;
+        }
+        let bytes = name.as_encoded_bytes();
+        let is_sign = |byte: &u8| *byte < 0x20 || *byte == 0x7f || b"\"*:<>?\\|".contains(byte);
+        let has_odd_end = bytes.starts_with(b" ") || matches!(bytes.last(), Some(b' ' | b'.'));
+        let is_held_as_text = match name.to_str() {
+            Some(text) => self.unicode || text.is_ascii(),
+            None => self.bytes,
+        };
+        bytes.len() > self.longest
+            || !is_held_as_text
+            || !self.signs && bytes.iter().any(is_sign)
+            || !self.ends && has_odd_end
+            || !self.devices && means_device(bytes)
+    }
+}
+
+/// Whether Windows takes a name for that of a device, whatever follows its first dot (Win32: "Naming Files,
+/// Paths, and Namespaces").
+fn means_device(name: &[u8]) -> bool {
+    let stem = name.split(|&byte| byte == b'.').next().unwrap_or_default();
+    let is = |device: &[u8]| stem.eq_ignore_ascii_case(device);
+    let is_numbered = |device: &[u8]| {
+        stem.split_last().is_some_and(|(number, device_part)| {
+            number.is_ascii_digit() && device_part.eq_ignore_ascii_case(device)
+        })
+    };
+    [&b"con"[..], b"prn", b"aux", b"nul"].into_iter().any(is)
+        || [&b"com"[..], b"lpt"].into_iter().any(is_numbered)
+}
+
+/// Which modification times a file system holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeTraits {
+    /// The step in which they are held, in nanoseconds; `None` where a time that was set is not there at all.
+    pub step: Option<u32>,
+    /// From here on they are held.
+    pub earliest: Time,
+    /// … up to here.
+    pub latest: Time,
+}
+
+impl TimeTraits {
+    /// Of a file system that holds every time that a trial asks for.
+    pub const EVERY: Self = Self {
+        step: Some(1),
+        earliest: Time { secs: -6_000_000_000, nanos: 0 },
+        latest: Time { secs: 20_000_000_000, nanos: 0 },
+    };
+
+    /// Whether a file's time comes out as it is, or cut to a step.
+    pub fn hold(&self, time: Time) -> bool {
+        self.step.is_some() && (self.earliest..=self.latest).contains(&time)
+    }
+}
+
+/// What a file system makes of what it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traits {
+    /// Which names it holds.
+    pub names: NameTraits,
+    /// Which times it holds.
+    pub times: TimeTraits,
+    /// Whether it has symbolic links.
+    pub links: bool,
+    /// Whether owner and times of a link can be set without changing what it points to.
+    pub labels_links: bool,
+    /// Whether files have the permissions that they are given.
+    pub permissions: bool,
+    /// Whether files have the owner that root gives them; true for other users, for which it is not tried.
+    pub owners: bool,
+    /// Whether the names in a directory can be made durable.
+    pub syncs_names: bool,
+}
+
+impl Traits {
+    /// Of a file system that changes nothing.
+    pub const FAITHFUL: Self = Self {
+        names: NameTraits::EVERY,
+        times: TimeTraits::EVERY,
+        links: true,
+        labels_links: true,
+        permissions: true,
+        owners: true,
+        syncs_names: true,
+    };
+}
+
+impl Default for Traits {
+    /// Of one that was not tried: as if it changed nothing, but that links are left alone.
+    fn default() -> Self {
+        Self { labels_links: false, ..Self::FAITHFUL }
+    }
+}
+
+/// What came of trying a name.
+#[derive(Debug)]
+pub enum TriedName {
+    /// The file is called so.
+    Held,
+    /// The file is called otherwise.
+    Becomes(OsString),
+    /// There can be no file of that name.
+    Refused(io::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_classes_that_are_not_held_are_doubtful() {
+        const EVERY: NameTraits = NameTraits::EVERY;
+        let none = NameTraits {
+            folds_case: true,
+            unicode: false,
+            bytes: false,
+            signs: false,
+            ends: false,
+            devices: false,
+            longest: 30,
+        };
+        let long = "n".repeat(31);
+        for (name, held) in [
+            ("plain-name_1.txt", EVERY),
+            ("dot.", NameTraits { ends: false, ..EVERY }),
+            (" blank", NameTraits { ends: false, ..EVERY }),
+            ("a:b", NameTraits { signs: false, ..EVERY }),
+            ("Con.txt", NameTraits { devices: false, ..EVERY }),
+            ("lpt1", NameTraits { devices: false, ..EVERY }),
+            ("\u{e9}", NameTraits { unicode: false, ..EVERY }),
+            (&long, NameTraits { longest: 30, ..EVERY }),
+        ] {
+            let is_plain = held == EVERY;
+            assert_eq!(held.are_doubtful_for(name.as_ref()), !is_plain, "{name}");
+            assert_eq!(none.are_doubtful_for(name.as_ref()), !is_plain, "{name}");
+            assert!(!EVERY.are_doubtful_for(name.as_ref()), "{name}");
+        }
+        for plain in ["console", "com", "com10", "lead.ing", "under score", "1"] {
+            assert!(!none.are_doubtful_for(plain.as_ref()), "{plain}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What a file system makes of what it is told: names that Windows does not hold are known, and all but letter case
+//! is taken to be done.
+
+use std::ffi::OsStr;
+use std::io;
+
+use crate::sys::stat::Time;
+use crate::sys::traits::{NameTraits, TimeTraits, Traits, TriedName};
+use crate::sys::windows::dir::Dir;
+
+impl Dir {
+    /// What the file system makes of what it is told. The times of a link are set by a handle of the link.
+    pub fn traits(&self) -> Traits {
+        let names = NameTraits { folds_case: self.folds_case(), ..NameTraits::EVERY };
+        Traits { names, ..Traits::FAITHFUL }
+    }
+
+    /// Whether names here that differ only in letter case are the same name; found out by a trial.
+    fn folds_case(&self) -> bool {
+        let Ok((_, part)) = self.create_part() else { return false };
+        let other: String = part.to_string_lossy().chars().map(other_case).collect();
+        let folds = self.stat(OsStr::new(&other), false).is_ok();
+        self.remove(&part).is_ok() && folds
+    }
+
+    /// What becomes of a file of this name here.
+    ///
+    /// # Errors
+    /// It is not tried: [`unusable`](crate::sys::unusable) knows.
+    pub fn try_name(&self, _: &OsStr) -> io::Result<TriedName> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Which modification time a file has here that is given a time.
+    ///
+    /// # Errors
+    /// It is not tried.
+    pub fn try_time(&self, _: Time) -> io::Result<Time> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Which times entries have here: any.
+    pub fn own_time_traits(&self) -> TimeTraits {
+        TimeTraits::EVERY
+    }
+
+    /// Which modification time this directory has that is given a time.
+    ///
+    /// # Errors
+    /// It is not tried.
+    pub fn try_own_time(&self, _: Time) -> io::Result<Time> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Removes a directory that a trial was made in; here there are none.
+    ///
+    /// # Errors
+    /// None.
+    pub fn remove_trial_dir(&self, _: &OsStr) -> io::Result<bool> {
+        Ok(false)
+    }
+}
+
+/// An ASCII letter in the other case.
+fn other_case(letter: char) -> char {
+    match letter.is_ascii_lowercase() {
+        true => letter.to_ascii_uppercase(),
+        false => letter.to_ascii_lowercase(),
+    }
+}

@@ -1,0 +1,5 @@
+//! The file system that a directory of an output is on: what was found out by trials, and what is asked of that.
+
+mod limits;
+pub mod output_volume;
+mod times;

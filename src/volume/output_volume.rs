@@ -1,0 +1,162 @@
+//! What is known of the file system that a directory of an output is on.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::state::reference_time::MovedTimes;
+use crate::sys::stat::{Stat, Time};
+use crate::sys::traits::{NameTraits, Traits, TriedName};
+use crate::sys::{Attributes, Dir};
+use crate::volume::limits::limits;
+use crate::volume::times::VolumeTimes;
+
+/// What is known of the file system that a directory of the output is on.
+#[derive(Debug, Default)]
+pub struct OutputVolume {
+    /// The device number; 0 in a dry run for a directory that is not there yet.
+    pub dev: u64,
+    /// Whether everything in the directory can be made durable through the root's file system at once.
+    pub with_root: bool,
+    /// What trials showed before the first file; shared by all directories on the file system.
+    pub tried: Arc<TriedVolume>,
+    /// What was found out by trials since; shared with the directory that it was made in.
+    pub trials: Arc<Trials>,
+    /// Whether small files here are written out as soon as they are complete, once that was asked.
+    pub hurries: OnceLock<bool>,
+}
+
+/// What trials showed of a file system before the first file.
+#[derive(Debug, Default)]
+pub struct TriedVolume {
+    /// What it makes of what it is told.
+    pub traits: Traits,
+    /// What it makes of times.
+    pub times: VolumeTimes,
+    /// Whether the user was told that links keep the owner and time of their making.
+    told_of_links: AtomicBool,
+}
+
+impl TriedVolume {
+    /// Tries the file system that `dir` is on. Times that earlier runs set there have `moved`.
+    pub fn try_out(dir: &Dir, moved: MovedTimes) -> Self {
+        let traits = dir.traits();
+        let times = VolumeTimes::new(traits.times, moved, None);
+        Self { traits, times, told_of_links: AtomicBool::default() }
+    }
+
+    /// What can be known of the file system that `dir` is on where nothing may be made: from the directory `private`
+    /// in it, which is called `private_name`.
+    pub fn look_at(dir: &Dir, private: Dir, private_name: &str, moved: MovedTimes) -> Self {
+        let folds_case = dir.stat(private_name.to_uppercase().as_ref(), false).is_ok();
+        let names = NameTraits { folds_case, ..NameTraits::EVERY };
+        let traits = Traits { names, times: private.own_time_traits(), ..Traits::default() };
+        let times = VolumeTimes::new(traits.times, moved, Some(private));
+        Self { traits, times, told_of_links: AtomicBool::default() }
+    }
+
+    /// What it cannot hold, in words; `None` if that is nothing.
+    pub fn limits(&self) -> Option<String> {
+        limits(&self.traits, self.times.moved())
+    }
+}
+
+/// What only a trial tells of a directory, each made when it is first asked for.
+#[derive(Debug, Default)]
+pub struct Trials {
+    /// The permissions that files without a name can be born with.
+    born: OnceLock<u32>,
+    /// The largest file that it can hold, if that is known to be small; bytes.
+    largest_file: OnceLock<Option<u64>>,
+    /// Which permissions and owners files here can have, of those that were tried.
+    labels: Mutex<HashMap<Label, bool>>,
+}
+
+/// Permissions, owner and group.
+type Label = (u32, u32, u32);
+
+/// So many results of trials are kept.
+const MOST_LABELS: usize = 256;
+
+impl OutputVolume {
+    /// That of a directory to be made in one that is on this.
+    pub fn of_subdir(&self) -> Self {
+        let Self { dev, with_root, tried, trials, .. } = self;
+        let (tried, trials) = (Arc::clone(tried), Arc::clone(trials));
+        Self { dev: *dev, with_root: *with_root, tried, trials, hurries: OnceLock::new() }
+    }
+
+    /// It will be that of `dir`, in which the output is to be made.
+    pub fn is_that_of(&self, dir: &Dir) {
+        self.trials.largest_file.get_or_init(|| dir.largest_file());
+    }
+
+    /// The largest file that can be in `dir`, if that is known to be small; bytes.
+    pub fn largest_file(&self, dir: Option<&Dir>) -> Option<u64> {
+        *self.trials.largest_file.get_or_init(|| dir.and_then(Dir::largest_file))
+    }
+
+    /// Whether names that differ only in letter case are one.
+    pub fn folds_case(&self) -> bool {
+        self.tried.traits.names.folds_case
+    }
+
+    /// The permissions that files without a name can have from the start in `dir`.
+    pub fn modes_at_birth(&self, dir: Option<&Dir>) -> u32 {
+        *self.trials.born.get_or_init(|| dir.map_or(0, Dir::modes_at_birth))
+    }
+
+    /// Whether this is the first to ask: then it is to tell that links keep the owner and times they were made
+    /// with.
+    pub fn is_first_unlabelled_link(&self) -> bool {
+        !self.tried.told_of_links.swap(true, Relaxed)
+    }
+
+    /// What becomes of an entry of this name in `dir`, if it would not be called so; known before it is made.
+    pub fn try_name(&self, name: &OsStr, dir: &Dir) -> Option<TriedName> {
+        if !self.tried.traits.names.are_doubtful_for(name) {
+            return None;
+        }
+        // Where nothing can be tried, making the entry will tell.
+        dir.try_name(name).ok()
+    }
+
+    /// Whether a file that was given the time `source` may have the time `there`; where only a trial tells, it is
+    /// made in `dir`.
+    pub fn holds_time_as(&self, source: Time, there: Time, dir: Option<&Dir>) -> bool {
+        self.tried.times.is_held_as(source, there, dir)
+    }
+
+    /// Whether a file in `dir` can have these attributes, and the permissions and the owner of `source`; found out
+    /// with a file of our own.
+    pub fn can_hold(&self, dir: &Dir, attributes: &Attributes, source: &Stat) -> bool {
+        let label = (source.mode, source.uid, source.gid);
+        let labels = || self.trials.labels.lock().unwrap_or_else(PoisonError::into_inner);
+        let tried = labels().get(&label).copied();
+        if let Some(holds) = tried.filter(|holds| !holds || attributes.is_empty()) {
+            return holds;
+        }
+        let holds = holds(dir, attributes, source).unwrap_or(false);
+        // A trial with attributes says nothing of files that have none.
+        if attributes.is_empty() && labels().len() < MOST_LABELS {
+            labels().insert(label, holds);
+        }
+        holds
+    }
+}
+
+/// Whether a file in `dir` that is given these attributes and those of `source` has them then.
+fn holds(dir: &Dir, attributes: &Attributes, source: &Stat) -> io::Result<bool> {
+    let (file, name) = dir.create_part()?;
+    let takes = |attributes: &Attributes, stat: &Stat| {
+        attributes.apply(&file, stat, false, |_, _| ());
+        Dir::stat_file(&file).is_ok_and(|now| attributes.are_at(&now, &file, stat))
+    };
+    // It may have been made with the permissions in question: they must be seen to change.
+    let other = Stat { mode: source.mode ^ 0o044, ..*source };
+    let holds = takes(&Attributes::default(), &other) && takes(attributes, source);
+    dir.remove(&name)?;
+    Ok(holds)
+}

@@ -1,0 +1,91 @@
+//! Whether a file at the output has the time of its source, as far as its file system can hold that.
+//!
+//! A time that the file system does not hold (FAT begins with 1980) comes out as another, and its copy would look
+//! newer for ever. Which other is not guessed: the very time is given to a file of our own. And FAT stores what a
+//! clock on the wall says, so all its times move by whole quarters of an hour with the zone of the machine.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::state::reference_time::MovedTimes;
+use crate::sys::Dir;
+use crate::sys::stat::Time;
+use crate::sys::traits::TimeTraits;
+
+/// So many answers are kept.
+const MOST_ASKED: usize = 4096;
+
+/// What a file system makes of times.
+#[derive(Debug)]
+pub struct VolumeTimes {
+    /// What trials showed.
+    traits: TimeTraits,
+    /// How all times that earlier runs set have moved since.
+    moved: MovedTimes,
+    /// What is asked where nothing may be made: a directory of this user's runs.
+    own_dir: Option<Dir>,
+    asked: Mutex<HashMap<Time, Option<Time>>>,
+}
+
+impl Default for VolumeTimes {
+    fn default() -> Self {
+        Self::new(TimeTraits::EVERY, MovedTimes::default(), None)
+    }
+}
+
+impl VolumeTimes {
+    /// Of a file system with these traits, whose times have `moved`. `own_dir` is asked where nothing may be made.
+    pub fn new(traits: TimeTraits, moved: MovedTimes, own_dir: Option<Dir>) -> Self {
+        Self { traits, moved, own_dir, asked: Mutex::default() }
+    }
+
+    /// How all times that earlier runs set have moved since.
+    pub fn moved(&self) -> &MovedTimes {
+        &self.moved
+    }
+
+    /// Whether `there` is what a file has that was given the time `source`. If only a trial tells, it is made in
+    /// `dir`.
+    pub fn is_held_as(&self, source: Time, there: Time, dir: Option<&Dir>) -> bool {
+        let is_of = |source: Time| {
+            source.is_stored_as(there)
+                || self.moved.by.iter().any(|by| source.is_stored_as(there.later_by(-by)))
+        };
+        is_of(source) || !self.traits.hold(source) && self.ask(source, dir).is_some_and(is_of)
+    }
+
+    fn ask(&self, time: Time, dir: Option<&Dir>) -> Option<Time> {
+        let asked = || self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = asked().get(&time) {
+            return *known;
+        }
+        let held = match &self.own_dir {
+            Some(own) => own.try_own_time(time).ok(),
+            None => dir.and_then(|dir| dir.try_time(time).ok()),
+        };
+        let mut asked = asked();
+        if asked.len() >= MOST_ASKED {
+            asked.clear();
+        }
+        asked.insert(time, held);
+        held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_have_moved_are_the_same() {
+        let time = |secs| Time { secs, nanos: 500 };
+        let moved = MovedTimes { by: vec![3600], is_new: false };
+        let times = VolumeTimes::new(TimeTraits::EVERY, moved, None);
+        for (there, same) in [(0, true), (3600, true), (-3600, false), (900, false)] {
+            let there = Time { secs: 1_000_000_000 + there, nanos: 0 };
+            assert_eq!(times.is_held_as(time(1_000_000_000), there, None), same, "{there:?}");
+        }
+        let there = time(1_000_003_600);
+        assert!(!VolumeTimes::default().is_held_as(time(1_000_000_000), there, None));
+    }
+}
