@@ -15,6 +15,9 @@ use crate::verify::ReadOrder;
 /// A word on the command line, the value it stands for, and its help.
 pub type Choice<T> = (&'static str, T, &'static str);
 
+/// The help of a value that is for tests alone.
+const HIDDEN: &str = "";
+
 /// A value that is chosen by a word.
 pub trait Choose: Copy + Send + Sync + 'static {
     /// All of them, in the order of the help.
@@ -23,7 +26,8 @@ pub trait Choose: Copy + Send + Sync + 'static {
 
 /// Reads one of the words of `T`.
 pub fn one_of<T: Choose>() -> impl TypedValueParser<Value = T> {
-    let value = |(word, _, help): Choice<T>| PossibleValue::new(word).help(help);
+    let value =
+        |(word, _, help): Choice<T>| PossibleValue::new(word).help(help).hide(help == HIDDEN);
     PossibleValuesParser::new(T::choices().into_iter().map(value)).try_map(|word| {
         let chosen = T::choices().into_iter().find(|(name, ..)| *name == word);
         chosen.map(|(_, value, _)| value).ok_or("no such value")
@@ -104,11 +108,13 @@ impl Choose for Cache {
 
 impl Choose for Backend {
     fn choices() -> Vec<Choice<Self>> {
-        vec![
+        let mut choices = vec![
             ("auto", Backend::best(), "Where it is faster"),
             ("off", Backend::One, "File by file"),
             ("on", Backend::widest(), "Wherever the processor has such registers (AVX2, AVX-512)"),
-        ]
+        ];
+        choices.extend(Backend::all().into_iter().map(|backend| (backend.name(), backend, HIDDEN)));
+        choices
     }
 }
 

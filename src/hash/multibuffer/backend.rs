@@ -1,21 +1,23 @@
-//! SHA-256's compression function for several blocks at once, one in each lane of wide registers.
+//! SHA-256's compression function for several streams at once.
 //!
-//! One stream of SHA-256 is a single chain of dependent steps, and the processor's SHA instructions
-//! make that chain as short as it gets. Several streams are several chains, which vector registers
-//! work through side by side: sixteen with AVX-512, eight with AVX2. `sha2` is the meaning of all of
-//! this: every backend must agree with it, and a single stream is left to it.
+//! One stream of SHA-256 is a single chain of dependent steps. Several streams are several chains, which a
+//! processor works through side by side: two by its SHA instructions, eight or sixteen in vector registers.
+//! `sha2` is the meaning of all of this: every backend must agree with it, and a single stream is left to it.
 //!
 //! The steps are those of FIPS 180-4, 6.2.2.
 
 #[cfg(target_arch = "x86_64")]
-use crate::hash::multibuffer::x86;
+use crate::hash::multibuffer::{x86, x86_sha};
 use crate::hash::state::{BLOCK, ChainingState};
 
-/// The registers in which several streams are compressed.
+/// How several streams are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// One stream after the other, by `sha2`.
     One,
+    /// Two at a time by the SHA instructions.
+    #[cfg(target_arch = "x86_64")]
+    Sha,
     /// Eight at a time in 256-bit registers.
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -30,6 +32,9 @@ impl Backend {
         let mut all = vec![Backend::One];
         #[cfg(target_arch = "x86_64")]
         {
+            if has_sha() {
+                all.push(Backend::Sha);
+            }
             if is_x86_feature_detected!("avx2") {
                 all.push(Backend::Avx2);
             }
@@ -42,17 +47,12 @@ impl Backend {
 
     /// The fastest for many streams on this processor, in a program that is optimised.
     pub fn best() -> Self {
-        let has = |wanted| Self::all().contains(&wanted);
-        match () {
-            // Functions that are not inlined make of each instruction a call.
-            () if cfg!(debug_assertions) => Backend::One,
-            #[cfg(target_arch = "x86_64")]
-            () if has(Backend::Avx512) => Backend::Avx512,
-            // Slower than one stream after the other with SHA instructions.
-            #[cfg(target_arch = "x86_64")]
-            () if has(Backend::Avx2) && !is_x86_feature_detected!("sha") => Backend::Avx2,
-            () => Backend::One,
+        // Functions that are not inlined make of each instruction a call.
+        if cfg!(debug_assertions) {
+            return Backend::One;
         }
+        let fastest = Self::all().into_iter().max_by_key(|backend| backend.speed());
+        fastest.unwrap_or(Backend::One)
     }
 
     /// The backend that takes the most streams at a time, whether that gains anything or not.
@@ -60,14 +60,73 @@ impl Backend {
         Self::all().pop().unwrap_or(Backend::One)
     }
 
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::One => "one",
+            #[cfg(target_arch = "x86_64")]
+            Backend::Sha => "sha",
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512 => "avx512",
+        }
+    }
+
     /// How many streams it takes at a time.
     pub fn lanes(self) -> usize {
         match self {
             Backend::One => 1,
             #[cfg(target_arch = "x86_64")]
+            Backend::Sha => x86_sha::STREAMS,
+            #[cfg(target_arch = "x86_64")]
             Backend::Avx2 => 8,
             #[cfg(target_arch = "x86_64")]
             Backend::Avx512 => 16,
+        }
+    }
+
+    /// This backend for `streams` streams, or a narrower one where these are too few for it to pay.
+    pub fn suiting(self, streams: usize) -> Self {
+        let mut suiting = self;
+        while streams < suiting.least() && suiting != Backend::One {
+            suiting = suiting.narrower();
+        }
+        suiting
+    }
+
+    /// What it passes with all lanes busy; MB/s on one core.
+    ///
+    /// The table by which a backend is chosen, from `cargo bench --bench hash` (16 × 64 KiB, an Intel Xeon,
+    /// model 207), without SHA instructions from a build of `sha2` that does not use them. What counts is
+    /// how they compare: on other processors all are slower or faster together.
+    fn speed(self) -> usize {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Backend::One if has_sha() => 1430,
+            Backend::One => 200,
+            #[cfg(target_arch = "x86_64")]
+            Backend::Sha => 1930,
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2 => 1050,
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512 => 2750,
+        }
+    }
+
+    /// The fewest streams for which it is faster than what is narrower; all its lanes where it never is.
+    fn least(self) -> usize {
+        let lanes = self.lanes();
+        let pays = |streams: &usize| self.speed() * streams / lanes > self.narrower().speed();
+        (1..lanes).find(pays).unwrap_or(lanes)
+    }
+
+    /// What is used for fewer streams than pay.
+    fn narrower(self) -> Self {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2 | Backend::Avx512 if has_sha() => Backend::Sha,
+            _ => Backend::One,
         }
     }
 
@@ -79,21 +138,33 @@ impl Backend {
             debug_assert!(streams.is_empty(), "more streams or fewer blocks than promised");
             return;
         }
-        match self {
-            Backend::One => {
+        match (self, &mut *streams) {
+            #[cfg(target_arch = "x86_64")]
+            (Backend::Sha, [(one, of_one), (two, of_two)]) => {
+                // SAFETY: only `all` and `best` give these out, after the processor was asked for the
+                // features.
+                unsafe { x86_sha::compress([one, two], [of_one, of_two], count) }
+            }
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            (Backend::Avx2, streams) => unsafe { x86::avx2::compress(streams, count) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            (Backend::Avx512, streams) => unsafe { x86::avx512::compress(streams, count) },
+            (_, streams) => {
                 for (state, blocks) in streams {
                     sha2::block_api::compress256(state, &blocks[..count]);
                 }
             }
-            // SAFETY: only `all` and `best` give these out, after the processor was asked for the
-            // features.
-            #[cfg(target_arch = "x86_64")]
-            Backend::Avx2 => unsafe { x86::avx2::compress(streams, count) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Backend::Avx512 => unsafe { x86::avx512::compress(streams, count) },
         }
     }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_sha() -> bool {
+    is_x86_feature_detected!("sha")
+        && is_x86_feature_detected!("sse4.1")
+        && is_x86_feature_detected!("ssse3")
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! SHA-256 over several byte streams at once, for many files on one core.
 //!
-//! The streams share the lanes of the processor's vector registers ([`backend`](super::backend)). A lane whose stream
-//! has no more blocks takes the next stream's, so streams may be of any length; when too few are
-//! left for the registers to pay, they are finished one after the other.
+//! The streams share the lanes of a [`backend`](super::backend). A lane whose stream has no more blocks
+//! takes the next stream's, so streams may be of any length; when too few are left for the backend to
+//! pay, a narrower one finishes them.
 
 use crate::hash::digest::Digest;
 use crate::hash::multibuffer::backend::Backend;
@@ -60,16 +60,6 @@ impl Stream {
     }
 }
 
-/// The fewest streams for which the registers pay: sixteen at a time pass 2.7 GB a second, and one with SHA
-/// instructions 1.25, so that half full they are even; eight at a time 1.0, one without SHA instructions
-/// 0.2.
-fn least(backend: Backend) -> usize {
-    match backend.lanes() {
-        8 => 2,
-        lanes => lanes.div_ceil(2),
-    }
-}
-
 /// Feeds each stream the bytes beside it, as many streams at a time as `backend` has lanes.
 pub fn update(backend: Backend, streams: &mut [(&mut Stream, &[u8])]) {
     let mut waiting: Vec<(&mut ChainingState, &[[u8; BLOCK]])> = streams
@@ -82,16 +72,13 @@ pub fn update(backend: Backend, streams: &mut [(&mut Stream, &[u8])]) {
     let mut lanes = Vec::with_capacity(backend.lanes());
     loop {
         lanes.extend(waiting.drain(waiting.len().saturating_sub(backend.lanes() - lanes.len())..));
-        if lanes.len() < least(backend).max(1) {
-            break;
-        }
-        let count = lanes.iter().map(|(_, blocks)| blocks.len()).min().unwrap_or(0);
-        backend.compress(&mut lanes, count);
-        lanes.iter_mut().for_each(|(_, blocks)| *blocks = &blocks[count..]);
+        let now = backend.suiting(lanes.len());
+        let at_once = lanes.len().min(now.lanes());
+        let count = lanes.iter().take(at_once).map(|(_, blocks)| blocks.len()).min();
+        let Some(count) = count else { return };
+        now.compress(&mut lanes[..at_once], count);
+        lanes.iter_mut().take(at_once).for_each(|(_, blocks)| *blocks = &blocks[count..]);
         lanes.retain(|(_, blocks)| !blocks.is_empty());
-    }
-    for (state, blocks) in lanes {
-        sha2::block_api::compress256(state, blocks);
     }
 }
 

@@ -2,7 +2,7 @@
 //! what the instructions of each are called.
 
 /// FIPS 180-4, 4.2.2.
-const K: [u32; 64] = [
+pub const K: [u32; 64] = [
     0x428a_2f98,
     0x7137_4491,
     0xb5c0_fbcf,
@@ -70,7 +70,7 @@ const K: [u32; 64] = [
 ];
 
 /// Turns the order of the bytes in each 32-bit word around: SHA-256 is big-endian.
-const TURN: [u8; 16] = [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12];
+pub const TURN: [u8; 16] = [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12];
 
 /// The function itself, in terms of the register functions beside it: the same text for registers of
 /// any width. Lanes without a stream work through the first one's blocks, and what comes out is dropped.
