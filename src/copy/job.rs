@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::hash::multibuffer::Backend;
 use crate::hash::{Algorithm, Digest};
 use crate::io::options::{Cache, Damaged, Journaling, Reflink, Resume, Sparse};
+use crate::transfer::small::batch;
 use crate::transfer::verifier::unverifiable;
 use crate::tree::filter::Filter;
 use crate::tree::overwrite::Policy;
@@ -135,8 +136,9 @@ impl CopyJob {
 
     /// The most that blocks take, whatever the devices are; bytes.
     pub fn most_memory(&self) -> u64 {
-        let blocks = self.most_workers() * self.queue_size + most_small(self.workers);
-        blocks as u64 * self.block_size as u64
+        let blocks = self.most_workers() * self.queue_size * self.block_size;
+        let workers = self.most_workers() + most_small(self.workers);
+        (blocks + workers * batch::room(self.block_size, self.backend)) as u64
     }
 
     /// Blocks of a worker where `outputs` outputs share their reading.

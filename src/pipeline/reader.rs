@@ -9,6 +9,7 @@ use crossbeam_channel::Sender;
 use crate::error::Error;
 use crate::event::timing::Timer;
 use crate::hash::Algorithm;
+use crate::io::block::BlockPool;
 use crate::io::read_back::ReadBack;
 use crate::part::resume::{self, ReadyPart, Resumed};
 use crate::part::transfer::Transfer;
@@ -30,6 +31,8 @@ use crate::tree::found::{Batch, WalkItem};
 
 /// The reader of a worker.
 pub struct FileReader<'a> {
+    /// The block that small files go through.
+    pub scratch: BlockPool,
     /// What reads large files, with the worker's blocks.
     pub content: ContentReader<'a>,
     /// For files that are there already.
@@ -59,7 +62,7 @@ impl FileReader<'_> {
             return self.take_large(Transfer::new(run.source, run.output, large));
         }
         self.content.in_hand = None;
-        let mut scratch = self.content.pool.take(&context.control.timings.read);
+        let mut scratch = self.scratch.take(&context.control.timings.read);
         let results = copy_files(context, run, &mut scratch, &mut self.read_back);
         self.report(results)
     }

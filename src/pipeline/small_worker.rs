@@ -1,4 +1,4 @@
-//! A worker for small files alone: one thread with one block.
+//! A worker for small files alone: one thread with one block, which a batch of them fits into.
 
 use crossbeam_channel::Sender;
 

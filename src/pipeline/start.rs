@@ -5,6 +5,7 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crossbeam_channel::{Sender, bounded};
 
+use crate::hash::Algorithm;
 use crate::io::block::BlockPool;
 use crate::io::read_back::ReadBack;
 use crate::part::checkpoint::{self, Checkpoints};
@@ -15,6 +16,7 @@ use crate::pipeline::small_worker::SmallWorker;
 use crate::pipeline::{hasher, writer};
 use crate::transfer::context::Context;
 use crate::transfer::outcome::CommitterMessage;
+use crate::transfer::small::batch;
 
 /// Starts worker number `number`: three threads, and one for checkpoints if there are any, that take work
 /// from `tasks` and report to `results` until there is no more work. An error when the system has no threads
@@ -39,7 +41,7 @@ pub fn start<'scope>(
     let for_writer = results.clone();
     let read_back = ReadBack::new();
     let content = ContentReader { context, pool, next: to_hasher, in_hand: None };
-    let reader = FileReader { content, read_back, tasks, results };
+    let reader = FileReader { scratch: scratch(context), content, read_back, tasks, results };
     let (checkpoints, (due, kept)) = Checkpoints::new();
     let mut threads = vec![
         named("write").spawn_scoped(scope, move || {
@@ -64,7 +66,17 @@ pub fn start_small<'scope>(
     tasks: Tasks,
     results: Sender<CommitterMessage>,
 ) -> io::Result<ScopedJoinHandle<'scope, ()>> {
-    let pool = BlockPool::new(1, context.options.block_size);
+    let pool = scratch(context);
     let worker = SmallWorker { context, pool, read_back: ReadBack::new(), tasks, results };
     Builder::new().name(format!("small-{number}")).spawn_scoped(scope, move || worker.work())
+}
+
+/// The block that small files of one thread go through.
+fn scratch(context: &Context<'_>) -> BlockPool {
+    let options = &context.options;
+    let size = match options.algorithm {
+        Algorithm::None => options.block_size,
+        Algorithm::Sha256 => batch::room(options.block_size, options.backend),
+    };
+    BlockPool::new(1, size)
 }

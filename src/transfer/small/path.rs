@@ -76,6 +76,9 @@ impl SmallPath<'_> {
     }
 
     fn copy(&mut self, transfer: &mut Transfer, warnings: &mut Vec<Error>) -> Result<Outcome> {
+        if !self.batch.has_room(transfer, self.scratch) {
+            self.complete_batch();
+        }
         match self.batch.take(transfer, self.results.len(), self.scratch, warnings)? {
             // Which is what becomes of it unless it is written.
             Admission::Waits => Ok(Outcome::Abandoned),
