@@ -91,7 +91,8 @@ pub struct CopyJob {
     pub workers: Option<usize>,
     /// Blocks of a worker; at least 1.
     pub queue_size: usize,
-    /// Size of a block in bytes; at least 1. Memory is workers × blocks × this.
+    /// Size of a block in bytes; at least 1. Memory is workers × blocks × this, and at most 2 MiB more for each
+    /// thread that copies small files.
     pub block_size: usize,
 }
 
@@ -136,9 +137,10 @@ impl CopyJob {
 
     /// The most that blocks take, whatever the devices are; bytes.
     pub fn most_memory(&self) -> u64 {
-        let blocks = self.most_workers() * self.queue_size * self.block_size;
-        let workers = self.most_workers() + most_small(self.workers);
-        (blocks + workers * batch::room(self.block_size, self.backend)) as u64
+        let blocks = self.most_workers() as u64 * self.queue_size as u64;
+        let threads = 2 * self.most_workers() + most_small(self.workers);
+        let room = batch::room(self.block_size, self.backend) as u64;
+        blocks * self.block_size as u64 + threads as u64 * room
     }
 
     /// Blocks of a worker where `outputs` outputs share their reading.

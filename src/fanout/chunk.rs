@@ -50,16 +50,6 @@ pub enum Data {
     Shared(Arc<Chunk>),
 }
 
-impl Data {
-    /// Takes the digest of all that came before to that of all up to their end.
-    pub fn hash(&self, hasher: &mut Hasher) {
-        match self {
-            Data::Own(block) => hasher.update(block),
-            Data::Shared(chunk) => chunk.hash(hasher),
-        }
-    }
-}
-
 impl Deref for Data {
     type Target = [u8];
 

@@ -1,11 +1,11 @@
 //! Which algorithm a run uses, and its running state.
 //!
-//! SHA-256 is `sha2`'s, which picks the processor's SHA instructions where they are.
+//! SHA-256 is `sha2`'s compression function, which picks the processor's SHA instructions where they are;
+//! several files at a time go through those of [`multibuffer`](crate::hash::multibuffer).
 
-use sha2::Digest as _;
-use sha2::digest::common::hazmat::SerializableState;
-
-use super::digest::Digest;
+use crate::hash::digest::Digest;
+use crate::hash::multibuffer::Backend;
+use crate::hash::multibuffer::streams::{self, Stream};
 
 /// What is computed over every byte that is copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Algorithm {
     /// Starts a digest over one file.
     pub fn start(self) -> Hasher {
         match self {
-            Algorithm::Sha256 => Hasher(Some(sha2::Sha256::new())),
+            Algorithm::Sha256 => Hasher(Some(Stream::default())),
             Algorithm::None => Hasher(None),
         }
     }
@@ -32,8 +32,8 @@ impl Algorithm {
         match self {
             Algorithm::Sha256 => {
                 let blocks = u64::from_le_bytes(*state.get(32..)?.first_chunk()?);
-                let state = sha2::Sha256::deserialize(&state.try_into().ok()?).ok()?;
-                (blocks <= MOST_BLOCKS).then_some(Hasher(Some(state)))
+                let stream = Stream::restore(state)?;
+                (blocks <= MOST_BLOCKS).then_some(Hasher(Some(stream)))
             }
             Algorithm::None => None,
         }
@@ -44,17 +44,9 @@ impl Algorithm {
 /// (FIPS 180-4, 1), and the largest files of Linux have 8 EiB, which is as many.
 const MOST_BLOCKS: u64 = (1 << 60) / 64;
 
-/// The running digest of one file.
-#[derive(Clone, Debug)]
-pub struct Hasher(Option<sha2::Sha256>);
-
-/// Equal after the same bytes, as far as a digest can tell.
-impl PartialEq for Hasher {
-    fn eq(&self, other: &Self) -> bool {
-        let state = |hasher: &Self| hasher.0.as_ref().map(SerializableState::serialize);
-        state(self) == state(other)
-    }
-}
+/// The running digest of one file. Equal after the same bytes, as far as a digest can tell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hasher(Option<Stream>);
 
 /// What holes are hashed from: long enough that the call costs nothing beside the hashing, short
 /// enough to stay in the first-level cache.
@@ -77,15 +69,23 @@ impl Hasher {
         }
     }
 
-    /// The state in between, to go on with later; `None` for [`Algorithm::None`]. It is `sha2`'s own
-    /// form, which stays the same within 0.11; a test below notices when it does not.
+    /// Takes the next bytes of several files, as many files at a time as `backend` does.
+    pub fn update_together(backend: Backend, files: Vec<(&mut Self, &[u8])>) {
+        let mut streams: Vec<(&mut Stream, &[u8])> = files
+            .into_iter()
+            .filter_map(|(hasher, bytes)| Some((hasher.0.as_mut()?, bytes)))
+            .collect();
+        streams::update(backend, &mut streams);
+    }
+
+    /// The state in between, to go on with later; `None` for [`Algorithm::None`].
     pub fn state(&self) -> Option<Vec<u8>> {
-        self.0.as_ref().map(|state| state.serialize().to_vec())
+        self.0.as_ref().map(|state| state.save().to_vec())
     }
 
     /// The digest of everything taken; `None` for [`Algorithm::None`].
     pub fn finish(self) -> Option<Digest> {
-        self.0.map(|state| Digest(state.finalize().into()))
+        self.0.map(Stream::finish)
     }
 }
 
@@ -137,7 +137,7 @@ mod tests {
         assert!(Algorithm::None.go_on(&state).is_none());
     }
 
-    /// A journal may hold any bytes: `sha2` itself overflows when it counts on from such a number.
+    /// A journal may hold any bytes, also a number from which no counting goes on.
     #[test]
     fn a_state_of_absurd_length_is_none_of_ours() {
         let state = |blocks: u64| {

@@ -1,14 +1,19 @@
-//! The second thread of a worker: hashes what passes through.
+//! The second thread of a worker: hashes what passes through, of one file or of two at a time.
+//!
+//! Two files on their way are two series of dependent steps, which one core works through side by side
+//! ([`multibuffer`](crate::hash::multibuffer)). What is there of both is hashed together; the hasher waits for
+//! neither: a file whose next block is not there yet is being read, and the other is hashed by itself.
 
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, Select, Sender, TryRecvError};
 
-use crate::event::timing::Timer;
-use crate::hash::Digest;
+use crate::event::timing::{StageTiming, Timer};
+use crate::fanout::chunk::Data;
+use crate::hash::{Digest, Hasher};
 use crate::part::checkpoint::CheckpointPlan;
 use crate::pipeline::content::ReadStep;
-use crate::pipeline::message::{EarlyEnd, FileStep, LargeFile, ReadEnd, receive, send};
+use crate::pipeline::message::{Disconnected, EarlyEnd, FileStep, LargeFile, ReadEnd, send};
 use crate::transfer::context::Context;
 
 /// What the hasher sends to the writer: the digest comes with the end, or not at all.
@@ -17,57 +22,101 @@ pub type HashedStep = FileStep<HashedEnd>;
 /// How a file comes out of the hasher.
 pub type HashedEnd = Result<(ReadEnd, Option<Digest>), EarlyEnd>;
 
-/// Works until the reader is gone.
-pub fn work(context: &Context<'_>, from: &Receiver<ReadStep>, to: &Sender<HashedStep>) {
+/// What comes next from a reader: nothing yet, or nothing any more, are errors.
+type Received = Result<ReadStep, TryRecvError>;
+
+/// The hasher's part of a chain from a reader to its writer, and the file that is on its way there.
+pub struct Chain {
+    from: Receiver<ReadStep>,
+    to: Sender<HashedStep>,
+    hasher: Hasher,
+    marks: CheckpointPlan,
+    file: Option<Arc<LargeFile>>,
+}
+
+/// Works until the reader or the writer of every chain is gone.
+pub fn work(context: &Context<'_>, mut chains: Vec<Chain>) {
     let clock = &context.control.timings.hash;
-    let mut hasher = context.options.algorithm.start();
-    let mut marks = CheckpointPlan::new(None, 0);
-    let mut file: Option<Arc<LargeFile>> = None;
-    while let Ok(step) = receive(from, clock) {
+    while !chains.is_empty() {
+        let steps = receive(&chains, clock);
+        hash(context, &mut chains, &steps);
+        let mut steps = steps.into_iter();
+        chains.retain_mut(|chain| match steps.next() {
+            Some(Ok(step)) => chain.pass_on(context, step).is_ok(),
+            Some(Err(TryRecvError::Disconnected)) => false,
+            Some(Err(TryRecvError::Empty)) | None => true,
+        });
+    }
+}
+
+/// The next step of each chain that has one, as soon as any has.
+fn receive(chains: &[Chain], clock: &StageTiming) -> Vec<Received> {
+    loop {
+        let steps: Vec<Received> = chains.iter().map(|chain| chain.from.try_recv()).collect();
+        if steps.iter().any(|step| !matches!(step, Err(TryRecvError::Empty))) {
+            return steps;
+        }
+        let _waiting = Timer::start(&clock.waited);
+        let mut any = Select::new();
+        for chain in chains {
+            any.recv(&chain.from);
+        }
+        any.ready();
+    }
+}
+
+/// Hashes the bytes that came, together. What outputs share may be hashed already.
+fn hash(context: &Context<'_>, chains: &mut [Chain], steps: &[Received]) {
+    let _busy = Timer::start(&context.control.timings.hash.busy);
+    let mut together = Vec::with_capacity(chains.len());
+    for (chain, step) in chains.iter_mut().zip(steps) {
+        match step {
+            Ok(FileStep::Data(Data::Own(block))) => together.push((&mut chain.hasher, &**block)),
+            Ok(FileStep::Data(Data::Shared(chunk))) => chunk.hash(&mut chain.hasher),
+            _ => {}
+        }
+    }
+    Hasher::update_together(context.options.backend, together);
+}
+
+impl Chain {
+    /// A chain without a file, between these ends.
+    pub fn new(context: &Context<'_>, from: Receiver<ReadStep>, to: Sender<HashedStep>) -> Self {
+        let hasher = context.options.algorithm.start();
+        Self { from, to, hasher, marks: CheckpointPlan::new(None, 0), file: None }
+    }
+
+    /// Passes a step on, the bytes of which are hashed; an error when the writer is gone.
+    fn pass_on(&mut self, context: &Context<'_>, step: ReadStep) -> Result<(), Disconnected> {
+        let clock = &context.control.timings.hash;
+        let algorithm = context.options.algorithm;
         let mut due = None;
         let step = match step {
             FileStep::Begin(large, part) => {
                 let going_on = large.resumed.as_ref().map(|resumed| resumed.hasher.clone());
-                hasher = going_on.unwrap_or_else(|| context.options.algorithm.start());
-                marks = CheckpointPlan::new(large.checkpoints, large.start());
-                file = Some(Arc::clone(&large));
+                self.hasher = going_on.unwrap_or_else(|| algorithm.start());
+                self.marks = CheckpointPlan::new(large.checkpoints, large.start());
+                self.file = Some(Arc::clone(&large));
                 FileStep::Begin(large, part)
             }
             FileStep::Again(large) => {
-                (hasher, marks) = (context.options.algorithm.start(), CheckpointPlan::new(None, 0));
-                file = Some(Arc::clone(&large));
+                (self.hasher, self.marks) = (algorithm.start(), CheckpointPlan::new(None, 0));
+                self.file = Some(Arc::clone(&large));
                 FileStep::Again(large)
             }
             FileStep::Data(data) => {
-                let _busy = Timer::start(&clock.busy);
-                data.hash(&mut hasher);
-                due = marks.pass(data.len() as u64, &hasher);
+                due = self.marks.pass(data.len() as u64, &self.hasher);
                 FileStep::Data(data)
             }
             FileStep::Hole(len) => {
-                let _busy = Timer::start(&clock.busy);
-                let mut left = len;
-                // A hole may be terabytes long: look up now and then whether it is still wanted.
-                while left > 0 && !file.as_ref().is_some_and(|file| file.is_given_up()) {
-                    if context.control.stop.is_urgent() {
-                        break;
-                    }
-                    let now = left.min(64 << 20);
-                    hasher.update_zeros(now);
-                    left -= now;
-                }
-                if left > 0
-                    && let Some(file) = &file
-                {
-                    file.give_up();
-                }
-                due = marks.pass(len, &hasher);
+                self.hash_hole(context, len);
+                due = self.marks.pass(len, &self.hasher);
                 FileStep::Hole(len)
             }
             FileStep::Checkpoint(checkpoint) => FileStep::Checkpoint(checkpoint),
             FileStep::End(end) => {
-                let hasher = std::mem::replace(&mut hasher, context.options.algorithm.start());
-                let cut = file.take().is_none_or(|file| file.is_given_up());
+                let hasher = std::mem::replace(&mut self.hasher, algorithm.start());
+                let cut = self.file.take().is_none_or(|file| file.is_given_up());
                 FileStep::End(match end {
                     Ok(_) if cut => Err(EarlyEnd::Abandoned),
                     Ok(end) => Ok((end, hasher.finish())),
@@ -75,10 +124,27 @@ pub fn work(context: &Context<'_>, from: &Receiver<ReadStep>, to: &Sender<Hashed
                 })
             }
         };
-        for step in [Some(step), due.map(FileStep::Checkpoint)].into_iter().flatten() {
-            if send(to, step, clock).is_err() {
-                return;
+        send(&self.to, step, clock)?;
+        due.map_or(Ok(()), |due| send(&self.to, FileStep::Checkpoint(due), clock))
+    }
+
+    /// Hashes the zeros of a hole. It may be terabytes long, so now and then this asks whether the file is
+    /// still wanted.
+    fn hash_hole(&mut self, context: &Context<'_>, len: u64) {
+        let _busy = Timer::start(&context.control.timings.hash.busy);
+        let mut left = len;
+        while left > 0 && !self.file.as_ref().is_some_and(|file| file.is_given_up()) {
+            if context.control.stop.is_urgent() {
+                break;
             }
+            let now = left.min(64 << 20);
+            self.hasher.update_zeros(now);
+            left -= now;
+        }
+        if left > 0
+            && let Some(file) = &self.file
+        {
+            file.give_up();
         }
     }
 }

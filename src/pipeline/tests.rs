@@ -18,7 +18,7 @@ use crate::io::options::Options;
 use crate::io::resident::Residency;
 use crate::path::DirPath;
 use crate::pipeline::queue::tasks;
-use crate::pipeline::start::{start, start_small};
+use crate::pipeline::start::NewWorker;
 use crate::sys::Dir;
 use crate::sys::stat::Stat;
 use crate::transfer::context::{Context, Shared};
@@ -119,10 +119,17 @@ impl Scene {
         let (outcomes, inbox) = bounded(1);
         let mut all = Vec::new();
         std::thread::scope(|scope| {
+            let context = &context;
+            let worker =
+                |number, tasks| NewWorker { context, number, tasks, results: outcomes.clone() };
             for number in 0..self.small {
-                start_small(scope, number, &context, tasks.small(), outcomes.clone()).unwrap();
+                worker(number, tasks.small()).start_small(scope).unwrap();
             }
-            start(scope, 0, &context, tasks, outcomes).unwrap();
+            let started = worker(0, tasks.clone()).start(scope, several).unwrap();
+            if let Some(second) = started.second {
+                second.start(scope, worker(1, tasks.clone())).unwrap();
+            }
+            drop((tasks, outcomes));
             for message in inbox {
                 match message {
                     CommitterMessage::Results(results) => all.extend(results),

@@ -189,7 +189,7 @@ pub struct CopyArgs {
           hide_short_help = true, help_heading = "Speed and memory")]
     pub lag: usize,
 
-    /// Hash several small files at a time in vector registers
+    /// Hash several files at a time, in vector registers or by SHA instructions
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of::<Backend>(),
           hide_short_help = true, help_heading = "Speed and memory")]
     pub simd: Backend,

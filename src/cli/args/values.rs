@@ -109,9 +109,9 @@ impl Choose for Cache {
 impl Choose for Backend {
     fn choices() -> Vec<Choice<Self>> {
         let mut choices = vec![
-            ("auto", Backend::best(), "Where it is faster"),
+            ("auto", Backend::best(), "As is fastest"),
             ("off", Backend::One, "File by file"),
-            ("on", Backend::widest(), "Wherever the processor has such registers (AVX2, AVX-512)"),
+            ("on", Backend::widest(), "In the widest registers of the processor (AVX2, AVX-512)"),
         ];
         choices.extend(Backend::all().into_iter().map(|backend| (backend.name(), backend, HIDDEN)));
         choices

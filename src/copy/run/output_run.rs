@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver, Stop};
 use crate::fanout::slot::Slot;
 use crate::hash::Algorithm;
+use crate::hash::multibuffer::Backend;
 use crate::io::control::Control;
 use crate::io::options::{Durability, Options, Reflink, Sparse};
 use crate::io::rate_limit::RateLimit;
@@ -370,7 +371,9 @@ impl OutputRun<'_> {
 
     fn workers(&self, prepared: &Prepared, shared: bool) -> WorkerCount {
         let Prepared { source, output, .. } = prepared;
-        WorkerCount::suiting(self.job.workers, &source.handle, output.handle.as_ref(), shared)
+        let (source, output) = (&source.handle, output.handle.as_ref());
+        let pairs = self.job.backend.suiting(2) != Backend::One;
+        WorkerCount::suiting(self.job.workers, source, output, shared, pairs)
     }
 
     /// How many threads read copies back. A disk that turns serves one of them best.

@@ -38,6 +38,9 @@ pub struct WorkerCount {
     pub full: usize,
     /// For small files only.
     pub small: usize,
+    /// So many of the full workers copy a second large file meanwhile, which their hasher takes together with
+    /// the first.
+    pub paired: usize,
     /// Whether the full workers leave all small files to the others.
     pub separate: bool,
 }
@@ -45,18 +48,28 @@ pub struct WorkerCount {
 impl WorkerCount {
     /// The number `asked` for, or what suits the devices of source and output. Outputs that share their
     /// reading (`shared`) have no workers for small files only: they wait for each other as it is.
-    pub fn suiting(asked: Option<usize>, source: &Dir, output: Option<&Dir>, shared: bool) -> Self {
+    ///
+    /// Where hashers gain by it (`pairs`), they take two files together; but only beside workers for small files:
+    /// where full workers take everything, further readers would be further workers for small files too.
+    pub fn suiting(
+        asked: Option<usize>,
+        source: &Dir,
+        output: Option<&Dir>,
+        shared: bool,
+        pairs: bool,
+    ) -> Self {
         let turns = || is_on_turning_disk(source) || output.is_some_and(is_on_turning_disk);
         if asked.is_none() && turns() {
-            return Self { full: 1, small: 0, separate: false };
+            return Self { full: 1, small: 0, paired: 0, separate: false };
         }
         let full = most_full(asked);
         if asked.is_some() || shared || open_file_limit() < AMPLE {
-            return Self { full, small: 0, separate: false };
+            return Self { full, small: 0, paired: 0, separate: false };
         }
         let separate = output.is_some_and(|output| !output.takes_many_at_once());
         let small = if separate { TAKING_TURNS } else { MOST - full };
-        Self { full, small, separate }
+        let paired = if pairs { full.min(MOST - full) } else { 0 };
+        Self { full, small, paired, separate }
     }
 
     /// Workers of both kinds.

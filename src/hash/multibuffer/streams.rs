@@ -8,7 +8,7 @@ use crate::hash::digest::Digest;
 use crate::hash::multibuffer::backend::Backend;
 use crate::hash::state::{BLOCK, ChainingState, START};
 
-/// The running digest of one of many streams.
+/// The running digest of a stream, alone or of many.
 #[derive(Clone, Debug)]
 pub struct Stream {
     state: ChainingState,
@@ -24,7 +24,62 @@ impl Default for Stream {
     }
 }
 
+/// Equal after the same bytes, as far as a digest can tell.
+impl PartialEq for Stream {
+    fn eq(&self, other: &Self) -> bool {
+        (self.state, self.len, self.tail()) == (other.state, other.len, other.tail())
+    }
+}
+
 impl Stream {
+    /// Length in bytes of what [`save`](Self::save) makes.
+    pub const SAVED: usize = 32 + 8 + BLOCK;
+
+    /// Takes the stream's next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        let blocks = self.take(bytes);
+        sha2::block_api::compress256(&mut self.state, blocks);
+    }
+
+    /// The state in between, in the form of `sha2` 0.11: the eight words and the number of blocks, both
+    /// little-endian, then the number of bytes since the last block, these, and zeros.
+    pub fn save(&self) -> [u8; Self::SAVED] {
+        let mut saved = [0; Self::SAVED];
+        for (bytes, word) in saved.chunks_exact_mut(4).zip(self.state) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        let tail = self.tail();
+        saved[32..40].copy_from_slice(&(self.len / BLOCK as u64).to_le_bytes());
+        saved[40] = tail.len() as u8;
+        saved[41..41 + tail.len()].copy_from_slice(tail);
+        saved
+    }
+
+    /// Goes on where a stream was saved; `None` if the bytes are of no such state, or of one after
+    /// 2⁶⁴ bytes or more.
+    pub fn restore(saved: &[u8]) -> Option<Self> {
+        let saved: &[u8; Self::SAVED] = saved.try_into().ok()?;
+        let (words, rest) = saved.split_first_chunk::<32>()?;
+        let (blocks, rest) = rest.split_first_chunk()?;
+        let (&[at], bytes) = rest.split_first_chunk()?;
+        let (tail, zeros) = bytes.split_at_checked(usize::from(at))?;
+        if zeros.iter().any(|&byte| byte != 0) {
+            return None;
+        }
+        let mut stream = Self::default();
+        for (word, &bytes) in stream.state.iter_mut().zip(words.as_chunks().0) {
+            *word = u32::from_le_bytes(bytes);
+        }
+        stream.tail[..tail.len()].copy_from_slice(tail);
+        let whole = u64::from_le_bytes(*blocks).checked_mul(BLOCK as u64)?;
+        stream.len = whole.checked_add(u64::from(at))?;
+        Some(stream)
+    }
+
+    fn tail(&self) -> &[u8] {
+        &self.tail[..(self.len % BLOCK as u64) as usize]
+    }
+
     /// The digest of everything taken.
     pub fn finish(mut self) -> Digest {
         // FIPS 180-4, 5.1.1: a one bit, zeros, and the length in bits at the end of a block.
@@ -114,6 +169,23 @@ mod tests {
             for (digest, content) in digests(backend, &slices).into_iter().zip(&contents) {
                 assert_eq!(digest, expected(content), "{backend:?} {}", content.len());
             }
+        }
+    }
+
+    proptest! {
+        /// Saved at any place, the state is that of `sha2`, and is gone on with.
+        #[test]
+        fn a_saved_state_is_that_of_sha2(len in 0..1000usize, more in 0..200usize) {
+            use sha2::digest::common::hazmat::SerializableState;
+            let bytes = content(5, len + more);
+            let (mut stream, mut judge) = (Stream::default(), sha2::Sha256::new());
+            stream.update(&bytes[..len]);
+            judge.update(&bytes[..len]);
+            prop_assert_eq!(&stream.save()[..], &judge.serialize()[..]);
+            let mut later = Stream::restore(&stream.save()).unwrap();
+            prop_assert_eq!(&later, &stream);
+            later.update(&bytes[len..]);
+            prop_assert_eq!(later.finish(), expected(&bytes));
         }
     }
 

@@ -12,6 +12,7 @@ mod lanes;
 mod metadata;
 mod names;
 mod narrow;
+mod pairs;
 mod policies;
 mod space;
 mod sparse;
