@@ -55,6 +55,10 @@ fn stored_zeros_are_bytes_like_others() {
 #[test]
 fn a_stated_size_that_means_nothing_is_not_that_of_the_copy() {
     let from = std::path::Path::new("/sys/kernel/fscaps");
+    if !from.exists() {
+        eprintln!("skipped: this machine lacks {}", from.display());
+        return;
+    }
     for hash in [&[][..], &["--hash", "none"]] {
         let scene = Scene::new();
         let args = [&["--block-size", "1K"], hash].concat();
