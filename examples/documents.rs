@@ -30,6 +30,10 @@ pub fn write(dir: &Path) -> io::Result<()> {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::PowerShell] {
             clap_complete::generate_to(shell, &mut command, &name, &completions)?;
         }
+        if name == "dircopy" {
+            adapt(&completions.join("dircopy.bash"), &BASH)?;
+            adapt(&completions.join("dircopy.fish"), &FISH)?;
+        }
         // A page for `dircopy help` would say nothing, and `clap_mangen` is silent about options that `-h` hides.
         let mut command = with_all_options(command).disable_help_subcommand(true);
         // Subcommands learn from it what they are called in full.
@@ -37,6 +41,70 @@ pub fn write(dir: &Path) -> io::Result<()> {
         pages(&command, &man)?;
     }
     Ok(())
+}
+
+/// What bash is to know beside what the definitions say: jobs by their names, and the classes of `--ionice`. Each text
+/// is put in place of what the generator writes.
+const BASH: [(&str, &str); 3] = [
+    (
+        "--job)\n                    COMPREPLY=($(compgen -f \"${cur}\"))",
+        "--job)\n                    COMPREPLY=($(compgen -W \"$(dircopy jobs list 2>/dev/null | cut -d' ' -f1)\" -- \
+         \"${cur}\") $(compgen -f \"${cur}\"))",
+    ),
+    (
+        "--ionice)\n                    COMPREPLY=($(compgen -f \"${cur}\"))",
+        "--ionice)\n                    COMPREPLY=($(compgen -W \"idle best-effort\" -- \"${cur}\"))",
+    ),
+    (
+        "dircopy__subcmd__jobs__subcmd__check)\n            opts=\"-h --help\"",
+        "dircopy__subcmd__jobs__subcmd__check)\n            opts=\"-h --help $(dircopy jobs list 2>/dev/null | cut \
+         -d' ' -f1)\"",
+    ),
+];
+
+/// The same for fish. The generated condition for options fails where the word before the cursor is an option that
+/// waits for its value, and takes the source for a subcommand.
+const FISH: [(&str, &str); 5] = [
+    (
+        "    argparse -s (__fish_dircopy_global_optspecs) -- $cmd 2>/dev/null\n    or return\n",
+        "    if not argparse -s (__fish_dircopy_global_optspecs) -- $cmd 2>/dev/null\n        \
+         # The last option waits for its value.\n        set -e cmd[-1]\n        \
+         argparse -s (__fish_dircopy_global_optspecs) -- $cmd 2>/dev/null\n        or return\n    end\n",
+    ),
+    (
+        "    if set -q argv[1]\n",
+        "    # What is no command is a source or an output.\n    \
+         if set -q argv[1]; and contains -- $argv[1] verify jobs help\n",
+    ),
+    (
+        "'Take the options of a job: NAME.toml where jobs are kept, or a file' -r",
+        "'Take the options of a job: NAME.toml where jobs are kept, or a file' -r -a \
+         \"(dircopy jobs list 2>/dev/null | string replace -r ' .*' '')\"",
+    ),
+    (
+        "N from 0 to 7; a warning if it cannot be set' -r",
+        "N from 0 to 7; a warning if it cannot be set' -r -f -a \"idle best-effort best-effort:0 best-effort:7\"",
+    ),
+    (
+        "__fish_seen_subcommand_from check\" -s h",
+        "__fish_seen_subcommand_from check\" -a \"(dircopy jobs list 2>/dev/null | string replace -r ' .*' '')\"\n\
+         complete -c dircopy -n \"__fish_dircopy_using_subcommand jobs; and __fish_seen_subcommand_from check\" -s h",
+    ),
+];
+
+/// Puts other texts in place of some of a file.
+///
+/// # Errors
+/// One is not there: the generator writes something else than it did.
+fn adapt(path: &Path, changes: &[(&str, &str)]) -> io::Result<()> {
+    let mut text = fs::read_to_string(path)?;
+    for (from, to) in changes {
+        if !text.contains(from) {
+            return Err(io::Error::other(format!("{} has no {from:?}", path.display())));
+        }
+        text = text.replacen(from, to, 1);
+    }
+    fs::write(path, text)
 }
 
 /// The command and its subcommands with no option hidden from `-h`.

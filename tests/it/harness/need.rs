@@ -22,6 +22,8 @@ pub enum Need {
     Ntfs,
     /// `setpriv`, to run as nobody.
     Setpriv,
+    /// The files of the kernel below `/sys`, which not every container has.
+    Sysfs,
     /// Making device nodes, which root may not everywhere.
     Device,
     /// User attributes and ACLs: `setfattr`, `setfacl`.
@@ -107,6 +109,7 @@ fn probe(need: Need) -> bool {
             let dir = tempfile::tempdir().unwrap();
             root() && runs("mknod", &[dir.path().join("null").to_str().unwrap(), "c", "1", "3"])
         }
+        Need::Sysfs => std::path::Path::new("/sys/kernel/fscaps").exists(),
         Need::Program(name) => runs(name, &["--version"]),
         Need::JsonSchema => runs("/usr/bin/python3", &["-c", "import jsonschema"]),
         Need::PrometheusClient => runs("/usr/bin/python3", &["-c", "import prometheus_client"]),

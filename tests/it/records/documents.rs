@@ -103,6 +103,53 @@ fn bash_completes_every_option() {
     }
 }
 
+/// Each shell itself is asked what it would offer, behind a space too. The program that it asks for the jobs is this one.
+#[test]
+fn shells_offer_values_and_jobs() {
+    let scene = scene();
+    scene.tree("home").file(".config/dircopy/jobs/nightly.toml", "").file("a file", "");
+    let program = env!("CARGO_BIN_EXE_dircopy");
+    let offered = |shell_name: &str, typed: &str| -> Vec<String> {
+        let line = match shell_name {
+            "fish" => format!(
+                "cd home; HOME=$PWD XDG_CONFIG_HOME= fish --no-config -c 'function dircopy; {program} $argv; end
+                 source ../documents/completions/dircopy.fish; complete -C \"{typed}\"'"
+            ),
+            _ => format!(
+                "cd home; HOME=$PWD; unset XDG_CONFIG_HOME; dircopy() {{ {program} \"$@\"; }}
+                 . ../documents/completions/dircopy.bash
+                 COMP_WORDS=({typed} ''); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+                 _dircopy dircopy '' \"${{COMP_WORDS[-2]}}\"; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+            ),
+        };
+        let said = shell(&scene, &line);
+        said.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect()
+    };
+    let shells = ["bash", "fish"].into_iter().filter(|name| have(&[Need::Program(name)]));
+    for name in shells {
+        for (typed, values) in [
+            ("dircopy --overwrite-policy ", &["default", "update", "never", "always"][..]),
+            ("dircopy -i a --overwrite-policy never --cache ", &["drop", "keep"]),
+            ("dircopy --ionice ", &["idle", "best-effort"]),
+            ("dircopy --job ", &["nightly"]),
+            ("dircopy jobs check ", &["nightly"]),
+            ("dircopy jobs ", &["check", "list"]),
+            ("dircopy verify --progress ", &["auto", "always", "never"]),
+        ] {
+            let offered = offered(name, typed);
+            for value in values {
+                assert!(offered.iter().any(|it| it == value), "{name}: {typed}: {offered:?}");
+            }
+        }
+        // A source is no command, so options are offered after it.
+        let after_source = offered(
+            name,
+            if name == "fish" { "dircopy src --cache " } else { "dircopy src --cache" },
+        );
+        assert!(after_source.iter().any(|it| it == "drop"), "{name}: {after_source:?}");
+    }
+}
+
 #[test]
 fn every_shell_can_read_its_completions() {
     let scene = scene();
