@@ -51,6 +51,7 @@ pub enum NoOwnMount {
     /// It lies on the file system of `/`, or on the volume of the system itself.
     System,
     /// It lies on a mount that shows one directory of another file system.
+    #[cfg_attr(windows, allow(dead_code))] // no such mounts there
     Bound {
         /// The directory, from the top of the file system.
         directory: PathBuf,
