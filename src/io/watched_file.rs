@@ -208,11 +208,19 @@ impl<'a> WatchedFile<'a> {
     }
 
     /// Its extended attributes; none, with a warning, when they cannot be read.
-    pub fn attributes(&self, warnings: &mut Vec<Error>) -> Attributes {
-        Attributes::read(&self.file).unwrap_or_else(|error| {
-            warnings.push(self.error("read the attributes of", error));
-            Attributes::default()
-        })
+    ///
+    /// # Errors
+    /// They are more than a copy takes: a file that loses them without an error would count as copied.
+    pub fn attributes(&self, warnings: &mut Vec<Error>) -> Result<Attributes> {
+        let failed = |error| self.error("read the attributes of", error);
+        match Attributes::read(&self.file) {
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Err(failed(error)),
+            Err(error) => {
+                warnings.push(failed(error));
+                Ok(Attributes::default())
+            }
+            read => Ok(read.unwrap_or_default()),
+        }
     }
 
     /// An error of the system about this file.

@@ -30,7 +30,7 @@ pub fn open<'a>(
     warnings: &mut Vec<Error>,
 ) -> Result<OpenSource<'a>> {
     let mut file = open_file(context, transfer, path)?;
-    let attributes = file.attributes(warnings);
+    let attributes = file.attributes(warnings)?;
     let stat = &transfer.entry().stat;
     let systems = context.shared.methods.between(file.file(), stat, &transfer.target.output);
     file.trust_size(systems.has_exact_sizes);

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{Act, Habit, Mirror, NONE, Scene, Strace, content, need, shell};
+use crate::harness::{Act, Habit, Mirror, Mount, NONE, Scene, Strace, Tree, content, need, shell};
 
 #[test]
 fn modes_go_over() {
@@ -253,4 +253,34 @@ fn what_an_output_cannot_hold_does_not_differ() {
         let told = run.err();
         assert!(told.ends_with(": fuse: no permissions\n") && told.lines().count() == 1, "{told}");
     }
+}
+
+/// It names files in directories that others may not enter; the umask is how that is kept from them.
+#[test]
+fn a_manifest_is_as_open_as_the_umask_says() {
+    for (umask, mode) in [("077", "600"), ("022", "644")] {
+        let scene = Scene::new();
+        scene.src.file("private/f", "f").mode("private", 0o700);
+        scene.command(NONE).after(&format!("umask {umask}")).run().assert_code(0);
+        assert_eq!(shell(&scene, "stat -c %a dst/dircopy-*").trim(), mode);
+    }
+}
+
+/// Their owner can make more of them than the memory holds of eight files.
+#[test]
+fn a_file_with_more_attributes_than_are_taken_fails_alone() {
+    need!(Kinds, Attr);
+    let scene = Scene::new();
+    let mount = Mount::of_kind("xfs", &scene.path("image"), &scene.path("mount"));
+    let src = scene.path("mount/src");
+    Tree::at(src.clone()).file("bad", "bad").file("good", "good");
+    shell(
+        &scene,
+        "v=$(head -c 60000 /dev/zero | tr '\\0' x); \
+         for i in 1 2 3 4 5; do setfattr -n user.$i -v $v mount/src/bad; done",
+    );
+    let run = scene.command_to(&src, &scene.dst, NONE).run();
+    run.assert_code(1).assert_says("bad: its extended attributes take more than 262144 bytes");
+    scene.judge(&run).lists(&["good"]).verifies().lacks("bad").no_leftovers();
+    drop(mount);
 }
