@@ -115,7 +115,7 @@ pub use stream::{Endpoint, StreamJob};
 pub use verify::ReadFrom;
 pub use verify::{
     Budget, Checked, Comparison, Coverage, Finding, FindingListener, FindingObserver, ManifestAt,
-    ReadOrder, Target, Verdict, VerifyJob, VerifyReport,
+    ReadOrder, Rival, Target, Verdict, VerifyJob, VerifyReport,
 };
 
 // Reading manifests.
@@ -135,6 +135,7 @@ pub mod internals {
     pub use crate::hash::multibuffer::streams;
     pub use crate::manifest::line;
     pub use crate::manifest::read::{escape, scan};
+    pub use crate::state::probe::RecordProbe;
     pub use crate::sys::{Dir, Lock};
     pub use crate::tree::filter::Inclusion;
 }

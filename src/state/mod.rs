@@ -6,6 +6,8 @@
 
 pub mod knowledge;
 pub mod private_dir;
+#[cfg(any(test, feature = "internals"))]
+pub mod probe;
 pub mod record;
 pub mod reference_time;
 pub mod row;
