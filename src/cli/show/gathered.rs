@@ -36,10 +36,10 @@ impl LineKind {
     }
 
     /// The kind of an event's line, if it is to be gathered: not of entries that are not at the output as in the
-    /// source, which are all named.
+    /// source, nor of files whose content was in doubt, which are all named.
     pub fn of_event(event: &Event<'_>) -> Option<Self> {
         Some(match event {
-            Event::Warning(error) => Self::of_error(error),
+            Event::Warning(error) if is_about_attributes(error) => Self::of_error(error),
             Event::Skipped(_, kind) => Self { why: kind.name(), ..Self::of("skipped") },
             Event::LeftoverRemoved(_) => Self::of("leftover removed"),
             Event::ManifestRemoved(_) => Self::of("manifest removed"),
@@ -57,6 +57,12 @@ impl LineKind {
             _ => return None,
         })
     }
+}
+
+/// Whether an error is about what goes with the content and not about the content: the two sorts of warnings that
+/// every file of an output can have for one reason.
+fn is_about_attributes(error: &Error) -> bool {
+    error.deed().starts_with("set ") || error.deed() == "read the attributes of"
 }
 
 /// The lines that were gathered.

@@ -145,6 +145,28 @@ fn what_is_said_of_many_files_is_gathered() {
     assert_eq!(json.err().matches("\"skipped\"").count(), 201, "{}", json.err());
 }
 
+/// Copies that were damaged are all named, whatever they have in common.
+#[test]
+fn damaged_copies_are_not_gathered() {
+    let scene = Scene::new();
+    for number in 0..5 {
+        scene.src.file(format!("file{number}"), "content").mtime(
+            format!("file{number}"),
+            1_000_000_000,
+            0,
+        );
+    }
+    scene.copy(&[]).assert_code(0);
+    for number in 0..5 {
+        let name = format!("file{number}");
+        scene.output().file(&name, "CONTENT").mtime(&name, 1_000_000_000, 0);
+    }
+    let run = scene.copy(&[]);
+    run.assert_code(0);
+    assert_eq!(run.err().matches("it is copied anew").count(), 5, "{}", run.err());
+    scene.judge(&run).complete();
+}
+
 /// The same of warnings, each output's its own.
 #[test]
 fn warnings_of_several_outputs_are_gathered_for_each() {
