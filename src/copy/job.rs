@@ -47,6 +47,8 @@ pub struct CopyJob {
     pub max_size: Option<u64>,
     /// Copy what symbolic links point to instead of the links.
     pub follow_links: bool,
+    /// Copy symbolic links; without this they are told as skipped.
+    pub links: bool,
     /// Make the further names of a file links to its copy instead of copies of their own.
     pub hard_links: bool,
     /// Make everything durable before it is recorded. Without this, a power cut soon after the run
@@ -108,6 +110,7 @@ impl CopyJob {
             filter: Filter::default(),
             max_size: None,
             follow_links: false,
+            links: true,
             hard_links: false,
             sync: true,
             check_space: true,

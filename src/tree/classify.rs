@@ -42,6 +42,8 @@ pub struct Classifier<'a> {
     pub filter: &'a Filter,
     /// Copy what symbolic links point to.
     pub follow: bool,
+    /// Copy symbolic links; they are skipped without.
+    pub links: bool,
     /// Hand on the further names of a file as such.
     pub hard_links: bool,
     /// A file larger than this is a batch of its own; bytes.
@@ -204,7 +206,7 @@ impl Classifier<'_> {
                         emit(entries.batch_of(files))?;
                     }
                 }
-                (Kind::Symlink, Some(stat)) => {
+                (Kind::Symlink, Some(stat)) if self.links => {
                     output.announce(1);
                     let entry = SourceEntry { name: listed.name, stat };
                     emit.item(WalkItem::Symlink(source, output, entry))?;

@@ -81,6 +81,15 @@ pub struct CopyArgs {
     #[arg(long, hide_short_help = true, help_heading = "What is copied")]
     pub follow_links: bool,
 
+    /// Leave symbolic links out, for outputs that have none
+    #[arg(
+        long,
+        conflicts_with = "follow_links",
+        hide_short_help = true,
+        help_heading = "What is copied"
+    )]
+    pub no_links: bool,
+
     /// Keep hard links: names of the same file become links to one copy
     ///
     /// Without this each name becomes a file of its own.
@@ -223,6 +232,7 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
     job.backend = args.simd;
     job.filter = Filter::new(&patterns(args, matches))?;
     job.follow_links = args.follow_links;
+    job.links = !args.no_links;
     job.hard_links = args.hard_links;
     job.max_size = args.max_size;
     job.sync = !args.no_sync;

@@ -26,10 +26,11 @@ pub struct StreamArgs {
 }
 
 /// Options that say nothing about a stream.
-const OF_TREES: [&str; 21] = [
+const OF_TREES: [&str; 22] = [
     "include",
     "exclude",
     "follow_links",
+    "no_links",
     "hard_links",
     "dry_run",
     "reflink",

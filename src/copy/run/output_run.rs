@@ -336,6 +336,7 @@ impl OutputRun<'_> {
             classifier: Classifier {
                 filter: &job.filter,
                 follow: job.follow_links,
+                links: job.links,
                 hard_links: job.hard_links,
                 block_size: job.block_size as u64,
             },

@@ -45,6 +45,10 @@ pub fn copy(
     let Some(dir) = &output.handle else {
         return Err(fail("make the link")(io::ErrorKind::NotFound.into()));
     };
+    if !output.volume.tried.traits.links {
+        let finding = "its file system has no symbolic links; --no-links leaves them out";
+        return Err(Error::finding("make the link", output.path_of(&entry.name), finding));
+    }
     let target = read(source, entry)?;
     if replaces {
         let part = dir.create_part_link(&target).map_err(fail("make the link"))?;

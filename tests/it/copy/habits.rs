@@ -190,3 +190,18 @@ fn a_number_of_free_inodes_that_means_nothing_refuses_no_run() {
     scene.src.file("small", content(100));
     run_on(&scene, &[Habit::TellsNoFreeInodes], &[]).assert_code(0);
 }
+
+/// Where there are no symbolic links, that is said as what it is, and an option leaves them out.
+#[test]
+fn links_can_be_left_out_where_there_are_none() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("file", content(100)).symlink("link", "file");
+    for _ in 0..2 {
+        let run = run_on(&scene, &[Habit::HasNoLinks], &[]);
+        run.assert_code(1).assert_says("has no symbolic links; --no-links leaves them out");
+        let run = run_on(&scene, &[Habit::HasNoLinks], &["--no-links"]);
+        run.assert_code(0).assert_says("skipped link: it is a symbolic link");
+        assert_lists(&scene, &["file"]);
+    }
+}
