@@ -69,16 +69,17 @@ xcp -r --fsync           | durable | xcp -r --fsync "$SRC" "$DST"
 TABLE
 }
 
-WORKLOADS=(one-large large many-small tree)
+WORKLOADS=(one-large large middling many-small tree)
 
 # What is said of dircopy's speed is said of these.
-TABLE='^tmpfs/(one-)?large/|^disk/large/.*/durable|^(tmpfs|ext4|xfs|btrfs)/many-small/.*/plain'
-TABLE+='|^disk/many-small/.*/durable|^disk/tree/cold/durable|^throttled'
+TABLE='^tmpfs/(one-)?large/|^disk/(one-)?large/.*/durable|^tmpfs/middling/|^(tmpfs|ext4|xfs|btrfs)/many-small/.*/plain'
+TABLE+='|^disk/(middling|many-small)/.*/durable|^disk/tree/cold/durable|^throttled'
 
 # Of the device that writes slowly; bytes a second.
 LIMIT=271000000
 
-# A workload's source is made once on each medium. `many-small` is 50 directories of 1000 files: one
+# A workload's source is made once on each medium. `middling` is 20 directories of 500 files of 100 KB, as
+# photographs and frames are: too long to cost nothing but calls, and too short for a chain of threads. `many-small` is 50 directories of 1000 files: one
 # flat directory of 50,000 measures the file system's directory index instead.
 make_source() { # workload dir
     mkdir -p "$2"
@@ -86,6 +87,12 @@ make_source() { # workload dir
     one-large) random_file "$2/file" "$ONE_LARGE" ;;
     throttled-large) random_file "$2/file" "$THROTTLED" ;;
     large) for i in $(seq 16); do random_file "$2/$i" "$LARGE"; done ;;
+    middling)
+        for i in $(seq "$MIDDLING_DIRS"); do
+            mkdir -p "$2/$i"
+            head -c $((500 * 100000)) /dev/urandom | split -b 100000 -a 4 -d - "$2/$i/"
+        done
+        ;;
     many-small)
         # One stream cut into pieces; nobody here compares contents of one file with another's.
         for i in $(seq "$SMALL_DIRS"); do
@@ -138,9 +145,9 @@ for tool in hyperfine jq; do
     command -v $tool >/dev/null || { note "needs $tool" && exit 2; }
 done
 
-ONE_LARGE=$((2 << 30)) LARGE=$((128 << 20)) SMALL_DIRS=50 THROTTLED=$((3 << 30)) PROFILE=release SHA2_MIB=2048
+ONE_LARGE=$((2 << 30)) LARGE=$((128 << 20)) SMALL_DIRS=50 MIDDLING_DIRS=20 THROTTLED=$((3 << 30)) PROFILE=release SHA2_MIB=2048
 if [ "$QUICK" ]; then
-    ONE_LARGE=$((8 << 20)) LARGE=$((1 << 20)) SMALL_DIRS=1 THROTTLED=$((64 << 20)) ROUNDS=1 PROFILE=dev SHA2_MIB=16
+    ONE_LARGE=$((8 << 20)) LARGE=$((1 << 20)) SMALL_DIRS=1 MIDDLING_DIRS=1 THROTTLED=$((64 << 20)) ROUNDS=1 PROFILE=dev SHA2_MIB=16
     TREE=$PWD/src
 fi
 
@@ -212,7 +219,7 @@ RUN=0
 
 drop_destination() { # fs workload
     case $1/$2 in
-    disk/many-small | disk/tree) ;; # see the top of this file
+    disk/middling | disk/many-small | disk/tree) ;; # see the top of this file
     disk/* | tmpfs/*) rm -rf "$DST" "$DST.sha256sum" ;;
     *) detach ;;
     esac
@@ -305,7 +312,7 @@ throttle_holds() {
 # Bytes that a row fills at its worst: everything that is not deleted between its runs.
 need() { # fs workload
     case $1/$2 in
-    disk/many-small | disk/tree) echo $((SRC_BYTES * ROUNDS * ${#NAMES[@]} * 3 / 2)) ;;
+    disk/middling | disk/many-small | disk/tree) echo $((SRC_BYTES * ROUNDS * ${#NAMES[@]} * 3 / 2)) ;;
     disk/* | tmpfs/*) echo $((SRC_BYTES * 3 / 2)) ;;
     *) echo "$IMAGE_SIZE" ;;
     esac
