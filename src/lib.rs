@@ -64,6 +64,7 @@
 //! # }
 //! ```
 
+mod chain;
 mod cli;
 mod copy;
 mod error;
@@ -99,7 +100,7 @@ pub use hash::{Algorithm, Digest, Hasher};
 pub use copy::job::{BLOCK_SIZE, CHECKPOINT, CopyJob, QUEUE_SIZE};
 pub use copy::report::{Counts, Ending, Report, StageTime, Stages};
 pub use copy::run::outputs::{DEFAULT_LAG, MOST_OUTPUTS, OutputJob, copy_to_all};
-pub use io::options::{Cache, Damaged, Reflink, Resume, Sparse};
+pub use io::options::{Cache, Damaged, Reflink, Resume, Sparse, States};
 pub use io::read_back::HashedFrom;
 pub use part::method::{Method, Tally};
 pub use sys::ResidentBytes;
@@ -114,8 +115,8 @@ pub use stream::{Endpoint, StreamJob};
 // Checking a tree.
 pub use verify::ReadFrom;
 pub use verify::{
-    Budget, Checked, Comparison, Coverage, Finding, FindingListener, FindingObserver, ManifestAt,
-    ReadOrder, Rival, Target, Verdict, VerifyJob, VerifyReport,
+    Budget, Checked, Comparison, Coverage, Damage, Finding, FindingListener, FindingObserver,
+    ManifestAt, ReadOrder, Rival, Target, Verdict, VerifyJob, VerifyReport,
 };
 
 // Reading manifests.

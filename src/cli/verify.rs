@@ -98,7 +98,28 @@ impl VerifyReporter<'_> {
             // A refused name is no path of a file.
             && !matches!(verdict, Verdict::Good(_) | Verdict::Refused(_))
         {
-            list.add(&target.path_of(path));
+            list.add(&target.path_of(path), || RecordEntry::found(target, finding).0);
+        }
+    }
+}
+
+/// How files are listed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ListForm {
+    /// A path on each line.
+    Lines,
+    /// Paths that end with NUL.
+    Null,
+    /// What the report has of each, on a line.
+    Json,
+}
+
+impl ListForm {
+    fn of(path: &Path, null: bool) -> Self {
+        match path.extension() {
+            _ if null => ListForm::Null,
+            Some(extension) if extension == "json" || extension == "jsonl" => ListForm::Json,
+            _ => ListForm::Lines,
         }
     }
 }
@@ -106,24 +127,26 @@ impl VerifyReporter<'_> {
 /// The list of the files that failed, for scripts.
 struct FailedList {
     file: Mutex<BufWriter<File>>,
-    null: bool,
+    form: ListForm,
     whole: AtomicBool,
 }
 
 impl FailedList {
     fn create(path: &Path, null: bool) -> std::io::Result<Self> {
         let file = Mutex::new(BufWriter::new(sys::open_plain(path, PlainUse::Replace)?));
-        Ok(Self { file, null, whole: AtomicBool::new(true) })
+        Ok(Self { file, form: ListForm::of(path, null), whole: AtomicBool::new(true) })
     }
 
-    fn add(&self, path: &Path) {
+    fn add<'e>(&self, path: &Path, entry: impl FnOnce() -> RecordEntry<'e>) {
         let bytes = path.as_os_str().as_encoded_bytes();
         let mut line = Vec::new();
-        match self.null {
-            true => line.extend_from_slice(bytes),
-            false => escape::escape(bytes, &mut line),
+        match self.form {
+            ListForm::Null => line.extend_from_slice(bytes),
+            ListForm::Lines => escape::escape(bytes, &mut line),
+            // Writing to memory does not fail.
+            ListForm::Json => drop(serde_json::to_writer(&mut line, &entry())),
         }
-        line.push(if self.null { 0 } else { b'\n' });
+        line.push(if self.form == ListForm::Null { 0 } else { b'\n' });
         let written = self.file.lock().is_ok_and(|mut file| file.write_all(&line).is_ok());
         self.whole.fetch_and(written, Relaxed);
     }

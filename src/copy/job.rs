@@ -7,7 +7,7 @@ use crate::copy::run::workers::{blocks_each, most_full, most_small};
 use crate::error::{Error, Result};
 use crate::hash::multibuffer::Backend;
 use crate::hash::{Algorithm, Digest};
-use crate::io::options::{Cache, Damaged, Journaling, Reflink, Resume, Sparse};
+use crate::io::options::{Cache, Damaged, Journaling, Reflink, Resume, Sparse, States};
 use crate::transfer::small::batch;
 use crate::transfer::verifier::unverifiable;
 use crate::tree::filter::Filter;
@@ -39,6 +39,9 @@ pub struct CopyJob {
     pub algorithm: Algorithm,
     /// How many small files are hashed together.
     pub backend: Backend,
+    /// Whether the states of large files' digests are kept beside the manifest, so that checks are faster and
+    /// can say where a file is damaged.
+    pub states: States,
     /// What happens to files that are there already.
     pub policy: Policy,
     /// Which entries take part.
@@ -106,6 +109,7 @@ impl CopyJob {
             output: output.into(),
             algorithm: Algorithm::default(),
             backend: Backend::best(),
+            states: States::default(),
             policy: Policy::default(),
             filter: Filter::default(),
             max_size: None,

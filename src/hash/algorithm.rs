@@ -6,6 +6,7 @@
 use crate::hash::digest::Digest;
 use crate::hash::multibuffer::Backend;
 use crate::hash::multibuffer::streams::{self, Stream};
+use crate::hash::state::{BLOCK, ChainingState};
 
 /// What is computed over every byte that is copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,6 +82,22 @@ impl Hasher {
     /// The state in between, to go on with later; `None` for [`Algorithm::None`].
     pub fn state(&self) -> Option<Vec<u8>> {
         self.0.as_ref().map(|state| state.save().to_vec())
+    }
+
+    /// How many bytes were taken; 0 for [`Algorithm::None`].
+    pub fn taken(&self) -> u64 {
+        self.0.as_ref().map_or(0, Stream::taken)
+    }
+
+    /// Whether it comes to a digest.
+    pub fn is_digest(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// SHA-256's state, if exactly whole blocks were taken.
+    pub fn chaining_state(&self) -> Option<ChainingState> {
+        let stream = self.0.as_ref()?;
+        stream.taken().is_multiple_of(BLOCK as u64).then(|| stream.state())
     }
 
     /// The digest of everything taken; `None` for [`Algorithm::None`].

@@ -3,6 +3,7 @@
 pub mod block;
 pub mod control;
 mod hash_thread;
+pub mod link_check;
 pub mod options;
 pub mod rate_limit;
 pub mod read_back;

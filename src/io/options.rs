@@ -104,6 +104,16 @@ pub enum Reflink {
     Never,
 }
 
+/// Whether the chains of large files are kept beside the manifest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum States {
+    /// Those of files of more than one link.
+    #[default]
+    Auto,
+    /// None: then checks are slower and do not say where a file is damaged.
+    None,
+}
+
 /// What becomes of holes and zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sparse {

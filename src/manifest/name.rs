@@ -16,6 +16,7 @@ use super::stamp::Stamp;
 
 const START: &[u8] = b"dircopy-";
 const EXTENSION: &[u8] = b".sha256sum";
+const STATES: &[u8] = b".states";
 const PART: &[u8] = b".part";
 
 /// The name of a manifest, taken apart. The order is that of time, then number.
@@ -33,13 +34,28 @@ impl ManifestName {
 
     /// Takes the name of a file apart; `None` if it is not one that [`Display`](fmt::Display) writes.
     pub fn parse(name: &OsStr) -> Option<Self> {
+        Self::parse_ending(name, EXTENSION)
+    }
+
+    /// The manifest whose side file has this name; `None` if it is not one that [`states`](Self::states) gives.
+    pub fn of_states(name: &OsStr) -> Option<Self> {
+        Self::parse_ending(name, STATES)
+    }
+
+    fn parse_ending(name: &OsStr, extension: &[u8]) -> Option<Self> {
         let name = name.as_encoded_bytes();
         let (name, finished) = match name.strip_suffix(PART) {
             Some(name) => (name, false),
             None => (name, true),
         };
-        let stamp = name.strip_prefix(START)?.strip_suffix(EXTENSION)?;
+        let stamp = name.strip_prefix(START)?.strip_suffix(extension)?;
         Some(Self { stamp: Stamp::parse(stamp)?, finished })
+    }
+
+    /// What the side file of the manifest is called, in which the states of large files are.
+    pub fn states(&self) -> String {
+        let part = if self.finished { "" } else { ".part" };
+        format!("dircopy-{}.states{part}", self.stamp)
     }
 
     /// When the manifest's run started.
@@ -155,6 +171,20 @@ mod tests {
         for name in others {
             assert_eq!(parse(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn a_side_file_has_the_name_of_its_manifest() {
+        for name in ["dircopy-20260101T000000Z", "dircopy-20260101T000000Z-7"] {
+            let manifest = parse(&format!("{name}.sha256sum")).unwrap();
+            assert_eq!(manifest.states(), format!("{name}.states"));
+            assert_eq!(manifest.unfinished().states(), format!("{name}.states.part"));
+            for name in [manifest, manifest.unfinished()] {
+                assert_eq!(ManifestName::of_states(OsStr::new(&name.states())), Some(name));
+                assert_eq!(parse(&name.states()), None);
+            }
+        }
+        assert_eq!(ManifestName::of_states(OsStr::new("dircopy-x.states")), None);
     }
 
     #[test]

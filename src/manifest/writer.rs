@@ -52,9 +52,11 @@ impl ManifestFile {
         loop {
             let (finished, unfinished) = both(name);
             let fail = |error| Error::io("begin the manifest", path.join(&unfinished), error);
-            let free = !is_taken(&finished)
-                && !is_taken(&unfinished)
-                && is_absent(&root, &finished).map_err(fail)?;
+            let mut free = !is_taken(&unfinished);
+            // Its side file is named after it.
+            for name in [&finished, &name.states().into(), &name.unfinished().states().into()] {
+                free = free && !is_taken(name) && is_absent(&root, name).map_err(fail)?;
+            }
             if free {
                 match root.create_new(&unfinished, false) {
                     Ok(file) => {
@@ -152,6 +154,10 @@ impl ManifestFile {
                 Err(error) => return Err(self.error("publish the manifest", error)),
             }
         }
+    }
+
+    pub fn name(&self) -> ManifestName {
+        self.name
     }
 
     /// Where it is while it is written.

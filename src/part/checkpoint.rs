@@ -13,31 +13,41 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::hash::Hasher;
+use crate::hash::chain::{ChainHasher, LEAST_SPAN};
 use crate::sys;
 use crate::tree::journal::{Checkpoint, Journal};
+use crate::tree::noted_states::NewStates;
 
 /// Where checkpoints are due in a file.
 pub struct CheckpointPlan {
     every: Option<u64>,
     at: u64,
     since: u64,
+    /// How many states of the chain the checkpoints so far have.
+    states: usize,
 }
 
 impl CheckpointPlan {
-    /// One after so many bytes each, for a file that begins at `at`; none without.
-    pub fn new(every: Option<u64>, at: u64) -> Self {
-        Self { every, at, since: 0 }
+    /// One after so many bytes each, for a file that begins at `at` with `states` states of its chain noted;
+    /// none without.
+    pub fn new(every: Option<u64>, at: u64, states: usize) -> Self {
+        Self { every, at, since: 0, states }
     }
 
     /// So many more bytes were hashed; the checkpoint that is due now, if one is.
-    pub fn pass(&mut self, bytes: u64, hasher: &Hasher) -> Option<Checkpoint> {
+    pub fn pass(&mut self, bytes: u64, hasher: &ChainHasher) -> Option<Checkpoint> {
         (self.at, self.since) = (self.at + bytes, self.since + bytes);
         if self.since < self.every? {
             return None;
         }
         self.since = 0;
-        Some(Checkpoint { offset: self.at, state: hasher.state()? })
+        let state = hasher.hasher().state()?;
+        // Of a file so large that its links grew no states are noted.
+        let new = hasher.states_from(self.states).filter(|(span, _)| *span == LEAST_SPAN);
+        let states =
+            new.map(|(_, states)| NewStates { from: self.states, states: states.to_vec() });
+        self.states += states.as_ref().map_or(0, |new| new.states.len());
+        Some(Checkpoint { offset: self.at, state, states })
     }
 }
 

@@ -9,7 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::error::{Error, Result};
 use crate::event::Stop;
-use crate::hash::Hasher;
+use crate::hash::chain::{ChainHasher, LEAST_SPAN};
 use crate::io::block::Block;
 use crate::io::options::{Journaling, Options};
 use crate::part::part_file::Part;
@@ -25,8 +25,8 @@ use crate::tree::journal::{self, Found, Journal, Subject, Version};
 pub struct Resumed {
     /// So many bytes are in the part file already.
     pub offset: u64,
-    /// Their digest so far.
-    pub hasher: Hasher,
+    /// Their digest so far, with the states of their chain if these are known.
+    pub hasher: ChainHasher,
 }
 
 /// A part file that is ready to be written to.
@@ -63,7 +63,7 @@ pub fn begin(
     match take_up(options, stop, journaling, dir, entry, scratch) {
         ResumeState::Up { journal, subject, file, resumed } => {
             let part = Part::take_up(options, output, &subject, file, journal);
-            return Ok(Some(ReadyPart { part, resumed: Some(resumed), checkpoints, swept }));
+            return Ok(Some(ReadyPart { part, resumed: Some(*resumed), checkpoints, swept }));
         }
         ResumeState::Stopped => return Ok(None),
         ResumeState::Nothing => {}
@@ -126,7 +126,7 @@ enum ResumeState {
         journal: Journal,
         subject: Subject,
         file: File,
-        resumed: Resumed,
+        resumed: Box<Resumed>,
     },
     Nothing,
     /// Something that is of no use, because of this if that is worth telling.
@@ -150,7 +150,7 @@ fn take_up(
     let Ok(Some(found)) = Journal::open(dir, &name, &journaling.secret) else {
         return ResumeState::Nothing;
     };
-    let Found { journal, subject, checkpoint } = found;
+    let Found { journal, subject, checkpoint, mut states } = found;
     let unfit = |subject, why: Option<String>| ResumeState::Unfit { subject, why };
     let is_of_this = subject.source == Version::of(&entry.stat);
     let fits = is_of_this && *subject.name == *entry.name && subject.algorithm == options.algorithm;
@@ -158,6 +158,7 @@ fn take_up(
         return unfit(subject, None);
     };
     let offset = checkpoint.offset;
+    states.truncate(usize::try_from(offset / LEAST_SPAN).unwrap_or(usize::MAX));
     let (Ok(Some((file, stat))), Some(hasher)) =
         (dir.open_ours(&subject.part), options.algorithm.go_on(&checkpoint.state))
     else {
@@ -178,10 +179,14 @@ fn take_up(
             Err(error) => return unfit(subject, Some(error.to_string())),
         }
     }
+    let hasher = ChainHasher::going_on(hasher, LEAST_SPAN, states);
     // What is behind the checkpoint may not be what was written.
     let cut = file.set_len(offset).and_then(|()| (&file).seek(SeekFrom::Start(offset)));
     match cut {
-        Ok(_) => ResumeState::Up { journal, subject, file, resumed: Resumed { offset, hasher } },
+        Ok(_) => {
+            let resumed = Box::new(Resumed { offset, hasher });
+            ResumeState::Up { journal, subject, file, resumed }
+        }
         Err(error) => unfit(subject, Some(error.to_string())),
     }
 }

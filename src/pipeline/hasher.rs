@@ -10,7 +10,8 @@ use crossbeam_channel::{Receiver, Select, Sender, TryRecvError};
 
 use crate::event::timing::{StageTiming, Timer};
 use crate::fanout::chunk::Data;
-use crate::hash::{Digest, Hasher};
+use crate::hash::Digest;
+use crate::hash::chain::ChainHasher;
 use crate::part::checkpoint::CheckpointPlan;
 use crate::pipeline::content::ReadStep;
 use crate::pipeline::message::{Disconnected, EarlyEnd, FileStep, LargeFile, ReadEnd, send};
@@ -26,16 +27,16 @@ pub type HashedEnd = Result<(ReadEnd, Option<Digest>), EarlyEnd>;
 type Received = Result<ReadStep, TryRecvError>;
 
 /// The hasher's part of a chain from a reader to its writer, and the file that is on its way there.
-pub struct Chain {
+pub struct HashRoute {
     from: Receiver<ReadStep>,
     to: Sender<HashedStep>,
-    hasher: Hasher,
+    hasher: ChainHasher,
     marks: CheckpointPlan,
     file: Option<Arc<LargeFile>>,
 }
 
 /// Works until the reader or the writer of every chain is gone.
-pub fn work(context: &Context<'_>, mut chains: Vec<Chain>) {
+pub fn work(context: &Context<'_>, mut chains: Vec<HashRoute>) {
     let clock = &context.control.timings.hash;
     while !chains.is_empty() {
         let steps = receive(&chains, clock);
@@ -50,7 +51,7 @@ pub fn work(context: &Context<'_>, mut chains: Vec<Chain>) {
 }
 
 /// The next step of each chain that has one, as soon as any has.
-fn receive(chains: &[Chain], clock: &StageTiming) -> Vec<Received> {
+fn receive(chains: &[HashRoute], clock: &StageTiming) -> Vec<Received> {
     loop {
         let steps: Vec<Received> = chains.iter().map(|chain| chain.from.try_recv()).collect();
         if steps.iter().any(|step| !matches!(step, Err(TryRecvError::Empty))) {
@@ -66,7 +67,7 @@ fn receive(chains: &[Chain], clock: &StageTiming) -> Vec<Received> {
 }
 
 /// Hashes the bytes that came, together. What outputs share may be hashed already.
-fn hash(context: &Context<'_>, chains: &mut [Chain], steps: &[Received]) {
+fn hash(context: &Context<'_>, chains: &mut [HashRoute], steps: &[Received]) {
     let _busy = Timer::start(&context.control.timings.hash.busy);
     let mut together = Vec::with_capacity(chains.len());
     for (chain, step) in chains.iter_mut().zip(steps) {
@@ -76,31 +77,31 @@ fn hash(context: &Context<'_>, chains: &mut [Chain], steps: &[Received]) {
             _ => {}
         }
     }
-    Hasher::update_together(context.options.backend, together);
+    ChainHasher::update_together(context.options.backend, together);
 }
 
-impl Chain {
+impl HashRoute {
     /// A chain without a file, between these ends.
     pub fn new(context: &Context<'_>, from: Receiver<ReadStep>, to: Sender<HashedStep>) -> Self {
-        let hasher = context.options.algorithm.start();
-        Self { from, to, hasher, marks: CheckpointPlan::new(None, 0), file: None }
+        let hasher = ChainHasher::without(context.options.algorithm.start());
+        Self { from, to, hasher, marks: CheckpointPlan::new(None, 0, 0), file: None }
     }
 
     /// Passes a step on, the bytes of which are hashed; an error when the writer is gone.
     fn pass_on(&mut self, context: &Context<'_>, step: ReadStep) -> Result<(), Disconnected> {
         let clock = &context.control.timings.hash;
-        let algorithm = context.options.algorithm;
         let mut due = None;
         let step = match step {
             FileStep::Begin(large, part) => {
-                let going_on = large.resumed.as_ref().map(|resumed| resumed.hasher.clone());
-                self.hasher = going_on.unwrap_or_else(|| algorithm.start());
-                self.marks = CheckpointPlan::new(large.checkpoints, large.start());
+                self.hasher = begin(context, &large);
+                let noted = self.hasher.states_from(0).map_or(0, |(_, states)| states.len());
+                self.marks = CheckpointPlan::new(large.checkpoints, large.start(), noted);
                 self.file = Some(Arc::clone(&large));
                 FileStep::Begin(large, part)
             }
             FileStep::Again(large) => {
-                (self.hasher, self.marks) = (algorithm.start(), CheckpointPlan::new(None, 0));
+                let marks = CheckpointPlan::new(None, 0, 0);
+                (self.hasher, self.marks) = (begin(context, &large), marks);
                 self.file = Some(Arc::clone(&large));
                 FileStep::Again(large)
             }
@@ -115,12 +116,15 @@ impl Chain {
             }
             FileStep::Checkpoint(checkpoint) => FileStep::Checkpoint(checkpoint),
             FileStep::End(end) => {
-                let hasher = std::mem::replace(&mut self.hasher, algorithm.start());
-                let cut = self.file.take().is_none_or(|file| file.is_given_up());
-                FileStep::End(match end {
-                    Ok(_) if cut => Err(EarlyEnd::Abandoned),
-                    Ok(end) => Ok((end, hasher.finish())),
-                    Err(cut) => Err(cut),
+                let none = ChainHasher::without(context.options.algorithm.start());
+                let hasher = std::mem::replace(&mut self.hasher, none);
+                let file = self.file.take().filter(|file| !file.is_given_up());
+                FileStep::End(match (end, file) {
+                    (Ok(_), None) => Err(EarlyEnd::Abandoned),
+                    (Ok(end), Some(file)) => {
+                        Ok((end, context.keep_chain(&file.transfer.target, hasher)))
+                    }
+                    (Err(cut), _) => Err(cut),
                 })
             }
         };
@@ -146,5 +150,13 @@ impl Chain {
         {
             file.give_up();
         }
+    }
+}
+
+/// The digest of a file at its beginning, or where it is gone on with.
+fn begin(context: &Context<'_>, large: &LargeFile) -> ChainHasher {
+    match &large.resumed {
+        Some(resumed) => resumed.hasher.clone(),
+        None => context.start_chain(large.transfer.entry().stat.size),
     }
 }

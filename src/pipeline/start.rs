@@ -10,7 +10,7 @@ use crate::io::block::BlockPool;
 use crate::io::read_back::ReadBack;
 use crate::part::checkpoint::{self, Checkpoints};
 use crate::pipeline::content::{ContentReader, ReadStep};
-use crate::pipeline::hasher::{self, Chain, HashedStep};
+use crate::pipeline::hasher::{self, HashRoute, HashedStep};
 use crate::pipeline::queue::Tasks;
 use crate::pipeline::reader::FileReader;
 use crate::pipeline::small_worker::SmallWorker;
@@ -87,12 +87,12 @@ impl<'scope> NewWorker<'scope> {
 }
 
 impl IdleChain {
-    fn new(context: &Context<'_>, blocks: usize) -> (Self, Chain) {
+    fn new(context: &Context<'_>, blocks: usize) -> (Self, HashRoute) {
         // Blocks that outputs share are of no worker's pool: only this bounds how many are on their way.
         let queue = if context.shared.slot.is_some() { (blocks / 2).max(1) } else { blocks };
         let pool = BlockPool::new(blocks, context.options.block_size);
         let ((to_hasher, from_reader), (to_writer, from_hasher)) = (bounded(queue), bounded(queue));
-        let chain = Chain::new(context, from_reader, to_writer);
+        let chain = HashRoute::new(context, from_reader, to_writer);
         (Self { pool, to_hasher, from_hasher }, chain)
     }
 

@@ -98,7 +98,13 @@ impl Scene {
                 nameless: self.nameless,
                 ..Options::plain()
             },
-            shared: Shared { known: None, baseline: None, methods: &methods, slot: None },
+            shared: Shared {
+                known: None,
+                baseline: None,
+                methods: &methods,
+                slot: None,
+                states: None,
+            },
             control: Control {
                 progress: &progress,
                 stop,

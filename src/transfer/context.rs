@@ -1,6 +1,9 @@
 //! What every thread of a run has at hand: what was asked, what is shared, and what controls it.
 
+use crate::chain::states::StatesFile;
 use crate::fanout::slot::Slot;
+use crate::hash::Digest;
+use crate::hash::chain::ChainHasher;
 use crate::io::control::Control;
 use crate::io::options::Options;
 use crate::part::transfer::CopyTarget;
@@ -29,9 +32,30 @@ pub struct Shared<'a> {
     pub methods: &'a CopyMethods,
     /// Where the output has its bytes from, if it shares the reading of them with others.
     pub slot: Option<Slot<'a>>,
+    /// Where the chains of large files are kept, if they are.
+    pub states: Option<&'a StatesFile>,
 }
 
 impl Context<'_> {
+    /// Starts the digest of a file that is expected to have so many bytes, and its chain if that is kept.
+    pub fn start_chain(&self, size: u64) -> ChainHasher {
+        let hasher = self.options.algorithm.start();
+        match self.shared.states.is_some_and(|states| states.wants(size)) {
+            true => ChainHasher::keeping(hasher),
+            false => ChainHasher::without(hasher),
+        }
+    }
+
+    /// The digest of a file that was hashed to its end; its chain is kept.
+    pub fn keep_chain(&self, target: &CopyTarget, hasher: ChainHasher) -> Option<Digest> {
+        let size = hasher.hasher().taken();
+        let (digest, chain) = hasher.finish();
+        if let (Some(states), Some(digest), Some(chain)) = (self.shared.states, &digest, chain) {
+            states.put(target.rel_path().as_bytes(), size, digest, chain);
+        }
+        digest
+    }
+
     /// A file is not copied: other outputs need not wait for this one to take it.
     pub fn pass(&self, target: &CopyTarget) {
         if let Some(slot) = self.shared.slot {

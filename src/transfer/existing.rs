@@ -19,6 +19,7 @@ use crate::state::row::{Origin, Row, Trace};
 use crate::sys::{self, Medium, stat::Stat};
 use crate::transfer::context::Context;
 use crate::transfer::labels::Labels;
+use crate::transfer::locate;
 use crate::transfer::outcome::{Action, KeptRow, Outcome};
 use crate::transfer::source;
 use crate::tree::overwrite::Policy;
@@ -48,8 +49,8 @@ impl ExistingFile<'_> {
         match (self.belief, self.source_digest) {
             _ if self.context.options.algorithm == Algorithm::None => return kept(None, None),
             (Belief::Untouched(row, place), source) if !verify => {
-                if source.is_some_and(|source| source != row.digest) {
-                    return Ok(self.differs());
+                if let Some(source) = source.filter(|source| *source != row.digest) {
+                    return Ok(self.differs(&source));
                 }
                 return kept(Some(KeptRow::Recorded(row, place)), None);
             }
@@ -75,10 +76,10 @@ impl ExistingFile<'_> {
                 if source != known {
                     return Ok(Action::Settled(Outcome::Left(ALL_DIFFER)));
                 }
-                return Ok(self.differs());
+                return Ok(self.differs(&source));
             }
             (Some(known), Some(_)) if known != found => warnings.push(self.is_new()),
-            (_, Some(source)) if source != found => return Ok(self.differs()),
+            (_, Some(source)) if source != found => return Ok(self.differs(&source)),
             _ => {}
         }
         let origin = match (self.belief, source) {
@@ -157,15 +158,22 @@ impl ExistingFile<'_> {
         })
     }
 
-    /// What is to be done when the content is not the source's.
-    pub fn differs(&self) -> Action {
+    /// What is to be done when the content is not the source's, which has this digest.
+    pub fn differs(&self, source: &Digest) -> Action {
         if self.context.options.policy == Policy::Never {
             let why = "its content differs although size and time are the same, \
                        and nothing is to be replaced";
             return Action::Settled(Outcome::Left(why));
         }
         let finding = "its content differs although size and time are the same";
-        copy_anew(Error::finding("keep", self.transfer.target.path(), finding))
+        let target = &self.transfer.target;
+        let error = Error::finding("keep", target.path(), finding);
+        let dir = target.output.handle.as_ref();
+        let file = dir.and_then(|dir| dir.open_file(&target.entry.name, false).ok());
+        copy_anew(match file {
+            Some(file) => locate::with_place(self.context, &file, source, error),
+            None => error,
+        })
     }
 
     /// That a digest takes the place of one that was known.

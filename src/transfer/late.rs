@@ -45,7 +45,7 @@ pub fn mend(existing: &ExistingFile<'_>, read_back: &mut ReadBack) -> Result<Opt
     };
     let Some(source) = source else { return abandoned };
     if source != found {
-        return Ok((source == remembered.digest).then(|| existing.differs()));
+        return Ok((source == remembered.digest).then(|| existing.differs(&source)));
     }
     if there.links > 1 {
         // Its other names may lie anywhere, and their time is not ours.

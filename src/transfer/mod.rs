@@ -7,6 +7,7 @@ pub mod finish;
 pub mod kernel;
 pub mod labels;
 mod late;
+mod locate;
 pub mod outcome;
 pub mod prepare;
 pub mod retry;

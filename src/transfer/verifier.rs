@@ -20,6 +20,7 @@ use crate::part::transfer::Transfer;
 use crate::path::Shown;
 use crate::sys::{self, Dir, Medium};
 use crate::transfer::context::Context;
+use crate::transfer::locate;
 use crate::transfer::outcome::{Outcome, PendingPublish};
 use crate::transfer::small::file::SmallFile;
 
@@ -135,7 +136,11 @@ impl<'a> ReadBackVerifier<'a> {
         match self.read_back.hash(medium, algorithm, is_to_stop, told).map_err(cannot)? {
             Some(hashed) if hashed.digest != file.written.digest => {
                 let finding = "what the disk holds is not what was written";
-                Err(Error::finding("prove", path(), finding))
+                let error = Error::finding("prove", path(), finding);
+                Err(match &file.written.digest {
+                    Some(digest) => locate::with_place(self.context, &opened, digest, error),
+                    None => error,
+                })
             }
             hashed => Ok(hashed.map(|hashed| hashed.hashed_from)),
         }

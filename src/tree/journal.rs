@@ -16,15 +16,18 @@
 //!                          source, algorithm (u8, 1 is SHA-256), length of the part file's name (u8),
 //!                          that name, the final name; sum (32 bytes)
 //! slots, at 4096 and 8192: offset (u64), length of the state (u16), the state; sum (32 bytes)
+//! from 12288 on:           the states of the file's chain (`noted_states`)
 //! ```
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
+use crate::hash::state::ChainingState;
 use crate::hash::{Algorithm, Digest};
 use crate::sys::stat::{Stat, Time};
 use crate::sys::{self, Dir, Uninterrupted};
+use crate::tree::noted_states::{self, NewStates};
 
 /// The number is that of the format, the form of the digest's state included.
 const MAGIC: &[u8] = b"dircopy journal 2\n";
@@ -32,7 +35,7 @@ const MAGIC: &[u8] = b"dircopy journal 2\n";
 /// Header and slots start at multiples of this, so that one is torn without the others.
 const BLOCK: usize = 4096;
 
-/// As much as a journal may hold.
+/// As much as a journal holds before the states of the chain.
 const MOST: usize = 3 * BLOCK;
 
 /// A version of a source file, as far as the system can tell: not the device, whose number may be
@@ -71,6 +74,8 @@ pub struct Checkpoint {
     pub offset: u64,
     /// The digest's state there.
     pub state: Vec<u8>,
+    /// The states of the chain since the checkpoint before, to be noted; none of one that was read.
+    pub states: Option<NewStates>,
 }
 
 /// A journal that is open for writing.
@@ -82,6 +87,8 @@ pub struct Journal {
     next: usize,
     /// Up to where the latest checkpoint says the file is durable; 0 without one.
     durable: u64,
+    /// Where the next states of the chain go.
+    states_end: u64,
 }
 
 /// A journal that was found.
@@ -93,6 +100,8 @@ pub struct Found {
     pub subject: Subject,
     /// The latest checkpoint, if there is one.
     pub checkpoint: Option<Checkpoint>,
+    /// The states of the chain, as far as they were noted.
+    pub states: Vec<ChainingState>,
 }
 
 /// What the journal of a file's part is called.
@@ -112,7 +121,13 @@ impl Journal {
             let _ = dir.remove(&name);
             return Err(error);
         }
-        Ok(Self { file, header: sum(&[&secret.0, &header]), next: 0, durable: 0 })
+        Ok(Self {
+            file,
+            header: sum(&[&secret.0, &header]),
+            next: 0,
+            durable: 0,
+            states_end: MOST as u64,
+        })
     }
 
     /// Opens the journal `name` and reads it; `None` if there is none, or what is there is not one of
@@ -125,12 +140,20 @@ impl Journal {
         let next = usize::from(offset_of(&slots[0]) > offset_of(&slots[1]));
         let checkpoint = slots.into_iter().flatten().max_by_key(|checkpoint| checkpoint.offset);
         let durable = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.offset);
-        let journal = Self { file, header, next, durable };
-        Ok(Some(Found { journal, subject, checkpoint }))
+        (&file).seek(SeekFrom::Start(MOST as u64))?;
+        let (states, len) = noted_states::read(Uninterrupted(&file), &header)?;
+        let journal = Self { file, header, next, durable, states_end: MOST as u64 + len };
+        Ok(Some(Found { journal, subject, checkpoint, states }))
     }
 
     /// Notes a checkpoint and makes the note durable. After an error the one before still counts.
     pub fn note(&mut self, checkpoint: &Checkpoint) -> io::Result<()> {
+        if let Some(new) = &checkpoint.states {
+            let batch = noted_states::encode(new, &self.header);
+            self.file.seek(SeekFrom::Start(self.states_end))?;
+            sys::write_all(&self.file, &batch)?;
+            self.states_end += batch.len() as u64;
+        }
         self.file.seek(SeekFrom::Start(place_of(self.next) as u64))?;
         sys::write_all(&self.file, &encode_slot(checkpoint, &self.header))?;
         sys::persist_content(&self.file)?;
@@ -216,7 +239,7 @@ fn decode_header(bytes: &[u8], secret: &Digest) -> Option<(Subject, Digest)> {
 }
 
 fn encode_slot(checkpoint: &Checkpoint, header: &Digest) -> Vec<u8> {
-    let Checkpoint { offset, state } = checkpoint;
+    let Checkpoint { offset, state, .. } = checkpoint;
     let mut slot = offset.to_le_bytes().to_vec();
     slot.extend((state.len() as u16).to_le_bytes());
     slot.extend(state);
@@ -233,7 +256,7 @@ fn decode_slot(bytes: &[u8], slot: usize, header: &Digest) -> Option<Checkpoint>
     let state = rest.get(..len)?;
     let noted = rest.get(len..len + Digest::LEN)?;
     let Digest(sum) = sum(&[&header.0, &whole[..8 + 2 + len]]);
-    (sum[..] == *noted).then(|| Checkpoint { offset, state: state.to_vec() })
+    (sum[..] == *noted).then(|| Checkpoint { offset, state: state.to_vec(), states: None })
 }
 
 fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
@@ -266,7 +289,7 @@ mod tests {
     }
 
     fn checkpoint(offset: u64) -> Checkpoint {
-        Checkpoint { offset, state: vec![offset as u8; 104] }
+        Checkpoint { offset, state: vec![offset as u8; 104], states: None }
     }
 
     /// The bytes of a journal with these checkpoints.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::chain::damage::Damage;
 use crate::error::Error;
 use crate::event::Observer;
 use crate::hash::Digest;
@@ -18,8 +19,8 @@ use crate::verify::target::Target;
 pub enum Verdict {
     /// It has the listed digest.
     Good(HashedFrom),
-    /// The file is there and has another digest.
-    Differs(HashedFrom),
+    /// The file is there and has another digest; where it differs, if there is a chain that tells.
+    Differs(HashedFrom, Option<Box<Damage>>),
     /// There is nothing of that name.
     Missing,
     /// Its name leads through something that is not a directory; symbolic links are not followed.

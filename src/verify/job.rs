@@ -7,6 +7,7 @@ use std::time::Instant;
 use crate::error::{Error, Result};
 use crate::event::{Observer, Stop};
 use crate::hash::multibuffer::Backend;
+use crate::io::link_check::{Helpers, LinkReads};
 use crate::state::private_dir::{Missing, PrivateDir};
 use crate::sys::{self, Dir};
 use crate::tree::lock::Patience;
@@ -19,6 +20,7 @@ use crate::verify::target::{ManifestAt, Target, TargetSpec};
 use crate::verify::unlisted::{self, ListedNames};
 use crate::verify::work::check::{Checker, ReadFrom};
 use crate::verify::work::collector::Collector;
+use crate::verify::work::linked::LinkChecker;
 use crate::verify::work::look_ahead::ReadOrder;
 use crate::verify::work::threads::Threads;
 use crate::verify::work::worker::Division;
@@ -91,11 +93,21 @@ impl VerifyJob {
         let _lock = self.lock(&specs, listen, stop)?;
         let scrub = self.budget.map(|budget| Scrub::new(budget, self.state.clone()));
         let mut collector = Collector::new(listen, scrub.as_ref(), specs.len());
-        let checker =
-            || Checker::new(self.from, self.convert_paths, progress, stop).with(self.backend);
+        let (division, helpers) = (self.division(&specs), Helpers::of_processors());
+        let reads = match self.from {
+            ReadFrom::Cache => LinkReads::SideBySide,
+            ReadFrom::Medium => {
+                LinkReads::ByLinks { in_order: division.order == ReadOrder::AsOnDisk }
+            }
+        };
+        let (helpers, backend) = (&helpers, self.backend);
+        let checker = || {
+            let checker = Checker::new(self.from, self.convert_paths, progress, stop).with(backend);
+            checker.with_links(LinkChecker { helpers, reads, backend, progress, stop })
+        };
         let threads = Threads {
             specs: &specs,
-            division: self.division(&specs),
+            division,
             checker: &checker,
             complete: self.complete,
             scrub: scrub.as_ref(),

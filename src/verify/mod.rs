@@ -17,6 +17,7 @@ mod target;
 mod unlisted;
 mod work;
 
+pub use crate::chain::damage::Damage;
 pub use crate::io::read_back::HashedFrom;
 pub use choice::Rival;
 pub use finding::{Comparison, Finding, FindingListener, FindingObserver, Verdict};

@@ -71,7 +71,7 @@ impl Replicas {
         let Finding::File { path, verdict, .. } = finding else { return };
         let how = match verdict {
             Verdict::Good(_) | Verdict::Refused(_) => return,
-            Verdict::Differs(_) => "differs",
+            Verdict::Differs(..) => "differs",
             Verdict::Missing | Verdict::NotThrough(_) => "missing",
             Verdict::NotAFile(_) => "not a regular file",
             Verdict::Unreadable(_) => "unreadable",

@@ -54,7 +54,7 @@ impl Checked {
         let counter = match finding {
             Finding::File { verdict, bytes, .. } => {
                 self.bytes += bytes;
-                if let Verdict::Good(proof) | Verdict::Differs(proof) = verdict {
+                if let Verdict::Good(proof) | Verdict::Differs(proof, _) = verdict {
                     match proof {
                         HashedFrom::Device => self.from_device += 1,
                         HashedFrom::Cache => self.from_cache += 1,
@@ -62,7 +62,7 @@ impl Checked {
                 }
                 match verdict {
                     Verdict::Good(_) => &mut self.good,
-                    Verdict::Differs(_) => &mut self.differ,
+                    Verdict::Differs(..) => &mut self.differ,
                     Verdict::Missing | Verdict::NotThrough(_) | Verdict::NotAFile(_) => {
                         &mut self.missing
                     }

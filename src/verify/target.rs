@@ -1,12 +1,17 @@
 //! What is checked: a manifest and the directory its names start at.
 
+use std::ffi::OsString;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use crate::chain::side_file::SideFile;
 use crate::error::{Error, Result};
+use crate::hash::Digest;
+use crate::hash::chain::Chain;
 use crate::manifest::ManifestName;
-use crate::path::RelPath;
+use crate::path::{RelPath, directory_of};
 use crate::sys::stat::{Identity, Kind};
 use crate::sys::{self, Dir};
 use crate::verify::choice::{OwnManifests, Rival};
@@ -32,6 +37,8 @@ pub struct Target {
     /// Which directory `root` is.
     pub root_id: Identity,
     handle: Option<Dir>,
+    /// The side file of the manifest, opened when it is first asked for.
+    states: OnceLock<Option<SideFile>>,
 }
 
 #[derive(Debug)]
@@ -67,7 +74,8 @@ impl Target {
     }
 
     fn unopened(manifest: PathBuf, root: PathBuf) -> Self {
-        Self { manifest, root, ours: None, root_id: Identity::default(), handle: None }
+        let (root_id, states) = (Identity::default(), OnceLock::new());
+        Self { manifest, root, ours: None, root_id, handle: None, states }
     }
 
     /// The directory that names start at, opened once for the whole check.
@@ -85,9 +93,38 @@ impl Target {
         full
     }
 
+    /// The chain of the content with this digest, and the size of that, if one stands beside the manifest.
+    pub fn chain(&self, digest: &Digest) -> Option<(Chain, u64)> {
+        // What cannot be opened says nothing.
+        let open = || open_states(&self.manifest).ok().flatten();
+        self.states.get_or_init(open).as_ref()?.chain(digest)
+    }
+
     /// Whether the manifest is that of a run of dircopy that did not come to its end.
     pub fn is_unfinished(&self) -> bool {
         self.ours.is_some_and(|name| !name.is_finished())
+    }
+}
+
+/// What the side file of a manifest is called: `.states` stands in the place of `.sha256sum`, or behind
+/// another name.
+pub fn states_name(manifest: &Path) -> Option<OsString> {
+    let name = manifest.file_name()?;
+    if let Some(ours) = ManifestName::parse(name) {
+        return Some(ours.states().into());
+    }
+    let is_usual = manifest.extension().is_some_and(|extension| extension == "sha256sum");
+    let mut states = if is_usual { manifest.file_stem()?.to_owned() } else { name.to_owned() };
+    states.push(".states");
+    Some(states)
+}
+
+fn open_states(manifest: &Path) -> io::Result<Option<SideFile>> {
+    let Some(name) = states_name(manifest) else { return Ok(None) };
+    let dir = Dir::open(directory_of(manifest))?;
+    match dir.stat(&name, false)?.kind {
+        Kind::File => SideFile::open(dir.open_file(&name, false)?, &|| false),
+        _ => Ok(None),
     }
 }
 

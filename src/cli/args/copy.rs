@@ -16,7 +16,7 @@ use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
 use crate::io::options::Damaged;
 use crate::io::options::Resume;
-use crate::io::options::{Cache, Reflink, Sparse};
+use crate::io::options::{Cache, Reflink, Sparse, States};
 use crate::tree::filter::{Filter, Pattern};
 use crate::tree::overwrite::Policy;
 
@@ -151,6 +151,13 @@ pub struct CopyArgs {
           value_parser = one_of::<Algorithm>(), hide_short_help = true, help_heading = "Proof")]
     pub hash: Algorithm,
 
+    /// Intermediate states of the digests of large files, kept beside the manifest
+    ///
+    /// With them a check uses all cores for one file and says where it is damaged.
+    #[arg(long, value_name = "WHICH", default_value = "auto", value_parser = one_of::<States>(),
+          hide_short_help = true, help_heading = "Proof")]
+    pub states: States,
+
     /// Do not wait for the disk: faster for small files
     ///
     /// After a power cut soon after the run, files that are listed may be incomplete, empty or missing.
@@ -230,6 +237,7 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
     job.policy = args.overwrite_policy;
     job.algorithm = args.hash;
     job.backend = args.simd;
+    job.states = args.states;
     job.filter = Filter::new(&patterns(args, matches))?;
     job.follow_links = args.follow_links;
     job.links = !args.no_links;

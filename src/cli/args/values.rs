@@ -7,7 +7,7 @@ use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
 use crate::io::options::Damaged;
 use crate::io::options::Resume;
-use crate::io::options::{Cache, Reflink, Sparse};
+use crate::io::options::{Cache, Reflink, Sparse, States};
 use crate::tree::overwrite::Policy;
 use crate::verify::ReadFrom;
 use crate::verify::ReadOrder;
@@ -102,6 +102,19 @@ impl Choose for Cache {
         vec![
             ("drop", Cache::Drop, "Drop what the copy brought in; keep what was cached before"),
             ("keep", Cache::Keep, "Leave it to the system"),
+        ]
+    }
+}
+
+impl Choose for States {
+    fn choices() -> Vec<Choice<Self>> {
+        vec![
+            ("auto", States::Auto, "Those of files of more than 1 MiB: 32 bytes for each MiB"),
+            (
+                "none",
+                States::None,
+                "None: checks are slower and do not say where a file is damaged",
+            ),
         ]
     }
 }

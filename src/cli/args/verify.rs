@@ -62,7 +62,8 @@ pub struct VerifyArgs {
 
     /// Write the paths of listed files that did not pass to FILE
     ///
-    /// One on each line; "\", LF and CR in them are written as \\, \n and \r.
+    /// One on each line; "\", LF and CR in them are written as \\, \n and \r. If FILE ends in .json or .jsonl, each
+    /// line is an object with the path, the verdict and, where they are known, the ranges that differ.
     #[arg(long, value_name = "FILE")]
     pub list_failed: Option<PathBuf>,
 

@@ -1,6 +1,7 @@
 //! What happened to an entry, as an object for the report and the log.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -34,6 +35,9 @@ pub struct RecordEntry<'a> {
     bad_at: Option<Vec<JsonName>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     good_at: Option<Vec<JsonName>>,
+    /// Where a file differs, as far as its chain tells: offset and length of each range in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ranges: Option<Vec<[u64; 2]>>,
     /// The system's error number.
     #[serde(skip_serializing_if = "Option::is_none")]
     errno: Option<i32>,
@@ -125,7 +129,12 @@ impl<'a> RecordEntry<'a> {
         match verdict {
             Verdict::Good(HashedFrom::Device) => event("good", None),
             Verdict::Good(HashedFrom::Cache) => event("good", Some("through a cache".into())),
-            Verdict::Differs(_) => event("differs", None),
+            Verdict::Differs(_, None) => event("differs", None),
+            Verdict::Differs(_, Some(damage)) => {
+                let pair = |range: &Range<u64>| [range.start, range.end - range.start];
+                let ranges = Some(damage.ranges.iter().map(pair).collect());
+                Self { ranges, ..event("differs", Some(damage.to_string().into())) }
+            }
             Verdict::Missing => event("missing", None),
             Verdict::NotThrough(kind) => {
                 let text = format!("{} is on the way, not followed", kind.name());

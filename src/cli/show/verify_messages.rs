@@ -93,7 +93,10 @@ impl VerifyMessages {
             Verdict::Good(HashedFrom::Cache) => {
                 Some(ScreenLine::Out(format!("OK {shown} (through a cache)")))
             }
-            Verdict::Differs(_) => self.err(&format!("differs: {shown} ({at})")),
+            Verdict::Differs(_, None) => self.err(&format!("differs: {shown} ({at})")),
+            Verdict::Differs(_, Some(damage)) => {
+                self.err(&format!("differs: {shown}: {damage} ({at})"))
+            }
             Verdict::Missing => {
                 let hint = match name.as_bytes().contains(&b'\\') && !self.convert {
                     true => "; its name has a \"\\\", which --convert-paths takes for \"/\"".into(),

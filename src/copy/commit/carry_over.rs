@@ -143,6 +143,9 @@ impl<'a> CarriedLines<'a> {
         self.number += 1;
         line::write_path(&mut self.lines, &row.digest, path.as_bytes());
         self.rows.push(&row, path.as_bytes(), false);
+        if let Some(states) = self.context.shared.states {
+            states.carry(path.as_bytes(), row.trace.size, &row.digest);
+        }
     }
 
     /// The record keeps the digest of a file that is not listed.

@@ -240,6 +240,9 @@ impl<'a> Committer<'a> {
                 }
                 self.context.control.progress.skip(entry.stat.size);
                 self.will_be_synced(output);
+                if let Some(digest) = &digest {
+                    self.carry_chain(output, &entry.name, entry.stat.size, digest);
+                }
                 self.accounting.kept(output, entry, row, &labels);
                 self.context.pass(&target);
                 self.done(&target, digest, true);

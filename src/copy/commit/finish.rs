@@ -35,7 +35,10 @@ impl Committer<'_> {
             Some(manifest) if self.is_cut_short() => {
                 if durable { manifest.persist() } else { Ok(()) }.map(|()| None)
             }
-            Some(manifest) => self.publish_manifest(manifest, durable),
+            Some(manifest) => {
+                self.publish_states(manifest.name());
+                self.publish_manifest(manifest, durable)
+            }
             None => Ok(None),
         });
         let manifest = match published {
@@ -117,7 +120,12 @@ impl Committer<'_> {
             return;
         };
         for name in carry.unfinished() {
+            let states = [name.states(), name.finished().states()];
             let name = name.to_string();
+            for states in states {
+                // Most have none.
+                let _ = root.remove(states.as_ref());
+            }
             if let Err(error) = root.remove(name.as_ref()) {
                 let path = output.path_of(name.as_ref());
                 self.accounting.warn(&Error::io("remove the unfinished manifest", path, error));

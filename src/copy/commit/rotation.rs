@@ -10,6 +10,7 @@ use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::chain::side_file::SideFile;
 use crate::error::{Error, Result};
 use crate::manifest::carry::ours;
 use crate::manifest::{Entries, ManifestName, Parsed};
@@ -42,11 +43,23 @@ impl Rotation {
                 root.remove(file_name.as_ref()).map_err(|error| {
                     Error::io("remove the old manifest", output.path_of(file_name.as_ref()), error)
                 })?;
+                self.remove_states(root, name);
                 removed.push(name);
                 Ok(())
             })
         });
         (removed, done.err())
+    }
+
+    /// Removes the side file of a manifest that went, unless it is a file of the user. One that stays is in
+    /// nothing's way.
+    fn remove_states(&self, root: &Dir, name: ManifestName) {
+        let states = name.states();
+        let is_copied = self.source.handle.stat(states.as_ref(), false).is_ok();
+        let file = || root.open_file(states.as_ref(), false);
+        if !is_copied && file().is_ok_and(|file| SideFile::is_one(&file)) {
+            let _ = root.remove(states.as_ref());
+        }
     }
 
     /// Those that are to go, the oldest last.

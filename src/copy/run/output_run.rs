@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
+use crate::chain::states::StatesFile;
 use crate::copy::before::prepare::Prepared;
 use crate::copy::before::reservation::Reservations;
 use crate::copy::before::space::SpaceCheck;
@@ -16,6 +17,7 @@ use crate::copy::commit::read_back_queue::{ReadBackQueue, Verifiers, read_back_q
 use crate::copy::commit::rotation::Rotation;
 use crate::copy::dry_run::DryRun;
 use crate::copy::job::CopyJob;
+use crate::copy::record::chains;
 use crate::copy::report::{Counts, Ending, Report, Stages};
 use crate::copy::run::threads::{CopyThreads, ThreadResults};
 use crate::copy::run::workers::WorkerCount;
@@ -25,7 +27,7 @@ use crate::fanout::slot::Slot;
 use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
 use crate::io::control::Control;
-use crate::io::options::{Durability, Options, Reflink, Sparse};
+use crate::io::options::{Durability, Options, Reflink, Sparse, States};
 use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
 use crate::manifest::ManifestName;
@@ -160,7 +162,9 @@ impl OutputRun<'_> {
         let rate = slot.map_or(own_rate.as_ref(), Slot::rate);
         let EarlierRecords { baseline, known, .. } = earlier;
         let (methods, baseline) = (&CopyMethods::new(&options), baseline.as_ref());
-        let shared = Shared { known: known.as_ref(), baseline, methods, slot };
+        let states = StatesFile::default();
+        let states = (job.states == States::Auto).then_some(&states);
+        let shared = Shared { known: known.as_ref(), baseline, methods, slot, states };
         let progress = &*observer.progress;
         let control = Control { progress, stop, rate, timings, resident: &resident };
         let context = Context { options, shared, control };
@@ -226,6 +230,14 @@ impl OutputRun<'_> {
         });
         if let (Some(known), Some(now)) = (known, manifest.as_ref().and_then(ManifestFile::clock)) {
             known.begin(now);
+        }
+        let (root, is_to_stop) =
+            (prepared.output.handle.as_ref(), || context.control.stop.is_requested());
+        if let (Some(states), Some(root), Some(manifest)) =
+            (context.shared.states, root, manifest.as_ref())
+            && let Err(error) = chains::begin(states, root, manifest.name(), &is_to_stop)
+        {
+            accounting.warn(&Error::io("open", &job.output, error));
         }
         if let Some(parent) = prepared.parent.take().filter(|_| job.sync)
             && let Err(error) = parent.persist()

@@ -32,6 +32,21 @@ impl PartialEq for Stream {
 }
 
 impl Stream {
+    /// Goes on after `len` bytes, which are whole blocks and led to `state`.
+    pub fn going_on(state: ChainingState, len: u64) -> Self {
+        Self { state, len, ..Self::default() }
+    }
+
+    /// The state, which counts if exactly whole blocks were taken.
+    pub fn state(&self) -> ChainingState {
+        self.state
+    }
+
+    /// Bytes taken so far.
+    pub fn taken(&self) -> u64 {
+        self.len
+    }
+
     /// Length in bytes of what [`save`](Self::save) makes.
     pub const SAVED: usize = 32 + 8 + BLOCK;
 

@@ -10,6 +10,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 
 use crate::sys::interrupted::uninterrupted;
 
@@ -26,6 +27,23 @@ pub const ALIGNMENT: usize = 4096;
 /// Reads on from `file`'s position; interrupted calls go on.
 fn read_on(mut file: &File, room: &mut [u8]) -> io::Result<usize> {
     uninterrupted(|| io::Read::read(&mut file, room))
+}
+
+/// Fills `room` with what is at `at`, as far as the file goes. What is read around the cache ends in the middle
+/// of a block only at the end of the file, and can be read on from there in no way.
+fn fill_at(file: &File, room: &mut [u8], at: u64, is_direct: bool) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < room.len() {
+        let from = at + filled as u64;
+        match uninterrupted(|| FileExt::read_at(file, &mut room[filled..], from))? {
+            0 => break,
+            read => filled += read,
+        }
+        if is_direct && !filled.is_multiple_of(ALIGNMENT) {
+            break;
+        }
+    }
+    Ok(filled)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -52,6 +70,16 @@ mod elsewhere {
             read_on(self.0, room)
         }
 
+        /// Fills `room` with what is at `at`, as far as the file goes.
+        pub fn fill_at(&self, room: &mut [u8], at: u64) -> io::Result<usize> {
+            fill_at(self.0, room, at, false)
+        }
+
+        /// Whether reads go around the system's cache.
+        pub fn is_direct(&self) -> bool {
+            false
+        }
+
         /// Whether all bytes came from the device.
         pub fn finish(self) -> bool {
             false
@@ -61,7 +89,7 @@ mod elsewhere {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::os::unix::fs::FileExt;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     use rustix::fs::{Advice, AtFlags, OFlags, StatxFlags};
 
@@ -83,6 +111,8 @@ mod linux {
         route: ReadRoute,
         read: u64,
         dropped: u64,
+        /// Bytes that were read in no order.
+        read_anywhere: AtomicU64,
     }
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +128,8 @@ mod linux {
     impl<'a> Medium<'a> {
         /// Reads `file` without asking where from.
         pub fn any(file: &'a File) -> Self {
-            Self { file, size: 0, route: ReadRoute::Any, read: 0, dropped: 0 }
+            let (size, route, read_anywhere) = (0, ReadRoute::Any, AtomicU64::new(0));
+            Self { file, size, route, read: 0, dropped: 0, read_anywhere }
         }
 
         /// Reads `file`, which is `stat`, from its device if that can be had.
@@ -142,6 +173,23 @@ mod linux {
                 self.dropped = self.read;
             }
             Ok(read)
+        }
+
+        /// Fills `room` with what is at `at`, as far as the file goes. Both are multiples of [`ALIGNMENT`], but for
+        /// the length of what is read from memory.
+        pub fn fill_at(&self, room: &mut [u8], at: u64) -> io::Result<usize> {
+            let filled = fill_at(self.file, room, at, self.is_direct())?;
+            let before = self.read_anywhere.fetch_add(filled as u64, Relaxed);
+            let after = before + filled as u64;
+            if self.route == ReadRoute::Emptied && before / DROP_EVERY != after / DROP_EVERY {
+                drop_pages(self.file, 0, None);
+            }
+            Ok(filled)
+        }
+
+        /// Whether reads go around the system's cache.
+        pub fn is_direct(&self) -> bool {
+            self.route == ReadRoute::Direct
         }
 
         /// Reads at a multiple of the alignment; what comes again after a read that was cut short

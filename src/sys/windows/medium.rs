@@ -68,6 +68,28 @@ impl<'a> Medium<'a> {
         Ok(read)
     }
 
+    /// Fills `room` with what is at `at`, as far as the file goes. Both are multiples of [`ALIGNMENT`], but for the
+    /// length of what is read from memory.
+    pub fn fill_at(&self, room: &mut [u8], at: u64) -> io::Result<usize> {
+        let (file, mut filled) = (self.direct.as_ref().unwrap_or(self.file), 0);
+        while filled < room.len() {
+            match file.seek_read(&mut room[filled..], at + filled as u64)? {
+                0 => break,
+                read => filled += read,
+            }
+            // Only the last read is not of whole sectors (the documentation of unbuffered files).
+            if self.is_direct() && !filled.is_multiple_of(ALIGNMENT) {
+                break;
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Whether reads go around the system's cache.
+    pub fn is_direct(&self) -> bool {
+        self.direct.is_some()
+    }
+
     /// Whether all bytes came from the device.
     pub fn finish(self) -> bool {
         self.direct.is_some()

@@ -91,7 +91,8 @@ impl<'a> SmallBatch<'a> {
         let size = transfer.entry().stat.size;
         // A byte more than there should be: only reading tells that there is no more.
         let room = size.saturating_add(1);
-        if self.most < 2 || size > self.context.options.block_size as u64 {
+        let keeps_chain = self.context.shared.states.is_some_and(|states| states.wants(size));
+        if self.most < 2 || keeps_chain || size > self.context.options.block_size as u64 {
             return Ok(Admission::Alone);
         }
         if self.loaded.is_empty() {

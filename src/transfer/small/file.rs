@@ -151,7 +151,7 @@ impl Copying<'_> {
         self.timer.switch(&timings.read.busy);
         // It is read at once, so its pages are too few to be looked after.
         let own = own(context, transfer, &self.file, CachePolicy::None);
-        let mut hasher = options.algorithm.start();
+        let mut hasher = context.start_chain(size);
         let Some(chunk) = subscription.next(&own, 0, size) else {
             return Ok(control.stop.is_urgent().then_some(FillResult::Stopped));
         };
@@ -166,7 +166,7 @@ impl Copying<'_> {
         }
         self.timer.switch(&timings.write.busy);
         self.part.write(&chunk)?;
-        Ok(Some(FillResult::Whole(hasher.finish())))
+        Ok(Some(FillResult::Whole(context.keep_chain(&transfer.target, hasher))))
     }
 
     /// Reads, hashes and writes the whole content, from the part file itself if it was `cloned`, unless it
@@ -174,7 +174,7 @@ impl Copying<'_> {
     fn fill(&mut self, cloned: Option<&WatchedFile<'_>>) -> Result<FillResult> {
         let SmallFile { context, timings, transfer, .. } = *self.of;
         let file = cloned.unwrap_or(&self.file);
-        let mut hasher = context.options.algorithm.start();
+        let mut hasher = context.start_chain(transfer.entry().stat.size);
         self.scratch.clear();
         loop {
             self.timer.switch(&timings.read.busy);
@@ -205,7 +205,7 @@ impl Copying<'_> {
                 self.scratch.clear();
             }
             if all {
-                return Ok(FillResult::Whole(hasher.finish()));
+                return Ok(FillResult::Whole(context.keep_chain(&transfer.target, hasher)));
             }
         }
     }

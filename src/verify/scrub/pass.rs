@@ -231,7 +231,7 @@ mod tests {
         verify(b, Verdict::Good(HashedFrom::Device));
         assert_eq!(written(), [5, 0, 0]);
         scrub.record().saved = Instant::now().checked_sub(SAVE);
-        verify(c, Verdict::Differs(HashedFrom::Device));
+        verify(c, Verdict::Differs(HashedFrom::Device, None));
         assert_eq!(written(), [5, 5, 0]);
         assert_eq!(kept.read_dir().unwrap().count(), 1);
     }

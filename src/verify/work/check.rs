@@ -5,10 +5,11 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
+use crate::chain::damage::Damage;
 use crate::error::Error;
 use crate::event::{Progress, Stop};
+use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
-use crate::hash::{Algorithm, Digest};
 use crate::io::read_back::{FileDigest, ReadBack};
 use crate::path::RelPath;
 use crate::sys::stat::{Kind, Stat};
@@ -17,6 +18,8 @@ use crate::tree::last_dir::LastDir;
 use crate::verify::finding::Verdict;
 use crate::verify::lines::manifest_lines::{absolute_on_windows, converted};
 use crate::verify::target::Target;
+use crate::verify::work::found::{FoundFile, ListedFile};
+use crate::verify::work::linked::{LinkChecker, Linked};
 
 /// Where the bytes that are hashed must come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,29 +31,6 @@ pub enum ReadFrom {
     Cache,
 }
 
-/// A file that was found.
-pub struct FoundFile {
-    file: File,
-    stat: Stat,
-    /// The name it was found by, if not the one it was looked for by.
-    pub converted: Option<RelPath>,
-}
-
-impl FoundFile {
-    /// Its size in bytes.
-    pub fn size(&self) -> u64 {
-        self.stat.size
-    }
-}
-
-/// A file that was found, and what is listed of it.
-pub struct ListedFile<'a> {
-    pub path: &'a RelPath,
-    pub found: &'a FoundFile,
-    /// The digest that is listed.
-    pub digest: &'a Digest,
-}
-
 /// A worker's means to check files.
 pub struct Checker<'a> {
     from: ReadFrom,
@@ -60,17 +40,25 @@ pub struct Checker<'a> {
     /// The target of the last file, and the directory that it was in.
     last: Option<(Arc<Target>, LastDir)>,
     read_back: ReadBack,
+    /// For files of which there are chains.
+    links: Option<LinkChecker<'a>>,
 }
 
 impl<'a> Checker<'a> {
     /// One that takes `\` in names for `/` where nothing else is found, if `convert`.
     pub fn new(from: ReadFrom, convert: bool, progress: &'a Progress, stop: &'a Stop) -> Self {
-        Self { from, convert, progress, stop, last: None, read_back: ReadBack::new() }
+        Self { from, convert, progress, stop, last: None, read_back: ReadBack::new(), links: None }
     }
 
     /// Hashes several files at a time by `backend`.
     pub fn with(mut self, backend: Backend) -> Self {
         self.read_back = self.read_back.with(backend);
+        self
+    }
+
+    /// Checks large files by their links, where there are chains.
+    pub fn with_links(mut self, links: LinkChecker<'a>) -> Self {
+        self.links = Some(links);
         self
     }
 
@@ -188,6 +176,65 @@ impl<'a> Checker<'a> {
         target: &Target,
         files: &[ListedFile<'_>],
     ) -> Option<Vec<(Verdict, u64)>> {
+        let Some(links) = self.links.take() else { return self.read_whole(target, files, true) };
+        let mut judged = Vec::with_capacity(files.len());
+        for file in files {
+            judged.push(links.check(target, file));
+        }
+        let mut read = None;
+        if !judged.iter().any(|linked| matches!(linked, Linked::Stopped)) {
+            read = self.read_rest(target, files, judged, &links);
+        }
+        self.links = Some(links);
+        read
+    }
+
+    /// Reads as a whole what is not judged by its links, and says where it differs.
+    fn read_rest(
+        &mut self,
+        target: &Target,
+        files: &[ListedFile<'_>],
+        judged: Vec<Linked>,
+        links: &LinkChecker<'_>,
+    ) -> Option<Vec<(Verdict, u64)>> {
+        let (mut fresh, mut again) = (Vec::new(), Vec::new());
+        for (file, linked) in files.iter().zip(&judged) {
+            match linked {
+                Linked::Good(_) => {}
+                // Its bytes are counted.
+                Linked::Bad(_) => again.push(*file),
+                Linked::Unknown | Linked::Stopped => fresh.push(*file),
+            }
+        }
+        let mut fresh = self.read_whole(target, &fresh, true)?.into_iter();
+        let mut again = self.read_whole(target, &again, false)?.into_iter();
+        let mut results = Vec::with_capacity(files.len());
+        for (file, linked) in files.iter().zip(judged) {
+            let (result, damage) = match linked {
+                Linked::Good(from) => ((Verdict::Good(from), file.found.size()), None),
+                Linked::Bad(damage) => (again.next()?, Some(damage)),
+                Linked::Unknown | Linked::Stopped => (fresh.next()?, None),
+            };
+            results.push(match result {
+                (Verdict::Differs(from, _), bytes) => {
+                    let damage = damage.or_else(|| links.locate(target, file));
+                    let damage = damage.filter(Damage::says_something).map(Box::new);
+                    (Verdict::Differs(from, damage), bytes)
+                }
+                other => other,
+            });
+        }
+        Some(results)
+    }
+
+    /// Hashes files from their beginnings to their ends and judges them; `counted` is whether their bytes are
+    /// progress.
+    fn read_whole(
+        &mut self,
+        target: &Target,
+        files: &[ListedFile<'_>],
+        counted: bool,
+    ) -> Option<Vec<(Verdict, u64)>> {
         let cannot = |file: &ListedFile<'_>, deed, error| {
             Verdict::Unreadable(Error::io(deed, target.path_of(file.path), error))
         };
@@ -204,11 +251,16 @@ impl<'a> Checker<'a> {
             .collect();
         let (progress, stop, backs) = (self.progress, self.stop, &mut self.read_back);
         let is_to_stop = || stop.is_urgent();
-        let in_hand = files.first().and_then(|ListedFile { found, path, .. }| {
-            let size = if files.len() == 1 { found.stat.size } else { 0 };
-            progress.take_in_hand(size, |shown| shown.extend_from_slice(path.as_bytes()))
-        });
-        let told = |read| progress.advance(read, in_hand.as_deref());
+        let in_hand =
+            files.first().filter(|_| counted).and_then(|ListedFile { found, path, .. }| {
+                let size = if files.len() == 1 { found.stat.size } else { 0 };
+                progress.take_in_hand(size, |shown| shown.extend_from_slice(path.as_bytes()))
+            });
+        let told = |read| {
+            if counted {
+                progress.advance(read, in_hand.as_deref());
+            }
+        };
         // One by itself is hashed as fast as one can be.
         let hashed = match (media.pop(), media.is_empty()) {
             (Some(only), true) => {
@@ -241,7 +293,7 @@ fn judge(target: &Target, file: &ListedFile<'_>, hashed: &FileDigest) -> Verdict
     }
     let path = || target.path_of(path);
     match Dir::stat_file(&found.file).map(|now| found.stat.change(&now)) {
-        Ok(None) => Verdict::Differs(hashed.hashed_from),
+        Ok(None) => Verdict::Differs(hashed.hashed_from, None),
         Ok(Some(change)) => Verdict::Unreadable(Error::finding("check", path(), change)),
         Err(error) => Verdict::Unreadable(Error::io("look at", path(), error)),
     }

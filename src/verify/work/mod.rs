@@ -2,6 +2,8 @@
 
 pub mod check;
 pub mod collector;
+mod found;
+pub mod linked;
 pub mod look_ahead;
 pub mod threads;
 pub mod worker;

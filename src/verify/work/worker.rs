@@ -18,7 +18,8 @@ use crate::verify::lines::batch::{LineBatch, PassGuard};
 use crate::verify::lines::manifest_lines::ManifestLine;
 use crate::verify::scrub::pass::Scrub;
 use crate::verify::target::Target;
-use crate::verify::work::check::{Checker, FoundFile, ListedFile};
+use crate::verify::work::check::Checker;
+use crate::verify::work::found::{FoundFile, ListedFile};
 use crate::verify::work::look_ahead::{LookAhead, ReadOrder};
 
 /// A listed file that was opened, or judged because it could not be.

@@ -302,7 +302,10 @@ impl<'a> Judge<'a> {
     fn ours(&self) -> Names {
         let name = |path: PathBuf| path.file_name().unwrap().to_owned().into_vec();
         let temp = self.temp_files().into_iter().map(|file| name(self.dst.path(file)));
-        self.manifests().into_iter().chain(self.unfinished()).map(name).chain(temp).collect()
+        let mut side = names_below(self.dst.root(), "f");
+        side.retain(|name| is_side_file(name) && !self.src.has(name));
+        let manifests = self.manifests().into_iter().chain(self.unfinished());
+        manifests.map(name).chain(temp).chain(side).collect()
     }
 
     fn temp_files(&self) -> Names {
@@ -434,6 +437,12 @@ fn parse(line: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     }
     let needs_escape = name.iter().any(|b| matches!(b, b'\n' | b'\r' | b'\\'));
     (!name.is_empty() && needs_escape == escaped).then(|| (name, digest.to_vec()))
+}
+
+/// Whether a name is that of the side file of a manifest, finished or not.
+fn is_side_file(name: &[u8]) -> bool {
+    let name = name.strip_suffix(b".part").unwrap_or(name);
+    name.strip_suffix(b".states").is_some_and(|name| age(&[name, b".sha256sum"].concat()).is_some())
 }
 
 /// Whether a name is that of a file that is not finished, or of its journal.

@@ -32,6 +32,8 @@ pub enum Need {
     Program(&'static str),
     /// Python with a validator of JSON Schema.
     JsonSchema,
+    /// Python, and OpenSSL's library for it to call.
+    Crypto,
     /// Python with Prometheus' parser.
     PrometheusClient,
     /// `systemd-analyze`.
@@ -111,6 +113,13 @@ fn probe(need: Need) -> bool {
         }
         Need::Sysfs => std::path::Path::new("/sys/kernel/fscaps").exists(),
         Need::Program(name) => runs(name, &["--version"]),
+        Need::Crypto => runs(
+            "python3",
+            &[
+                "-c",
+                "import ctypes, ctypes.util; ctypes.CDLL(ctypes.util.find_library('crypto')).SHA256_Init",
+            ],
+        ),
         Need::JsonSchema => runs("/usr/bin/python3", &["-c", "import jsonschema"]),
         Need::PrometheusClient => runs("/usr/bin/python3", &["-c", "import prometheus_client"]),
         Need::SystemdAnalyze => runs("systemd-analyze", &["--version"]),

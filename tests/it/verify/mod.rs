@@ -1,6 +1,7 @@
 //! Proof: checks of trees, reading back, sources held against a manifest.
 
 mod budget;
+mod chain;
 mod copies;
 mod expect;
 mod manifests;

@@ -1,0 +1,9 @@
+//! Chains on disk: the side file of a manifest, and the records in it.
+//!
+//! A side file is written beside each manifest and read by any later check. Nothing in it need be believed:
+//! a chain that is torn, forged or of another file only makes a check slower ([`Chain`](crate::hash::chain)).
+
+pub mod damage;
+mod record;
+pub mod side_file;
+pub mod states;
