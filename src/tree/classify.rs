@@ -209,7 +209,10 @@ impl Classifier<'_> {
                 (Kind::Symlink, Some(stat)) if self.links => {
                     output.announce(1);
                     let entry = SourceEntry { name: listed.name, stat };
-                    emit.item(WalkItem::Symlink(source, output, entry))?;
+                    match self.hard_links && is_further_name(links, &stat) {
+                        true => emit.item(WalkItem::HardLink(output, entry))?,
+                        false => emit.item(WalkItem::Symlink(source, output, entry))?,
+                    }
                 }
                 _ => emit.item(WalkItem::Special(source, listed, kind))?,
             }

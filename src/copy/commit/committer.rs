@@ -36,7 +36,8 @@ use crate::transfer::outcome::{
 };
 use crate::transfer::verifier::{CheckedCopy, ReadBackVerdict};
 use crate::tree::dirs::OutputDir;
-use crate::tree::found::WalkItem;
+
+use crate::tree::found::{SourceEntry, WalkItem};
 
 /// What the committer waits for.
 enum CommitterWake {
@@ -402,6 +403,18 @@ impl<'a> Committer<'a> {
         if let Some(slot) = self.context.shared.slot {
             slot.finish(output, entry);
         }
+        self.settle_names(output, entry, digest, there);
+        self.arrived(output);
+    }
+
+    /// Makes the further names that waited for the first, whose fate is known.
+    pub(crate) fn settle_names(
+        &mut self,
+        output: &OutputDir,
+        entry: &SourceEntry,
+        digest: Option<Digest>,
+        there: bool,
+    ) {
         if let Some(links) = self.links.as_mut().filter(|_| entry.stat.links > 1) {
             let (dir, name) = (output.rel.path(), entry.name.clone());
             let first = First { dir, name, stat: entry.stat, digest, there };
@@ -409,7 +422,6 @@ impl<'a> Committer<'a> {
                 self.link(&link, &first);
             }
         }
-        self.arrived(output);
     }
 
     pub(crate) fn arrived(&mut self, output: &Arc<OutputDir>) {

@@ -29,6 +29,8 @@ impl Committer<'_> {
         if let Ok((_, Some(warning))) = &made {
             self.accounting.warn(warning);
         }
+        let there = matches!(made, Ok((LinkOutcome::Made | LinkOutcome::Kept, _)));
+        self.settle_names(output, entry, None, there);
         self.linked(output, entry, made.map(|(linked, _)| linked), None, Done::Symlinked);
     }
 

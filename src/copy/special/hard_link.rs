@@ -8,11 +8,12 @@ use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
 
-use crate::copy::special::symlink::LinkOutcome;
+use crate::copy::special::symlink::{self, LinkOutcome};
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::path::RelPath;
-use crate::sys::stat::{Identity, Stat};
+use crate::sys::Dir;
+use crate::sys::stat::{Identity, Kind, Stat};
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;
 use crate::tree::overwrite::{Decision, Policy, SourceStat, decide};
@@ -135,8 +136,20 @@ pub fn make(root: &OutputDir, link: &Link, first: &First, policy: Policy) -> Res
     {
         return Ok(LinkOutcome::Kept);
     }
-    let destination = there.as_ref().map(|there| output.destination(&entry.stat, there));
-    match decide(policy, SourceStat(&entry.stat), destination) {
+    let decision = match entry.stat.kind {
+        // Links can have several names, too.
+        Kind::Symlink => {
+            let target = |dir: &Dir, name| dir.read_link(name).map_err(fail);
+            let is_same = there.as_ref().is_some_and(|there| there.kind == Kind::Symlink)
+                && target(dir, &entry.name)? == target(&from, &first.name)?;
+            symlink::decide(policy, &entry.stat, there.as_ref(), is_same)
+        }
+        _ => {
+            let destination = there.as_ref().map(|there| output.destination(&entry.stat, there));
+            decide(policy, SourceStat(&entry.stat), destination)
+        }
+    };
+    match decision {
         Decision::Create => dir.hard_link(&from, &first.name, &entry.name).map_err(|error| {
             fail(error).with_note("; without --hard-links it is copied as a file of its own")
         })?,

@@ -4,10 +4,10 @@ use std::io;
 
 use crate::error::{Error, Result};
 use crate::sys::stat::{Kind, Stat};
-use crate::sys::{Dir, LinkTarget};
+use crate::sys::{Attributes, Dir, LinkTarget};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
-use crate::tree::overwrite::Policy;
+use crate::tree::overwrite::{Decision, Policy};
 
 /// What became of a link.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,17 +59,23 @@ pub fn copy(
     } else {
         dir.make_link(&target, &entry.name).map_err(fail("make the link"))?;
     }
-    Ok((LinkOutcome::Made, label(dir, output, entry)))
+    Ok((LinkOutcome::Made, label(dir, source, output, entry)))
 }
 
-/// Gives a new link the owner and times of `entry`; the warning of what could not be done. Where a link's
-/// attributes are those of its target, nothing is set, and the first link says so for all.
-fn label(dir: &Dir, output: &OutputDir, entry: &SourceEntry) -> Option<Error> {
+/// Gives a new link the owner, times and attributes of `entry`; the warning of what could not be done. Where a
+/// link's are those of its target, nothing is set, and the first link says so for all.
+fn label(dir: &Dir, source: &SourceDir, output: &OutputDir, entry: &SourceEntry) -> Option<Error> {
     const DEED: &str = "set the attributes of the link";
     let path = || output.path_of(&entry.name);
     if output.volume.tried.traits.labels_links {
-        let labelled = dir.set_link_metadata(&entry.name, &entry.stat);
-        return labelled.err().map(|error| Error::io(DEED, path(), error));
+        let (attributes, unread) = match Attributes::of_link(&source.handle, &entry.name) {
+            Ok(attributes) => (attributes, None),
+            Err(error) => (Attributes::default(), Some(error)),
+        };
+        let labelled = dir.set_link_metadata(&entry.name, &entry.stat, &attributes);
+        let unread = unread
+            .map(|error| Error::io("read the attributes of", source.path_of(&entry.name), error));
+        return labelled.err().map(|error| Error::io(DEED, path(), error)).or(unread);
     }
     let finding = "a trial did not show that the file system leaves alone what a link points to; links here \
                    keep the owner and time of their making";
@@ -93,28 +99,30 @@ pub fn plan(
         }
         there => there.map_err(fail)?,
     };
-    match there.kind {
-        Kind::Dir => {
-            return Err(Error::finding(
-                "make the link",
-                output.path_of(&entry.name),
-                "a directory is in its place at the output",
-            ));
+    let is_same = there.kind == Kind::Symlink
+        && dir.read_link(&entry.name).map_err(fail)? == read(source, entry)?;
+    match decide(policy, &entry.stat, Some(&there), is_same) {
+        Decision::Create => Ok(Plan::Make { replaces: false }),
+        Decision::Replace => Ok(Plan::Make { replaces: true }),
+        Decision::Keep => Ok(Plan::Settled(LinkOutcome::Kept)),
+        Decision::Leave(why) => Ok(Plan::Settled(LinkOutcome::Left(why))),
+        Decision::Refuse(why) => {
+            Err(Error::finding("make the link", output.path_of(&entry.name), why))
         }
-        Kind::Symlink if dir.read_link(&entry.name).map_err(fail)? == read(source, entry)? => {
-            return Ok(Plan::Settled(LinkOutcome::Kept));
-        }
-        _ => {}
     }
-    let is_newer = entry.stat.mtime > there.mtime;
-    Ok(match policy {
-        Policy::Always => Plan::Make { replaces: true },
-        Policy::Update if there.kind == Kind::Symlink && is_newer => Plan::Make { replaces: true },
-        Policy::Never => {
-            Plan::Settled(LinkOutcome::Left("it differs, and nothing is to be replaced"))
-        }
-        _ => Plan::Settled(LinkOutcome::Left("something else is in the place of the link")),
-    })
+}
+
+/// Decides about a link by what is `there`, which may be a link to the same target.
+pub fn decide(policy: Policy, link: &Stat, there: Option<&Stat>, is_same: bool) -> Decision {
+    let Some(there) = there else { return Decision::Create };
+    match (there.kind, policy) {
+        (Kind::Dir, _) => Decision::Refuse("a directory is in its place at the output"),
+        (Kind::Symlink, _) if is_same => Decision::Keep,
+        (_, Policy::Always) => Decision::Replace,
+        (Kind::Symlink, Policy::Update) if link.mtime > there.mtime => Decision::Replace,
+        (_, Policy::Never) => Decision::Leave("it differs, and nothing is to be replaced"),
+        _ => Decision::Leave("something else is in the place of the link"),
+    }
 }
 
 fn read(source: &SourceDir, entry: &SourceEntry) -> Result<LinkTarget> {

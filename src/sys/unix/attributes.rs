@@ -3,7 +3,7 @@
 //! POSIX ACLs are extended attributes here (`system.posix_acl_*`). What cannot be set is collected,
 //! never fatal: the content is right whatever the label says.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::AsFd;
 
@@ -16,12 +16,16 @@ use crate::sys::unix::process::{acting_as, is_root};
 
 /// The extended attributes of a file or directory that a copy should have too.
 #[derive(Debug, Default)]
-pub struct Attributes(Vec<(CString, Vec<u8>)>);
+pub struct Attributes(pub(super) Vec<(CString, Vec<u8>)>);
 
 /// The most that the attributes of one file or directory may take, names and values together; bytes. The
 /// largest value has 64 KiB (xattr(7)). Of some files, and of each directory on the way down, they are
 /// held at a time: on xfs 6,000 values of 64 KiB in a few files took 2.9 GB.
-const MOST: usize = 256 << 10;
+pub(super) const MOST: usize = 256 << 10;
+
+pub(super) type ListAttributes<'a> = dyn Fn(Option<&mut [u8]>) -> rustix::io::Result<usize> + 'a;
+pub(super) type GetAttribute<'a> =
+    dyn Fn(&CStr, Option<&mut [u8]>) -> rustix::io::Result<usize> + 'a;
 
 impl Attributes {
     /// Reads them from an open file or directory. A file system without any has none.
@@ -38,31 +42,49 @@ impl Attributes {
     }
 
     fn read_up_to(from: impl AsFd, most: usize) -> io::Result<Self> {
-        let mut left = most;
         let from = from.as_fd();
+        let list = |room: Option<&mut [u8]>| match room {
+            Some(room) => rustix::fs::flistxattr(from, room),
+            None => rustix::fs::flistxattr_query(from),
+        };
+        let get = |name: &CStr, room: Option<&mut [u8]>| match room {
+            Some(room) => rustix::fs::fgetxattr(from, name, room),
+            None => rustix::fs::fgetxattr_query(from, name),
+        };
+        Self::collect(most, &list, &get)
+    }
+
+    /// Reads what `list` names by `get`. Both fill room with what there is, and only say how much that is
+    /// if they are given none.
+    pub(super) fn collect(
+        most: usize,
+        list: &ListAttributes<'_>,
+        get: &GetAttribute<'_>,
+    ) -> io::Result<Self> {
+        let mut left = most;
         // Nearly every file has none or a few: one call without memory of its own.
         let (mut few, mut many) = ([0u8; 1024], Vec::new());
-        let names = match rustix::fs::flistxattr(from, &mut few[..]) {
+        let names = match list(Some(&mut few)) {
             Ok(len) => &few[..len],
             Err(Errno::RANGE) => {
-                many.resize(rustix::fs::flistxattr_query(from)?, 0);
-                let len = rustix::fs::flistxattr(from, &mut many[..])?;
+                many.resize(list(None)?, 0);
+                let len = list(Some(&mut many))?;
                 &many[..len]
             }
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Self::default()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOENT) => return Ok(Self::default()),
             Err(other) => return Err(other.into()),
         };
         let mut attributes = Vec::new();
         for name in names.split(|&b| b == 0).filter(|name| is_copied(name)) {
             let name = CString::new(name)?;
-            let len = rustix::fs::fgetxattr_query(from, &name)?;
+            let len = get(&name, None)?;
             let taken = len.saturating_add(name.as_bytes_with_nul().len());
             left = left.checked_sub(taken).ok_or_else(|| {
                 let text = format!("its extended attributes take more than {most} bytes");
                 io::Error::new(io::ErrorKind::FileTooLarge, text)
             })?;
             let mut value = vec![0; len];
-            match rustix::fs::fgetxattr(from, &name, &mut value[..]) {
+            match get(&name, Some(&mut value)) {
                 Ok(len) => value.truncate(len),
                 // Removed or grown since it was listed: then it is not the copy's to have.
                 Err(Errno::NODATA | Errno::RANGE) => continue,

@@ -229,37 +229,10 @@ impl Dir {
         Ok(stat_from(&rustix::fs::fstat(file)?))
     }
 
-    /// Gives the symbolic link `name`, which this process has made, owner (as root) and times.
-    ///
-    /// # Errors
-    /// The system's, and that something else has taken its name: the owner of the directory could put a
-    /// further name of any file there, for root to give away.
-    pub fn set_link_metadata(&self, name: &OsStr, stat: &Stat) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
-        {
-            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let link = rustix::fs::openat(&self.0, name, flags, Mode::empty())?;
-            let there = stat_from(&rustix::fs::fstat(&link)?);
-            let is_ours = !is_root() || there.uid == acting_as().0;
-            if there.kind != Kind::Symlink || there.links != 1 || !is_ours {
-                return Err(io::Error::other("something else has taken its name"));
-            }
-            set_owner_and_times(link.as_fd(), c"", AtFlags::EMPTY_PATH, stat).or_else(|error| {
-                match Errno::from_io_error(&error) {
-                    // Before Linux 5.8 times are not set so.
-                    Some(Errno::INVAL) => {
-                        let flags = AtFlags::SYMLINK_NOFOLLOW;
-                        Ok(rustix::fs::utimensat(&self.0, name, &times_of(stat), flags)?)
-                    }
-                    _ => Err(error),
-                }
-            })
-        }
-        #[cfg(not(target_os = "linux"))]
-        {
-            let name = std::ffi::CString::new(name.as_bytes())?;
-            set_owner_and_times(self.as_fd(), &name, AtFlags::SYMLINK_NOFOLLOW, stat)
-        }
+    /// What the system says of a link that was opened as a path.
+    #[cfg(target_os = "linux")]
+    pub(super) fn stat_link(link: &OwnedFd) -> io::Result<Stat> {
+        Ok(stat_from(&rustix::fs::fstat(link)?))
     }
 
     /// The identity of the directory above this one; of itself at the top.
@@ -370,19 +343,6 @@ pub fn swallowed_quote(_: &OsStr) -> bool {
     false
 }
 
-fn set_owner_and_times(
-    at: BorrowedFd<'_>,
-    name: &std::ffi::CStr,
-    flags: AtFlags,
-    stat: &Stat,
-) -> io::Result<()> {
-    if is_root() {
-        let (uid, gid) = owner_of(stat);
-        rustix::fs::chownat(at, name, uid, gid, flags)?;
-    }
-    Ok(rustix::fs::utimensat(at, name, &times_of(stat), flags)?)
-}
-
 /// Owner and group as the calls want them.
 pub(super) fn owner_of(stat: &Stat) -> (Option<rustix::fs::Uid>, Option<rustix::fs::Gid>) {
     (Some(rustix::fs::Uid::from_raw(stat.uid)), Some(rustix::fs::Gid::from_raw(stat.gid)))
@@ -420,32 +380,5 @@ pub(super) fn stat_from(stat: &rustix::fs::Stat) -> Stat {
         mode: stat.st_mode as u32 & 0o7777,
         uid: stat.st_uid,
         gid: stat.st_gid,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The directory's owner may win the race between the making of a link and its labelling.
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn what_took_the_name_of_a_link_is_left_alone() {
-        let scene = tempfile::tempdir().unwrap();
-        let dir = Dir::open(scene.path()).unwrap();
-        let name = OsStr::new;
-        std::fs::write(scene.path().join("victim"), "x").unwrap();
-        dir.make_link(&"elsewhere".into(), name("link")).unwrap();
-        dir.hard_link(&dir, name("link"), name("second name")).unwrap();
-        dir.make_link(&"elsewhere".into(), name("ours")).unwrap();
-        let mut wanted = dir.stat(name("ours"), false).unwrap();
-        wanted.mtime.secs = 1_000_000_000;
-        for (victim, is_ours) in [("victim", false), ("link", false), ("ours", true)] {
-            let before = dir.stat(name(victim), false).unwrap();
-            let set = dir.set_link_metadata(name(victim), &wanted);
-            let after = dir.stat(name(victim), false).unwrap();
-            assert_eq!((set.is_ok(), after.mtime == wanted.mtime), (is_ours, is_ours), "{victim}");
-            assert!(is_ours || before.ctime == after.ctime, "{victim}");
-        }
     }
 }

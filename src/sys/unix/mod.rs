@@ -8,6 +8,7 @@ mod disk;
 mod helper;
 mod holder;
 mod leftover;
+mod link;
 mod list;
 mod manager;
 mod medium;

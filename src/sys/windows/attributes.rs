@@ -5,6 +5,7 @@
 //! on Windows: access control lists name the users of one machine. Streams besides the content
 //! ("alternate data streams", of NTFS) are not copied, and those that are lost are named.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::windows::io::{AsHandle, BorrowedHandle};
 
@@ -17,6 +18,7 @@ use windows_sys::Win32::Storage::FileSystem::FILE_WRITE_ATTRIBUTES;
 
 use crate::sys::stat::Stat;
 use crate::sys::windows::basic::{COPIED, set_basic};
+use crate::sys::windows::dir::Dir;
 use crate::sys::windows::nt::{self, OpenHow, SHARE_ALL};
 use crate::sys::windows::stat::ticks_of;
 
@@ -35,6 +37,11 @@ impl Attributes {
         let from = from.as_handle();
         let basic: FILE_BASIC_INFORMATION = nt::query(from, FileBasicInformation)?;
         Ok(Self { created: basic.CreationTime, streams: streams_of(from)? })
+    }
+
+    /// Those of the link `name` in `dir`: a link has none.
+    pub fn of_link(_: &Dir, _: &OsStr) -> io::Result<Self> {
+        Ok(Self::default())
     }
 
     /// Whether there are none but those of every file.

@@ -17,6 +17,7 @@ use windows_sys::Win32::Storage::FileSystem::{
 use windows_sys::Win32::System::Ioctl::{FSCTL_GET_REPARSE_POINT, FSCTL_SET_REPARSE_POINT};
 
 use crate::sys::stat::Stat;
+use crate::sys::windows::attributes::Attributes;
 use crate::sys::windows::basic::{COPIED, set_basic};
 use crate::sys::windows::dir::{Dir, remove_open};
 use crate::sys::windows::name::{component, new_component};
@@ -67,7 +68,7 @@ impl Dir {
     }
 
     /// Gives the link `name` attributes and times.
-    pub fn set_link_metadata(&self, name: &OsStr, stat: &Stat) -> io::Result<()> {
+    pub fn set_link_metadata(&self, name: &OsStr, stat: &Stat, _: &Attributes) -> io::Result<()> {
         let link = self.open_link(name, FILE_WRITE_ATTRIBUTES)?;
         set_basic(link.as_handle(), stat.mode & COPIED, 0, ticks_of(stat.mtime))
     }

@@ -221,6 +221,36 @@ fn hard_links_stay_links_when_asked() {
     }
 }
 
+/// A link can have several names, as a file can.
+#[test]
+fn names_of_one_symbolic_link_stay_names_of_one() {
+    let scene = Scene::new();
+    scene.src.symlink("a", "nowhere").dir("dir").hard_link("dir/b", "a").hard_link("c", "a");
+    scene.src.symlink("other", "nowhere");
+    let names = ["a", "dir/b", "c"];
+    let inodes = |tree: &Tree| names.map(|name| tree.stat(name).st_ino);
+    let run = scene.copy(&[]);
+    scene.judge(&run).same_tree();
+    let each = inodes(&scene.output());
+    assert!(each[0] != each[1] && each[1] != each[2], "{each:?}");
+    // Links of their own become names of one, unless nothing is to be replaced.
+    let run = scene.copy(&["--hard-links", "--overwrite-policy", "never"]);
+    run.assert_code(1).assert_says("it is a file of its own, and nothing is to be replaced");
+    for _ in 0..2 {
+        let run = scene.copy(&["--hard-links"]);
+        run.assert_code(0);
+        scene.judge(&run).same_tree().no_leftovers();
+        let one = inodes(&scene.output());
+        assert!(one[0] == one[1] && one[1] == one[2], "{one:?}");
+        assert_ne!(one[0], scene.output().stat("other").st_ino);
+    }
+    std::fs::remove_dir_all(&scene.dst).unwrap();
+    let run = scene.copy(&["--hard-links"]);
+    run.assert_prints(&["linked", "2 further names"]).assert_prints(&["links", "2 symbolic links"]);
+    let one = inodes(&scene.output());
+    assert!(one[0] == one[1] && one[1] == one[2], "{one:?}");
+}
+
 /// With hashing off there may be nothing to list, but what is there is right.
 #[test]
 fn without_a_hash_the_bytes_are_still_the_same() {

@@ -160,6 +160,25 @@ fn attributes_and_acls_go_over() {
     assert_eq!(attributes(judge.dst.root()), expected);
 }
 
+/// Only root's attributes can be on a link, and they are not the target's.
+#[test]
+fn attributes_of_links_go_over_or_are_told() {
+    need!(Root, Attr, Strace);
+    let scene = Scene::on_disk();
+    scene.src.file("file", "x").symlink("link", "file").symlink("plain", "file");
+    shell(&scene, "setfattr --no-dereference -n trusted.of-link -v value src/link");
+    let run = scene.copy(&[]);
+    run.assert_code(0);
+    let get = "getfattr --no-dereference -d -m trusted dst/link dst/plain dst/file";
+    assert_eq!(shell(&scene, get).matches("trusted.of-link=\"value\"").count(), 1);
+    std::fs::remove_dir_all(&scene.dst).unwrap();
+    let strace = Strace::inject(&scene, "setxattr", "error=EOPNOTSUPP");
+    let run = strace.run(scene.command(NONE));
+    strace.fired(&run);
+    run.assert_code(0).assert_says("warning: cannot set the attributes of the link");
+    scene.judge(&run).same_tree();
+}
+
 /// Where the output's file system has no attributes, the files still go over.
 #[test]
 fn attributes_that_cannot_be_kept_do_not_cost_the_copy() {

@@ -1,0 +1,145 @@
+//! What a symbolic link has besides its target: owner, times, and as root attributes.
+//!
+//! A link is never opened for reading, so it is opened as a path (`O_PATH`), by which no other entry that takes its
+//! name meanwhile is meant.
+
+#[cfg(target_os = "linux")]
+use std::ffi::CStr;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::AtFlags;
+#[cfg(target_os = "linux")]
+use rustix::fs::{Mode, OFlags, XattrFlags};
+#[cfg(target_os = "linux")]
+use rustix::io::Errno;
+
+#[cfg(target_os = "linux")]
+use crate::sys::stat::Kind;
+use crate::sys::stat::Stat;
+use crate::sys::unix::attributes::Attributes;
+#[cfg(target_os = "linux")]
+use crate::sys::unix::attributes::MOST;
+use crate::sys::unix::dir::{Dir, owner_of, times_of};
+#[cfg(target_os = "linux")]
+use crate::sys::unix::process::acting_as;
+use crate::sys::unix::process::is_root;
+
+#[cfg(target_os = "linux")]
+const LINK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+impl Attributes {
+    /// Those of the symbolic link `name` in `dir`. Only root's can be on a link (xattr(7)).
+    pub fn of_link(dir: &Dir, name: &OsStr) -> io::Result<Self> {
+        #[cfg(target_os = "linux")]
+        if is_root() {
+            let link = rustix::fs::openat(dir, name, LINK, Mode::empty())?;
+            let path = path_of(link.as_fd());
+            let list = |room: Option<&mut [u8]>| match room {
+                Some(room) => rustix::fs::listxattr(&*path, room),
+                None => rustix::fs::listxattr_query(&*path),
+            };
+            let get = |name: &CStr, room: Option<&mut [u8]>| match room {
+                Some(room) => rustix::fs::getxattr(&*path, name, room),
+                None => rustix::fs::getxattr_query(&*path, name),
+            };
+            return Self::collect(MOST, &list, &get);
+        }
+        let _ = (dir, name);
+        Ok(Self::default())
+    }
+}
+
+impl Dir {
+    /// Gives the symbolic link `name`, which this process has made, owner (as root), times and attributes.
+    ///
+    /// # Errors
+    /// The system's, and that something else has taken its name: the owner of the directory could put a
+    /// further name of any file there, for root to give away.
+    pub fn set_link_metadata(
+        &self,
+        name: &OsStr,
+        stat: &Stat,
+        attributes: &Attributes,
+    ) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            let link = rustix::fs::openat(self, name, LINK, Mode::empty())?;
+            let there = Dir::stat_link(&link)?;
+            let is_ours = !is_root() || there.uid == acting_as().0;
+            if there.kind != Kind::Symlink || there.links != 1 || !is_ours {
+                return Err(io::Error::other("something else has taken its name"));
+            }
+            let labelled = set_owner_and_times(link.as_fd(), c"", AtFlags::EMPTY_PATH, stat);
+            let labelled = labelled.or_else(|error| match Errno::from_io_error(&error) {
+                // Before Linux 5.8 times are not set so.
+                Some(Errno::INVAL) => {
+                    let flags = AtFlags::SYMLINK_NOFOLLOW;
+                    Ok(rustix::fs::utimensat(self, name, &times_of(stat), flags)?)
+                }
+                _ => Err(error),
+            });
+            let path = path_of(link.as_fd());
+            let set = attributes.0.iter().try_for_each(|(name, value)| {
+                rustix::fs::setxattr(&*path, name, value, XattrFlags::empty())
+            });
+            labelled.and(Ok(set?))
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            use std::os::unix::ffi::OsStrExt;
+            let _ = attributes;
+            let name = std::ffi::CString::new(name.as_bytes())?;
+            set_owner_and_times(self.as_fd(), &name, AtFlags::SYMLINK_NOFOLLOW, stat)
+        }
+    }
+}
+
+/// The path under which the kernel shows what was opened as a path, whose attributes no call takes by the
+/// descriptor. Without /proc none are read.
+#[cfg(target_os = "linux")]
+fn path_of(link: BorrowedFd<'_>) -> String {
+    use std::os::fd::AsRawFd;
+    format!("/proc/self/fd/{}", link.as_raw_fd())
+}
+
+fn set_owner_and_times(
+    at: BorrowedFd<'_>,
+    name: &std::ffi::CStr,
+    flags: AtFlags,
+    stat: &Stat,
+) -> io::Result<()> {
+    if is_root() {
+        let (uid, gid) = owner_of(stat);
+        rustix::fs::chownat(at, name, uid, gid, flags)?;
+    }
+    Ok(rustix::fs::utimensat(at, name, &times_of(stat), flags)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The directory's owner may win the race between the making of a link and its labelling.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_took_the_name_of_a_link_is_left_alone() {
+        let scene = tempfile::tempdir().unwrap();
+        let dir = Dir::open(scene.path()).unwrap();
+        let name = OsStr::new;
+        std::fs::write(scene.path().join("victim"), "x").unwrap();
+        dir.make_link(&"elsewhere".into(), name("link")).unwrap();
+        dir.hard_link(&dir, name("link"), name("second name")).unwrap();
+        dir.make_link(&"elsewhere".into(), name("ours")).unwrap();
+        let mut wanted = dir.stat(name("ours"), false).unwrap();
+        wanted.mtime.secs = 1_000_000_000;
+        for (victim, is_ours) in [("victim", false), ("link", false), ("ours", true)] {
+            let before = dir.stat(name(victim), false).unwrap();
+            let set = dir.set_link_metadata(name(victim), &wanted, &Attributes::default());
+            let after = dir.stat(name(victim), false).unwrap();
+            assert_eq!((set.is_ok(), after.mtime == wanted.mtime), (is_ours, is_ours), "{victim}");
+            assert!(is_ours || before.ctime == after.ctime, "{victim}");
+        }
+    }
+}
