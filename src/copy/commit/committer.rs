@@ -18,7 +18,7 @@ use crate::copy::commit::read_back_queue::{Answer, ReadBackQueue};
 use crate::copy::commit::sync_state::SyncState;
 use crate::copy::record::recording::{Recording, left_as, row_of};
 use crate::copy::record::rows::PendingRows;
-use crate::copy::special::hard_link::{First, HardLinks, Link};
+use crate::copy::special::hard_link::{HardLinks, Link};
 use crate::error::Error;
 use crate::event::timing::Timer;
 use crate::event::{Done, Event, Stop};
@@ -37,7 +37,7 @@ use crate::transfer::outcome::{
 use crate::transfer::verifier::{CheckedCopy, ReadBackVerdict};
 use crate::tree::dirs::OutputDir;
 
-use crate::tree::found::{SourceEntry, WalkItem};
+use crate::tree::found::WalkItem;
 
 /// What the committer waits for.
 enum CommitterWake {
@@ -405,23 +405,6 @@ impl<'a> Committer<'a> {
         }
         self.settle_names(output, entry, digest, there);
         self.arrived(output);
-    }
-
-    /// Makes the further names that waited for the first, whose fate is known.
-    pub(crate) fn settle_names(
-        &mut self,
-        output: &OutputDir,
-        entry: &SourceEntry,
-        digest: Option<Digest>,
-        there: bool,
-    ) {
-        if let Some(links) = self.links.as_mut().filter(|_| entry.stat.links > 1) {
-            let (dir, name) = (output.rel.path(), entry.name.clone());
-            let first = First { dir, name, stat: entry.stat, digest, there };
-            for (link, first) in links.settle(entry, first) {
-                self.link(&link, &first);
-            }
-        }
     }
 
     pub(crate) fn arrived(&mut self, output: &Arc<OutputDir>) {

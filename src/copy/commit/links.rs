@@ -18,6 +18,23 @@ use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
 
 impl Committer<'_> {
+    /// Makes the further names that waited for the first, whose fate is known.
+    pub(crate) fn settle_names(
+        &mut self,
+        output: &OutputDir,
+        entry: &SourceEntry,
+        digest: Option<Digest>,
+        there: bool,
+    ) {
+        if let Some(links) = self.links.as_mut().filter(|_| entry.stat.links > 1) {
+            let (dir, name) = (output.rel.path(), entry.name.clone());
+            let first = First { dir, name, stat: entry.stat, digest, there };
+            for (link, first) in links.settle(entry, first) {
+                self.link(&link, &first);
+            }
+        }
+    }
+
     /// Copies a symbolic link.
     pub(crate) fn symlink(
         &mut self,
