@@ -103,7 +103,7 @@ pub use copy::run::outputs::{DEFAULT_LAG, MOST_OUTPUTS, OutputJob, copy_to_all};
 pub use io::options::{Cache, Damaged, Reflink, Resume, Sparse, States};
 pub use io::read_back::HashedFrom;
 pub use part::method::{Method, Tally};
-pub use sys::ResidentBytes;
+pub use sys::{ResidentBytes, VolumeDetails};
 pub use tree::filter::{Filter, Pattern};
 pub use tree::overwrite::Policy;
 

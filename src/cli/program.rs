@@ -7,6 +7,7 @@ use crate::cli::copy::copy;
 use crate::cli::exit::Exit;
 use crate::cli::invocation::{self, Invocation, UsageError};
 use crate::cli::jobs;
+use crate::cli::report::command::report;
 use crate::cli::show::console::Console;
 use crate::cli::stream::stream;
 use crate::cli::verify::verify;
@@ -23,6 +24,7 @@ pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             None => copy(*invocation, file.as_ref(), &command).into(),
         },
         Ok(Invocation::Verify(args)) => verify("dircopy", &args, &command).into(),
+        Ok(Invocation::Report(args)) => report(&args, &Console::plain()).into(),
         Ok(Invocation::CheckJob(invocation, file, matches)) => {
             jobs::check(&file, &invocation, &matches, &Console::plain()).into()
         }

@@ -11,7 +11,7 @@ use crate::event::timing::{StageTiming, Timings};
 use crate::fanout::slot::Slot;
 use crate::io::read_back::HashedFrom;
 use crate::part::method::{Method, Tally};
-use crate::sys::ResidentBytes;
+use crate::sys::{ResidentBytes, VolumeDetails};
 
 /// What became of the entries. For a run that was not stopped,
 /// `seen = copied + replaced + linked + symlinks + unchanged + left + failed`.
@@ -221,6 +221,10 @@ pub struct Report {
     pub resumed: bool,
     /// The manifest, finished or not, if one was written.
     pub manifest: Option<PathBuf>,
+    /// What is known of the file systems of the source …
+    pub source_volume: VolumeDetails,
+    /// … and of the output, when the run began.
+    pub output_volume: VolumeDetails,
 }
 
 impl Report {
@@ -239,6 +243,8 @@ impl Report {
             expected: false,
             resumed: false,
             manifest: None,
+            source_volume: VolumeDetails::default(),
+            output_volume: VolumeDetails::default(),
         }
     }
 }

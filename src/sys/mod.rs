@@ -23,7 +23,7 @@ pub use interrupted::{Uninterrupted, uninterrupted, write_all};
 pub use part_name::{is_journal_name, is_part_name, journal_name, part_name_of};
 pub use types::{
     CachePolicy, Cloned, Extent, FreeSpace, IoPriority, KernelCopy, ListedEntry, Lock,
-    MountedVolume, NoOwnMount, PlainUse, ResidentBytes, Spliced, UsedSpace,
+    MountedVolume, NoOwnMount, PlainUse, ResidentBytes, Spliced, UsedSpace, VolumeDetails,
 };
 
 #[cfg(unix)]
@@ -45,7 +45,7 @@ pub use system::{
     on_status_request, open_file_limit, open_plain, permit_threads, persist_content, persist_file,
     pipe, place_on_disk, raise_open_file_limit, reserve, room, set_io_priority, set_nice,
     settings_directories, shows_unicode, splice, standard_input, swallowed_quote, tee, unusable,
-    volume_label, wait_readable, was_closed_at_start, widen,
+    volume_details, volume_label, wait_readable, was_closed_at_start, widen,
 };
 
 #[cfg(test)]

@@ -71,6 +71,21 @@ pub struct MountedVolume {
     pub uuid: Option<String>,
 }
 
+/// What is known of the file system that a directory lies on. What the system does not tell is missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeDetails {
+    /// Its label. It was chosen when the disk was formatted, and proves nothing.
+    pub label: Option<OsString>,
+    /// Its UUID, or the serial number that Windows gives to a volume.
+    pub uuid: Option<String>,
+    /// The serial number of the disk.
+    pub serial: Option<OsString>,
+    /// The name of its kind: `ext4`, `exfat` …
+    pub file_system: Option<String>,
+    /// Its size in bytes.
+    pub size: Option<u64>,
+}
+
 /// What a file is for that the user names for the program itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainUse {

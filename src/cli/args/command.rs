@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::{Arg, Command, CommandFactory, value_parser};
 
 use crate::cli::args::copy::CopyArgs;
+use crate::cli::args::report::ReportArgs;
 use crate::cli::args::verify::VerifyArgs;
 
 const EXIT_CODES: &str = "\
@@ -63,6 +64,7 @@ const USAGE: &str = "\
 dircopy [OPTIONS] <SRC> <DST>...
        dircopy [OPTIONS] --job <NAME|FILE>
        dircopy verify [OPTIONS] [DIR]...
+       dircopy report <RECEIPT>... -o <FILE.html>
        dircopy jobs list | check <NAME|FILE>";
 
 /// The command line of `dircopy`.
@@ -70,6 +72,7 @@ pub fn dircopy() -> Command {
     let verify = dirverify().name("verify").display_name("dircopy-verify");
     CopyArgs::command()
         .subcommand(verify)
+        .subcommand(ReportArgs::command().display_name("dircopy-report"))
         .subcommand(jobs())
         .args_conflicts_with_subcommands(true)
         .override_usage(USAGE)

@@ -3,6 +3,7 @@
 pub mod command;
 pub mod copy;
 pub mod job_file;
+pub mod report;
 mod size;
 pub mod stream;
 mod unattended;

@@ -24,7 +24,7 @@ pub struct RecordArgs {
     /// Write a report of the run as JSON to FILE, however the run ends
     ///
     /// Into a directory each run writes one with its time in its name. docs/report.schema.json says what is
-    /// in it.
+    /// in it. A FILE that ends in .html becomes a page for people, as by `dircopy report`.
     #[arg(long, value_name = "FILE|DIR", help_heading = None)]
     pub report: Option<PathBuf>,
 

@@ -3,7 +3,7 @@
 //! The formats are promised: `docs/report.schema.json` and `docs/guide/scheduled.md` say what is in them.
 
 pub mod entry;
-mod files;
+pub mod files;
 pub mod finish;
 pub mod json;
 pub mod log;

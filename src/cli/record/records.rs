@@ -1,6 +1,7 @@
 //! Everything that a run records for programs, from its start to its end.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -27,8 +28,10 @@ use crate::cli::record::report::{
     read_back,
 };
 use crate::cli::record::task::{Finished, RunResult, Task, error};
-use crate::cli::report::sample_lines::{SampleContext, ThreadCounts};
-use crate::cli::report::spool::Spool;
+use crate::cli::report::receipt::sample_lines::{SampleContext, ThreadCounts};
+use crate::cli::report::receipt::spool::Spool;
+use crate::cli::report::receipt::volume::VolumeSection;
+use crate::cli::report::render::{is_page, page_of};
 use crate::cli::show::copy_messages::message;
 use crate::cli::show::line::{Detail, ScreenLine};
 use crate::copy::report::Report;
@@ -55,6 +58,8 @@ pub struct Records<'a> {
     samples: Option<SampleSeries>,
     /// How fast the source may be read; bytes in a second.
     limit_rate: Option<u64>,
+    /// Where the JSON is while a page is made of it, if the report is to be one.
+    page_beside: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -90,6 +95,10 @@ impl<'a> Records<'a> {
             metrics: or_refuse(metrics, &mut opened),
             log: or_refuse(log.transpose(), &mut opened),
             limit_rate: options.limit_rate,
+            page_beside: options
+                .report
+                .filter(|path| is_page(path))
+                .map(|path| directory_of(path).into()),
             samples: options.report.map(|_| SampleSeries::new()),
             task,
             command: command.to_vec(),
@@ -170,9 +179,14 @@ impl<'a> Records<'a> {
             ..ReportJson::default()
         };
         let samples = self.sample_lines(ran);
-        place.write(|file| match spool.lock() {
+        let write = |file: &mut File| match spool.lock() {
             Ok(mut spool) => head.write(&samples, &mut spool, file),
             Err(_) => Err(std::io::ErrorKind::Other.into()),
+        };
+        let Some(dir) = &self.page_beside else { return place.write(write) };
+        place.write(|file| {
+            let page = page_of(tempfile::tempfile_in(dir)?, write)?;
+            file.write_all(page.as_bytes())
         })
     }
 
@@ -230,6 +244,8 @@ impl<'a> Records<'a> {
                 error: own.and_then(error),
                 counts: report.map(|report| &report.counts),
                 resumed: report.map(|report| report.resumed),
+                elapsed_seconds: report.map(|report| report.elapsed.as_secs_f64()),
+                volume: report.map(|report| VolumeSection::of(&report.output_volume)),
                 methods: report.map(methods).unwrap_or_default(),
                 cache: report.map(CacheSection::of),
                 manifest: report
@@ -242,6 +258,7 @@ impl<'a> Records<'a> {
         Some(CopySection {
             dry_run,
             source: JsonName::path(source),
+            source_volume: work.map(|report| VolumeSection::of(&report.source_volume)),
             outputs: (self.outputs(ran).zip(self.changing()))
                 .map(|((path, ran), given)| output((path, ran, given)))
                 .collect(),

@@ -11,7 +11,8 @@ use serde::Serialize;
 use crate::cli::record::entry::RecordEntry;
 use crate::cli::record::json::{self, JsonName};
 use crate::cli::record::log::stamp;
-use crate::cli::report::spool::Spool;
+use crate::cli::report::receipt::spool::Spool;
+use crate::cli::report::receipt::volume::VolumeSection;
 use crate::copy::report::{Counts, Report, Stages};
 use crate::hash::Algorithm;
 use crate::io::read_back::HashedFrom;
@@ -103,6 +104,9 @@ impl ScrubSection {
 pub struct CopySection<'a> {
     pub dry_run: bool,
     pub source: JsonName,
+    /// Missing when the run was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_volume: Option<VolumeSection>,
     pub outputs: Vec<OutputSection<'a>>,
     /// Of several outputs each has its own.
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
@@ -149,6 +153,12 @@ pub struct OutputSection<'a> {
     /// Whether the run continued from the records of one that was cut short.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed: Option<bool>,
+    /// How long the run to it took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elapsed_seconds: Option<f64>,
+    /// Missing when the run was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<VolumeSection>,
     /// How the bytes of files were moved: for each way, how many of them.
     pub methods: BTreeMap<&'static str, Tally>,
     /// What stayed in memory; missing when the run was refused.

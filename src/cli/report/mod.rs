@@ -1,4 +1,14 @@
 //! The report that people read: one page of HTML, made of the receipts that runs leave as JSON.
+//!
+//! A receipt may come from anywhere, so it is data: what is read of it is bounded, what is shown of it is escaped, and
+//! the page needs neither script nor network.
 
-pub mod sample_lines;
-pub mod spool;
+mod charts;
+pub mod command;
+mod files;
+mod history;
+mod page;
+pub mod receipt;
+pub mod render;
+mod run_sections;
+mod words;

@@ -176,6 +176,9 @@ impl OutputRun<'_> {
         if let Some(slot) = slot {
             slot.begin(started, stop);
         }
+        let source_volume = sys::volume_details(&prepared.source.handle);
+        let output_volume = prepared.output.handle.as_ref().map(sys::volume_details);
+        let output_volume = output_volume.unwrap_or_default();
         let source = Arc::clone(&prepared.source);
         let tree = prepared.file.is_none().then(|| Arc::clone(&source));
         let rotation = job.keep_manifests.map(|keep| Rotation { keep, source });
@@ -204,6 +207,8 @@ impl OutputRun<'_> {
             expected: baseline.is_some(),
             resumed: known.as_ref().is_some_and(|known| known.unfinished().next().is_some()),
             manifest,
+            source_volume,
+            output_volume,
         }
     }
 

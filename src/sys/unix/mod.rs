@@ -64,7 +64,7 @@ pub use volume::{
     allow_holes, close_file, has_exact_sizes, is_device_error, is_disk_full, is_for_want_of_means,
     is_output_gone, is_synthetic, most_below, next_extent, persist_file, room,
 };
-pub use volumes::{mounted_volumes, volume_label};
+pub use volumes::{mounted_volumes, volume_details, volume_label};
 
 #[cfg(not(target_os = "linux"))]
 pub use crate::sys::portable::{

@@ -21,6 +21,7 @@ pub(super) struct MountLine {
     /// The mount point.
     pub point: PathBuf,
     pub(super) kind: Vec<u8>,
+
     /// What is mounted: the path of a device, or whatever the file system calls its source.
     pub source: PathBuf,
     /// What follows the mount point: options, kind and source.

@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
-use crate::sys::types::MountedVolume;
+use crate::sys::types::{MountedVolume, VolumeDetails};
 use crate::sys::unix::dir::Dir;
 use crate::sys::unix::mounts::MountLine;
 
@@ -41,6 +41,31 @@ pub fn mounted_volumes() -> io::Result<Vec<MountedVolume>> {
 /// The label of the file system that `dir` lies on, if it has one.
 pub fn volume_label(dir: &Dir) -> io::Result<Option<OsString>> {
     Ok(MountLine::of(dir)?.and_then(|mount| label(dir, &mount)))
+}
+
+/// What is known of the file system that `dir` lies on.
+pub fn volume_details(dir: &Dir) -> VolumeDetails {
+    let mount = MountLine::of(dir).ok().flatten();
+    let size = rustix::fs::fstatvfs(dir.as_fd()).ok();
+    let size = size.map(|volume| volume.f_blocks.saturating_mul(volume.f_frsize));
+    let noted = |key: &str| in_udev(mount.as_ref()?, key);
+    VolumeDetails {
+        label: mount.as_ref().and_then(|mount| label(dir, mount)),
+        uuid: uuid(dir).or_else(|| noted("ID_FS_UUID_ENC")?.into_string().ok()),
+        serial: noted("ID_SERIAL_SHORT").or_else(|| device_serial(mount.as_ref()?)),
+        file_system: mount.as_ref().map(|mount| String::from_utf8_lossy(&mount.kind).into_owned()),
+        size: size.filter(|size| *size > 0),
+    }
+}
+
+/// The serial number that the kernel has of the disk that is mounted, or that the mounted partition is on.
+fn device_serial(mount: &MountLine) -> Option<OsString> {
+    let device = std::str::from_utf8(&mount.device).ok()?;
+    let block = Path::new("/sys/dev/block").join(device);
+    let places = ["device/serial", "../device/serial", "serial", "../serial"];
+    let serial = places.iter().find_map(|place| fs::read(block.join(place)).ok())?;
+    let serial = serial.trim_ascii();
+    (!serial.is_empty()).then(|| OsString::from_vec(serial.to_vec()))
 }
 
 fn label(dir: &Dir, mount: &MountLine) -> Option<OsString> {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use windows_sys::Win32::Storage::FileSystem::{GetLogicalDrives, GetVolumeInformationByHandleW};
 
-use crate::sys::types::MountedVolume;
+use crate::sys::types::{MountedVolume, VolumeDetails};
 use crate::sys::windows::dir::Dir;
 
 /// The volumes that have letters. The serial number is written as `dir` shows it: `1A2B-3C4D`.
@@ -30,6 +30,13 @@ pub fn mounted_volumes() -> io::Result<Vec<MountedVolume>> {
 /// The label of the volume that `dir` lies on, if it has one.
 pub fn volume_label(dir: &Dir) -> io::Result<Option<OsString>> {
     Ok(told(dir)?.0)
+}
+
+/// What is known of the volume that `dir` lies on.
+pub fn volume_details(dir: &Dir) -> VolumeDetails {
+    let (label, serial) = told(dir).map_or((None, None), |(label, serial)| (label, Some(serial)));
+    let uuid = serial.map(|serial| format!("{:04X}-{:04X}", serial >> 16, serial & 0xffff));
+    VolumeDetails { label, uuid, ..VolumeDetails::default() }
 }
 
 /// The label and the serial number.

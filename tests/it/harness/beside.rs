@@ -13,7 +13,7 @@ use super::judge::ctimes;
 
 /// The tests that run with one output whatever is asked for, by how their names begin (with or without the
 /// folder of their promise), and why.
-const ALONE: [(&str, &str); 45] = [
+const ALONE: [(&str, &str); 47] = [
     ("outputs::", "has outputs of its own"),
     ("basics::a_dry_run_says", "looks at all that is beside the output"),
     ("cache::", "counts the pages that one output brings in"),
@@ -64,7 +64,9 @@ const ALONE: [(&str, &str); 45] = [
     ("sparse::holes_stay_holes", "hashes its holes once for each output"),
     ("space::", "there is room for one output"),
     ("sweep::", "a fault that strikes one of several outputs leaves the others"),
+    ("page::", "the report of several outputs is another"),
     ("tidy::", "no copy"),
+    ("view::", "shows one output or two"),
 ];
 
 /// How the first outputs were when the last runs to them were over.

@@ -7,9 +7,12 @@ mod documents;
 mod jobs;
 mod nights;
 mod on_end;
+mod page;
+
 mod receipts;
 mod report;
 mod scheduled;
 mod screen;
 mod told;
 mod verdict;
+mod view;

@@ -14,6 +14,8 @@ use std::sync::{Mutex, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::cli::record::files::destination::Destination;
+use crate::cli::report::render::{is_page, refuse_foreign};
+
 use crate::error::{Error, Result};
 use crate::manifest::Stamp;
 use crate::sys::stat::Kind;
@@ -77,6 +79,9 @@ impl ReportDestination {
             if keep.is_some() {
                 let finding = "--report names one file; --keep-reports is for a directory";
                 return Err(Error::finding("keep several reports at", path, finding));
+            }
+            if is_page(path) {
+                refuse_foreign(path)?;
             }
             return Destination::new(WRITE, path).map(Self::File);
         }

@@ -1,0 +1,51 @@
+//! `dircopy report`, from its arguments to its exit code.
+
+use std::io::Write;
+use std::path::Path;
+
+use crate::cli::args::report::ReportArgs;
+use crate::cli::exit::Exit;
+use crate::cli::record::files::destination::Destination;
+use crate::cli::report::render::{PageBuilder, is_page, refuse_foreign};
+use crate::cli::show::console::Console;
+use crate::error::{Error, Result};
+use crate::path::Shown;
+
+/// Makes a page of receipts.
+pub fn report(args: &ReportArgs, console: &Console) -> Exit {
+    let destination = match open(&args.output) {
+        Ok(destination) => destination,
+        Err(error) => {
+            console.refused(&error);
+            return Exit::Refused;
+        }
+    };
+    let (mut builder, mut unread) = (PageBuilder::default(), 0);
+    for receipt in &args.receipts {
+        if let Err(error) = builder.add(receipt) {
+            console.err(&format!("dircopy: {error}"));
+            unread += 1;
+        }
+    }
+    let Some(page) = builder.page(unread) else { return Exit::Refused };
+    if let Err(error) = destination.write(|file| file.write_all(page.as_bytes())) {
+        console.refused(&error);
+        return Exit::Refused;
+    }
+    console.out(&format!("the report is {}", Shown::path(&args.output)));
+    match unread == 0 && console.all_written() {
+        true => Exit::Complete,
+        false => Exit::Incomplete,
+    }
+}
+
+/// The place of the page, if that may be one.
+fn open(path: &Path) -> Result<Destination> {
+    const WRITE: &str = "write the report";
+    if !is_page(path) {
+        let finding = "a page has a name that ends in .html";
+        return Err(Error::finding(WRITE, path, finding));
+    }
+    refuse_foreign(path)?;
+    Destination::new(WRITE, path)
+}

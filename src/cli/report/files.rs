@@ -1,0 +1,191 @@
+//! The files of a run as its manifest lists them, with their sizes; of many only their directories.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use maud::{Markup, html};
+
+use crate::cli::report::receipt::read::{Receipt, ReceiptName};
+use crate::cli::report::words::{self, bytes, name_of, number, size};
+use crate::hash::{Algorithm, Hasher};
+use crate::manifest::ManifestName;
+use crate::manifest::read::{Entries, Parsed};
+use crate::path::RelPath;
+use crate::sys::{self, Dir, PlainUse};
+use crate::tree::last_dir::LastDir;
+
+/// More files than this are shown by directory: a page of so many has about 700 KB.
+const MOST_FILES: usize = 2000;
+
+/// Of more files than this the sizes are not asked for.
+const MOST_SIZES: u64 = 100_000;
+
+/// So many directories are told apart.
+const MOST_DIRECTORIES: usize = 500;
+
+/// A manifest that is larger is not read; bytes.
+const MOST_BYTES: u64 = 4 << 30;
+
+/// What a manifest lists.
+#[derive(Default)]
+struct FileList {
+    files: Vec<(RelPath, String, Option<u64>)>,
+    directories: BTreeMap<Vec<u8>, Total>,
+    total: Total,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Total {
+    files: u64,
+    bytes: u64,
+    /// Files whose sizes are not in `bytes`.
+    unknown: u64,
+}
+
+impl Total {
+    fn add(&mut self, size: Option<u64>) {
+        self.files += 1;
+        self.bytes = self.bytes.saturating_add(size.unwrap_or(0));
+        self.unknown += u64::from(size.is_none());
+    }
+}
+
+/// Hashes what is read through it.
+struct HashedInput<R> {
+    input: R,
+    hasher: Hasher,
+}
+
+impl<R: Read> Read for HashedInput<&mut R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(room)?;
+        self.hasher.update(&room[..read]);
+        Ok(read)
+    }
+}
+
+/// The section about the files of a copy.
+pub fn section(receipt: &Receipt) -> Markup {
+    let listed = receipt.outputs.kept.iter().find_map(|output| {
+        let manifest = output.manifest.as_ref().filter(|manifest| manifest.finished)?;
+        Some((manifest.name(), manifest.sha256.as_ref()?.0.clone()))
+    });
+    let Some((name, digest)) = listed else { return html! {} };
+    let path = path_of(&name, receipt.working_directory.as_ref());
+    html! {
+        section {
+            h2 { "Files" }
+            @match path.ok_or_else(|| io::ErrorKind::NotFound.into()).and_then(|path| read(&path, &digest)) {
+                Ok(list) => (listing(&list, &name)),
+                Err(why) => p .quiet {
+                    "The files are not listed here, because the manifest " (words::name(&name))
+                    " cannot be used where this page is made: " (words::text(&why.to_string())) "."
+                },
+            }
+        }
+    }
+}
+
+/// Where a name of the receipt is on this machine.
+fn path_of(name: &ReceiptName, working_directory: Option<&ReceiptName>) -> Option<PathBuf> {
+    let path = |name: &ReceiptName| {
+        let raw = name.path_bytes.as_ref().and_then(|hex| bytes(&hex.0));
+        let raw = raw.unwrap_or_else(|| name.path.0.clone().into_bytes());
+        Some(PathBuf::from(sys::name_from_bytes(&raw).ok()?))
+    };
+    let relative = path(name)?;
+    match relative.is_absolute() {
+        true => Some(relative),
+        false => Some(path(working_directory?)?.join(relative)),
+    }
+}
+
+/// What the manifest lists, if it is the one that the receipt has the digest of.
+fn read(path: &Path, digest: &str) -> io::Result<FileList> {
+    let is_manifest = path.file_name().and_then(ManifestName::parse).is_some();
+    if !is_manifest {
+        return Err(io::Error::other("it has not the name of a manifest"));
+    }
+    let root = Dir::open(crate::path::directory_of(path))?;
+    let mut file = sys::open_plain(path, PlainUse::Read)?.take(MOST_BYTES);
+    let hasher = Algorithm::Sha256.start();
+    let mut input = HashedInput { input: &mut file, hasher };
+    let (mut list, mut last) = (FileList::default(), LastDir::default());
+    let mut entries = Entries::new(&mut input);
+    while let Some(entry) = entries.next_entry()? {
+        let Parsed::Record(record) = entry.parsed else { continue };
+        let Ok(path) = RelPath::parse(record.name) else { continue };
+        let wants_size = list.total.files < MOST_SIZES;
+        let size = wants_size.then(|| last.stat(&root, &path, false).ok()).flatten();
+        list.add(path, record.digest.to_string(), size.map(|stat| stat.size));
+    }
+    let now = input.hasher.finish().map(|digest| digest.to_string());
+    if file.limit() == 0 || now.as_deref() != Some(digest) {
+        return Err(io::Error::other("it is not the manifest that the receipt has the digest of"));
+    }
+    Ok(list)
+}
+
+impl FileList {
+    fn add(&mut self, path: RelPath, digest: String, size: Option<u64>) {
+        self.total.add(size);
+        let directory = directory(&path);
+        let is_known = self.directories.contains_key(&directory);
+        let directory = match is_known || self.directories.len() < MOST_DIRECTORIES {
+            true => directory,
+            false => b"(other directories)".to_vec(),
+        };
+        self.directories.entry(directory).or_default().add(size);
+        if self.files.len() < MOST_FILES {
+            self.files.push((path, digest, size));
+        }
+    }
+}
+
+/// The first two directories that a path is in.
+fn directory(path: &RelPath) -> Vec<u8> {
+    let Some((above, _)) = path.split() else { return Vec::new() };
+    above.components().take(2).collect::<Vec<_>>().join(&b'/')
+}
+
+fn listing(list: &FileList, manifest: &ReceiptName) -> Markup {
+    let Total { files, bytes, unknown } = list.total;
+    let shown =
+        |bytes: Option<u64>| html! { @match bytes { Some(bytes) => (size(bytes)), None => "–" } };
+    html! {
+        p {
+            (number(files)) " files"
+            @if unknown < files { ", " (size(bytes)) }
+            @if unknown > 0 { " (the size of " (number(unknown)) " is not known)" }
+            ", as " (words::name(manifest)) " lists them. Sizes are those at the output when this page was made."
+        }
+        @if files > MOST_FILES as u64 {
+            table .files {
+                thead { tr { th { "Directory" } th .number { "Files" } th .number { "Size" } } }
+                tbody {
+                    @for (directory, total) in &list.directories {
+                        tr {
+                            td { @if directory.is_empty() { "(top)" } @else { (name_of(directory)) } }
+                            td .number { (number(total.files)) }
+                            td .number { (shown((total.unknown == 0).then_some(total.bytes))) }
+                        }
+                    }
+                }
+            }
+        } @else {
+            table .files {
+                thead { tr { th { "File" } th .number { "Size" } th { "SHA-256" } } }
+                tbody {
+                    @for (path, digest, bytes) in &list.files {
+                        tr {
+                            td { (name_of(path.as_bytes())) }
+                            td .number { (shown(*bytes)) }
+                            td .digest { (digest) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! From receipts to a page, and what keeps a page from taking the place of something else.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::path::Path;
+
+use maud::html;
+
+use crate::cli::report::history::{self, MOST_RUNS, RunFigures};
+use crate::cli::report::page::{MARK, page};
+use crate::cli::report::receipt::read::Receipt;
+use crate::cli::report::run_sections;
+use crate::cli::report::words::moment;
+use crate::error::{Error, Result};
+use crate::sys::{self, PlainUse};
+
+/// Whether a path is that of a page.
+pub fn is_page(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("html") || end.eq_ignore_ascii_case("htm"))
+}
+
+/// Refuses a path at which something else than a page of ours is.
+pub fn refuse_foreign(path: &Path) -> Result<()> {
+    let mut begin = Vec::new();
+    let read = sys::open_plain(path, PlainUse::Read)
+        .and_then(|file| file.take(MARK.len() as u64).read_to_end(&mut begin));
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::io("replace", path, error)),
+        Ok(_) if begin.is_empty() || begin == MARK.as_bytes() => Ok(()),
+        Ok(_) => {
+            let finding =
+                "it is there and is no page of dircopy; give another name, or remove it first";
+            Err(Error::finding("replace", path, finding))
+        }
+    }
+}
+
+/// The page of the receipt that `json`, which is empty, is filled with by `write`.
+pub fn page_of(
+    mut json: File,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<String> {
+    write(&mut json)?;
+    json.rewind()?;
+    Ok(page_of_one(&Receipt::read(json)?))
+}
+
+fn page_of_one(receipt: &Receipt) -> String {
+    let title = format!("{}: {}", run_sections::verdict(receipt).title, moment(&receipt.started.0));
+    page(&title, &run_sections::run(receipt))
+}
+
+/// Collects receipts for a page.
+#[derive(Default)]
+pub struct PageBuilder {
+    runs: Vec<RunFigures>,
+    left_out: usize,
+    newest: Option<Receipt>,
+}
+
+impl PageBuilder {
+    /// Adds the receipt at `path`.
+    pub fn add(&mut self, path: &Path) -> Result<()> {
+        let receipt = Receipt::open(path)?;
+        self.runs.push(RunFigures::of(&receipt));
+        if self.runs.len() > MOST_RUNS {
+            self.runs.sort_by(|one, other| one.started.cmp(&other.started));
+            self.runs.remove(0);
+            self.left_out += 1;
+        }
+        let is_newest =
+            self.newest.as_ref().is_none_or(|newest| newest.started.0 <= receipt.started.0);
+        if is_newest {
+            self.newest = Some(receipt);
+        }
+        Ok(())
+    }
+
+    /// The page; none without a receipt. `unread` is how many could not be read.
+    pub fn page(mut self, unread: usize) -> Option<String> {
+        let newest = self.newest?;
+        if self.runs.len() == 1 && unread == 0 {
+            return Some(page_of_one(&newest));
+        }
+        self.runs.sort_by(|one, other| one.started.cmp(&other.started));
+        let sections = html! {
+            @if unread > 0 {
+                section .verdict .warn { p { (unread) " receipts could not be read and are missing here." } }
+            }
+            (history::section(&self.runs, self.left_out))
+            h2 .newest { "The newest run: " (moment(&newest.started.0)) }
+            (run_sections::run(&newest))
+        };
+        Some(page("History of runs", &sections))
+    }
+}

@@ -1,0 +1,322 @@
+//! The sections of a page about one run.
+
+use maud::{Markup, html};
+
+use crate::cli::report::charts::throughput;
+use crate::cli::report::files;
+use crate::cli::report::receipt::bounded::ClippedText;
+use crate::cli::report::receipt::read::{
+    MOST_ENTRIES, Receipt, ReceiptCounts, ReceiptEntry, ReceiptName, ReceiptOutput, ReceiptVolume,
+};
+use crate::cli::report::words::{duration, moment, name, number, rate, size, text};
+
+/// A verdict and how it is to look.
+pub struct ShownVerdict {
+    pub class: &'static str,
+    pub title: &'static str,
+    pub sentence: &'static str,
+}
+
+/// The verdict of a receipt. Only one whose exit code and ending agree is good.
+pub fn verdict(receipt: &Receipt) -> ShownVerdict {
+    let is_check = receipt.kind.0 == "verify";
+    let shown = |class, title, sentence| ShownVerdict { class, title, sentence };
+    match (receipt.exit_code, &*receipt.ending.0) {
+        (0, "complete") if receipt.dry_run => shown("quiet", "Dry run", "Nothing was done."),
+        (0, "complete") if is_check => {
+            shown("good", "As listed", "Every listed file that was checked is as listed.")
+        }
+        (0, "complete") => shown("good", "Complete", "Everything that was asked for was done."),
+        (1, "incomplete") => {
+            shown("bad", "Not complete", "Some entries failed, changed or were left different.")
+        }
+        (2, "refused") => shown("bad", "Refused", "Nothing was touched."),
+        (3, "stopped") => shown("bad", "Stopped early", "An output could not be used any more."),
+        (4, "untrue") => {
+            shown("bad", "Not as it should be", "Files differ from what was written or listed.")
+        }
+        (5, "unusable") => {
+            shown("bad", "Not proven", "There was no manifest that could be read whole.")
+        }
+        (6, "time-is-up") => shown("warn", "Time was up", "The next run goes on."),
+        (128.., _) => {
+            shown("warn", "Interrupted", "What was finished is recorded; the next run goes on.")
+        }
+        _ => shown("bad", "Not clear", "The receipt contradicts itself."),
+    }
+}
+
+/// Everything about one run.
+pub fn run(receipt: &Receipt) -> Markup {
+    let verdict = verdict(receipt);
+    let outputs: Vec<ReceiptName> = match receipt.kind.0.as_str() {
+        "copy" => receipt.outputs.kept.iter().map(ReceiptOutput::name).collect(),
+        _ => vec![ReceiptName::default()],
+    };
+    html! {
+        section .verdict .(verdict.class) {
+            p .title { (verdict.title) }
+            p { (verdict.sentence) " Exit code " (receipt.exit_code) " (" (text(&receipt.ending.0)) ")." }
+            @if let Some(error) = &receipt.error { p { (sentence(error)) } }
+        }
+        (facts(receipt))
+        @if receipt.kind.0 == "copy" { (ends(receipt)) (results(receipt)) }
+        @if receipt.kind.0 == "stream" { (stream(receipt)) }
+        @if receipt.kind.0 == "verify" { (check(receipt)) }
+        @if !receipt.samples.kept.is_empty() {
+            section {
+                h2 { "Speed over time" }
+                (throughput(&receipt.samples.kept, &outputs))
+            }
+        }
+        (entries(receipt))
+        @if receipt.kind.0 == "copy" { (manifests(receipt)) (files::section(receipt)) }
+    }
+}
+
+fn facts(receipt: &Receipt) -> Markup {
+    let words = receipt.command.kept.iter().skip(1);
+    html! {
+        section {
+            h2 { "Run" }
+            dl {
+                dt { "Started" } dd { (moment(&receipt.started.0)) }
+                dt { "Ended" } dd { (moment(&receipt.ended.0)) " (" (duration(receipt.elapsed_seconds)) ")" }
+                dt { "Host" } dd { (text(&receipt.host.0)) }
+                dt { "Program" } dd { "dircopy " (text(&receipt.program_version.0)) }
+                dt { "Options" }
+                dd .options {
+                    @for word in words { code { (text(&word.0)) } " " }
+                    @if receipt.command.left_out() > 0 { "and " (number(receipt.command.left_out())) " more" }
+                }
+                @if let Some(directory) = &receipt.working_directory {
+                    dt { "In" } dd { (name(directory)) }
+                }
+            }
+        }
+    }
+}
+
+/// Source and outputs, and the volumes that they are on.
+fn ends(receipt: &Receipt) -> Markup {
+    let row = |what: &str, end: &ReceiptName, volume: Option<&ReceiptVolume>| {
+        let unknown = ReceiptVolume::default();
+        let volume = volume.unwrap_or(&unknown);
+        let told = |value: &Option<ClippedText>| {
+            html! {
+                @match value { Some(value) => (text(&value.0)), None => span .quiet { "not known" } }
+            }
+        };
+        html! {
+            tr {
+                th scope="row" { (what) }
+                td { (name(end)) }
+                td { (told(&volume.label)) }
+                td .id { (told(&volume.serial.clone().or_else(|| volume.uuid.clone()))) }
+                td { (told(&volume.file_system)) }
+                td .number {
+                    @match volume.size_bytes { Some(bytes) => (size(bytes)), None => span .quiet { "not known" } }
+                }
+            }
+        }
+    };
+    let none = ReceiptName::default();
+    html! {
+        section {
+            h2 { "From and to" }
+            table {
+                thead { tr {
+                    th {} th { "Path" } th { "Volume" } th { "Serial number or UUID" } th { "File system" }
+                    th .number { "Size" }
+                } }
+                tbody {
+                    (row("Source", receipt.source.as_ref().unwrap_or(&none), receipt.source_volume.as_ref()))
+                    @for output in &receipt.outputs.kept {
+                        (row("Output", &output.name(), output.volume.as_ref()))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is known of what was written.
+fn proof(counts: &ReceiptCounts) -> String {
+    match (counts.from_device, counts.from_cache, counts.copied.saturating_add(counts.replaced)) {
+        (0, 0, 0) => "nothing written".into(),
+        (0, 0, _) => "no".into(),
+        (device, 0, _) => format!("{} from the device", number(device)),
+        (0, cache, _) => format!("{} only through a cache", number(cache)),
+        (device, cache, _) => {
+            format!("{} from the device, {} only through a cache", number(device), number(cache))
+        }
+    }
+}
+
+fn results(receipt: &Receipt) -> Markup {
+    let is_single = receipt.outputs.kept.len() == 1;
+    let ending = |output: &ReceiptOutput| match &output.ending {
+        _ if is_single => receipt.ending.0.clone(),
+        Some(ending) => ending.0.clone(),
+        None => "not known".into(),
+    };
+    html! {
+        section {
+            h2 { "Result" }
+            table {
+                thead { tr {
+                    th { "Output" } th { "Ending" } th .number { "Copied" } th .number { "Bytes" }
+                    th .number { "Time" } th .number { "Rate" } th { "Read back" } th .number { "Unchanged" }
+                    th .number { "Failed or left" }
+                } }
+                tbody {
+                    @for output in &receipt.outputs.kept {
+                        @let seconds = output.elapsed_seconds.unwrap_or(receipt.elapsed_seconds);
+                        tr {
+                            td { (name(&output.name())) }
+                            td { (text(&ending(output))) }
+                            @if let Some(counts) = &output.counts {
+                                td .number { (number(counts.copied.saturating_add(counts.replaced))) }
+                                td .number { (size(counts.bytes)) }
+                                td .number { (duration(seconds)) }
+                                td .number { (rate(counts.bytes as f64, seconds)) }
+                                td { (proof(counts)) }
+                                td .number { (number(counts.unchanged)) }
+                                td .number { (number(counts.failed.saturating_add(counts.left))) }
+                            } @else {
+                                td colspan="7" {
+                                    "nothing was copied"
+                                    @if let Some(error) = &output.error { ": " (sentence(error)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn stream(receipt: &Receipt) -> Markup {
+    html! {
+        section {
+            h2 { "Stream" }
+            dl {
+                @for input in &receipt.inputs.kept { dt { "Input" } dd { (name(input)) } }
+                @for output in &receipt.outputs.kept {
+                    dt { "Output" }
+                    dd {
+                        (name(&output.name()))
+                        @if let Some(outcome) = &output.outcome { ": " (text(&outcome.0)) }
+                        @if let Some(from) = &output.read_back { ", read back from the " (text(&from.0)) }
+                    }
+                }
+                @if let Some(bytes) = receipt.bytes {
+                    dt { "Bytes" } dd { (size(bytes)) ", " (rate(bytes as f64, receipt.elapsed_seconds)) }
+                }
+                @if let Some(digest) = &receipt.sha256 { dt { "SHA-256" } dd .digest { (text(&digest.0)) } }
+            }
+        }
+    }
+}
+
+fn check(receipt: &Receipt) -> Markup {
+    let checked = receipt.checked.unwrap_or_default();
+    html! {
+        section {
+            h2 { "Check" }
+            dl {
+                dt { "As listed" } dd { (number(checked.good)) " files" }
+                dt { "Differ" } dd { (number(checked.differ)) }
+                dt { "Missing" } dd { (number(checked.missing)) }
+                dt { "Unreadable" } dd { (number(checked.unreadable)) }
+                dt { "Read" }
+                dd {
+                    (size(checked.bytes)) ", " (rate(checked.bytes as f64, receipt.elapsed_seconds)) "; "
+                    (number(checked.from_device)) " files from the device, " (number(checked.from_cache))
+                    " only through a cache"
+                }
+                @if let Some(scrub) = &receipt.scrub {
+                    dt { "In portions" }
+                    dd {
+                        (number(scrub.verified_now)) " verified now, " (number(scrub.not_verified)) " of "
+                        (number(scrub.listed)) " not yet"
+                        @if let Some(oldest) = &scrub.oldest_verification {
+                            "; the oldest verification is of " (moment(&oldest.0))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// An error in words.
+fn sentence(entry: &ReceiptEntry) -> Markup {
+    html! {
+        @if let Some(deed) = &entry.deed { "cannot " (text(&deed.0)) " " }
+        (name(&entry.name()))
+        @if let Some(why) = &entry.text { ": " (text(&why.0)) }
+    }
+}
+
+fn entries(receipt: &Receipt) -> Markup {
+    let more = receipt.entries.left_out().saturating_add(receipt.entries_left_out);
+    html! {
+        section {
+            h2 { "Warnings and failures" }
+            @if receipt.entries.all == 0 && more == 0 { p { "None." } }
+            @else {
+                table {
+                    thead { tr { th { "Event" } th { "What" } th { "At" } } }
+                    tbody {
+                        @for entry in &receipt.entries.kept {
+                            tr {
+                                td { (text(&entry.event.0)) }
+                                td { (sentence(entry)) }
+                                td { @if let Some(output) = &entry.output { (text(&output.0)) } }
+                            }
+                        }
+                    }
+                }
+                @if more > 0 {
+                    p { "And " (number(more)) " more; the first " (MOST_ENTRIES) " are shown." }
+                }
+            }
+        }
+    }
+}
+
+fn manifests(receipt: &Receipt) -> Markup {
+    let all: Vec<_> = receipt.outputs.kept.iter().filter_map(|it| it.manifest.as_ref()).collect();
+    html! {
+        @if !all.is_empty() {
+            section {
+                h2 { "Manifests" }
+                table {
+                    thead { tr { th { "Manifest" } th { "SHA-256 of the manifest itself" } } }
+                    tbody {
+                        @for manifest in all {
+                            tr {
+                                td {
+                                    (name(&manifest.name()))
+                                    @if !manifest.finished { " (not finished)" }
+                                }
+                                td .digest {
+                                    @match &manifest.sha256 {
+                                        Some(digest) => (text(&digest.0)),
+                                        None => "not known",
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+                p .quiet {
+                    "To check the files again: " code { "dircopy verify DIRECTORY" } ", or "
+                    code { "sha256sum -c --strict MANIFEST" } " in the directory."
+                }
+            }
+        }
+    }
+}

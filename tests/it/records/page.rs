@@ -1,0 +1,213 @@
+//! The report that people read: judged by an HTML parser that is not ours, its figures held against the receipt.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::harness::{Need, Scene, content, have};
+
+/// Reads a page as Python's parser does. Prints JSON: the text, every tag, the attributes, and what is not closed.
+const PARSER: &str = r#"
+import html.parser, json, sys
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+class Page(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.text, self.tags, self.values, self.open, self.wrong, self.style = [], set(), [], [], [], False
+        self.cells, self.cell = [], None
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self.values += [[tag, name, value] for name, value in attributes]
+        if tag not in VOID: self.open.append(tag)
+        if tag in ("td", "dd"): self.cell = ""
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag: self.wrong.append(tag)
+        if tag in ("td", "dd"): self.cells.append(self.cell); self.cell = None
+    def handle_data(self, data):
+        if "style" in self.open: return
+        self.text.append(data)
+        if self.cell is not None: self.cell += data
+page = Page()
+page.feed(open(sys.argv[1], encoding="utf-8").read())
+page.close()
+print(json.dumps({"text": "".join(page.text), "tags": sorted(page.tags), "values": page.values,
+                  "cells": page.cells, "wrong": page.wrong + page.open}))
+"#;
+
+/// The page, parsed; it is whole, and has nothing that loads, runs or sends anything.
+#[track_caller]
+fn parsed(scene: &Scene, name: &str) -> Value {
+    let output =
+        Command::new("python3").args(["-c", PARSER]).arg(scene.path(name)).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(page["wrong"], Value::Array(Vec::new()), "tags that do not match");
+    let tags = page["tags"].as_array().unwrap();
+    for foreign in ["script", "link", "img", "iframe", "object", "form", "a", "b"] {
+        assert!(!tags.contains(&foreign.into()), "a page has no {foreign}: {tags:?}");
+    }
+    for value in page["values"].as_array().unwrap() {
+        let (name, value) = (value[1].as_str().unwrap(), value[2].as_str().unwrap_or_default());
+        assert!(!name.starts_with("on") && !["src", "href", "style"].contains(&name), "{name}");
+        assert!(!value.contains("//"), "{name}={value}");
+    }
+    page
+}
+
+fn cells(page: &Value) -> Vec<&str> {
+    page["cells"].as_array().unwrap().iter().map(|cell| cell.as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_page_has_the_figures_of_its_receipt() {
+    if !have(&[Need::Program("python3")]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.src.file("a", content(100)).file("dir/b", content(3_000_000)).fifo("pipe");
+    scene.copy(&["--report", "r.json", "--verify"]).assert_code(0);
+    scene.bare(["report", "r.json", "-o", "r.html"]).run().assert_code(0);
+    let receipt: Value = serde_json::from_slice(&fs::read(scene.path("r.json")).unwrap()).unwrap();
+    let page = parsed(&scene, "r.html");
+    let (text, cells) = (page["text"].as_str().unwrap(), cells(&page));
+    let output = &receipt["outputs"][0];
+    let digest = output["manifest"]["sha256"].as_str().unwrap();
+    let path = output["manifest"]["path"].as_str().unwrap();
+    for cell in
+        [digest, path, "2.86 MiB", "pipe: a FIFO", "a", "dir/b", receipt["host"].as_str().unwrap()]
+    {
+        assert!(cells.contains(&cell), "no {cell:?} in {cells:?}");
+    }
+    // Each file with its digest, as the manifest has it.
+    for line in fs::read_to_string(path).unwrap().lines() {
+        assert!(cells.contains(&&line[..64]), "{line}: {cells:?}");
+    }
+    let bytes = output["counts"]["bytes"].as_u64().unwrap();
+    assert!(page["values"].to_string().contains(&format!("{} bytes", spaced(bytes))), "{page:#}");
+    let file_system = output["volume"]["file_system"].as_str().unwrap();
+    assert!(cells.contains(&file_system) && text.contains("not known"), "{text}");
+    assert!(text.contains("Complete") && text.contains("Exit code 0 (complete)"), "{text}");
+    // A run makes the same page by itself.
+    let scene = Scene::new();
+    scene.src.file("a", content(100));
+    scene.copy(&["--report", "own.html"]).assert_code(0);
+    let page = parsed(&scene, "own.html");
+    assert!(self::cells(&page).contains(&"a"), "{page:#}");
+    assert!(!scene.path("own.html").with_extension("json").exists());
+}
+
+fn spaced(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().collect();
+    groups.iter().map(|g| std::str::from_utf8(g).unwrap()).collect::<Vec<_>>().join("\u{202f}")
+}
+
+/// Names are the only part of a page that others than its reader choose.
+#[test]
+fn hostile_names_are_text() {
+    if !have(&[Need::Program("python3")]) {
+        return;
+    }
+    let scene = Scene::new();
+    let long = "x".repeat(255);
+    let names: [&[u8]; 5] = [
+        b"<script>alert(1)<!--",
+        b"\"onload=x ' &lt;b>",
+        "\u{202e}gpj.exe \u{5e9}\u{5dc}\u{5d5}\u{5dd}".as_bytes(),
+        b"\xff\x1b[31m\n",
+        long.as_bytes(),
+    ];
+    for name in names {
+        scene.src.file(name, "x");
+    }
+    scene.copy(&["--report", "r.json"]).assert_code(0);
+    scene.bare(["report", "r.json", "-o", "r.html"]).run().assert_code(0);
+    let raw = fs::read_to_string(scene.path("r.html")).unwrap();
+    assert!(!raw.contains(['\u{1b}', '\u{202e}']) && !raw.contains("<script"));
+    let page = parsed(&scene, "r.html");
+    let cells = cells(&page);
+    for shown in ["<script>alert(1)<!--", "&lt;b>", "gpj.exe \u{5e9}", "\\xff", &long] {
+        assert!(cells.iter().any(|cell| cell.contains(shown)), "no {shown:?} in {cells:?}");
+    }
+    // Right to left stays within the name.
+    assert!(page["tags"].as_array().unwrap().contains(&"bdi".into()));
+}
+
+/// What a receipt says is data: one of a stranger gives a page that is as harmless.
+#[test]
+fn hostile_receipts_are_data() {
+    if !have(&[Need::Program("python3")]) {
+        return;
+    }
+    let scene = Scene::new();
+    let evil = "</style></title><script>x</script><a href=http://x>\u{202e}";
+    let receipt = serde_json::json!({
+        "format": "dircopy-report", "version": 2, "kind": "copy", "ending": "complete", "exit_code": 1,
+        "host": evil, "started": evil, "ended": evil, "program_version": evil,
+        "elapsed_seconds": 1e308, "command": vec![evil; 10_000], "source": {"path": evil},
+        "outputs": vec![serde_json::json!({
+            "path": evil, "path_bytes": "zz", "ending": evil,
+            "counts": {"copied": u64::MAX, "replaced": u64::MAX, "bytes": u64::MAX, "failed": u64::MAX, "left": 1},
+            "volume": {"label": evil, "size_bytes": u64::MAX},
+            "manifest": {"path": "/etc/passwd", "finished": true, "sha256": evil},
+        }); 200],
+        "samples": vec![serde_json::json!({"seconds": 1e300, "bytes": [u64::MAX], "limited_by": [evil]}); 2000],
+        "entries": vec![serde_json::json!({"event": evil, "path": evil, "text": evil}); 20_000],
+    });
+    fs::write(scene.path("evil.json"), receipt.to_string()).unwrap();
+    let run = scene.bare(["report", "evil.json", "-o", "evil.html"]).run();
+    run.assert_code(0).assert_no_crash();
+    let page = parsed(&scene, "evil.html");
+    let text = page["text"].as_str().unwrap();
+    assert!(text.contains("Not clear") && !text.contains("root:"), "{text}");
+    assert!(fs::metadata(scene.path("evil.html")).unwrap().len() < 2_000_000);
+}
+
+#[test]
+fn several_receipts_are_a_history() {
+    if !have(&[Need::Program("python3")]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.src.file("a", content(100)).file("b", content(2000));
+    scene.copy(&["--report", "1.json"]).assert_code(0);
+    scene.copy(&["--report", "2.json"]).assert_code(0);
+    fs::write(scene.dst.join("b"), content(1999)).unwrap();
+    let verify = ["verify", scene.dst.to_str().unwrap(), "--report", "3.json"];
+    scene.bare(verify).run().assert_code(4);
+    scene.bare(["report", "3.json", "1.json", "2.json", "-o", "all.html"]).run().assert_code(0);
+    let page = parsed(&scene, "all.html");
+    let text = page["text"].as_str().unwrap();
+    assert!(text.contains("3 runs from") && text.contains("1 not good"), "{text}");
+    assert_eq!(page["values"].to_string().matches("\"rect\",\"class\",\"good\"").count(), 4);
+    // One that cannot be read is named, and the page says that it is missing.
+    fs::write(scene.path("broken.json"), "{").unwrap();
+    let run = scene.bare(["report", "1.json", "broken.json", "-o", "some.html"]).run();
+    run.assert_code(1).assert_says("broken.json");
+    let page = parsed(&scene, "some.html");
+    assert!(page["text"].as_str().unwrap().contains("could not be read"));
+}
+
+/// A page takes the place of nothing but a page.
+#[test]
+fn a_page_replaces_only_a_page() {
+    let scene = Scene::new();
+    scene.src.file("a", "x");
+    scene.copy(&["--report", "r.json"]).assert_code(0);
+    fs::write(scene.path("mine.html"), "<p>mine").unwrap();
+    for output in ["mine.html", "r.json", "nowhere/r.html"] {
+        scene.bare(["report", "r.json", "-o", output]).run().assert_code(2).assert_says(output);
+    }
+    scene.copy(&["--report", "mine.html"]).assert_code(2).assert_says("mine.html");
+    assert_eq!(fs::read(scene.path("mine.html")).unwrap(), b"<p>mine");
+    // A name for the source's own file.
+    let inside = scene.src.root().join("r.html");
+    fs::write(&inside, "<p>data").unwrap();
+    scene.bare(["report", "r.json", "-o", inside.to_str().unwrap()]).run().assert_code(2);
+    assert_eq!(fs::read(&inside).unwrap(), b"<p>data");
+    for _ in 0..2 {
+        scene.bare(["report", "r.json", "-o", "page.html"]).run().assert_code(0);
+    }
+    scene.bare(["report", "none.json", "-o", "page.html"]).run().assert_code(2);
+}

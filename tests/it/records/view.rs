@@ -1,0 +1,98 @@
+//! The view while a run goes on, as a terminal gets it.
+
+use rustix::process::Signal;
+
+use crate::harness::{Need, Scene, content, have};
+
+/// The size of a terminal.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    columns: usize,
+    lines: usize,
+}
+
+const USUAL: Size = Size { columns: 80, lines: 24 };
+
+/// Runs a copy on a terminal of this size and returns the lines that it drew, without what moves the cursor.
+fn drawn(scene: &Scene, size: Size, setting: &str, args: &[&str]) -> Vec<String> {
+    let Size { columns, lines } = size;
+    let size = format!("stty cols {columns} rows {lines}");
+    let line = format!("export {setting}; exec script -qefc \"{size}; $*\" /dev/null");
+    let run = scene.command(args).in_shell(&line).run();
+    let text = run.out();
+    let mut lines = Vec::new();
+    for part in text.split(['\r', '\n', '\u{1b}']) {
+        // What follows ESC is a sequence up to its letter.
+        let rest = part.strip_prefix('[').map_or(part, |rest| {
+            rest.split_once(|c: char| c.is_ascii_alphabetic()).map_or("", |(_, rest)| rest)
+        });
+        // Each row is padded to the width of the terminal.
+        let cells: Vec<char> = rest.chars().collect();
+        let rows = cells.chunks(columns).map(|row| row.iter().collect::<String>());
+        lines
+            .extend(rows.filter(|row| !row.trim().is_empty()).map(|row| row.trim_end().to_owned()));
+    }
+    lines
+}
+
+#[test]
+fn every_output_has_a_row_and_the_file_in_hand_one() {
+    if !have(&[Need::Program("script")]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.src.file("large", content(3_000_000)).file("small", "x");
+    let second = scene.path("second");
+    let args = ["-o", second.to_str().unwrap(), "--limit-rate", "2M", "--workers", "1"];
+    for (columns, lines) in [(40, 10), (80, 24), (120, 40)] {
+        let size = Size { columns, lines };
+        let lines = drawn(&scene, size, "LC_ALL=C", &args);
+        let bars: Vec<_> = lines.iter().filter(|line| line.contains('[')).collect();
+        for row in ["dst  ", "second  ", "large  "] {
+            assert!(
+                bars.iter().any(|line| line.contains(row)),
+                "{size:?}: no {row:?} in {lines:#?}"
+            );
+        }
+        let rows = bars.iter().all(|line| line.is_ascii() && line.len() < size.columns);
+        assert!(rows, "{size:?}: {bars:#?}");
+        for output in ["dst", "second"] {
+            std::fs::remove_dir_all(scene.path(output)).unwrap();
+        }
+    }
+    let lines = drawn(&scene, USUAL, "LC_ALL=C.UTF-8", &args);
+    assert!(lines.iter().any(|line| line.contains('█')), "{lines:#?}");
+}
+
+#[test]
+fn a_dumb_terminal_and_quiet_runs_draw_nothing() {
+    if !have(&[Need::Program("script")]) {
+        return;
+    }
+    for (locale, args) in
+        [("TERM=dumb", &["--limit-rate", "2M"][..]), ("LC_ALL=C", &["--limit-rate", "2M", "-q"])]
+    {
+        let scene = Scene::new();
+        scene.src.file("large", content(1_500_000));
+        let lines = drawn(&scene, USUAL, locale, args);
+        assert!(!lines.iter().any(|line| line.contains('%')), "{lines:#?}");
+    }
+}
+
+/// As with dd: a run without a terminal says how far it is when it is asked to, and goes on.
+#[test]
+fn a_signal_asks_how_far_a_run_is() {
+    let scene = Scene::new();
+    scene.src.file("large", content(3_000_000));
+    let mut running = scene.command(["-q", "--limit-rate", "2M"]).spawn();
+    running.until("a part file", || !crate::harness::names_below(&scene.dst, "f").is_empty());
+    for _ in 0..3 {
+        running.signal(Signal::USR1);
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    let run = running.wait();
+    run.assert_code(0);
+    let asked = run.err().lines().filter(|line| line.starts_with("dircopy: 0 files, ")).count();
+    assert!((1..=3).contains(&asked), "{}", run.err());
+    scene.judge(&run).complete();
+}
