@@ -89,8 +89,9 @@ impl OnEnd {
             true => Stdio::null(),
             false => Stdio::from(std::io::stderr()),
         });
-        let mut helper = Helper::start(command.stdout(out).stderr(err)).map_err(fail)?;
+        // Asked before the command can do anything: a signal that comes later is one that ends it.
         let before = signal(stop);
+        let mut helper = Helper::start(command.stdout(out).stderr(err)).map_err(fail)?;
         let limit = if before.is_some() { LIMIT_AFTER_SIGNAL } else { LIMIT };
         let why = match wait(&mut helper, limit, || signal(stop) != before).map_err(fail)? {
             Waited::Ended(status) if status.success() => return Ok(()),

@@ -13,7 +13,10 @@ use crate::path::Shown;
 
 /// A number of bytes, with one digit behind the point: what changes ten times a second is read at a glance.
 pub fn short_size(bytes: u64) -> String {
-    format_size(bytes, BINARY.decimal_places(1).decimal_zeroes(1))
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        _ => format_size(bytes, BINARY.decimal_places(1).decimal_zeroes(1)),
+    }
 }
 
 /// Follows the outputs of a run.

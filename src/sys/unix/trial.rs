@@ -93,6 +93,10 @@ impl Dir {
     /// links are removed with it.
     pub fn remove_trial_dir(&self, name: &OsStr) -> io::Result<bool> {
         let trial = self.open_dir(name, false)?;
+        self.remove_open_trial(&trial, name)
+    }
+
+    fn remove_open_trial(&self, trial: &Dir, name: &OsStr) -> io::Result<bool> {
         for name in trial.names()? {
             let stat = trial.stat(&name, false);
             if stat.is_ok_and(|stat| stat.kind == Kind::File && stat.size > 0) {
@@ -106,8 +110,17 @@ impl Dir {
 
     fn in_trial_dir<T>(&self, try_out: impl FnOnce(&Dir) -> io::Result<T>) -> io::Result<T> {
         let ((), name) = under_part_name(|name| self.make_dir(name, true))?;
-        let tried = self.open_dir(&name, false).and_then(|trial| try_out(&trial));
-        self.remove_trial_dir(&name)?;
+        let trial = match self.open_dir(&name, false) {
+            Ok(trial) => trial,
+            Err(error) => {
+                rustix::fs::unlinkat(self, &name, AtFlags::REMOVEDIR)?;
+                return Err(error);
+            }
+        };
+        let tried = try_out(&trial);
+        // A fault that passes shall leave no directory for the next run to remove.
+        let remove = || self.remove_open_trial(&trial, &name);
+        remove().or_else(|_| remove())?;
         tried
     }
 
@@ -183,10 +196,11 @@ impl Dir {
     /// What is in this directory.
     fn names(&self) -> io::Result<Vec<OsString>> {
         // From its start, wherever other listings have come to.
-        let (here, mut reader) = (self.open_dir(".".as_ref(), false)?, DirReader::default());
+        rustix::fs::seek(self, rustix::fs::SeekFrom::Start(0))?;
+        let mut reader = DirReader::default();
         let mut names = Vec::new();
         loop {
-            let batch = reader.next_batch(&here)?;
+            let batch = reader.next_batch(self)?;
             if batch.is_empty() {
                 return Ok(names);
             }

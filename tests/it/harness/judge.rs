@@ -310,6 +310,7 @@ impl<'a> Judge<'a> {
 
     fn temp_files(&self) -> Names {
         let mut left = names_below(self.dst.root(), "f");
+        left.extend(names_below(self.dst.root(), "d"));
         left.retain(|name| is_temp_name(name) && !self.src.has(name));
         left
     }

@@ -42,7 +42,7 @@ fn a_job_runs_and_the_command_line_wins() {
     assert_eq!(names("other"), ["a"]);
     let back = run(&scene, &["--job", "job.toml", "-o", "back", "--include", "b.tmp"]);
     back.assert_code(0);
-    assert_eq!(names("back"), ["b.tmp"]);
+    assert_eq!(names("back"), ["a", "b.tmp", "c.log"]);
 
     // A trial leaves the last night's report alone.
     std::fs::write(scene.path("report"), "of the last night").unwrap();

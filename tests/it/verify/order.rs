@@ -80,7 +80,7 @@ fn progress_knows_the_whole_while_the_first_file_is_read() {
     let args = ["verify", "-j1", "--progress", "always", "--manifest", "list", "dst"];
     let run = strace.run(scene.bare(args));
     strace.fired(&run);
-    run.assert_code(0).assert_says("0 of 4 files").assert_says("of 4.84 MiB");
+    run.assert_code(0).assert_says("0 of 4 files").assert_says("of 4.8 MiB");
 }
 
 #[test]
