@@ -8,8 +8,8 @@ const RECENT: Duration = Duration::from_secs(10);
 /// How long it tells in the time that is left: three times as long, because the mix of files changes the speed.
 const LASTING: Duration = Duration::from_secs(30);
 
-/// Before so much time was spent with bytes, a run says nothing about the rest: at first buffers fill, and a rate
-/// of two seconds was seen to foretell seven times the time that a run took.
+/// Before so much time was spent with bytes, a run says nothing about the rest: at first buffers fill, and
+/// a rate of the first seconds foretold seven times the time that a run took.
 const WARM_UP: Duration = Duration::from_secs(5);
 
 /// The rate of the last seconds. It counts bytes that were read and written: a terabyte that was there already

@@ -15,7 +15,7 @@ use crate::path::RelPath;
 use crate::sys::{self, Dir, PlainUse};
 use crate::tree::last_dir::LastDir;
 
-/// More files than this are shown by directory: a page of so many has about 700 KB.
+/// More files than this are shown by directory, so that the page stays light. Not tuned.
 const MOST_FILES: usize = 2000;
 
 /// Of more files than this the sizes are not asked for.

@@ -97,9 +97,10 @@ impl Backend {
 
     /// What it passes with all lanes busy; MB/s on one core.
     ///
-    /// The table by which a backend is chosen, from `cargo bench --bench hash` (16 × 64 KiB, an Intel Xeon,
-    /// model 207), without SHA instructions from a build of `sha2` that does not use them. What counts is
-    /// how they compare: on other processors all are slower or faster together.
+    /// The table by which a backend is chosen (an Intel Xeon, model 207): earlier runs of `cargo bench --bench
+    /// hash` with 16 × 64 KiB, and for `Sha` a prototype of two streams against one, 1.22 to 1.35 times as fast.
+    /// `Sha` by itself is not in that bench yet. What counts is how they compare: on other processors all are
+    /// slower or faster together.
     fn speed(self) -> usize {
         match self {
             #[cfg(target_arch = "x86_64")]

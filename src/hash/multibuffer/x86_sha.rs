@@ -4,8 +4,8 @@
 //! every other begin unused. Two streams take turns. A third gains nothing: there are sixteen registers
 //! without AVX-512, and two streams need fourteen of them.
 //!
-//! GB/s on one core (Intel Xeon, model 207), 256 KiB a stream, least time of nine: `sha2` 1.74, two streams
-//! 2.12, three 1.91, four 1.98.
+//! GB/s of a prototype of these loops on one core (Intel Xeon, model 207), 256 KiB a stream, least time of nine:
+//! `sha2` 1.74, two streams 2.12, three 1.91, four 1.98.
 
 use std::arch::x86_64::*;
 

@@ -27,8 +27,8 @@ use crate::transfer::source::{self, OpenSource};
 /// The most that a batch holds; bytes. Sixteen files of 100 KB fit, and all of it fits into the second-level
 /// cache of a current core.
 ///
-/// 5,000 files of 100 KB, tmpfs, two cores, processor seconds: one file after the other 0.62, in batches of
-/// this size 0.50.
+/// 5,000 files of 100 KB, tmpfs, two cores, processor seconds: 0.65 with batches of files up to 16 KiB, 0.60 with
+/// these.
 const MOST_BYTES: usize = 2 << 20;
 
 /// So large is the block that small files are copied through, in bytes, where files of up to `block_size` are

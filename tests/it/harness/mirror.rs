@@ -86,8 +86,6 @@ pub enum Habit {
     SyncsNoDirectories,
     /// None of its inodes is free, it says: rclone.
     TellsNoFreeInodes,
-    /// A file that was written to has the time of now for a while after its close: write-back of rclone.
-    TouchesAfterClose,
     /// It states another size of this name than there is.
     States(&'static str, u64),
 }
@@ -411,19 +409,7 @@ impl Shown {
     }
 
     fn let_go(&self, file: FileHandle) {
-        let closed = self.state.lock().unwrap().files.remove(&handle(file));
-        let Some(closed) = closed.filter(|_| self.has(Habit::TouchesAfterClose)) else { return };
-        let flags = rustix::fs::fcntl_getfl(&closed).unwrap();
-        if flags.contains(rustix::fs::OFlags::RDWR) {
-            std::thread::spawn(move || {
-                let before = closed.metadata().unwrap().modified().unwrap();
-                for _ in 0..100 {
-                    closed.set_modified(std::time::SystemTime::now()).unwrap();
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                closed.set_modified(before).unwrap();
-            });
-        }
+        self.state.lock().unwrap().files.remove(&handle(file));
     }
 
     fn rename_to(
