@@ -334,7 +334,7 @@ mod tests {
     use crate::state::row::Trace;
     use std::fs;
 
-    const FILES: [&str; 3] = ["a", "line\nfeed", "-"];
+    const FILES: [&str; 3] = ["a", "two words", "-"];
 
     /// An output with three files that a record lists, and what is known of it.
     fn known(root: &Path) -> (Dir, PrivateDir, Knowledge) {
