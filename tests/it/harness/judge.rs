@@ -446,7 +446,9 @@ fn is_side_file(name: &[u8]) -> bool {
     name.strip_suffix(b".states").is_some_and(|name| age(&[name, b".sha256sum"].concat()).is_some())
 }
 
-/// Whether a name is that of a file that is not finished, or of its journal.
+/// Whether a name is that of a file that is not finished or of its journal, or leads through a
+/// directory that an output is tried in.
 pub fn is_temp_name(name: &[u8]) -> bool {
-    name.ends_with(b".dircopy-part") || name.ends_with(b".dircopy-journal")
+    name.split(|&byte| byte == b'/')
+        .any(|part| part.ends_with(b".dircopy-part") || part.ends_with(b".dircopy-journal"))
 }
