@@ -177,7 +177,7 @@ impl ExistingFile<'_> {
     }
 
     /// That a digest takes the place of one that was known.
-    fn is_new(&self) -> Error {
+    pub fn is_new(&self) -> Error {
         let finding = "its content is not what an earlier run recorded; the source has the same \
                        content now, so its new digest is listed";
         Error::finding("keep the recorded digest of", self.transfer.target.path(), finding)

@@ -2,7 +2,7 @@
 //!
 //! Such a file has the time of its making, and to the overwrite policy looks like one that was edited at
 //! the output. The private record knows better. Content decides: only a copy that is what the source is now
-//! gets the source's time.
+//! gets the source's time. If that is another content than the recorded one, it is said.
 
 use std::io;
 
@@ -20,11 +20,15 @@ use crate::transfer::outcome::{Action, KeptRow, Outcome};
 use crate::tree::overwrite::Policy;
 
 /// What is to be done about a file that would be left because of its time, if that is this program's own
-/// doing; `None` if it is not, or if more than the time differs.
+/// doing; `None` if it is not, or if more than the time differs. What is to be told of it goes to `warnings`.
 ///
 /// # Errors
 /// The copy or the source could not be read, changed meanwhile, or the time cannot be set this time either.
-pub fn mend(existing: &ExistingFile<'_>, read_back: &mut ReadBack) -> Result<Option<Action>> {
+pub fn mend(
+    existing: &ExistingFile<'_>,
+    read_back: &mut ReadBack,
+    warnings: &mut Vec<Error>,
+) -> Result<Option<Action>> {
     let ExistingFile { context, transfer, there, belief, .. } = *existing;
     let Belief::Doubtful(remembered) = belief else { return Ok(None) };
     let asked = matches!(context.options.policy, Policy::Default | Policy::Update);
@@ -52,6 +56,9 @@ pub fn mend(existing: &ExistingFile<'_>, read_back: &mut ReadBack) -> Result<Opt
         return Ok(Some(Action::Copy { replaces: true, warning: None }));
     }
     let now = set_time(existing)?;
+    if found != remembered.digest {
+        warnings.push(existing.is_new());
+    }
     let digest = found;
     let sure = transfer.target.output.volume.with_root;
     let row = Row { digest, origin: Origin::Source, trace: Trace::of(&now), sure, late: false };

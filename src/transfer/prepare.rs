@@ -66,7 +66,7 @@ pub fn prepare(
     match decision {
         Decision::Create => copy(false),
         Decision::Replace => copy(true),
-        Decision::Leave(why) => match late::mend(&existing, read_back) {
+        Decision::Leave(why) => match late::mend(&existing, read_back, warnings) {
             Ok(None) => Action::Settled(Outcome::Left(why)),
             Ok(Some(action)) => with_labels(context, transfer, &there, action, warnings),
             Err(error) => failed(error),

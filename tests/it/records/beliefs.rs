@@ -306,6 +306,13 @@ fn a_time_that_could_not_be_set_is_set_by_the_next_run() {
     let run = scene.copy(&[]);
     run.assert_says("large").assert_says("it is copied anew");
     scene.judge(&run).complete();
+    // What was edited alike at both sides has a new digest, and that is said.
+    let scene = made();
+    rot(&scene, "src/large");
+    shell(&scene, "touch -r dst/large t; cat src/large >dst/large; touch -r t dst/large");
+    let run = scene.copy(&[]);
+    run.assert_says("large").assert_says("so its new digest is listed");
+    scene.judge(&run).complete();
 }
 
 /// Every row holds: the record stays as it is, but for the name of the manifest at its end, and is believed.
