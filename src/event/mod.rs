@@ -4,6 +4,7 @@
 //! observer that ignores every event loses nothing but the view. The library itself prints nothing.
 
 mod events;
+mod limit;
 mod observer;
 mod progress;
 mod samples;
@@ -11,6 +12,7 @@ mod stop;
 pub mod timing;
 
 pub use events::{Done, Event};
+pub use limit::{is_at_rate, limiting_stage, share};
 pub use observer::{EventListener, EventObserver, Observer};
 pub use progress::{EndState, FileInHand, Progress, RunEnd};
 pub use samples::{OutputSample, STAGES, Sample, SampleSeries};

@@ -3,18 +3,10 @@
 use std::time::Duration;
 
 use crate::copy::report::{Report, StageTime};
+use crate::event;
 
 /// Below this, a run has no limit worth naming.
 const SHORT: Duration = Duration::from_secs(1);
-
-/// A stage limits a run if it was busy for this share of the time, …
-const LEAST_SHARE: f64 = 0.5;
-
-/// … and so many times as long as every other stage.
-const LEAST_LEAD: f64 = 1.2;
-
-/// A run has reached its rate limit with this share of it: the average contains the start and the end.
-const AT_LIMIT: f64 = 0.85;
 
 /// One stage of a run.
 struct Stage<'a> {
@@ -29,7 +21,7 @@ struct Stage<'a> {
 impl Stage<'_> {
     /// The share of the run's time that the threads of this stage spent so, on average.
     fn share(&self, spent: Duration, elapsed: Duration) -> f64 {
-        spent.as_secs_f64() / self.threads.max(1) as f64 / elapsed.as_secs_f64().max(1e-9)
+        event::share(spent, self.threads, elapsed)
     }
 }
 
@@ -72,16 +64,12 @@ pub fn limit(report: &Report, limit_rate: Option<u64>, alone: bool) -> Option<St
     if report.elapsed < SHORT {
         return None;
     }
-    let rate = report.counts.bytes as f64 / report.elapsed.as_secs_f64();
-    if limit_rate.is_some_and(|limit| rate >= AT_LIMIT * limit as f64) {
+    if event::is_at_rate(report.counts.bytes, report.elapsed, limit_rate) {
         return Some("--limit-rate".into());
     }
+    let stages = stages(report);
     let share = |stage: &Stage<'_>| stage.share(stage.time.busy, report.elapsed);
-    let mut stages = stages(report);
-    stages.sort_by(|one, other| share(other).total_cmp(&share(one)));
-    let (first, second) = (stages.first()?, stages.get(1)?);
-    // Reading includes waiting: for the rate limit, and for other outputs of the same source.
-    let waits = first.name == "reading" && (limit_rate.is_some() || !alone);
-    let is_certain = share(first) >= LEAST_SHARE && share(first) >= LEAST_LEAD * share(second);
-    (is_certain && !waits).then(|| first.limit.to_owned())
+    let shares: Vec<f64> = stages.iter().map(share).collect();
+    let limiting = event::limiting_stage(&shares, limit_rate.is_some() || !alone)?;
+    stages.get(limiting).map(|stage| stage.limit.to_owned())
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::harness::{
-    Act, Deed, Mirror, NONE, Running, SOON, Scene, Strace, content, names_below, need, shell,
+    Act, Deed, Mirror, NONE, Run, Running, SOON, Scene, Strace, content, names_below, need, shell,
 };
 
 const GIB: u64 = 1 << 30;
@@ -36,6 +36,17 @@ fn into_the_middle(scene: &Scene, running: &mut Running) {
     assert!(!running.is_over(), "it is over already");
 }
 
+/// Sends a signal; the run ends soon, with this code.
+fn ends_soon(running: Running, signal: Signal, code: i32) -> Run {
+    let since = Instant::now();
+    running.signal(signal);
+    let run = running.wait();
+    let took = since.elapsed();
+    run.assert_code(code);
+    assert!(took < SOON, "{took:?} after the signal");
+    run
+}
+
 #[test]
 fn an_interrupted_run_leaves_nothing_half_done() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
@@ -43,12 +54,7 @@ fn an_interrupted_run_leaves_nothing_half_done() {
             let scene = endless();
             let mut running = scene.command(args).spawn();
             into_the_middle(&scene, &mut running);
-            let since = Instant::now();
-            running.signal(signal);
-            let run = running.wait();
-            let took = since.elapsed();
-            run.assert_code(code);
-            assert!(took < SOON, "{took:?} after the signal");
+            let run = ends_soon(running, signal, code);
             let judge = scene.judge(&run);
             judge.only_kept_beginnings().lacks("endless");
             assert!(judge.manifests().is_empty(), "an unfinished run published its manifest");
@@ -124,12 +130,7 @@ fn the_durable_beginning_of_a_large_file_is_kept() {
                 "off" => len_of(b".dircopy-part") > 0,
                 _ => len_of(b".dircopy-journal") > 4096,
             });
-            let since = Instant::now();
-            running.signal(signal);
-            let run = running.wait();
-            let took = since.elapsed();
-            run.assert_code(code);
-            assert!(took < SOON, "{took:?} after the signal");
+            let run = ends_soon(running, signal, code);
             if resume == "off" {
                 scene.judge(&run).no_temp_files().lacks("dir/large");
                 continue;

@@ -6,22 +6,13 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::cli::record::json;
-use crate::event::{OutputSample, STAGES, Sample};
+use crate::event::{self, OutputSample, STAGES, Sample};
 
 /// The stages in the order of a sample's clocks, as receipts name them.
 pub const STAGE_NAMES: [&str; STAGES] = ["read", "hash", "write", "read_back", "commit"];
 
 /// What limits an output that reads as fast as `--limit-rate` allows.
 pub const RATE_LIMIT: &str = "limit_rate";
-
-/// A stage limits an output if it was busy for this share of the time, …
-const LEAST_SHARE: f64 = 0.5;
-
-/// … and so many times as long as every other stage.
-const LEAST_LEAD: f64 = 1.2;
-
-/// An output is at the rate limit with this share of it.
-const AT_LIMIT: f64 = 0.85;
 
 /// How many threads an output had.
 #[derive(Clone, Copy, Debug)]
@@ -76,23 +67,16 @@ impl SampleContext {
         since: Duration,
     ) -> Option<&'static str> {
         let ThreadCounts { workers, verifiers } = (*self.threads.get(at)?)?;
-        let seconds = since.as_secs_f64();
-        let bytes = now.bytes.saturating_sub(before.bytes) as f64;
-        if self.limit_rate.is_some_and(|limit| bytes >= AT_LIMIT * limit as f64 * seconds) {
+        if event::is_at_rate(now.bytes.saturating_sub(before.bytes), since, self.limit_rate) {
             return Some(RATE_LIMIT);
         }
         let threads = [workers, workers, workers, verifiers, 1];
-        let share = |stage: usize| {
-            let busy = now.busy[stage].saturating_sub(before.busy[stage]).as_secs_f64();
-            busy / threads[stage].max(1) as f64 / seconds.max(1e-9)
-        };
-        let mut stages: [usize; STAGES] = std::array::from_fn(|stage| stage);
-        stages.sort_by(|one, other| share(*other).total_cmp(&share(*one)));
-        let (first, second) = (stages[0], stages[1]);
-        // Reading includes waiting: for the rate limit, and for other outputs of the same source.
-        let waits = first == 0 && (self.limit_rate.is_some() || self.threads.len() > 1);
-        let is_certain = share(first) >= LEAST_SHARE && share(first) >= LEAST_LEAD * share(second);
-        (is_certain && !waits).then_some(STAGE_NAMES[first])
+        let shares: [f64; STAGES] = std::array::from_fn(|stage| {
+            let busy = now.busy[stage].saturating_sub(before.busy[stage]);
+            event::share(busy, threads[stage], since)
+        });
+        let waits = self.limit_rate.is_some() || self.threads.len() > 1;
+        event::limiting_stage(&shares, waits).map(|stage| STAGE_NAMES[stage])
     }
 }
 
