@@ -105,6 +105,7 @@ pub use io::read_back::HashedFrom;
 pub use part::method::{Method, Tally};
 pub use sys::{ResidentBytes, VolumeDetails};
 pub use tree::filter::{Filter, Pattern};
+pub use tree::names::list::{NameEnd, NameList};
 pub use tree::overwrite::Policy;
 
 // Copying streams.

@@ -25,13 +25,17 @@ use crate::copy::run::outputs::{OutputJob, copy_to_all};
 use crate::error::{Error, Result};
 use crate::event::{Event, Progress};
 use crate::path::Shown;
+use crate::sys::{self, PlainUse};
+use crate::tree::names::list::{NameEnd, NameList};
 
 /// Copies the source to every output.
 pub fn copy(
-    CopyInvocation { args, jobs, given, unknown, .. }: CopyInvocation,
+    CopyInvocation { args, mut jobs, given, unknown, .. }: CopyInvocation,
     file: Option<&JobFile>,
     command: &[OsString],
 ) -> Exit {
+    // Before signals are caught: a list may be typed.
+    let names = args.files_from.as_deref().map(|path| read_names(path, args.null)).transpose();
     let (view, detail) = match args.dry_run {
         true => (View::None, Detail::Dry),
         false => (args.verbosity.view(), args.verbosity.detail()),
@@ -39,7 +43,7 @@ pub fn copy(
     let records = &args.unattended.records;
     let limit_rate = args.unattended.limit_rate;
     let options = RecordOptions { file, limit_rate, ..records.options("dircopy", detail) };
-    let source = jobs.first().map_or(Path::new(""), |job| &*job.source);
+    let source = &*jobs.first().map(|job| job.source.clone()).unwrap_or_default();
     let outputs = &*args.output;
     let task = Task::Copy { source, outputs, given: &given, dry_run: args.dry_run };
     let inside = options.inside(source);
@@ -47,6 +51,10 @@ pub fn copy(
         Ok(session) => session,
         Err(exit) => return exit,
     };
+    match names {
+        Ok(names) => jobs.iter_mut().for_each(|job| job.names.clone_from(&names)),
+        Err(refused) => return session.end_refused(&refused),
+    }
     let several = outputs.len() > 1;
     let reporter = |output| Reporter {
         console: &session.console,
@@ -75,6 +83,17 @@ pub fn copy(
     };
     let is_quiet = args.verbosity.quiet;
     session.end(&RunResult::Copied(&reports), exit, is_quiet, |exit| summary.verdict(exit))
+}
+
+/// The names in the list at `path`, or on standard input.
+fn read_names(path: &Path, null: bool) -> Result<NameList> {
+    let separator = if null { NameEnd::Nul } else { NameEnd::LineFeed };
+    if path == Path::new("-") {
+        return NameList::read(std::io::stdin().lock(), separator, Path::new("standard input"));
+    }
+    let file = sys::open_plain(path, PlainUse::Read);
+    let file = file.map_err(|error| Error::io("open the list of names", path, error))?;
+    NameList::read(file, separator, path)
 }
 
 /// Runs the jobs, each with its reporter, but for those whose output is `unknown`. For each its report, or why it was

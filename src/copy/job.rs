@@ -11,6 +11,7 @@ use crate::io::options::{Cache, Damaged, Journaling, Reflink, Resume, Sparse, St
 use crate::transfer::small::batch;
 use crate::transfer::verifier::unverifiable;
 use crate::tree::filter::Filter;
+use crate::tree::names::list::NameList;
 use crate::tree::overwrite::Policy;
 
 /// Size of a block in bytes, by default.
@@ -46,6 +47,8 @@ pub struct CopyJob {
     pub policy: Policy,
     /// Which entries take part.
     pub filter: Filter,
+    /// Only these names of the source, directories with all that is in them; the filter holds for them too.
+    pub names: Option<NameList>,
     /// Files that are larger are left as they are at the output, or are not there; bytes.
     pub max_size: Option<u64>,
     /// Copy what symbolic links point to instead of the links.
@@ -112,6 +115,7 @@ impl CopyJob {
             states: States::default(),
             policy: Policy::default(),
             filter: Filter::default(),
+            names: None,
             max_size: None,
             follow_links: false,
             links: true,

@@ -59,13 +59,6 @@ pub struct DirMemory {
     folded: HashMap<String, OsString>,
 }
 
-impl DirMemory {
-    /// Of a directory where killed runs left these beginnings.
-    pub fn of(resumable: Vec<ResumablePart>) -> Self {
-        Self { resumable, ..Self::default() }
-    }
-}
-
 /// Some of what a directory lists, not yet looked at.
 pub struct Unclassified {
     source: Arc<SourceDir>,
@@ -221,6 +214,23 @@ impl Classifier<'_> {
             emit(entries.batch_of(small.files))?;
         }
         ControlFlow::Continue(subdirs)
+    }
+
+    /// Looks at a directory on the way to names below it; `None` if it is left out.
+    pub(crate) fn on_the_way(
+        &self,
+        here: &Unclassified,
+        memory: &mut DirMemory,
+        listed: ListedEntry,
+    ) -> Result<Option<Subdir>, Error> {
+        let looked = self.look(here, &listed)?;
+        let Some(Candidate { kind, inclusion, .. }) = looked else { return Ok(None) };
+        if kind != Kind::Dir {
+            let finding = format!("it is {}, and names below it were asked for", kind.name());
+            return Err(Error::finding("enter", here.source.path_of(&listed.name), finding));
+        }
+        refuse(here, memory, &listed.name)?;
+        Ok(Some(Subdir { listed, inclusion }))
     }
 
     /// Looks at an entry as far as that is needed; `None` if it is left out.

@@ -8,6 +8,7 @@ pub mod found;
 pub mod journal;
 pub mod last_dir;
 pub mod lock;
+pub mod names;
 pub mod noted_states;
 pub mod overwrite;
 mod parallel_stat;

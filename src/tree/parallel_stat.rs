@@ -53,7 +53,7 @@ impl Walk<'_> {
                     _ => ControlFlow::Continue(()),
                 }
             };
-            self.walk(source, output, &mut |found| tell(found), Some(&mut defer))
+            self.walk_any(source, output, &mut |found| tell(found), Some(&mut defer))
         });
         if over.into_inner() { ControlFlow::Break(()) } else { walked }
     }

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use crate::error::Error;
+use crate::path::RelPath;
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::NAME;
 use crate::state::reference_time::MovedTimes;
@@ -22,6 +23,7 @@ use crate::tree::cleanup::{self, Leftovers, Protected, Resumable, ResumablePart}
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::filter::Inclusion;
 use crate::tree::found::{Emit, WalkItem};
+use crate::tree::names::list::NameList;
 use crate::volume::output_volume::TriedVolume;
 
 /// How many files a process must be allowed to have open for each level that a walk may go down: the
@@ -57,17 +59,40 @@ pub struct Walk<'a> {
     pub output_root: Option<Identity>,
     /// How many levels it may go down from the root; see [`most_levels`].
     pub most_levels: usize,
+    /// Only these names and what is below them.
+    pub names: Option<&'a NameList>,
 }
 
 /// A directory on the way from the root to where the walk is.
-struct Frame {
-    source: Arc<SourceDir>,
-    output: Arc<OutputDir>,
+pub(crate) struct Frame {
+    pub(crate) source: Arc<SourceDir>,
+    pub(crate) output: Arc<OutputDir>,
     id: Identity,
-    inclusion: Inclusion,
+    pub(crate) inclusion: Inclusion,
     subdirs: std::vec::IntoIter<Subdir>,
     listed: bool,
-    memory: DirMemory,
+    pub(crate) memory: DirMemory,
+}
+
+/// Where a walk is: the directories from the root down, and what it works with.
+pub(crate) struct Descent {
+    pub(crate) stack: Vec<Frame>,
+    pub(crate) reader: DirReader,
+    pub(crate) links: PendingLinks,
+}
+
+impl Descent {
+    /// Where the source's root is.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.stack.first().map(|root| root.source.root.to_path_buf()).unwrap_or_default()
+    }
+
+    /// The full path of what is at `rel` below it, for messages.
+    pub(crate) fn path_below(&self, rel: &RelPath) -> PathBuf {
+        let mut path = self.path();
+        path.extend(rel.components().filter_map(|name| sys::name_from_bytes(name).ok()));
+        path
+    }
 }
 
 /// Where entries go that a stat worker may look at.
@@ -82,49 +107,87 @@ impl Walk<'_> {
         output: Arc<OutputDir>,
         mut emit: impl Emit,
     ) -> ControlFlow<()> {
-        self.walk(source, output, &mut emit, None)
+        self.walk_any(source, output, &mut emit, None)
     }
 
     /// The same, where stat workers may look at files: `defer` sees to it that
     /// [`look_at`](Self::look_at) is done to each batch it is given, at any time and in any thread.
-    pub(crate) fn walk(
+    pub(crate) fn walk_any(
         &self,
         source: Arc<SourceDir>,
         output: Arc<OutputDir>,
         emit: &mut impl Emit,
         mut defer: Option<Defer<'_>>,
     ) -> ControlFlow<()> {
-        let mut reader = DirReader::default();
-        let mut links = PendingLinks::new();
-        let resumable = self.clean_up(&source, &output, &mut reader, emit)?;
-        let mut stack = vec![Frame {
+        let mut descent = self.begin(source, output);
+        if let Some(names) = self.names {
+            return self.walk_names(&mut descent, names, emit, &mut defer);
+        }
+        self.take_leftovers(&mut descent, emit)?;
+        self.walk_down_to(0, &mut descent, emit, &mut defer)
+    }
+
+    /// A walk that is at the root.
+    fn begin(&self, source: Arc<SourceDir>, output: Arc<OutputDir>) -> Descent {
+        let root = Frame {
             source,
             output,
             id: self.source_root,
             inclusion: self.classifier.filter.root(),
             subdirs: Vec::new().into_iter(),
             listed: false,
-            memory: DirMemory::of(resumable),
-        }];
-        while let Some(top) = stack.last_mut() {
+            memory: DirMemory::default(),
+        };
+        Descent { stack: vec![root], reader: DirReader::default(), links: PendingLinks::new() }
+    }
+
+    /// Cleans up in the directory that the walk is in, and keeps in mind what can be gone on with there.
+    pub(crate) fn take_leftovers(
+        &self,
+        descent: &mut Descent,
+        emit: &mut impl Emit,
+    ) -> ControlFlow<()> {
+        let Descent { stack, reader, .. } = descent;
+        if let Some(top) = stack.last_mut() {
+            top.memory.resumable = self.clean_up(&top.source, &top.output, reader, emit)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Goes on until so many directories are left on the way from the root.
+    pub(crate) fn walk_down_to(
+        &self,
+        levels: usize,
+        descent: &mut Descent,
+        emit: &mut impl Emit,
+        defer: &mut Option<Defer<'_>>,
+    ) -> ControlFlow<()> {
+        while descent.stack.len() > levels {
+            let Descent { stack, reader, links } = &mut *descent;
+            let Some(top) = stack.last_mut() else { break };
             if let Some(subdir) = top.subdirs.next() {
-                match self.enter(&stack, &subdir, emit) {
-                    Ok(mut frame) => {
-                        let Frame { source, output, .. } = &frame;
-                        frame.memory.resumable =
-                            self.clean_up(source, output, &mut reader, emit)?;
+                match self.enter(stack, &subdir, emit) {
+                    Ok(frame) => {
                         stack.push(frame);
+                        self.take_leftovers(descent, emit)?;
                     }
                     Err(error) => emit.item(WalkItem::Failed(error))?,
                 }
             } else if top.listed {
-                emit.item(WalkItem::Done(Arc::clone(&top.output)))?;
-                stack.pop();
+                Self::leave(descent, emit)?;
             } else {
-                self.list(top, &mut reader, &mut links, emit, &mut defer)?;
+                self.list(top, reader, links, emit, defer)?;
             }
         }
         ControlFlow::Continue(())
+    }
+
+    /// The walk has nothing more from the directory that it is in.
+    pub(crate) fn leave(descent: &mut Descent, emit: &mut impl Emit) -> ControlFlow<()> {
+        match descent.stack.pop() {
+            Some(top) => emit.item(WalkItem::Done(top.output)),
+            None => ControlFlow::Continue(()),
+        }
     }
 
     /// Hands on the next entries of a directory, or notes that there are no more.
@@ -167,7 +230,7 @@ impl Walk<'_> {
     }
 
     /// What another output's runs keep for themselves is no part of the source.
-    fn pass_over_private(
+    pub(crate) fn pass_over_private(
         source: &Arc<SourceDir>,
         output: &OutputDir,
         listed: &mut Vec<ListedEntry>,
@@ -205,7 +268,7 @@ impl Walk<'_> {
     }
 
     /// Opens a directory of the source and its counterpart at the output, which is made if missing.
-    fn enter(
+    pub(crate) fn enter(
         &self,
         stack: &[Frame],
         subdir: &Subdir,

@@ -77,6 +77,17 @@ pub struct CopyArgs {
     #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
     pub exclude: Vec<String>,
 
+    /// Copy only the names that FILE lists, "-" for standard input
+    ///
+    /// A name on each line, below SRC. A directory is copied with all that is in it, and the directories above a name
+    /// are made with their attributes. A name that is not there is an error. --include and --exclude hold as well.
+    #[arg(long, value_name = "FILE", help_heading = "What is copied")]
+    pub files_from: Option<PathBuf>,
+
+    /// The names of --files-from end with NUL, as those of `find -print0`
+    #[arg(long, requires = "files_from", hide_short_help = true, help_heading = "What is copied")]
+    pub null: bool,
+
     /// Copy the targets of symbolic links instead of the links
     #[arg(long, hide_short_help = true, help_heading = "What is copied")]
     pub follow_links: bool,

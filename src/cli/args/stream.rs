@@ -26,7 +26,7 @@ pub struct StreamArgs {
 }
 
 /// Options that say nothing about a stream.
-const OF_TREES: [&str; 22] = [
+const OF_TREES: [&str; 23] = [
     "include",
     "exclude",
     "follow_links",
@@ -43,6 +43,7 @@ const OF_TREES: [&str; 22] = [
     "grace",
     "max_duration",
     "max_size",
+    "files_from",
     "stop_at",
     "wait",
     "require_mount",

@@ -1,8 +1,8 @@
 //! Looking at a job before it is run.
 
-use crate::copy::before::prepare::{Demands, Prepared, prepare};
+use crate::copy::before::prepare::{Demands, Prepared, open_source, prepare};
 use crate::copy::job::CopyJob;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::io::options::Reflink;
 use crate::transfer::baseline::Baseline;
@@ -31,6 +31,10 @@ impl CopyJob {
             dry,
             elsewhere: self.state.as_deref(),
         };
+        if self.names.is_some() && open_source(&self.source)?.1.is_some() {
+            let finding = "it is a file, and names below a directory were asked for";
+            return Err(Error::finding("copy names of", &self.source, finding));
+        }
         prepare(&self.source, &self.output, demands, patience)
     }
 }

@@ -367,6 +367,7 @@ impl OutputRun<'_> {
             known,
             source_root: prepared.source_id,
             output_root: prepared.output_id,
+            names: job.names.as_ref(),
             most_levels: most_levels(sys::open_file_limit() / self.outputs() as u64),
         }
     }

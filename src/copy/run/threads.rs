@@ -109,6 +109,7 @@ impl<'a> CopyThreads<'a> {
         // Several outputs have one total.
         if progress.watched.load(Relaxed)
             && !progress.counted.load(Relaxed)
+            && job.names.is_none()
             && context.shared.slot.is_none_or(Slot::is_first)
         {
             let count =

@@ -43,7 +43,7 @@ pub use manager::Manager;
 pub use medium::{ALIGNMENT, Medium};
 pub use mounts::no_own_mount;
 pub use place::Place;
-pub use plain::open_plain;
+pub use plain::{open_plain, read_at};
 #[cfg(target_os = "linux")]
 pub use priority::set_io_priority;
 pub use priority::set_nice;

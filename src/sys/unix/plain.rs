@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags};
@@ -12,6 +13,7 @@ use rustix::io::Errno;
 
 use crate::path::directory_of;
 use crate::sys::dir::Dir;
+use crate::sys::interrupted::uninterrupted;
 use crate::sys::stat::Kind;
 use crate::sys::types::PlainUse;
 
@@ -53,6 +55,14 @@ pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
         file.set_len(0)?;
     }
     Ok(file)
+}
+
+/// Reads what a file has from `at` on, wherever others read it; 0 at its end.
+///
+/// # Errors
+/// The system's.
+pub fn read_at(file: &File, room: &mut [u8], at: u64) -> io::Result<usize> {
+    uninterrupted(|| FileExt::read_at(file, room, at))
 }
 
 fn is_not_plain(kind: Kind) -> io::Error {

@@ -42,7 +42,7 @@ pub use medium::{ALIGNMENT, Medium};
 pub use mounts::no_own_mount;
 pub use name::{name_from_bytes, names_device, swallowed_quote, unusable};
 pub use place::Place;
-pub use plain::open_plain;
+pub use plain::{open_plain, read_at};
 pub use priority::set_nice;
 pub use process::{
     on_interrupt, on_status_request, open_file_limit, raise_open_file_limit, settings_directories,

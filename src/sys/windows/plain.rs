@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::windows::fs::FileExt;
 use std::path::Path;
 
 use crate::sys::types::PlainUse;
@@ -19,4 +20,12 @@ pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
         PlainUse::Replace => options.write(true).create(true).truncate(true),
     };
     options.open(path)
+}
+
+/// Reads what a file has from `at` on, wherever others read it; 0 at its end.
+///
+/// # Errors
+/// The system's.
+pub fn read_at(file: &File, room: &mut [u8], at: u64) -> io::Result<usize> {
+    file.seek_read(room, at)
 }

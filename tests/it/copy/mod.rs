@@ -9,6 +9,7 @@ mod filters;
 mod habits;
 mod handful;
 mod lanes;
+mod listed;
 mod metadata;
 mod names;
 mod narrow;

@@ -1,0 +1,162 @@
+//! The names that a copy is to take, read from a list of the user's or from one of a plan, in the order of a walk.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{MAIN_SEPARATOR, Path};
+
+use crate::error::{Error, Result};
+use crate::path::{PathFault, RelPath, Shown};
+use crate::tree::names::order::compare;
+use crate::tree::names::sorter::{RecordReader, SortedRecords, Sorter};
+
+/// No path is longer; bytes.
+const MOST_PATH: u64 = 1 << 20;
+
+/// What ends each name of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NameEnd {
+    /// A line feed, which then can be in no name.
+    #[default]
+    LineFeed,
+    /// NUL, which can be in no name anyway.
+    Nul,
+}
+
+/// Names below a source. They are sorted, in files without names if they are many, so that a walk over them enters each
+/// directory once, and none of them is copied twice.
+#[derive(Clone, Debug)]
+pub struct NameList {
+    records: SortedRecords,
+}
+
+/// Reads the names of a list, each once.
+#[derive(Debug)]
+pub struct NameReader {
+    records: RecordReader,
+    last: Option<Vec<u8>>,
+}
+
+impl NameList {
+    /// Reads a list to its end. `path` is where it is, for messages. A name may begin with `./` and end with `/`; empty
+    /// ones are passed over.
+    ///
+    /// # Errors
+    /// It cannot be read, or a name leads out of the tree.
+    pub fn read(input: impl Read, separator: NameEnd, path: &Path) -> Result<Self> {
+        let fail = |error| Error::io("read the list of names", path, error);
+        let (mut input, mut sorter) =
+            (BufReader::with_capacity(64 << 10, input), Sorter::new(compare));
+        let end = if separator == NameEnd::Nul { 0 } else { b'\n' };
+        let (mut name, mut number) = (Vec::new(), 0_u64);
+        loop {
+            name.clear();
+            let read = (&mut input).take(MOST_PATH + 1).read_until(end, &mut name).map_err(fail)?;
+            if read == 0 {
+                break;
+            }
+            number += 1;
+            if name.last() == Some(&end) {
+                name.pop();
+            } else if name.len() as u64 > MOST_PATH {
+                return Err(refuse(
+                    path,
+                    number,
+                    &name[..64],
+                    "it is longer than 1 MiB",
+                    separator,
+                ));
+            }
+            if name.is_empty() {
+                continue;
+            }
+            let checked = plain(&mut name)
+                .map_err(|fault| refuse(path, number, &name, &fault.to_string(), separator))?;
+            sorter.add(checked.as_bytes()).map_err(fail)?;
+        }
+        Ok(Self { records: sorter.finish().map_err(fail)? })
+    }
+
+    /// The names from the first to the last.
+    pub(crate) fn reader(&self) -> NameReader {
+        NameReader { records: self.records.reader(), last: None }
+    }
+}
+
+impl NameReader {
+    /// The next name; the empty one is the source itself.
+    pub(crate) fn next_name(&mut self) -> io::Result<Option<&[u8]>> {
+        loop {
+            let Some(name) = self.records.next_record()? else { return Ok(None) };
+            if self.last.as_deref() != Some(name) {
+                let last = self.last.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(name);
+                break;
+            }
+        }
+        Ok(self.last.as_deref())
+    }
+}
+
+/// The path that a name of a list stands for; the empty one for the source itself.
+fn plain(name: &mut [u8]) -> std::result::Result<RelPath, PathFault> {
+    if MAIN_SEPARATOR != '/' {
+        name.iter_mut().filter(|byte| **byte == MAIN_SEPARATOR as u8).for_each(|byte| *byte = b'/');
+    }
+    let mut rest = &*name;
+    while rest.len() > 1
+        && let Some(shorter) = rest.strip_suffix(b"/").or(rest.strip_suffix(b"/."))
+    {
+        rest = shorter;
+    }
+    if rest == b"." { Ok(RelPath::root()) } else { RelPath::parse(rest) }
+}
+
+fn refuse(path: &Path, number: u64, name: &[u8], why: &str, separator: NameEnd) -> Error {
+    let name = Shown::bytes(name);
+    let error = Error::finding("take names from", path, format!("name {number}, {name}: {why}"));
+    match separator {
+        NameEnd::LineFeed if why == PathFault::Nul.to_string() => {
+            error.with_note("; a list whose names end with NUL needs --null")
+        }
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str, separator: NameEnd) -> Result<Vec<String>> {
+        let list = NameList::read(text.as_bytes(), separator, Path::new("list"))?;
+        let (mut reader, mut found) = (list.reader(), Vec::new());
+        while let Some(name) = reader.next_name().unwrap() {
+            found.push(String::from_utf8(name.to_vec()).unwrap());
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn names_come_sorted_and_once() {
+        let lines = names("b/\n./a/x\n\na\n./b\na-b\na/x", NameEnd::LineFeed).unwrap();
+        assert_eq!(lines, ["a", "a/x", "a-b", "b"]);
+        let records = names("two\nlines\0./\0./././a\0", NameEnd::Nul).unwrap();
+        assert_eq!(records, ["", "a", "two\nlines"]);
+        assert_eq!(names("", NameEnd::Nul).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn what_leads_out_is_refused() {
+        for (text, word) in [
+            ("ok\n../x", "name 2"),
+            ("/etc", "absolute"),
+            ("a/../b", ".."),
+            ("a//b", "component"),
+            ("/", "absolute"),
+            ("a\0b\0", "--null"),
+            (&"x".repeat(3 << 20), "longer"),
+        ] {
+            let error = names(text, NameEnd::LineFeed).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}

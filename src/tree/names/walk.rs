@@ -1,0 +1,222 @@
+//! The walk over a list of names. They come in the order of a walk, so each directory on the way is entered once, gets
+//! its attributes once, and memory does not grow with the list.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::path::RelPath;
+use crate::state::private_dir::NAME;
+use crate::sys::{self, ListedEntry};
+use crate::tree::classify::Unclassified;
+use crate::tree::found::{Emit, WalkItem};
+use crate::tree::names::list::NameList;
+use crate::tree::names::order::is_within;
+use crate::tree::walk::{Defer, Descent, Walk};
+
+/// So many names of one directory are looked at together.
+const TOGETHER: usize = 4096;
+
+/// Where in the list the walk is.
+#[derive(Default)]
+struct Position {
+    /// The directory whose names come.
+    dir: Vec<u8>,
+    /// Names in it that are not looked at yet.
+    waiting: Vec<ListedEntry>,
+    /// A directory that was named: all that is in it is done.
+    whole: Option<Vec<u8>>,
+    /// A directory on the way that the walk is not in, …
+    closed: Option<Vec<u8>>,
+    /// … and why, if no filter leaves it out.
+    why: Option<String>,
+}
+
+impl Walk<'_> {
+    /// Hands on the entries that `names` has, directories with all that is in them. `descent` is at the root.
+    pub(crate) fn walk_names(
+        &self,
+        descent: &mut Descent,
+        names: &NameList,
+        emit: &mut impl Emit,
+        defer: &mut Option<Defer<'_>>,
+    ) -> ControlFlow<()> {
+        let mut reader = names.reader();
+        let mut position = Position::default();
+        self.clean_up_beside(descent, emit)?;
+        loop {
+            let name = match reader.next_name() {
+                Ok(Some(name)) => name,
+                Ok(None) => break,
+                Err(error) => {
+                    emit.item(WalkItem::Failed(Error::io(
+                        "read the names of",
+                        descent.path(),
+                        error,
+                    )))?;
+                    break;
+                }
+            };
+            if name.is_empty() {
+                return self.walk_down_to(0, descent, emit, defer);
+            }
+            let (dir, base) = split(name);
+            if dir != position.dir || position.waiting.len() >= TOGETHER {
+                self.look_at_waiting(&mut position, descent, emit, defer)?;
+            }
+            if position.whole.as_ref().is_some_and(|whole| is_within(name, whole)) {
+                continue;
+            }
+            if dir != position.dir {
+                self.go_to(dir, &mut position, descent, emit)?;
+            }
+            Self::take(name, base, &mut position, descent, emit)?;
+        }
+        self.look_at_waiting(&mut position, descent, emit, defer)?;
+        while !descent.stack.is_empty() {
+            Self::leave(descent, emit)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Takes a name in the directory that the walk is in; where that could not be entered, the name is told.
+    fn take(
+        name: &[u8],
+        base: &[u8],
+        position: &mut Position,
+        descent: &Descent,
+        emit: &mut impl Emit,
+    ) -> ControlFlow<()> {
+        let path = || {
+            RelPath::parse(name).map_or_else(|_| descent.path(), |name| descent.path_below(&name))
+        };
+        match (&position.closed, &position.why, sys::name_from_bytes(base)) {
+            (Some(_), None, _) => ControlFlow::Continue(()),
+            (Some(_), Some(why), _) => {
+                emit.item(WalkItem::Failed(Error::finding("copy", path(), why.clone())))
+            }
+            (None, _, Ok(base)) => {
+                position.waiting.push(ListedEntry { name: base.into(), kind: None, ino: 0 });
+                ControlFlow::Continue(())
+            }
+            (None, _, Err(error)) => emit.item(WalkItem::Failed(Error::io("copy", path(), error))),
+        }
+    }
+
+    /// Looks at the names that wait in the directory that the walk is in, and walks the directories among them.
+    fn look_at_waiting(
+        &self,
+        position: &mut Position,
+        descent: &mut Descent,
+        emit: &mut impl Emit,
+        defer: &mut Option<Defer<'_>>,
+    ) -> ControlFlow<()> {
+        let mut waiting = std::mem::take(&mut position.waiting);
+        let last = waiting.last().map(|last| Arc::clone(&last.name));
+        let levels = descent.stack.len();
+        let (Some(last), Some(top)) = (last, descent.stack.last_mut()) else {
+            return ControlFlow::Continue(());
+        };
+        if top.source.rel.is_root() {
+            Self::pass_over_private(&top.source, &top.output, &mut waiting, emit)?;
+        }
+        let entries = Unclassified::new(&top.source, &top.output, waiting, top.inclusion);
+        let subdirs =
+            self.classifier.classify(entries, &mut top.memory, &mut descent.links, emit)?;
+        if subdirs.iter().any(|subdir| subdir.listed.name == last) {
+            position.whole = Some(top.source.rel.join(&last).as_bytes().to_vec());
+        }
+        for subdir in subdirs {
+            match self.enter(&descent.stack, &subdir, emit) {
+                Ok(frame) => descent.stack.push(frame),
+                Err(error) => {
+                    emit.item(WalkItem::Failed(error))?;
+                    continue;
+                }
+            }
+            self.take_leftovers(descent, emit)?;
+            self.walk_down_to(levels, descent, emit, defer)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Leaves directories and enters others until the walk is in `dir`, or where it cannot go on.
+    fn go_to(
+        &self,
+        dir: &[u8],
+        position: &mut Position,
+        descent: &mut Descent,
+        emit: &mut impl Emit,
+    ) -> ControlFlow<()> {
+        position.dir = dir.to_vec();
+        if position.closed.as_ref().is_some_and(|closed| is_within(dir, closed)) {
+            return ControlFlow::Continue(());
+        }
+        (position.closed, position.why) = (None, None);
+        let here = |descent: &Descent| {
+            descent.stack.last().map(|top| top.source.rel.path().as_bytes().to_vec())
+        };
+        while descent.stack.len() > 1 && here(descent).is_some_and(|here| !is_within(dir, &here)) {
+            Self::leave(descent, emit)?;
+        }
+        let mut at = here(descent).map_or(0, |here| here.len());
+        while at < dir.len() {
+            let start = if at == 0 { 0 } else { at + 1 };
+            at = memchr::memchr(b'/', &dir[start..]).map_or(dir.len(), |slash| start + slash);
+            match self.enter_named(&dir[start..at], descent, emit) {
+                Ok(true) => self.clean_up_beside(descent, emit)?,
+                Ok(false) => position.closed = Some(dir[..at].to_vec()),
+                Err(error) => {
+                    (position.closed, position.why) =
+                        (Some(dir[..at].to_vec()), Some(error.to_string()));
+                }
+            }
+            if position.closed.is_some() {
+                break;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Enters the directory `name` in the one that the walk is in; false if a filter leaves it out.
+    fn enter_named(
+        &self,
+        name: &[u8],
+        descent: &mut Descent,
+        emit: &mut impl Emit,
+    ) -> Result<bool> {
+        let is_root = descent.stack.len() == 1;
+        let path = descent.path();
+        let Some(top) = descent.stack.last_mut() else { return Ok(false) };
+        let name = sys::name_from_bytes(name).map_err(|error| Error::io("enter", &path, error))?;
+        if is_root && name == NAME {
+            let finding = "it is what runs keep for themselves, and no part of a source";
+            return Err(Error::finding("copy", top.source.path_of(name), finding));
+        }
+        let listed = ListedEntry { name: name.into(), kind: None, ino: 0 };
+        let here = Unclassified::new(&top.source, &top.output, Vec::new(), top.inclusion);
+        let Some(subdir) = self.classifier.on_the_way(&here, &mut top.memory, listed)? else {
+            return Ok(false);
+        };
+        let frame = self.enter(&descent.stack, &subdir, emit)?;
+        descent.stack.push(frame);
+        Ok(true)
+    }
+
+    /// Cleans up in a directory of which not all is copied: beginnings of files that may not be this run's stay.
+    fn clean_up_beside(&self, descent: &mut Descent, emit: &mut impl Emit) -> ControlFlow<()> {
+        let Descent { stack, reader, .. } = descent;
+        match stack.last() {
+            Some(top) => self.clean_up(&top.source, &top.output, reader, emit).map_continue(drop),
+            None => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// The directory and the name in it.
+fn split(name: &[u8]) -> (&[u8], &[u8]) {
+    match memchr::memrchr(b'/', name) {
+        Some(slash) => (&name[..slash], &name[slash + 1..]),
+        None => (&name[..0], name),
+    }
+}
