@@ -15,7 +15,7 @@ use std::time::Duration;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use dircopy::internals::line;
 use dircopy::internals::scan::{MAX_LINE, Scanner, Separator};
-use dircopy::{Digest, Entries, Parsed};
+use dircopy::{Digest, Entries, Parsed, Sha256};
 use memchr::memchr_iter;
 
 /// About how many bytes of manifest a measurement reads: more than the caches near the core hold.
@@ -29,7 +29,7 @@ fn manifest(name_len: usize) -> Vec<u8> {
     let mut number = 0u64;
     while bytes.len() < SIZE {
         let digest =
-            Digest(std::array::from_fn(|i| (number.wrapping_mul(0x9e37) >> (i % 8)) as u8));
+            Digest::sha256(std::array::from_fn(|i| (number.wrapping_mul(0x9e37) >> (i % 8)) as u8));
         let name = format!("{number:0>name_len$}");
         line::write_path(&mut bytes, &digest, &name.as_bytes()[name.len() - name_len..]);
         number += 1;
@@ -45,7 +45,7 @@ fn memchr_pass(bytes: &[u8]) -> usize {
 fn hex_pass(bytes: &[u8]) {
     let mut start = 0;
     for end in memchr_iter(b'\n', bytes) {
-        black_box(Digest::from_hex(&bytes[start..start + Digest::HEX_LEN]));
+        black_box(Sha256::from_hex(&bytes[start..start + Sha256::HEX_LEN]));
         start = end + 1;
     }
 }
@@ -58,7 +58,7 @@ fn hex_pass_buffered(bytes: &[u8]) {
         buffer.copy_from_slice(piece);
         let mut start = 0;
         for end in memchr_iter(b'\n', buffer) {
-            black_box(buffer.get(start..start + Digest::HEX_LEN).and_then(Digest::from_hex));
+            black_box(buffer.get(start..start + Sha256::HEX_LEN).and_then(Sha256::from_hex));
             start = end + 1;
         }
     }
@@ -125,11 +125,11 @@ fn buffers(c: &mut Criterion) {
 }
 
 fn digests(c: &mut Criterion) {
-    let digest = Digest(std::array::from_fn(|i| (i * 37 + 1) as u8));
+    let digest = Sha256(std::array::from_fn(|i| (i * 37 + 1) as u8));
     let hex = digest.to_hex();
     let mut group = c.benchmark_group("manifest/digest");
-    group.throughput(Throughput::Bytes(Digest::HEX_LEN as u64));
-    group.bench_function("from_hex", |b| b.iter(|| Digest::from_hex(black_box(&hex))));
+    group.throughput(Throughput::Bytes(Sha256::HEX_LEN as u64));
+    group.bench_function("from_hex", |b| b.iter(|| Sha256::from_hex(black_box(&hex))));
     group.bench_function("to_hex", |b| b.iter(|| black_box(digest).to_hex()));
     group.finish();
 }

@@ -25,7 +25,7 @@ use std::time::Instant;
 
 use dircopy::internals::line;
 use dircopy::internals::scan::{MAX_LINE, Scanner};
-use dircopy::{Digest, Entries, Parsed};
+use dircopy::{Digest, Entries, Parsed, Sha256};
 use memchr::memchr_iter;
 
 const LINES: u64 = 12_000_000;
@@ -35,7 +35,8 @@ fn make(path: &Path) -> io::Result<()> {
     let mut text = Vec::new();
     for number in 0..LINES {
         let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let digest = Digest(std::array::from_fn(|i| (mixed >> (i % 8 * 8)) as u8 ^ i as u8));
+        let digest =
+            Digest::sha256(std::array::from_fn(|i| (mixed >> (i % 8 * 8)) as u8 ^ i as u8));
         text.clear();
         // 16.3 bytes on average, of lengths that differ, as names do.
         let name = format!("dir{:03}/{}.mxf", number / 50_000, number % (mixed >> 40).max(1));
@@ -85,8 +86,8 @@ fn bare(path: &Path) -> io::Result<u64> {
     blocks(path, |bytes| {
         let mut start = 0;
         for end in memchr_iter(b'\n', bytes) {
-            let digits = bytes[start..end].get(..Digest::HEX_LEN);
-            black_box(digits.and_then(Digest::from_hex));
+            let digits = bytes[start..end].get(..Sha256::HEX_LEN);
+            black_box(digits.and_then(Sha256::from_hex));
             start = end + 1;
             count += 1;
         }

@@ -94,7 +94,7 @@ pub use sys::stat::Kind as EntryKind;
 
 // Hashing.
 pub use hash::multibuffer::Backend;
-pub use hash::{Algorithm, Digest, Hasher};
+pub use hash::{Algorithm, Algorithms, Digest, Digests, Hasher, Sha256};
 
 // Copying a tree.
 pub use copy::job::{BLOCK_SIZE, CHECKPOINT, CopyJob, QUEUE_SIZE};

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use dircopy::internals::{escape, line};
-use dircopy::{Algorithm, Digest, Entries, Parsed, RelPath};
+use dircopy::{Digest, Entries, Parsed, RelPath, Sha256};
 use tempfile::TempDir;
 
 /// What a reader says about a manifest.
@@ -89,9 +89,7 @@ fn ours(tree: &Path, manifest: &[u8]) -> Judgement {
 }
 
 fn digest(content: &[u8]) -> Digest {
-    let mut hasher = Algorithm::Sha256.start();
-    hasher.update(content);
-    hasher.finish().unwrap()
+    Sha256::of(&[content]).into()
 }
 
 /// The files of the tree; each holds its own name.
@@ -178,7 +176,7 @@ const SHAPES: [&str; 46] = [
 ];
 
 fn fill(shape: &str, name: &[u8]) -> Vec<u8> {
-    let hex = digest(name).to_hex();
+    let hex = digest(name).to_string().into_bytes();
     let mut out = Vec::new();
     let mut rest = shape.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
@@ -190,8 +188,8 @@ fn fill(shape: &str, name: &[u8]) -> Vec<u8> {
             }
             b'H' => out.extend_from_slice(&hex),
             b'U' => out.extend_from_slice(&hex.to_ascii_uppercase()),
-            b'W' => out.extend_from_slice(&digest(b"wrong").to_hex()),
-            b'S' => out.extend_from_slice(&hex[..Digest::HEX_LEN - 1]),
+            b'W' => out.extend_from_slice(digest(b"wrong").to_string().as_bytes()),
+            b'S' => out.extend_from_slice(&hex[..Sha256::HEX_LEN - 1]),
             b'N' => out.extend_from_slice(name),
             b'E' => escape::escape(name, &mut out),
             other => out.push(other),

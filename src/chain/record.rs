@@ -12,7 +12,7 @@
 
 use crate::hash::chain::{Chain, LEAST_SPAN, MOST_STATES, links_of};
 use crate::hash::state::ChainingState;
-use crate::hash::{Algorithm, Digest};
+use crate::hash::{Digest, Sha256};
 
 /// What a side file begins with; the number is that of the format.
 pub const HEAD: &[u8] = b"dircopy states 1\n";
@@ -21,7 +21,7 @@ pub const HEAD: &[u8] = b"dircopy states 1\n";
 const TAG: &[u8; 4] = b"FILE";
 
 /// The bytes of a record before the path.
-pub const FIXED: usize = 4 + 4 + 4 + 8 + Digest::LEN;
+pub const FIXED: usize = 4 + 4 + 4 + 8 + Sha256::LEN;
 
 /// The bytes of a state.
 const STATE: usize = 32;
@@ -52,7 +52,7 @@ impl RecordHead {
         let path_len = usize::try_from(u32::from_le_bytes(take(&mut rest)?)).ok()?;
         let span = u64::from(u32::from_le_bytes(take(&mut rest)?)) * LEAST_SPAN;
         let size = u64::from_le_bytes(take(&mut rest)?);
-        let digest = Digest(take(&mut rest)?);
+        let digest = Digest::sha256(take(&mut rest)?);
         let is_one = span.is_power_of_two() && size > span && path_len <= MOST_PATH;
         let head = Self { size, digest, span, path_len };
         (is_one && links_of(size, span) <= MOST_STATES as u64 + 1).then_some(head)
@@ -84,14 +84,18 @@ pub fn write(out: &mut Vec<u8>, path: &[u8], size: u64, digest: &Digest, chain: 
     while fitting.as_ref().is_some_and(|chain| len(chain) > most) {
         fitting = fitting.and_then(Chain::widened);
     }
-    let Some(chain) = fitting.filter(|_| path_len <= MOST_PATH) else { return false };
+    let (Some(sha256), Some(chain)) =
+        (digest.as_sha256(), fitting.filter(|_| path_len <= MOST_PATH))
+    else {
+        return false;
+    };
     let Ok(span) = u32::try_from(chain.span() / LEAST_SPAN) else { return false };
     let start = out.len();
     out.extend_from_slice(TAG);
     out.extend_from_slice(&(path_len as u32).to_le_bytes());
     out.extend_from_slice(&span.to_le_bytes());
     out.extend_from_slice(&size.to_le_bytes());
-    out.extend_from_slice(&digest.0);
+    out.extend_from_slice(&sha256.0);
     out.extend_from_slice(path);
     for word in chain.states().iter().flatten() {
         out.extend_from_slice(&word.to_be_bytes());
@@ -102,9 +106,7 @@ pub fn write(out: &mut Vec<u8>, path: &[u8], size: u64, digest: &Digest, chain: 
 }
 
 fn sum(record: &[u8]) -> [u8; SUM] {
-    let mut hasher = Algorithm::Sha256.start();
-    hasher.update(record);
-    let Digest(sum) = hasher.finish().unwrap_or(Digest([0; Digest::LEN]));
+    let Sha256(sum) = Sha256::of(&[record]);
     std::array::from_fn(|at| sum[at])
 }
 
@@ -126,7 +128,7 @@ fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
 mod tests {
     use super::*;
 
-    const DIGEST: Digest = Digest([7; 32]);
+    const DIGEST: Digest = Digest::sha256([7; 32]);
 
     fn chain(size: u64) -> Chain {
         let states = (1..links_of(size, LEAST_SPAN)).map(|n| [n as u32; 8]).collect();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::copy::run::workers::{blocks_each, most_full, most_small};
 use crate::error::{Error, Result};
 use crate::hash::multibuffer::Backend;
-use crate::hash::{Algorithm, Digest};
+use crate::hash::{Algorithm, Sha256};
 use crate::io::options::{Cache, Damaged, Journaling, Reflink, Resume, Sparse, States};
 use crate::transfer::small::batch;
 use crate::transfer::verifier::unverifiable;
@@ -161,11 +161,11 @@ impl CopyJob {
 
     /// How large files are journaled: not where nothing is made durable, and where there is no digest
     /// to go on with.
-    pub(crate) fn journaling(&self, secret: Option<Digest>) -> Option<Journaling> {
+    pub(crate) fn journaling(&self, secret: Option<Sha256>) -> Option<Journaling> {
         let interval = self.checkpoint.max(self.block_size as u64);
         let verify = self.resume == Resume::Verify;
         let journaling = Journaling { interval, verify, secret: secret? };
-        (self.sync && self.algorithm != Algorithm::None && self.resume != Resume::Off)
+        (self.sync && self.algorithm.can_go_on() && self.resume != Resume::Off)
             .then_some(journaling)
     }
 

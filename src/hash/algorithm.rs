@@ -1,108 +1,180 @@
-//! Which algorithm a run uses, and its running state.
-//!
-//! SHA-256 is `sha2`'s compression function, which picks the processor's SHA instructions where they are;
-//! several files at a time go through those of [`multibuffer`](crate::hash::multibuffer).
+//! The table of algorithms: one line for each, and which of several a run proves with.
 
-use crate::hash::digest::Digest;
-use crate::hash::multibuffer::Backend;
-use crate::hash::multibuffer::streams::{self, Stream};
-use crate::hash::state::{BLOCK, ChainingState};
+use crate::hash::c4;
+use crate::hash::kind::{blake3, crc32, md5::Md5, sha1::Sha1, sha512::Sha512, xxh3, xxh64, xxh128};
+use crate::hash::running::Running;
 
 /// What is computed over every byte that is copied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+///
+/// In this order: of several, a run proves with the first. No program can make another content for a digest of the
+/// first four; of those SHA-256 comes first, because it is what runs prove with where nothing else is
+/// asked for, and files go through it several at a time and in links. SHA-1 and MD5 find every accident, and XXH
+/// nearly every one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
     /// SHA-256 (FIPS 180-4), what `sha256sum` checks.
     #[default]
     Sha256,
+    /// SHA-512 (FIPS 180-4).
+    Sha512,
+    /// SHA-512, written as a C4 identifier.
+    C4,
+    /// BLAKE3.
+    Blake3,
+    /// SHA-1.
+    Sha1,
+    /// MD5.
+    Md5,
+    /// XXH3 of 128 bits.
+    Xxh128,
+    /// XXH3 of 64 bits.
+    Xxh3,
+    /// XXH64.
+    Xxh64,
+    /// CRC-32, of SFV lists that are read.
+    Crc32,
     /// Nothing: no digest and no manifest.
     None,
 }
 
+/// Starts a digest.
+type Start = fn() -> Box<dyn Running>;
+
+/// Goes on where a state was written down; `None` if the bytes are none.
+type GoOn = fn(&[u8]) -> Option<Box<dyn Running>>;
+
+/// What the table says of an algorithm.
+pub struct Spec {
+    pub algorithm: Algorithm,
+    /// What it is called on the command line and in reports.
+    pub name: &'static str,
+    /// What it is called in a sentence.
+    pub shown: &'static str,
+    /// What stands before the name in a tagged line.
+    pub tag: &'static str,
+    /// What the name of its list ends with, behind a point; that of the program that checks it, where there is one.
+    pub suffix: &'static str,
+    /// Length of a digest in bytes.
+    pub len: usize,
+    /// Whether the text of a digest is that of C4, not hexadecimal.
+    pub is_c4: bool,
+    /// Starts a digest; SHA-256 has its own ways.
+    pub start: Option<Start>,
+    /// Goes on where a state was written down, for those whose state can be.
+    pub go_on: Option<GoOn>,
+}
+
+const fn spec(
+    algorithm: Algorithm,
+    [name, shown, tag, suffix]: [&'static str; 4],
+    len: usize,
+    start: Option<Start>,
+    go_on: Option<GoOn>,
+) -> Spec {
+    let is_c4 = matches!(algorithm, Algorithm::C4);
+    Spec { algorithm, name, shown, tag, suffix, len, is_c4, start, go_on }
+}
+
+/// Every algorithm but none, in the order of [`Algorithm`].
+#[rustfmt::skip]
+pub static TABLE: [Spec; 10] = [
+    spec(Algorithm::Sha256, ["sha256", "SHA-256", "SHA256", "sha256sum"], 32, None, None),
+    spec(Algorithm::Sha512, ["sha512", "SHA-512", "SHA512", "sha512sum"], 64, Some(Sha512::start), Some(Sha512::go_on)),
+    spec(Algorithm::C4, ["c4", "C4", "C4", "c4"], 64, Some(Sha512::start), Some(Sha512::go_on)),
+    spec(Algorithm::Blake3, ["blake3", "BLAKE3", "BLAKE3", "b3sum"], 32, Some(blake3::start), None),
+    spec(Algorithm::Sha1, ["sha1", "SHA-1", "SHA1", "sha1sum"], 20, Some(Sha1::start), Some(Sha1::go_on)),
+    spec(Algorithm::Md5, ["md5", "MD5", "MD5", "md5sum"], 16, Some(Md5::start), Some(Md5::go_on)),
+    spec(Algorithm::Xxh128, ["xxh128", "XXH128", "XXH128", "xxh128sum"], 16, Some(xxh128::start), None),
+    spec(Algorithm::Xxh3, ["xxh3", "XXH3", "XXH3", "xxh3sum"], 8, Some(xxh3::start), None),
+    spec(Algorithm::Xxh64, ["xxh64", "XXH64", "XXH64", "xxh64sum"], 8, Some(xxh64::start), None),
+    spec(Algorithm::Crc32, ["crc32", "CRC-32", "CRC32", "sfv"], 4, Some(crc32::start), None),
+];
+
 impl Algorithm {
-    /// Starts a digest over one file.
-    pub fn start(self) -> Hasher {
-        match self {
-            Algorithm::Sha256 => Hasher(Some(Stream::default())),
-            Algorithm::None => Hasher(None),
-        }
+    /// What the table says of it; nothing of none.
+    pub fn spec(self) -> Option<&'static Spec> {
+        TABLE.get(self as usize)
     }
 
-    /// Goes on with a digest where [`Hasher::state`] was taken; `None` if the bytes are not a state of this
-    /// algorithm, or one after more bytes than any file has.
-    pub fn go_on(self, state: &[u8]) -> Option<Hasher> {
-        match self {
-            Algorithm::Sha256 => {
-                let blocks = u64::from_le_bytes(*state.get(32..)?.first_chunk()?);
-                let stream = Stream::restore(state)?;
-                (blocks <= MOST_BLOCKS).then_some(Hasher(Some(stream)))
-            }
-            Algorithm::None => None,
-        }
+    /// Whether a digest can be gone on with by a later run.
+    pub fn can_go_on(self) -> bool {
+        let spec = self.spec();
+        self == Algorithm::Sha256 || spec.is_some_and(|spec| spec.go_on.is_some())
+    }
+
+    /// Length of a digest in bytes; 0 of none.
+    #[expect(clippy::len_without_is_empty, reason = "it is no collection")]
+    pub fn len(self) -> usize {
+        self.spec().map_or(0, |spec| spec.len)
+    }
+
+    /// Length of a digest's text.
+    pub fn text_len(self) -> usize {
+        self.spec().map_or(0, |spec| if spec.is_c4 { c4::TEXT_LEN } else { 2 * spec.len })
+    }
+
+    /// What it is called on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        self.spec().map_or("none", |spec| spec.name)
+    }
+
+    /// What it is called in a sentence.
+    pub fn shown(self) -> &'static str {
+        self.spec().map_or("none", |spec| spec.shown)
+    }
+
+    /// Those that a run can compute and list, the strongest first.
+    pub fn listed() -> impl Iterator<Item = Algorithm> {
+        TABLE.iter().map(|spec| spec.algorithm).filter(|algorithm| *algorithm != Algorithm::Crc32)
     }
 }
 
-/// The most blocks that a state may have taken to be gone on with: 1 EiB. SHA-256 counts at most 2⁶⁴ bits
-/// (FIPS 180-4, 1), and the largest files of Linux have 8 EiB, which is as many.
-const MOST_BLOCKS: u64 = (1 << 60) / 64;
+/// Several algorithms, each at most once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Algorithms(u16);
 
-/// The running digest of one file. Equal after the same bytes, as far as a digest can tell.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Hasher(Option<Stream>);
-
-/// What holes are hashed from: long enough that the call costs nothing beside the hashing, short
-/// enough to stay in the first-level cache.
-static ZEROS: [u8; 16 * 1024] = [0; 16 * 1024];
-
-impl Hasher {
-    /// Takes the file's next bytes.
-    pub fn update(&mut self, bytes: &[u8]) {
-        if let Some(state) = &mut self.0 {
-            state.update(bytes);
-        }
+impl Algorithms {
+    /// The strongest first.
+    pub fn iter(self) -> impl Iterator<Item = Algorithm> {
+        TABLE.iter().map(|spec| spec.algorithm).filter(move |algorithm| self.has(*algorithm))
     }
 
-    /// Takes `len` zero bytes: a hole.
-    pub fn update_zeros(&mut self, mut len: u64) {
-        while self.0.is_some() && len > 0 {
-            let now = len.min(ZEROS.len() as u64);
-            self.update(&ZEROS[..now as usize]);
-            len -= now;
-        }
+    /// Whether it is among them.
+    pub fn has(self, algorithm: Algorithm) -> bool {
+        self.0 & (1 << algorithm as u16) != 0
     }
 
-    /// Takes the next bytes of several files, as many files at a time as `backend` does.
-    pub fn update_together(backend: Backend, files: Vec<(&mut Self, &[u8])>) {
-        let mut streams: Vec<(&mut Stream, &[u8])> = files
-            .into_iter()
-            .filter_map(|(hasher, bytes)| Some((hasher.0.as_mut()?, bytes)))
-            .collect();
-        streams::update(backend, &mut streams);
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
     }
 
-    /// The state in between, to go on with later; `None` for [`Algorithm::None`].
-    pub fn state(&self) -> Option<Vec<u8>> {
-        self.0.as_ref().map(|state| state.save().to_vec())
+    /// How many there are.
+    pub fn len(self) -> usize {
+        self.0.count_ones() as usize
     }
 
-    /// How many bytes were taken; 0 for [`Algorithm::None`].
-    pub fn taken(&self) -> u64 {
-        self.0.as_ref().map_or(0, Stream::taken)
+    /// These and one more; none is no algorithm.
+    #[must_use]
+    pub fn with(self, algorithm: Algorithm) -> Self {
+        if algorithm == Algorithm::None { self } else { Self(self.0 | 1 << algorithm as u16) }
     }
 
-    /// Whether it comes to a digest.
-    pub fn is_digest(&self) -> bool {
-        self.0.is_some()
+    /// These but one.
+    #[must_use]
+    pub fn without(self, algorithm: Algorithm) -> Self {
+        Self(self.0 & !(1 << algorithm as u16))
     }
 
-    /// SHA-256's state, if exactly whole blocks were taken.
-    pub fn chaining_state(&self) -> Option<ChainingState> {
-        let stream = self.0.as_ref()?;
-        stream.taken().is_multiple_of(BLOCK as u64).then(|| stream.state())
+    /// What a run proves with: the first; none if there is none.
+    pub fn proof(self) -> Algorithm {
+        self.iter().next().unwrap_or(Algorithm::None)
     }
+}
 
-    /// The digest of everything taken; `None` for [`Algorithm::None`].
-    pub fn finish(self) -> Option<Digest> {
-        self.0.map(Stream::finish)
+impl FromIterator<Algorithm> for Algorithms {
+    fn from_iter<I: IntoIterator<Item = Algorithm>>(algorithms: I) -> Self {
+        algorithms.into_iter().fold(Self::default(), Self::with)
     }
 }
 
@@ -110,75 +182,21 @@ impl Hasher {
 mod tests {
     use super::*;
 
-    /// FIPS 180-4 examples.
     #[test]
-    fn known_answers() {
-        for (input, expected) in [
-            (&b""[..], "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
-            (b"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
-        ] {
-            let mut hasher = Algorithm::Sha256.start();
-            hasher.update(input);
-            assert_eq!(hasher.finish().unwrap().to_string(), expected);
+    fn the_table_is_in_the_order_of_the_algorithms() {
+        for (at, spec) in TABLE.iter().enumerate() {
+            assert_eq!(spec.algorithm as usize, at);
+            assert_eq!(spec.algorithm.spec().map(|spec| spec.name), Some(spec.name));
         }
+        assert!(Algorithm::None.spec().is_none());
     }
 
     #[test]
-    fn zeros_are_zeros() {
-        for len in [0u64, 1, 16 * 1024 - 1, 16 * 1024, 16 * 1024 + 1, 100_000] {
-            let (mut by_hole, mut by_bytes) =
-                (Algorithm::Sha256.start(), Algorithm::Sha256.start());
-            by_hole.update_zeros(len);
-            by_bytes.update(&vec![0; len as usize]);
-            assert_eq!(by_hole.finish(), by_bytes.finish());
-        }
-    }
-
-    /// Journals of part files hold this state: a change of its form needs a new version of theirs.
-    #[test]
-    fn a_digest_goes_on_where_it_was() {
-        let mut hasher = Algorithm::Sha256.start();
-        hasher.update(b"abc");
-        let state = hasher.state().unwrap();
-        let start = [0x67, 0xe6, 0x09, 0x6a, 0x85, 0xae, 0x67, 0xbb];
-        assert_eq!((&state[..8], state.len()), (&start[..], 32 + 8 + 64));
-        assert_eq!((&state[32..40], &state[40..44]), (&[0; 8][..], &b"\x03abc"[..]));
-        for more in [0, 1, 61, 62, 1000] {
-            let mut one = hasher.clone();
-            let mut two = Algorithm::Sha256.go_on(&state).unwrap();
-            one.update(&vec![7; more]);
-            two.update(&vec![7; more]);
-            assert_eq!(one.finish(), two.finish());
-        }
-        assert!(Algorithm::Sha256.go_on(&state[1..]).is_none());
-        assert!(Algorithm::None.go_on(&state).is_none());
-    }
-
-    /// A journal may hold any bytes, also a number from which no counting goes on.
-    #[test]
-    fn a_state_of_absurd_length_is_none_of_ours() {
-        let state = |blocks: u64| {
-            let mut state = Algorithm::Sha256.start().state().unwrap();
-            state[32..40].copy_from_slice(&blocks.to_le_bytes());
-            Algorithm::Sha256.go_on(&state)
-        };
-        for blocks in [u64::MAX, u64::MAX / 64, u64::MAX / 512, MOST_BLOCKS + 1] {
-            let mut hasher = state(blocks);
-            if let Some(hasher) = &mut hasher {
-                hasher.update(&[0; 200]);
-            }
-            assert!(hasher.is_none(), "{blocks}");
-        }
-        let mut longest = state(MOST_BLOCKS).unwrap();
-        longest.update(&[0; 200]);
-        assert!(longest.finish().is_some());
-    }
-
-    #[test]
-    fn no_algorithm_no_digest() {
-        let mut hasher = Algorithm::None.start();
-        hasher.update(b"abc");
-        hasher.update_zeros(u64::MAX);
-        assert_eq!(hasher.finish(), None);
+    fn the_strongest_proves() {
+        let some: Algorithms =
+            [Algorithm::Md5, Algorithm::Xxh64, Algorithm::Sha1].into_iter().collect();
+        assert_eq!((some.proof(), some.len()), (Algorithm::Sha1, 3));
+        assert_eq!(some.without(Algorithm::Sha1).proof(), Algorithm::Md5);
+        assert_eq!(Algorithms::default().with(Algorithm::None).proof(), Algorithm::None);
     }
 }

@@ -6,8 +6,8 @@
 //! initial state to the digest, the content has that digest, by the definition of the function, whatever
 //! the origin of the states. A link that does not hold is where the content, or the list of states, is bad.
 
-use crate::hash::algorithm::Hasher;
 use crate::hash::digest::Digest;
+use crate::hash::hasher::Hasher;
 use crate::hash::multibuffer::Backend;
 use crate::hash::state::{ChainingState, START};
 

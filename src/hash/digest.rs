@@ -1,98 +1,194 @@
-//! A SHA-256 digest: 32 bytes, written as 64 lower-case hexadecimal characters.
+//! The digest of a content, by one algorithm; and those of one content by several.
 
 use std::fmt;
+use std::sync::Arc;
 
-/// The digest of a file's whole content.
+use crate::hash::algorithm::{Algorithm, Algorithms};
+use crate::hash::c4;
+use crate::hash::running::MOST_LEN;
+use crate::hash::sha256::Sha256;
+
+/// The digest of a file's whole content. Its text is lower-case hexadecimal, or a C4 identifier.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Digest(pub [u8; Digest::LEN]);
+pub struct Digest {
+    algorithm: Algorithm,
+    /// The digest at the front, zeros behind it.
+    bytes: [u8; MOST_LEN],
+}
+
+impl From<Sha256> for Digest {
+    fn from(sum: Sha256) -> Self {
+        Self::sha256(sum.0)
+    }
+}
 
 impl Digest {
-    /// Length in bytes.
-    pub const LEN: usize = 32;
-
-    /// Length as text, in characters.
-    pub const HEX_LEN: usize = 2 * Self::LEN;
-
-    /// Reads exactly [`HEX_LEN`](Self::HEX_LEN) hexadecimal characters of either case.
-    ///
-    /// A manifest is mostly such characters, so this is where reading one spends its time. Three
-    /// plain loops over fixed lengths, without a branch or a table, become vector instructions.
-    #[inline]
-    pub fn from_hex(hex: &[u8]) -> Option<Self> {
-        let hex: &[u8; Self::HEX_LEN] = hex.try_into().ok()?;
-
-        let mut wrong = 0;
-        for &c in hex {
-            let (digit, letter) = (c.wrapping_sub(b'0'), (c | 0x20).wrapping_sub(b'a'));
-            wrong |= u8::from((digit > 9) & (letter > 5));
-        }
-
-        // Bit 6 tells letters from digits, and both have their value in the low four bits, letters
-        // counting from 1. For what is neither, anything comes out and nothing overflows.
-        let mut values = [0; Self::HEX_LEN];
-        for (value, &c) in values.iter_mut().zip(hex) {
-            *value = (c & 0xf) + 9 * (c >> 6);
-        }
-
-        let mut bytes = [0; Self::LEN];
-        for (byte, pair) in bytes.iter_mut().zip(values.chunks_exact(2)) {
-            *byte = pair[0] << 4 | pair[1];
-        }
-        (wrong == 0).then_some(Self(bytes))
+    /// That of an algorithm, from its bytes at the front and zeros behind them.
+    pub fn new(algorithm: Algorithm, bytes: [u8; MOST_LEN]) -> Self {
+        Self { algorithm, bytes }
     }
 
-    /// The text: lower-case hexadecimal.
-    #[inline]
-    pub fn to_hex(self) -> [u8; Self::HEX_LEN] {
-        /// Arithmetic instead of a table, for the same reason.
-        fn digit(value: u8) -> u8 {
-            value + if value < 10 { b'0' } else { b'a' - 10 }
+    /// That of SHA-256 from its bytes.
+    pub const fn sha256(bytes: [u8; Sha256::LEN]) -> Self {
+        let mut padded = [0; MOST_LEN];
+        let (front, _) = padded.split_at_mut(Sha256::LEN);
+        front.copy_from_slice(&bytes);
+        Self { algorithm: Algorithm::Sha256, bytes: padded }
+    }
+
+    /// By which algorithm it is.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.algorithm.len()]
+    }
+
+    /// The 32 bytes of one of SHA-256.
+    pub fn as_sha256(&self) -> Option<Sha256> {
+        let bytes = self.bytes.first_chunk().copied().map(Sha256);
+        bytes.filter(|_| self.algorithm == Algorithm::Sha256)
+    }
+
+    /// Its first eight bytes, zeros where it has fewer.
+    pub fn head(&self) -> [u8; 8] {
+        self.bytes.first_chunk().copied().unwrap_or_default()
+    }
+
+    /// Reads exactly the text of a digest; hexadecimal digits of either case.
+    pub fn parse(algorithm: Algorithm, text: &[u8]) -> Option<Self> {
+        let spec = algorithm.spec()?;
+        if spec.is_c4 {
+            return Some(Self { algorithm, bytes: c4::digest(text)? });
         }
-        let mut hex = [0; Self::HEX_LEN];
-        for (pair, byte) in hex.chunks_exact_mut(2).zip(self.0) {
-            pair[0] = digit(byte >> 4);
-            pair[1] = digit(byte & 0xf);
+        if algorithm == Algorithm::Sha256 {
+            return Sha256::from_hex(text).map(Self::from);
         }
-        hex
+        let mut bytes = [0; MOST_LEN];
+        let (pairs, rest) = text.as_chunks::<2>();
+        if pairs.len() != spec.len || !rest.is_empty() {
+            return None;
+        }
+        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+            let digit = |letter: u8| char::from(letter).to_digit(16);
+            *byte = (digit(*high)? << 4 | digit(*low)?) as u8;
+        }
+        Some(Self { algorithm, bytes })
+    }
+
+    /// Appends its text.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        if let Some(sum) = self.as_sha256() {
+            return out.extend_from_slice(&sum.to_hex());
+        }
+        if self.algorithm == Algorithm::C4 {
+            return out.extend_from_slice(&c4::text(&self.bytes));
+        }
+        for byte in self.bytes() {
+            let digit = |value: u8| b"0123456789abcdef"[usize::from(value)];
+            out.extend([digit(byte >> 4), digit(byte & 15)]);
+        }
+    }
+
+    /// The same digest as another algorithm spells it: SHA-512 and C4 are one.
+    fn spelled(self, algorithm: Algorithm) -> Self {
+        Self { algorithm, ..self }
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(std::str::from_utf8(&self.to_hex()).map_err(|_| fmt::Error)?)
+        let mut text = Vec::with_capacity(2 * MOST_LEN);
+        self.write(&mut text);
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
 }
 
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{}:{self}", self.algorithm.name())
+    }
+}
+
+/// The digests of one content: what a run proves with, and what is listed besides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Digests {
+    /// What proves.
+    pub proof: Digest,
+    /// The others; nothing where there are none, which is the common case.
+    pub further: Option<Arc<[Digest]>>,
+}
+
+impl From<Digest> for Digests {
+    fn from(proof: Digest) -> Self {
+        Self { proof, further: None }
+    }
+}
+
+impl Digests {
+    /// One that proves and others.
+    pub fn new(proof: Digest, further: Vec<Digest>) -> Self {
+        Self { proof, further: (!further.is_empty()).then(|| further.into()) }
+    }
+
+    /// All of them, the one that proves first.
+    pub fn iter(&self) -> impl Iterator<Item = &Digest> {
+        std::iter::once(&self.proof).chain(self.further.as_deref().unwrap_or_default())
+    }
+
+    /// That of one algorithm, also where the content has it in another spelling.
+    pub fn of(&self, algorithm: Algorithm) -> Option<Digest> {
+        let exact = self.iter().find(|digest| digest.algorithm == algorithm).copied();
+        let twin = match algorithm {
+            Algorithm::C4 => Algorithm::Sha512,
+            Algorithm::Sha512 => Algorithm::C4,
+            _ => return exact,
+        };
+        let spelled = || self.iter().find(|digest| digest.algorithm == twin);
+        exact.or_else(|| spelled().map(|digest| digest.spelled(algorithm)))
+    }
+
+    /// Those of these algorithms, if it has all of them; the first of them proves.
+    pub fn only(&self, algorithms: Algorithms) -> Option<Self> {
+        let mut all = algorithms.iter().map(|algorithm| self.of(algorithm));
+        let proof = all.next()??;
+        Some(Self::new(proof, all.collect::<Option<Vec<_>>>()?))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::running::padded;
 
     #[test]
     fn text_round_trips() {
-        let digest = Digest(std::array::from_fn(|i| (i * 37 + 1) as u8));
-        assert_eq!(Digest::from_hex(&digest.to_hex()), Some(digest));
-        assert_eq!(Digest::from_hex(&digest.to_hex().to_ascii_uppercase()), Some(digest));
-        assert_eq!(digest.to_string().as_bytes(), digest.to_hex());
+        for algorithm in Algorithm::listed().chain([Algorithm::Crc32]) {
+            let bytes: Vec<u8> = (0..algorithm.len()).map(|at| (at * 37 + 1) as u8).collect();
+            let digest = Digest::new(algorithm, padded(&bytes));
+            let text = digest.to_string();
+            assert_eq!(text.len(), algorithm.text_len());
+            assert_eq!(digest.bytes(), bytes);
+            assert_eq!(Digest::parse(algorithm, text.as_bytes()), Some(digest));
+            assert_eq!(Digest::parse(algorithm, &text.as_bytes()[1..]), None);
+            assert_eq!(Digest::parse(algorithm, format!("{text}a").as_bytes()), None);
+            let upper = text.to_ascii_uppercase();
+            let read = Digest::parse(algorithm, upper.as_bytes());
+            assert_eq!(read.is_some(), algorithm != Algorithm::C4);
+        }
+        assert_eq!(Digest::parse(Algorithm::None, b""), None);
     }
 
     #[test]
-    fn only_hexadecimal_of_the_right_length() {
-        let good = Digest([0xab; 32]).to_hex();
-        for position in 0..Digest::HEX_LEN {
-            for wrong in (0..=255u8).filter(|b| !b.is_ascii_hexdigit()) {
-                let mut bad = good;
-                bad[position] = wrong;
-                assert_eq!(Digest::from_hex(&bad), None, "{wrong:#x} at {position}");
-            }
-        }
-        assert_eq!(Digest::from_hex(&good[..63]), None);
-        assert_eq!(Digest::from_hex(&[&good[..], b"a"].concat()), None);
-        assert_eq!(Digest::from_hex(b""), None);
+    fn of_several_the_asked_ones_are_taken() {
+        let digest = |algorithm| Digest::new(algorithm, [7; MOST_LEN]);
+        let all = Digests::new(digest(Algorithm::Sha512), vec![digest(Algorithm::Md5)]);
+        let asked = |algorithms: &[Algorithm]| all.only(algorithms.iter().copied().collect());
+        assert_eq!(asked(&[Algorithm::Md5]), Some(digest(Algorithm::Md5).into()));
+        assert_eq!(asked(&[Algorithm::C4]).map(|it| it.proof), Some(digest(Algorithm::C4)));
+        assert_eq!(asked(&[Algorithm::Md5, Algorithm::Sha1]), None);
+        assert_eq!(asked(&[]), None);
     }
 }

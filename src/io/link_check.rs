@@ -259,7 +259,7 @@ impl LinkCheck<'_> {
         let holds = match self.content.chain.behind(link) {
             _ if at < end => false,
             Some(state) => stream.state() == state,
-            None => stream.finish() == *self.content.digest,
+            None => Digest::from(stream.finish()) == *self.content.digest,
         };
         if !holds {
             lock(shared).bad.push(link);

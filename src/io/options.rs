@@ -1,7 +1,7 @@
 //! What was asked of a run: plain values that every room from reading on looks at, and no state.
 
 use crate::hash::multibuffer::Backend;
-use crate::hash::{Algorithm, Digest};
+use crate::hash::{Algorithm, Sha256};
 use crate::tree::overwrite::Policy;
 
 /// What was asked of a run.
@@ -81,7 +81,7 @@ pub struct Journaling {
     /// Whether what is there is read before it is gone on with.
     pub verify: bool,
     /// What shows that a journal is of this user's runs at this output.
-    pub secret: Digest,
+    pub secret: Sha256,
 }
 
 impl Journaling {
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn an_interval_is_the_most_that_is_read_again() {
-        let (mib, secret) = (1 << 20, Digest([0; Digest::LEN]));
+        let (mib, secret) = (1 << 20, Sha256([0; Sha256::LEN]));
         for (interval, queue, block) in [(256 * mib, 4 * mib, mib / 4), (mib, 4096, 4096)] {
             let step = Journaling { interval, verify: false, secret }.step(queue, block);
             // The checkpoint that is due is not noted, and the one before is the last that is.

@@ -65,7 +65,7 @@ impl ParallelRead<'_> {
             Ok(0) => {
                 let hashed_from =
                     if medium.finish() { HashedFrom::Device } else { HashedFrom::Cache };
-                let digest = Some(std::mem::take(&mut self.stream).finish());
+                let digest = Some(std::mem::take(&mut self.stream).finish().into());
                 self.result = Some(Ok(FileDigest { digest, bytes: self.bytes, hashed_from }));
                 None
             }

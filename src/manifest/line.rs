@@ -47,7 +47,7 @@ fn start(out: &mut Vec<u8>, digest: &Digest, escaped: bool) {
     if escaped {
         out.push(b'\\');
     }
-    out.extend_from_slice(&digest.to_hex());
+    digest.write(out);
     out.extend_from_slice(GAP);
 }
 
@@ -76,7 +76,7 @@ mod tests {
         ];
         for (name, flag, written) in cases {
             let mut line = Vec::new();
-            write_path(&mut line, &Digest([0xab; 32]), name);
+            write_path(&mut line, &Digest::sha256([0xab; 32]), name);
             let expected =
                 [flag.as_bytes(), HEX.as_bytes(), b"  ".as_slice(), written, b"\n"].concat();
             assert_eq!(line, expected, "{}", name.escape_ascii());

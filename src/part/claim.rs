@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 
-use crate::hash::{Algorithm, Digest};
+use crate::hash::Sha256;
 use crate::sys::{self, Dir};
 
 /// So many runs at a time make the same file and are cleaned up after; more get random names.
@@ -36,10 +36,7 @@ pub fn sweep(dir: &Dir, name: &OsStr) {
 }
 
 fn part_of(name: &OsStr, number: u8) -> OsString {
-    let mut hasher = Algorithm::Sha256.start();
-    hasher.update(&[number]);
-    hasher.update(name.as_encoded_bytes());
-    let Digest(sum) = hasher.finish().unwrap_or(Digest([number; Digest::LEN]));
+    let Sha256(sum) = Sha256::of(&[&[number], name.as_encoded_bytes()]);
     sys::part_name_of(std::array::from_fn(|i| sum[i]))
 }
 

@@ -160,7 +160,7 @@ fn take_up(
     let offset = checkpoint.offset;
     states.truncate(usize::try_from(offset / LEAST_SPAN).unwrap_or(usize::MAX));
     let (Ok(Some((file, stat))), Some(hasher)) =
-        (dir.open_ours(&subject.part), options.algorithm.go_on(&checkpoint.state))
+        (dir.open_ours(&subject.part), options.algorithm.go_on(&checkpoint.state, offset))
     else {
         return unfit(subject, None);
     };

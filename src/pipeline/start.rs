@@ -131,8 +131,8 @@ impl IdleChain {
 fn scratch(context: &Context<'_>) -> BlockPool {
     let options = &context.options;
     let size = match options.algorithm {
-        Algorithm::None => options.block_size,
         Algorithm::Sha256 => batch::room(options.block_size, options.backend),
+        _ => options.block_size,
     };
     BlockPool::new(1, size)
 }

@@ -345,7 +345,7 @@ mod tests {
             for name in FILES {
                 fs::write(root.join(name), name).unwrap();
                 let trace = Trace::of(&dir.stat(name.as_ref(), false).unwrap());
-                let (digest, origin) = (Digest([7; 32]), Origin::Source);
+                let (digest, origin) = (Digest::sha256([7; 32]), Origin::Source);
                 let mut line = Vec::new();
                 let row = Row { digest, origin, trace, sure: true, late: false };
                 row.write(&mut line, name.as_bytes());

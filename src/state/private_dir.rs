@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Digest};
+use crate::hash::Sha256;
 use crate::sys::stat::Time;
 use crate::sys::{self, Dir, Uninterrupted};
 
@@ -125,24 +125,21 @@ impl PrivateDir {
     ///
     /// # Errors
     /// It can be neither read nor written.
-    pub fn secret(&self) -> io::Result<Digest> {
+    pub fn secret(&self) -> io::Result<Sha256> {
         let name = OsStr::new("secret");
         if let Some((file, _)) = self.dir.open_ours(name)? {
-            let mut hex = [0; Digest::HEX_LEN];
+            let mut hex = [0; Sha256::HEX_LEN];
             if Uninterrupted(file).read_exact(&mut hex).is_ok()
-                && let Some(secret) = Digest::from_hex(&hex)
+                && let Some(secret) = Sha256::from_hex(&hex)
             {
                 return Ok(secret);
             }
             // It is torn: what was journaled under it is begun anew.
             self.dir.remove(name)?;
         }
-        let mut hasher = Algorithm::Sha256.start();
-        for _ in 0..4 {
-            // The standard library's keys come from the system's source of random numbers.
-            hasher.update(&RandomState::new().build_hasher().finish().to_le_bytes());
-        }
-        let secret = hasher.finish().ok_or(io::ErrorKind::Unsupported)?;
+        // The standard library's keys come from the system's source of random numbers.
+        let random = || RandomState::new().build_hasher().finish().to_le_bytes();
+        let secret = Sha256::of(&[&random(), &random(), &random(), &random()]);
         sys::write_all(self.dir.create_new(name, true)?, &secret.to_hex())?;
         Ok(secret)
     }
@@ -157,9 +154,7 @@ impl PrivateDir {
 /// whole path.
 fn name_elsewhere(path: &Path) -> io::Result<OsString> {
     let path = path.canonicalize()?;
-    let mut hasher = Algorithm::Sha256.start();
-    hasher.update(path.as_os_str().as_encoded_bytes());
-    let Digest(sum) = hasher.finish().unwrap_or(Digest([0; Digest::LEN]));
+    let Sha256(sum) = Sha256::of(&[path.as_os_str().as_encoded_bytes()]);
     let mut name = String::from("dircopy-");
     for byte in &sum[..8] {
         let _ = write!(name, "{byte:02x}");

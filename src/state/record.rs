@@ -291,7 +291,7 @@ mod tests {
     fn row(path: &str) -> Vec<u8> {
         let time = Time { secs: -5, nanos: 7 };
         let trace = Trace { ino: 3, size: 4, mtime: time, ctime: time };
-        let digest = Digest([7; 32]);
+        let digest = Digest::sha256([7; 32]);
         let row = Row { digest, origin: Origin::Source, trace, sure: true, late: false };
         let mut line = Vec::new();
         row.write(&mut line, path.as_bytes());
@@ -343,7 +343,7 @@ mod tests {
             let len = own.path().join(FINISHED).metadata().unwrap().len();
             let manifest = Some(name.to_owned());
             assert_eq!(closed, Closed { len, rows: 3, fits: true, manifest });
-            assert_eq!(index.lookup(b"c").unwrap(), Some(Digest([7; 32])));
+            assert_eq!(index.lookup(b"c").unwrap(), Some(Digest::sha256([7; 32])));
         }
         let after = std::fs::read(own.path().join(FINISHED)).unwrap();
         let rows = |bytes: &[u8]| bytes.split(|&byte| byte == b'.').next().unwrap().to_vec();

@@ -10,7 +10,7 @@
 //! | 2 | `=` `?` | any later change shows in the change time, or one in the same clock tick may not |
 //! | 3 | `-` `m` | the modification time is what it should be, or could not be set |
 
-use crate::hash::Digest;
+use crate::hash::{Digest, Sha256};
 use crate::manifest::line;
 use crate::sys::stat::{Kind, Stat, Time};
 
@@ -72,7 +72,7 @@ pub struct Row {
 const FIELDS: usize = 5;
 
 /// The shortest line there can be, in bytes with its end: of each number a digit, and of the name a letter.
-pub const SHORTEST: u64 = (b"s=- 0 0 0.0 0.0 ".len() + Digest::HEX_LEN + b"  n\n".len()) as u64;
+pub const SHORTEST: u64 = (b"s=- 0 0 0.0 0.0 ".len() + Sha256::HEX_LEN + b"  n\n".len()) as u64;
 
 impl Row {
     /// Appends the line of the file at `path`.
@@ -191,7 +191,7 @@ mod tests {
             let (ino, size, mtime, ctime) = trace;
             let [from_source, sure, late] = flags;
             Row {
-                digest: Digest(digest),
+                digest: Digest::sha256(digest),
                 origin: if from_source { Origin::Source } else { Origin::There },
                 trace: Trace { ino, size, mtime: time(mtime), ctime: time(ctime) },
                 sure,
@@ -215,7 +215,7 @@ mod tests {
 
         #[test]
         fn whatever_stands_there_is_read_without_harm(text in any::<Vec<u8>>()) {
-            let _ = (strip(&text), Row::read(&text, Digest([0; 32])));
+            let _ = (strip(&text), Row::read(&text, Digest::sha256([0; 32])));
         }
     }
 }

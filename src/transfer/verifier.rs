@@ -35,7 +35,7 @@ pub fn unverifiable(sync: bool, algorithm: Algorithm) -> Option<&'static str> {
             "with --hash none there is no digest that what is read back could be compared with; \
              leave out --verify or --hash none",
         ),
-        Algorithm::Sha256 => None,
+        _ => None,
     }
 }
 

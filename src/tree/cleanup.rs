@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 
 use crate::error::{Error, Result};
-use crate::hash::Digest;
+use crate::hash::Sha256;
 use crate::sys::stat::Kind;
 use crate::sys::{Dir, DirReader, is_journal_name, is_part_name};
 use crate::tree::dirs::{OutputDir, SourceDir};
@@ -40,7 +40,7 @@ pub struct Resumable {
     /// Those of files larger than so many bytes.
     pub larger_than: u64,
     /// … whose journals know this.
-    pub secret: Digest,
+    pub secret: Sha256,
 }
 
 /// What is not removed.

@@ -24,7 +24,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::hash::state::ChainingState;
-use crate::hash::{Algorithm, Digest};
+use crate::hash::{Algorithm, Sha256};
 use crate::sys::stat::{Stat, Time};
 use crate::sys::{self, Dir, Uninterrupted};
 use crate::tree::noted_states::{self, NewStates};
@@ -82,7 +82,7 @@ pub struct Checkpoint {
 #[derive(Debug)]
 pub struct Journal {
     file: File,
-    header: Digest,
+    header: Sha256,
     /// The slot that is written next: never the one with the latest checkpoint.
     next: usize,
     /// Up to where the latest checkpoint says the file is durable; 0 without one.
@@ -106,14 +106,14 @@ pub struct Found {
 
 /// What the journal of a file's part is called.
 pub fn name_of(name: &OsStr) -> OsString {
-    let Digest(sum) = sum(&[name.as_encoded_bytes()]);
+    let Sha256(sum) = Sha256::of(&[name.as_encoded_bytes()]);
     sys::journal_name(std::array::from_fn(|i| sum[i]))
 }
 
 impl Journal {
     /// Makes the journal of a part file. An error if there is something of its name, or if the final
     /// name is longer than a journal can hold.
-    pub fn create(dir: &Dir, subject: &Subject, secret: &Digest) -> io::Result<Self> {
+    pub fn create(dir: &Dir, subject: &Subject, secret: &Sha256) -> io::Result<Self> {
         let header = encode_header(subject, secret).ok_or(io::ErrorKind::InvalidFilename)?;
         let name = name_of(&subject.name);
         let file = dir.create_new(&name, true)?;
@@ -123,7 +123,7 @@ impl Journal {
         }
         Ok(Self {
             file,
-            header: sum(&[&secret.0, &header]),
+            header: Sha256::of(&[&secret.0, &header]),
             next: 0,
             durable: 0,
             states_end: MOST as u64,
@@ -132,7 +132,7 @@ impl Journal {
 
     /// Opens the journal `name` and reads it; `None` if there is none, or what is there is not one of
     /// ours or torn.
-    pub fn open(dir: &Dir, name: &OsStr, secret: &Digest) -> io::Result<Option<Found>> {
+    pub fn open(dir: &Dir, name: &OsStr, secret: &Sha256) -> io::Result<Option<Found>> {
         let Some((file, _)) = dir.open_ours(name)? else { return Ok(None) };
         let mut bytes = Vec::new();
         Uninterrupted(&file).take(MOST as u64).read_to_end(&mut bytes)?;
@@ -175,24 +175,18 @@ fn place_of(slot: usize) -> usize {
     BLOCK * (1 + slot)
 }
 
-fn sum(of: &[&[u8]]) -> Digest {
-    let mut hasher = Algorithm::Sha256.start();
-    of.iter().for_each(|bytes| hasher.update(bytes));
-    hasher.finish().unwrap_or(Digest([0; Digest::LEN]))
-}
-
 /// What a journal of the name `name` says: the sum of its header is what its slots build on.
 fn decode(
     bytes: &[u8],
     name: &OsStr,
-    secret: &Digest,
-) -> Option<(Subject, Digest, [Option<Checkpoint>; 2])> {
+    secret: &Sha256,
+) -> Option<(Subject, Sha256, [Option<Checkpoint>; 2])> {
     let (subject, header) = decode_header(bytes, secret)?;
     let slots = [0, 1].map(|slot| decode_slot(bytes, slot, &header));
     (name_of(&subject.name) == name).then_some((subject, header, slots))
 }
 
-fn encode_header(subject: &Subject, secret: &Digest) -> Option<Vec<u8>> {
+fn encode_header(subject: &Subject, secret: &Sha256) -> Option<Vec<u8>> {
     let Subject { name, part, source, algorithm } = subject;
     let mut body = source.size.to_le_bytes().to_vec();
     for time in [source.mtime, source.ctime] {
@@ -200,27 +194,29 @@ fn encode_header(subject: &Subject, secret: &Digest) -> Option<Vec<u8>> {
         body.extend(time.nanos.to_le_bytes());
     }
     body.extend(source.ino.to_le_bytes());
-    body.push(match algorithm {
-        Algorithm::Sha256 => 1,
-        Algorithm::None => return None,
-    });
+    body.push(code(*algorithm)?);
     body.push(u8::try_from(part.len()).ok()?);
     body.extend(part.as_encoded_bytes());
     body.extend(name.as_encoded_bytes());
     let mut header = MAGIC.to_vec();
     header.extend(u16::try_from(body.len()).ok()?.to_le_bytes());
     header.extend(body);
-    let Digest(sum) = sum(&[&secret.0, &header]);
+    let Sha256(sum) = Sha256::of(&[&secret.0, &header]);
     header.extend(sum);
     (header.len() <= BLOCK).then_some(header)
 }
 
+/// What stands for an algorithm; nothing for one whose state cannot be noted.
+fn code(algorithm: Algorithm) -> Option<u8> {
+    algorithm.can_go_on().then_some(algorithm as u8 + 1)
+}
+
 /// What the header says, and the sum that slots build on.
-fn decode_header(bytes: &[u8], secret: &Digest) -> Option<(Subject, Digest)> {
+fn decode_header(bytes: &[u8], secret: &Sha256) -> Option<(Subject, Sha256)> {
     let (len, _) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
     let len = MAGIC.len() + 2 + usize::from(u16::from_le_bytes(*len));
-    let header = bytes.get(..len + Digest::LEN)?;
-    if sum(&[&secret.0, &header[..len]]).0[..] != header[len..] {
+    let header = bytes.get(..len + Sha256::LEN)?;
+    if Sha256::of(&[&secret.0, &header[..len]]).0[..] != header[len..] {
         return None;
     }
     let mut body = &header[MAGIC.len() + 2..len];
@@ -230,32 +226,33 @@ fn decode_header(bytes: &[u8], secret: &Digest) -> Option<(Subject, Digest)> {
         ctime: take_time(&mut body)?,
         ino: u64::from_le_bytes(take(&mut body)?),
     };
-    let [1, part_len] = take(&mut body)? else { return None };
+    let [hashed, part_len] = take(&mut body)?;
+    let algorithm = Algorithm::listed().find(|algorithm| code(*algorithm) == Some(hashed))?;
     let (part, name) = body.split_at_checked(usize::from(part_len))?;
     let part = sys::name_from_bytes(part).ok()?.to_os_string();
     let name = sys::name_from_bytes(name).ok()?.to_os_string();
-    let subject = Subject { name, part, source, algorithm: Algorithm::Sha256 };
-    sys::is_part_name(&subject.part).then(|| (subject, sum(&[&secret.0, header])))
+    let subject = Subject { name, part, source, algorithm };
+    sys::is_part_name(&subject.part).then(|| (subject, Sha256::of(&[&secret.0, header])))
 }
 
-fn encode_slot(checkpoint: &Checkpoint, header: &Digest) -> Vec<u8> {
+fn encode_slot(checkpoint: &Checkpoint, header: &Sha256) -> Vec<u8> {
     let Checkpoint { offset, state, .. } = checkpoint;
     let mut slot = offset.to_le_bytes().to_vec();
     slot.extend((state.len() as u16).to_le_bytes());
     slot.extend(state);
-    let Digest(sum) = sum(&[&header.0, &slot]);
+    let Sha256(sum) = Sha256::of(&[&header.0, &slot]);
     slot.extend(sum);
     slot
 }
 
-fn decode_slot(bytes: &[u8], slot: usize, header: &Digest) -> Option<Checkpoint> {
+fn decode_slot(bytes: &[u8], slot: usize, header: &Sha256) -> Option<Checkpoint> {
     let whole = bytes.get(place_of(slot)..)?;
     let mut rest = whole;
     let offset = u64::from_le_bytes(take(&mut rest)?);
     let len = usize::from(u16::from_le_bytes(take(&mut rest)?));
     let state = rest.get(..len)?;
-    let noted = rest.get(len..len + Digest::LEN)?;
-    let Digest(sum) = sum(&[&header.0, &whole[..8 + 2 + len]]);
+    let noted = rest.get(len..len + Sha256::LEN)?;
+    let Sha256(sum) = Sha256::of(&[&header.0, &whole[..8 + 2 + len]]);
     (sum[..] == *noted).then(|| Checkpoint { offset, state: state.to_vec(), states: None })
 }
 
@@ -276,7 +273,7 @@ mod tests {
     use proptest::prelude::*;
     use std::path::Path;
 
-    const SECRET: Digest = Digest([7; 32]);
+    const SECRET: Sha256 = Sha256([7; 32]);
 
     fn subject() -> Subject {
         let time = Time { secs: -5, nanos: 999_999_999 };

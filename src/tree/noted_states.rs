@@ -10,9 +10,9 @@
 
 use std::io::{self, Read};
 
+use crate::hash::Sha256;
 use crate::hash::chain::MOST_STATES;
 use crate::hash::state::ChainingState;
-use crate::hash::{Algorithm, Digest};
 
 /// The bytes of a state.
 const STATE: usize = 32;
@@ -26,13 +26,13 @@ pub struct NewStates {
 }
 
 /// The batch of the states, in a journal with this header.
-pub fn encode(new: &NewStates, header: &Digest) -> Vec<u8> {
+pub fn encode(new: &NewStates, header: &Sha256) -> Vec<u8> {
     let NewStates { from, states } = new;
-    let mut batch = Vec::with_capacity(8 + STATE * states.len() + Digest::LEN);
+    let mut batch = Vec::with_capacity(8 + STATE * states.len() + Sha256::LEN);
     batch.extend((*from as u32).to_le_bytes());
     batch.extend((states.len() as u32).to_le_bytes());
     states.iter().flatten().for_each(|word| batch.extend(word.to_le_bytes()));
-    let Digest(sum) = sum(header, &batch);
+    let Sha256(sum) = sum(header, &batch);
     batch.extend(sum);
     batch
 }
@@ -41,7 +41,7 @@ pub fn encode(new: &NewStates, header: &Digest) -> Vec<u8> {
 ///
 /// # Errors
 /// What reading failed with.
-pub fn read(from: impl Read, header: &Digest) -> io::Result<(Vec<ChainingState>, u64)> {
+pub fn read(from: impl Read, header: &Sha256) -> io::Result<(Vec<ChainingState>, u64)> {
     let (mut states, mut end) = (Vec::new(), 0);
     // Bounded: the sums of their batches take less than the states.
     let mut rest = from.take(2 * (STATE * MOST_STATES) as u64);
@@ -55,8 +55,8 @@ pub fn read(from: impl Read, header: &Digest) -> io::Result<(Vec<ChainingState>,
         if first > states.len() || first + number > MOST_STATES {
             break;
         }
-        (&mut rest).take((STATE * number + Digest::LEN) as u64).read_to_end(&mut batch)?;
-        let Some((before, noted)) = batch.split_last_chunk::<{ Digest::LEN }>() else { break };
+        (&mut rest).take((STATE * number + Sha256::LEN) as u64).read_to_end(&mut batch)?;
+        let Some((before, noted)) = batch.split_last_chunk::<{ Sha256::LEN }>() else { break };
         let new = before.get(8..).unwrap_or_default().as_chunks::<STATE>().0;
         if new.len() != number || sum(header, before).0 != *noted {
             break;
@@ -74,18 +74,15 @@ pub fn read(from: impl Read, header: &Digest) -> io::Result<(Vec<ChainingState>,
     Ok((states, end))
 }
 
-fn sum(header: &Digest, batch: &[u8]) -> Digest {
-    let mut hasher = Algorithm::Sha256.start();
-    hasher.update(&header.0);
-    hasher.update(batch);
-    hasher.finish().unwrap_or(Digest([0; Digest::LEN]))
+fn sum(header: &Sha256, batch: &[u8]) -> Sha256 {
+    Sha256::of(&[&header.0, batch])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const HEADER: Digest = Digest([3; 32]);
+    const HEADER: Sha256 = Sha256([3; 32]);
 
     fn new(from: usize, number: u32) -> NewStates {
         NewStates { from, states: (0..number).map(|n| [from as u32 + n; 8]).collect() }
@@ -99,7 +96,7 @@ mod tests {
         let bytes = bytes_of(&[new(0, 3), new(3, 0), new(3, 2), new(4, 3)]);
         let all: Vec<ChainingState> = (0..7).map(|n| [n; 8]).collect();
         assert_eq!(read(&*bytes, &HEADER).unwrap(), (all.clone(), bytes.len() as u64));
-        assert_eq!(read(&*bytes, &Digest([4; 32])).unwrap(), (vec![], 0));
+        assert_eq!(read(&*bytes, &Sha256([4; 32])).unwrap(), (vec![], 0));
         for len in 0..bytes.len() {
             let (states, end) = read(&bytes[..len], &HEADER).unwrap();
             assert!(end <= len as u64 && states == all[..states.len()]);

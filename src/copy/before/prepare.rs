@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::copy::before::open::{Opened, new_name};
 use crate::copy::before::{mounted, volume};
 use crate::error::{Error, Result};
-use crate::hash::Digest;
+use crate::hash::Sha256;
 use crate::path::{DirPath, Shown, directory_of};
 use crate::state::private_dir::{Missing, NAME, PrivateDir};
 use crate::sys::stat::{Identity, Kind, Stat};
@@ -32,7 +32,7 @@ pub struct Prepared {
     /// none.
     pub private: Option<PrivateDir>,
     /// What shows that a journal is of this user's runs at this output.
-    pub secret: Option<Digest>,
+    pub secret: Option<Sha256>,
     /// The directory in which the output was made, if it was, or in a dry run would be.
     pub parent: Option<Dir>,
     /// What could not be learnt of either.
@@ -222,7 +222,7 @@ impl Root {
     }
 
     /// The secret of the output's journals. Without one, large files are begun anew.
-    fn secret(&self, warnings: &mut Vec<Error>) -> Option<Digest> {
+    fn secret(&self, warnings: &mut Vec<Error>) -> Option<Sha256> {
         let private = self.private.as_ref()?;
         let fail = |error| Error::io("read the secret of journals in", private.path(), error);
         private.secret().map_err(|error| warnings.push(fail(error))).ok()

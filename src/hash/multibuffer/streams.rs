@@ -4,8 +4,8 @@
 //! takes the next stream's, so streams may be of any length; when too few are left for the backend to
 //! pay, a narrower one finishes them.
 
-use crate::hash::digest::Digest;
 use crate::hash::multibuffer::backend::Backend;
+use crate::hash::sha256::Sha256;
 use crate::hash::state::{BLOCK, ChainingState, START};
 
 /// The running digest of a stream, alone or of many.
@@ -96,7 +96,7 @@ impl Stream {
     }
 
     /// The digest of everything taken.
-    pub fn finish(mut self) -> Digest {
+    pub fn finish(mut self) -> Sha256 {
         // FIPS 180-4, 5.1.1: a one bit, zeros, and the length in bits at the end of a block.
         let at = (self.len % BLOCK as u64) as usize;
         self.tail[at] = 0x80;
@@ -107,11 +107,11 @@ impl Stream {
         }
         self.tail[BLOCK - 8..].copy_from_slice(&self.len.wrapping_mul(8).to_be_bytes());
         sha2::block_api::compress256(&mut self.state, &[self.tail]);
-        let mut digest = [0; Digest::LEN];
+        let mut digest = [0; Sha256::LEN];
         for (bytes, word) in digest.chunks_exact_mut(4).zip(self.state) {
             bytes.copy_from_slice(&word.to_be_bytes());
         }
-        Digest(digest)
+        Sha256(digest)
     }
 
     /// Takes the bytes that complete a block and those that begin one; returns the whole blocks in
@@ -152,8 +152,17 @@ pub fn update(backend: Backend, streams: &mut [(&mut Stream, &[u8])]) {
     }
 }
 
+impl Sha256 {
+    /// The sum of pieces one behind the other.
+    pub fn of(pieces: &[&[u8]]) -> Self {
+        let mut stream = Stream::default();
+        pieces.iter().for_each(|piece| stream.update(piece));
+        stream.finish()
+    }
+}
+
 /// The digests of whole contents, in their order.
-pub fn digests(backend: Backend, contents: &[&[u8]]) -> Vec<Digest> {
+pub fn digests(backend: Backend, contents: &[&[u8]]) -> Vec<Sha256> {
     let mut streams = vec![Stream::default(); contents.len()];
     let mut work: Vec<_> = streams.iter_mut().zip(contents.iter().copied()).collect();
     update(backend, &mut work);
@@ -167,8 +176,8 @@ mod tests {
 
     use super::*;
 
-    fn expected(bytes: &[u8]) -> Digest {
-        Digest(sha2::Sha256::digest(bytes).into())
+    fn expected(bytes: &[u8]) -> Sha256 {
+        Sha256(sha2::Sha256::digest(bytes).into())
     }
 
     /// Bytes of which no short stretch comes again soon.

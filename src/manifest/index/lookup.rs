@@ -378,14 +378,15 @@ impl Iterator for Unvisited<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::Sha256;
     use crate::manifest::line;
     use std::fs;
     use std::io::Write;
 
     fn digest(seed: u64) -> Digest {
-        let mut bytes = [0; Digest::LEN];
+        let mut bytes = [0; Sha256::LEN];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
-        Digest(bytes)
+        Digest::sha256(bytes)
     }
 
     fn file(bytes: &[u8]) -> File {

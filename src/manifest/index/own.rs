@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::hash::Digest;
+use crate::hash::{Digest, Sha256};
 
 use super::window::{RangeReader, Window};
 use crate::manifest::read::format::{Parsed, Parser};
@@ -14,7 +14,7 @@ use crate::manifest::read::scan::{Scanner, Text};
 const ASK: u64 = 1 << 14;
 
 /// The shortest line that can be a record, in bytes without its end: a digest, a blank and a name.
-const SHORTEST: usize = Digest::HEX_LEN + 2;
+const SHORTEST: usize = Sha256::HEX_LEN + 2;
 
 /// How many lines are long enough for a record, whatever they say; fewer if `is_to_stop` says so
 /// meanwhile. Shorter ones would let a list of empty lines claim twelve times its size in memory.
@@ -105,7 +105,7 @@ pub fn with_record<T>(line: &[u8], see: impl FnOnce(Record) -> T) -> Option<T> {
 /// The name on `line`, where it stands as it is behind what has the length of a digest: a short cut, for
 /// lines of which nearly all are so.
 pub fn plain_name(line: &[u8]) -> Option<&[u8]> {
-    let name = line.get(Digest::HEX_LEN..)?.strip_prefix(b"  ")?;
+    let name = line.get(Sha256::HEX_LEN..)?.strip_prefix(b"  ")?;
     (line[0] != b'\\' && !name.is_empty() && !name.starts_with(b"./")).then_some(name)
 }
 

@@ -7,7 +7,7 @@
 
 use memchr::memrchr;
 
-use crate::hash::Digest;
+use crate::hash::{Digest, Sha256};
 
 use super::fault::Fault;
 use super::record::Split;
@@ -71,7 +71,7 @@ fn split_after_tag(line: &[u8], name: usize) -> Result<Split, Fault> {
     }
     let hex = skip_blanks(line, equals + 1);
     let digits = &line[hex..];
-    if let Some(digest) = Digest::from_hex(digits) {
+    if let Some(digest) = Sha256::from_hex(digits).map(Digest::from) {
         return if len == 0 { Err(Fault::NoName) } else { Ok(Split { digest, name: name..stop }) };
     }
     Err(match digits.iter().position(|byte| !byte.is_ascii_hexdigit()) {

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::hash::Digest;
+use crate::hash::{Digest, Sha256};
 
 use super::fault::Fault;
 
@@ -46,7 +46,7 @@ impl Columns {
         name.clear();
         name.extend_from_slice(field(self.path));
         let hash = field(self.hash);
-        Digest::from_hex(hash).ok_or(Fault::DigestLength {
+        Sha256::from_hex(hash).map(Digest::from).ok_or(Fault::DigestLength {
             found: hash.iter().take_while(|byte| byte.is_ascii_hexdigit()).count(),
         })
     }

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 
 use memchr::memchr2;
 
-use crate::hash::Digest;
+use crate::hash::Sha256;
 
 use super::encoding::{self, UTF8_MARK};
 use super::fault::Fault;
@@ -95,7 +95,7 @@ impl<R: Read> Entries<R> {
         let (bytes, separator) = self.scanner.ahead();
         if let Some((digest, len)) = self.parser.parse_head(bytes, separator) {
             let Line { number, offset, ended, text } = self.scanner.give(len, true);
-            let name = text.shown().get(Digest::HEX_LEN + 2..).unwrap_or_default();
+            let name = text.shown().get(Sha256::HEX_LEN + 2..).unwrap_or_default();
             let parsed = Parsed::Record(Record { digest, name });
             return Ok(Some(Entry { number, offset, ended, parsed }));
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::hash::Digest;
+use crate::hash::Sha256;
 
 /// Why a line is malformed. Shown, it says what was found and what was expected; the number of the
 /// line is told by the caller. Columns are bytes of the line, counted from 1.
@@ -70,7 +70,7 @@ const LENGTHS: [(usize, &str); 5] =
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const WANT: usize = Digest::HEX_LEN;
+        const WANT: usize = Sha256::HEX_LEN;
         match *self {
             Fault::NotHex { column, byte } => write!(
                 f,

@@ -193,6 +193,7 @@ impl Parser {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::Sha256;
     use crate::manifest::line;
     use proptest::prelude::*;
 
@@ -206,7 +207,7 @@ mod tests {
         let mut parser = Parser::new();
         match parser.parse(&line(pattern)) {
             Parsed::Record(record) => {
-                assert_eq!(record.digest, Digest([0xab; 32]));
+                assert_eq!(record.digest, Digest::sha256([0xab; 32]));
                 Ok(record.name.to_vec())
             }
             Parsed::Malformed(fault) => Err(fault),
@@ -331,10 +332,10 @@ mod tests {
             digest in any::<[u8; 32]>(),
         ) {
             let mut written = Vec::new();
-            line::write_path(&mut written, &Digest(digest), &name);
+            line::write_path(&mut written, &Digest::sha256(digest), &name);
             let bare = written.strip_suffix(b"\n").unwrap();
             prop_assert!(memchr(b'\n', bare).is_none() && memchr(b'\r', bare).is_none());
-            let record = Record { digest: Digest(digest), name: &name };
+            let record = Record { digest: Digest::sha256(digest), name: &name };
             let mut parser = Parser::new();
             prop_assert_eq!(parser.parse(bare), Parsed::Record(record));
         }
@@ -347,7 +348,7 @@ mod tests {
         ) {
             let (mut short, mut long) = (Parser::new(), Parser::new());
             for (start, rest) in lines {
-                let hex = [b'a'; Digest::HEX_LEN];
+                let hex = [b'a'; Sha256::HEX_LEN];
                 let start = [&b"  "[..], b" *", b" ", b"\t", b""][start];
                 let line = [&hex[..], start, &rest].concat();
                 prop_assert_eq!(short.parse(&line), long.parse_any(&line));
@@ -368,10 +369,10 @@ mod tests {
             let mut name = vec![b'x'; len];
             odd.iter().for_each(|(at, byte)| if let Some(there) = name.get_mut(*at) { *there = *byte });
             let start = [&b"  "[..], b" *", b" ", b"\t", b""][start];
-            let bytes = [&[b'a'; Digest::HEX_LEN][..], start, &name, &[separator], &after].concat();
+            let bytes = [&[b'a'; Sha256::HEX_LEN][..], start, &name, &[separator], &after].concat();
             let line = bytes.split(|&byte| byte == separator).next().unwrap_or_default();
             if let Some((digest, len)) = Parser::new().parse_head(&bytes, separator) {
-                let name = &line[Digest::HEX_LEN + 2..];
+                let name = &line[Sha256::HEX_LEN + 2..];
                 prop_assert_eq!(len, line.len());
                 let mut parser = Parser::new();
                 prop_assert_eq!(parser.parse(line), Parsed::Record(Record { digest, name }));

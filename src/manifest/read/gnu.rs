@@ -8,7 +8,7 @@
 
 use memchr::memchr2;
 
-use crate::hash::Digest;
+use crate::hash::{Digest, Sha256};
 
 use super::fault::Fault;
 use super::record::{Split, Style};
@@ -20,14 +20,14 @@ pub fn split(line: &[u8], at: usize, style: &mut Option<Style>) -> Result<Split,
     let digits = &line[at..];
     let count = digits.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     match digits.get(count) {
-        None | Some(b' ' | b'\t') if count != Digest::HEX_LEN => {
+        None | Some(b' ' | b'\t') if count != Sha256::HEX_LEN => {
             return Err(Fault::DigestLength { found: count });
         }
         None => return Err(Fault::NoName),
         Some(b' ' | b'\t') => {}
         Some(&byte) => return Err(Fault::NotHex { column: at + count + 1, byte }),
     }
-    let Some(digest) = Digest::from_hex(&digits[..count]) else {
+    let Some(digest) = Sha256::from_hex(&digits[..count]).map(Digest::from) else {
         return Err(Fault::DigestLength { found: count });
     };
 
@@ -52,10 +52,10 @@ pub fn split(line: &[u8], at: usize, style: &mut Option<Style>) -> Result<Split,
 /// about the line; ask [`split`].
 #[inline]
 pub fn split_plain(line: &[u8]) -> Option<(Digest, &[u8])> {
-    let (digits, rest) = line.split_at_checked(Digest::HEX_LEN)?;
+    let (digits, rest) = line.split_at_checked(Sha256::HEX_LEN)?;
     match rest {
         [b' ', b' ', name @ ..] if !name.is_empty() => {
-            let digest = Digest::from_hex(digits)?;
+            let digest = Sha256::from_hex(digits).map(Digest::from)?;
             (!ends_with_nul_among(line, name.len())).then_some((digest, name))
         }
         _ => None,
@@ -81,13 +81,13 @@ fn ends_with_nul_among(line: &[u8], count: usize) -> bool {
 /// (`examples/manifest_speed.rs`).
 #[inline]
 pub fn plain_head(bytes: &[u8], separator: u8) -> Option<(Digest, usize)> {
-    let (digits, rest) = bytes.split_at_checked(Digest::HEX_LEN)?;
+    let (digits, rest) = bytes.split_at_checked(Sha256::HEX_LEN)?;
     let [b' ', b' ', rest @ ..] = rest else { return None };
     let len = first_of(separator, rest)?;
     match rest[..=len] {
         [.., b'\r', _] | [_] => None,
         [.., end] if end != separator => None,
-        _ => Some((Digest::from_hex(digits)?, Digest::HEX_LEN + 2 + len)),
+        _ => Some((Sha256::from_hex(digits).map(Digest::from)?, Sha256::HEX_LEN + 2 + len)),
     }
 }
 

@@ -5,7 +5,7 @@
 //! of `type=dir` enters it, and a line `..` leaves it. `/set` and `/unset` change what entries have without
 //! saying so. Bytes of names are escaped as vis(3) does.
 
-use crate::hash::Digest;
+use crate::hash::{Digest, Sha256};
 
 use super::fault::Fault;
 use super::scan::MAX_LINE;
@@ -136,7 +136,9 @@ impl Keywords {
         let key = key.strip_suffix(b"digest").unwrap_or(key);
         if key == b"sha256" {
             let found = value.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-            self.digest = Some(Digest::from_hex(value).ok_or(Fault::DigestLength { found }));
+            self.digest = Some(
+                Sha256::from_hex(value).map(Digest::from).ok_or(Fault::DigestLength { found }),
+            );
         } else if let Some((_, name)) = OTHERS.iter().find(|(other, _)| *other == key) {
             self.other = Some(name);
         }

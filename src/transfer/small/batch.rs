@@ -70,10 +70,11 @@ pub enum Admission {
 }
 
 impl<'a> SmallBatch<'a> {
-    /// An empty one. Shared, reflinked and unhashed files are copied one at a time.
+    /// An empty one. Shared and reflinked files, and those that are not hashed by SHA-256 alone, are
+    /// copied one at a time.
     pub fn new(context: &'a Context<'a>, timings: &'a Timings) -> Self {
         let options = &context.options;
-        let one_by_one = options.algorithm == Algorithm::None
+        let one_by_one = options.algorithm != Algorithm::Sha256
             || context.shared.slot.is_some()
             || options.reflink == Reflink::Always;
         let most = if one_by_one { 1 } else { options.backend.lanes() };
@@ -160,7 +161,7 @@ impl<'a> SmallBatch<'a> {
                 break;
             }
             if let Some(result) = results.get_mut(loaded.at) {
-                let written = write(context, loaded, content, digest, result);
+                let written = write(context, loaded, content, digest.into(), result);
                 result.outcome = written.unwrap_or_else(Outcome::Failed);
             }
         }

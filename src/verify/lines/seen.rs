@@ -50,7 +50,7 @@ pub struct SeenNames(HashMap<u64, [u32; 2], BuildHasherDefault<IdentityHasher>>)
 impl SeenNames {
     /// Notes a name's hash; the line it was on before, if it was, and whether with this digest.
     pub fn note(&mut self, name: u64, line: u64, digest: &Digest) -> Option<(u64, bool)> {
-        let [a, b, c, d, ..] = digest.0;
+        let [a, b, c, d, ..] = digest.head();
         let digest = u32::from_le_bytes([a, b, c, d]);
         match self.0.entry(name) {
             Entry::Occupied(there) => {
@@ -82,7 +82,7 @@ mod tests {
     fn a_name_comes_again() {
         let (key, mut seen) = (NameHasher::default(), SeenNames::default());
         let name = |name: &str| key.of(&RelPath::parse(name.as_bytes()).unwrap());
-        let (one, two) = (Digest([1; 32]), Digest([2; 32]));
+        let (one, two) = (Digest::sha256([1; 32]), Digest::sha256([2; 32]));
         assert!(seen.is_empty());
         assert_eq!(seen.note(name("a"), 1, &one), None);
         assert_eq!(seen.note(name("b"), 2, &one), None);

@@ -203,7 +203,7 @@ mod tests {
     fn what_was_verified_is_written_once_in_a_while() {
         let dir = tempfile::tempdir().unwrap();
         let scrub = Scrub::new(Budget::default(), None);
-        let digest = Digest([7; 32]);
+        let digest = Digest::sha256([7; 32]);
         let paths = [&b"a"[..], b"b", b"c"].map(|name| RelPath::parse(name).unwrap());
         for path in &paths {
             scrub.list(path, &digest);

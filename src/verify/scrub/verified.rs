@@ -11,7 +11,7 @@ use std::fs::File;
 use std::hash::BuildHasherDefault;
 use std::io::{self, BufWriter, Write};
 
-use crate::hash::{Algorithm, Digest};
+use crate::hash::{Digest, Sha256};
 use crate::manifest::Scanner;
 use crate::manifest::read::scan::Text;
 use crate::path::RelPath;
@@ -193,12 +193,9 @@ fn head(mark: &Mark) -> String {
     format!("{HEAD} {}", mark.text())
 }
 
-/// The hash of a line: the first 64 bits of the SHA-256 of digest and name.
+/// The hash of a line: the first 64 bits of the SHA-256 of the digest's bytes and name.
 fn key(path: &RelPath, digest: &Digest) -> u64 {
-    let mut hasher = Algorithm::Sha256.start();
-    hasher.update(&digest.0);
-    hasher.update(path.as_bytes());
-    let Some(Digest([a, b, c, d, e, f, g, h, ..])) = hasher.finish() else { return 0 };
+    let Sha256([a, b, c, d, e, f, g, h, ..]) = Sha256::of(&[digest.bytes(), path.as_bytes()]);
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 

@@ -56,7 +56,7 @@ impl<'a> Collector<'a> {
             for finding in found {
                 self.answered += u64::from(matches!(finding, Finding::File { .. }));
                 if let Finding::Converted { to, line, .. } = &finding {
-                    self.converted.note(self.key.of(to), *line, &Digest([0; 32]));
+                    self.converted.note(self.key.of(to), *line, &Digest::sha256([0; 32]));
                 }
                 self.tell(&target, finding);
             }
