@@ -71,6 +71,7 @@ mod error;
 mod event;
 mod fanout;
 mod hash;
+mod heal;
 mod io;
 mod manifest;
 mod part;
@@ -119,6 +120,10 @@ pub use verify::{
     Budget, Checked, Comparison, Coverage, Damage, Finding, FindingListener, FindingObserver,
     ManifestAt, ReadOrder, Rival, Target, Verdict, VerifyJob, VerifyReport,
 };
+
+// Making trees whole.
+pub use heal::HealJob;
+pub use verify::Mend;
 
 // Reading manifests.
 pub use manifest::{Entries, Entry, Fault, ManifestName, Parsed, Parser, Record, Utf16Reader};

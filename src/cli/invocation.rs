@@ -8,6 +8,7 @@ use clap::{ArgMatches, Command, FromArgMatches};
 
 use crate::cli::args::command;
 use crate::cli::args::copy::{CopyArgs, jobs};
+use crate::cli::args::heal::HealArgs;
 use crate::cli::args::job_file::JobFile;
 use crate::cli::args::report::ReportArgs;
 use crate::cli::args::stream;
@@ -26,6 +27,7 @@ pub enum Invocation {
     /// A copy, by a job file if there is one.
     Copy(Box<CopyInvocation>, Option<JobFile>),
     Verify(VerifyArgs),
+    Heal(HealArgs),
     /// A page of receipts.
     Report(ReportArgs),
     /// To say what a job would run; with the options that it sets.
@@ -77,6 +79,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Usa
     let matches = command.try_get_matches_from_mut(args.clone())?;
     match matches.subcommand() {
         Some(("verify", matches)) => Ok(Invocation::Verify(VerifyArgs::from_arg_matches(matches)?)),
+        Some(("heal", matches)) => Ok(Invocation::Heal(HealArgs::from_arg_matches(matches)?)),
         Some(("report", matches)) => Ok(Invocation::Report(ReportArgs::from_arg_matches(matches)?)),
         Some((_, jobs)) => {
             let Some(("check", check)) = jobs.subcommand() else { return Ok(Invocation::ListJobs) };

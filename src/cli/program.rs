@@ -10,7 +10,7 @@ use crate::cli::jobs;
 use crate::cli::report::command::report;
 use crate::cli::show::console::Console;
 use crate::cli::stream::stream;
-use crate::cli::verify::verify;
+use crate::cli::verify::{heal, verify};
 use crate::path::Shown;
 use crate::sys;
 
@@ -24,6 +24,7 @@ pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             None => copy(*invocation, file.as_ref(), &command).into(),
         },
         Ok(Invocation::Verify(args)) => verify("dircopy", &args, &command).into(),
+        Ok(Invocation::Heal(args)) => heal(&args, &command).into(),
         Ok(Invocation::Report(args)) => report(&args, &Console::plain()).into(),
         Ok(Invocation::CheckJob(invocation, file, matches)) => {
             jobs::check(&file, &invocation, &matches, &Console::plain()).into()

@@ -1,12 +1,15 @@
-//! A check by `dircopy verify` or `dirverify`, from its arguments to its exit code.
+//! A check by `dircopy verify`, `dirverify` or `dircopy heal`, from its arguments to its exit code.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use crate::cli::args::heal::HealArgs;
+use crate::cli::args::unattended::RecordArgs;
+use crate::cli::args::verbosity::VerbosityArgs;
 use crate::cli::args::verify::VerifyArgs;
 use crate::cli::exit::Exit;
 use crate::cli::record::entry::RecordEntry;
@@ -17,54 +20,107 @@ use crate::cli::show::gathered::{Gathered, LineKind};
 use crate::cli::show::line::Detail;
 use crate::cli::show::verify_messages::VerifyMessages;
 use crate::cli::show::verify_summary::{summary, verdict};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::event::Observer;
 use crate::manifest::read::escape;
 use crate::sys::{self, PlainUse};
-use crate::verify::{Finding, Target, Verdict};
+use crate::verify::{Finding, FindingObserver, Target, Verdict, VerifyReport};
+
+/// How a check is set up, whether it makes files whole or not.
+struct Checking<'a> {
+    /// The program's name.
+    name: &'static str,
+    dirs: &'a [PathBuf],
+    verbosity: &'a VerbosityArgs,
+    records: &'a RecordArgs,
+    convert: bool,
+    /// The list of files that failed, and whether paths in it end with NUL.
+    list: Option<&'a Path>,
+    null: bool,
+    /// Whether bad files are made whole: then those that are not are listed.
+    heals: bool,
+}
 
 /// Runs the check, as the program of this name.
 pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Exit {
-    let detail = args.verbosity.detail();
-    let list = args.list_failed.as_deref();
-    let opened = Session::open(Setup {
-        options: RecordOptions { list, ..args.records.options(name, detail) },
-        view: args.verbosity.view(),
-        aside: false,
-        task: Task::Check(&args.dirs),
-        command,
-    });
-    let session = match opened {
-        Ok(session) => session,
-        Err(exit) => return exit,
+    let heal = args.heal_job();
+    let checking = Checking {
+        name,
+        dirs: &args.dirs,
+        verbosity: &args.verbosity,
+        records: &args.records,
+        convert: args.convert_paths,
+        list: args.list_failed.as_deref(),
+        null: args.null,
+        heals: heal.is_some(),
     };
-    let create = |path: &Path| {
-        let list = FailedList::create(path, args.null);
-        list.map_err(|error| Error::io("make", path, error))
+    checking.run(command, |observer| match &heal {
+        Some(job) => job.run(observer),
+        None => args.job().run(observer),
+    })
+}
+
+/// Runs `dircopy heal`.
+pub fn heal(args: &HealArgs, command: &[OsString]) -> Exit {
+    let checking = Checking {
+        name: "dircopy",
+        dirs: &args.trees,
+        verbosity: &args.verbosity,
+        records: &args.records,
+        convert: false,
+        list: None,
+        null: false,
+        heals: true,
     };
-    let failed = match list.map(create).transpose() {
-        Ok(failed) => failed,
-        Err(refused) => return session.end_refused(&refused),
-    };
-    let messages = VerifyMessages { name, detail, convert: args.convert_paths };
-    let gathered = Gathered::default();
-    let reporter = VerifyReporter { messages, session: &session, failed, gathered };
-    let listen = |target: &Target, finding: &Finding| reporter.finding(target, finding);
-    let ran = session.run_one(|progress| {
-        args.job().run(&Observer { progress, stop: session.stop.clone(), listen })
-    });
-    session.console.rest(&reporter.gathered, None);
-    let report = match &ran {
-        Ok(report) => report,
-        Err(refused) => return session.end_refused(refused),
-    };
-    let list_written = reporter.close_list();
-    let says = detail != Detail::Quiet;
-    if says {
-        session.console.out(&summary(report));
+    checking.run(command, |observer| args.job().run(observer))
+}
+
+impl Checking<'_> {
+    fn run(
+        &self,
+        command: &[OsString],
+        run: impl FnOnce(&FindingObserver<'_>) -> Result<VerifyReport>,
+    ) -> Exit {
+        let Self { name, dirs, list, .. } = *self;
+        let detail = self.verbosity.detail();
+        let opened = Session::open(Setup {
+            options: RecordOptions { list, ..self.records.options(name, detail) },
+            view: self.verbosity.view(),
+            aside: false,
+            task: Task::Check(dirs),
+            command,
+        });
+        let session = match opened {
+            Ok(session) => session,
+            Err(exit) => return exit,
+        };
+        let create = |path: &Path| {
+            let list = FailedList::create(path, self.null);
+            list.map_err(|error| Error::io("make", path, error))
+        };
+        let failed = match list.map(create).transpose() {
+            Ok(failed) => failed,
+            Err(refused) => return session.end_refused(&refused),
+        };
+        let messages = VerifyMessages { name, detail, convert: self.convert };
+        let (gathered, heals) = (Gathered::default(), self.heals);
+        let reporter = VerifyReporter { messages, session: &session, failed, gathered, heals };
+        let listen = |target: &Target, finding: &Finding| reporter.finding(target, finding);
+        let stop = session.stop.clone();
+        let ran = session.run_one(|progress| run(&Observer { progress, stop, listen }));
+        session.console.rest(&reporter.gathered, None);
+        let report = match &ran {
+            Ok(report) => report,
+            Err(refused) => return session.end_refused(refused),
+        };
+        let list_written = reporter.close_list();
+        let says = detail != Detail::Quiet;
+        if says {
+            session.console.out(&summary(report));
+        }
+        let exit = Exit::of_check(report, list_written && session.console.all_written());
+        session.end(&RunResult::Checked(report), exit, !says, |exit| verdict(report, exit))
     }
-    let exit = Exit::of_check(report, list_written && session.console.all_written());
-    session.end(&RunResult::Checked(report), exit, !says, |exit| verdict(report, exit))
 }
 
 /// Hands the findings to the screen, the records and the list of failed files.
@@ -73,6 +129,7 @@ struct VerifyReporter<'a> {
     session: &'a Session<'a>,
     failed: Option<FailedList>,
     gathered: Gathered,
+    heals: bool,
 }
 
 impl VerifyReporter<'_> {
@@ -93,11 +150,14 @@ impl VerifyReporter<'_> {
         if let Some(line) = &console.unless_gathered(line, kind, &self.gathered) {
             console.entry(line, || RecordEntry::found(target, finding).0);
         }
-        if let Some(list) = &self.failed
-            && let Finding::File { path, verdict, .. } = finding
+        let failed = match finding {
+            Finding::NotHealed { path, .. } => Some(path),
             // A refused name is no path of a file.
-            && !matches!(verdict, Verdict::Good(_) | Verdict::Refused(_))
-        {
+            Finding::File { verdict: Verdict::Good(_) | Verdict::Refused(_), .. } => None,
+            Finding::File { path, .. } if !self.heals => Some(path),
+            _ => None,
+        };
+        if let (Some(list), Some(path)) = (&self.failed, failed) {
             list.add(&target.path_of(path), || RecordEntry::found(target, finding).0);
         }
     }

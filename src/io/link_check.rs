@@ -28,6 +28,7 @@ const MOST_AT_ONCE: u64 = 4 << 20;
 const LINKS_EACH: u64 = 16;
 
 /// The content that a file should have.
+#[derive(Clone, Copy)]
 pub struct ChainedContent<'a> {
     pub chain: &'a Chain,
     pub size: u64,

@@ -2,7 +2,7 @@
 
 pub mod block;
 pub mod control;
-mod hash_thread;
+pub mod hash_thread;
 pub mod link_check;
 pub mod options;
 pub mod rate_limit;

@@ -1,7 +1,7 @@
 //! An unfinished output file: made, gone on with, published or discarded.
 
 pub mod checkpoint;
-mod claim;
+pub mod claim;
 mod content;
 pub mod method;
 pub mod part_file;

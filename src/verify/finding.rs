@@ -47,6 +47,21 @@ pub struct Comparison {
     pub other: Vec<PathBuf>,
 }
 
+/// How a bad file was made whole, or could be.
+#[derive(Debug)]
+pub struct Mend {
+    /// Its name below its root.
+    pub path: RelPath,
+    /// The roots of the trees that gave what it lacked.
+    pub from: Vec<PathBuf>,
+    /// So many bytes were taken from them.
+    pub bytes: u64,
+    /// Whether all the rest is shared with the bad file, instead of written once more.
+    pub is_cloned: bool,
+    /// Whether nothing was done.
+    pub dry_run: bool,
+}
+
 /// What a check finds. Lines are counted from 1.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -142,6 +157,23 @@ pub enum Finding {
     NotCompared(u64),
     /// The check itself broke.
     Broken(Error),
+    /// Trees that are to be copies of one another list different digests for a file; told for each such name.
+    Conflict(RelPath),
+    /// A bad file was made whole, or could be.
+    Healed(Mend),
+    /// A bad file was not made whole.
+    NotHealed {
+        /// Its name below its root.
+        path: RelPath,
+        /// What was in the way.
+        why: String,
+        /// The places that no tree has good, as far as that is known.
+        lost: Option<Box<Damage>>,
+    },
+    /// So many bad files were too many to be remembered and made whole.
+    TooManyBad(u64),
+    /// A file was made whole, and something beside its content is not as it was.
+    Warning(Error),
 }
 
 /// Hears what a check finds, and where.

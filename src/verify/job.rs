@@ -1,6 +1,6 @@
 //! A check from beginning to end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -209,6 +209,20 @@ impl VerifyJob {
         }
         let of_all = |dir| self.manifests.iter().map(move |m| plan(Some(m.clone()), dir));
         Ok(dirs.iter().flat_map(of_all).collect())
+    }
+
+    /// What is to be opened for one of the directories.
+    pub(crate) fn specs_of(&self, dir: &Path) -> Vec<TargetSpec> {
+        let spec = |manifest| TargetSpec {
+            manifest,
+            dir: Some(dir.to_path_buf()),
+            root: None,
+            state: self.state.clone(),
+        };
+        match &*self.manifests {
+            [] => vec![spec(None)],
+            manifests => manifests.iter().map(|manifest| spec(Some(manifest.clone()))).collect(),
+        }
     }
 
     /// How many workers there are, and in which order they read.

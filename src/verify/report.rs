@@ -34,6 +34,16 @@ pub struct Checked {
     pub unlisted: u64,
     /// Names of files that are bad in one of several directories and good in another.
     pub repairable: u64,
+    /// Bad files that could be made whole.
+    pub healable: u64,
+    /// Files that were bad and were made whole. They count among those that are good.
+    pub healed: u64,
+    /// Bytes that were taken from other trees for them.
+    pub healed_bytes: u64,
+    /// Bad files that could not be made whole.
+    pub not_healed: u64,
+    /// Names for which trees list different digests.
+    pub conflicting: u64,
     /// Manifests that list nothing.
     pub empty: u64,
     /// Manifests and roots that could not be used.
@@ -90,14 +100,20 @@ impl Checked {
             | Finding::Rival(_)
             | Finding::Forgotten(_)
             | Finding::Compared(_)
-            | Finding::NotCompared(_) => return,
+            | Finding::NotCompared(_)
+            // A run that makes files whole counts what became of them.
+            | Finding::Conflict(_)
+            | Finding::Healed(_)
+            | Finding::NotHealed { .. }
+            | Finding::TooManyBad(_)
+            | Finding::Warning(_) => return,
         };
         *counter += 1;
     }
 
     /// Whether a listed file is not what its manifest says, or a file is not listed that should be.
     pub fn is_untrue(&self) -> bool {
-        self.differ + self.missing + self.contradicted + self.unlisted > 0
+        self.differ + self.missing + self.contradicted + self.unlisted + self.conflicting > 0
     }
 
     /// Whether a manifest could not be read as one, or there was none.

@@ -19,6 +19,7 @@ mod harness;
 
 mod copy;
 mod failures;
+mod heal;
 mod outputs;
 mod readme;
 mod records;

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::{Arg, Command, CommandFactory, value_parser};
 
 use crate::cli::args::copy::CopyArgs;
+use crate::cli::args::heal::HealArgs;
 use crate::cli::args::report::ReportArgs;
 use crate::cli::args::verify::VerifyArgs;
 
@@ -64,6 +65,7 @@ const USAGE: &str = "\
 dircopy [OPTIONS] <SRC> <DST>...
        dircopy [OPTIONS] --job <NAME|FILE>
        dircopy verify [OPTIONS] [DIR]...
+       dircopy heal [OPTIONS] <TREE>...
        dircopy report <RECEIPT>... -o <FILE.html>
        dircopy jobs list | check <NAME|FILE>";
 
@@ -72,6 +74,7 @@ pub fn dircopy() -> Command {
     let verify = dirverify().name("verify").display_name("dircopy-verify");
     CopyArgs::command()
         .subcommand(verify)
+        .subcommand(HealArgs::command().display_name("dircopy-heal"))
         .subcommand(ReportArgs::command().display_name("dircopy-report"))
         .subcommand(jobs())
         .args_conflicts_with_subcommands(true)

@@ -2,11 +2,12 @@
 
 pub mod command;
 pub mod copy;
+pub mod heal;
 pub mod job_file;
 pub mod report;
 mod size;
 pub mod stream;
-mod unattended;
+pub mod unattended;
 mod values;
-mod verbosity;
+pub mod verbosity;
 pub mod verify;

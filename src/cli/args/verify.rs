@@ -11,6 +11,7 @@ use crate::cli::args::values::one_of;
 use crate::cli::args::verbosity::VerbosityArgs;
 use crate::cli::schedule;
 use crate::hash::multibuffer::Backend;
+use crate::heal::HealJob;
 use crate::verify::ReadFrom;
 use crate::verify::{Budget, ManifestAt, ReadOrder, VerifyJob};
 
@@ -71,6 +72,14 @@ pub struct VerifyArgs {
     #[arg(short = '0', long, requires = "list_failed")]
     pub null: bool,
 
+    /// Make bad files whole from TREE, a copy of DIR; repeatable
+    ///
+    /// What of a file is bad is taken from there chunk by chunk, where the states of its digest tell, each proven
+    /// before it is written; else the whole file. It is made beside the bad one, checked, and renamed. TREE is only
+    /// read. `dircopy heal` makes several trees whole from one another.
+    #[arg(long, value_name = "TREE", conflicts_with_all = ["budget", "max_bytes", "root", "convert_paths"])]
+    pub heal_from: Vec<PathBuf>,
+
     /// Where the bytes must come from
     #[arg(long, value_name = "WHERE", default_value = "medium", value_parser = one_of::<ReadFrom>())]
     pub from: ReadFrom,
@@ -118,6 +127,13 @@ pub struct VerifyArgs {
 }
 
 impl VerifyArgs {
+    /// The check that also makes files whole, if it is to.
+    pub fn heal_job(&self) -> Option<HealJob> {
+        let (check, from) = (self.job(), self.heal_from.clone());
+        let job = HealJob { check, from, dry_run: false, wait: self.wait };
+        (!job.from.is_empty()).then_some(job)
+    }
+
     pub fn job(&self) -> VerifyJob {
         let at = |path: &PathBuf| match path.as_os_str() == "-" {
             true => ManifestAt::StandardInput,

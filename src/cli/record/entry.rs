@@ -8,11 +8,12 @@ use serde::Serialize;
 
 use crate::cli::record::json::JsonName;
 use crate::cli::show::compared::compared;
+use crate::cli::show::healed::{not_healed, taken};
 use crate::cli::show::verify_messages;
 use crate::error::Error;
 use crate::event::{Done, Event};
 use crate::path::Shown;
-use crate::verify::{Comparison, Finding, HashedFrom, Target, Verdict};
+use crate::verify::{Comparison, Damage, Finding, HashedFrom, Target, Verdict};
 
 /// Something that happened to an entry, or an error.
 #[derive(Debug, Default, Serialize)]
@@ -130,11 +131,10 @@ impl<'a> RecordEntry<'a> {
             Verdict::Good(HashedFrom::Device) => event("good", None),
             Verdict::Good(HashedFrom::Cache) => event("good", Some("through a cache".into())),
             Verdict::Differs(_, None) => event("differs", None),
-            Verdict::Differs(_, Some(damage)) => {
-                let pair = |range: &Range<u64>| [range.start, range.end - range.start];
-                let ranges = Some(damage.ranges.iter().map(pair).collect());
-                Self { ranges, ..event("differs", Some(damage.to_string().into())) }
-            }
+            Verdict::Differs(_, Some(damage)) => Self {
+                ranges: Some(ranges(damage)),
+                ..event("differs", Some(damage.to_string().into()))
+            },
             Verdict::Missing => event("missing", None),
             Verdict::NotThrough(kind) => {
                 let text = format!("{} is on the way, not followed", kind.name());
@@ -155,6 +155,32 @@ impl<'a> RecordEntry<'a> {
             bad_at: Some(names(&bad)),
             good_at: Some(names(&comparison.good)),
             ..Self::named("compared", comparison.path.as_bytes(), Some(text.into()))
+        }
+    }
+
+    /// What became of a bad file that was to be made whole.
+    fn healing(target: &Target, finding: &Finding) -> Self {
+        let full = |event, path, text| {
+            let full = target.path_of(path);
+            Self::named(event, full.as_os_str().as_encoded_bytes(), Some(text))
+        };
+        match finding {
+            Finding::Conflict(path) => full("conflict", path, verify_messages::CONFLICT.into()),
+            Finding::Healed(mend) => {
+                let event = if mend.dry_run { "healable" } else { "healed" };
+                let names = mend.from.iter().map(|root| JsonName::path(root)).collect();
+                Self { good_at: Some(names), ..full(event, &mend.path, taken(mend).into()) }
+            }
+            Finding::NotHealed { path, why, lost } => {
+                let text = not_healed(why, lost.as_deref()).into();
+                let ranges = lost.as_ref().map(|lost| ranges(lost));
+                Self { ranges, ..full("not-healed", path, text) }
+            }
+            Finding::TooManyBad(number) => {
+                let text = Some(verify_messages::too_many_bad(*number).into());
+                Self { event: "not-healed", text, ..Self::default() }
+            }
+            _ => Self::default(),
         }
     }
 
@@ -228,9 +254,20 @@ impl<'a> RecordEntry<'a> {
             Finding::Unsearched(error) => (Self::error("not-searched", error), None),
             Finding::Unusable(error) => (Self::error("unusable", error), None),
             Finding::Broken(error) => (Self::error("broken", error), None),
+            Finding::Conflict(_)
+            | Finding::Healed(_)
+            | Finding::NotHealed { .. }
+            | Finding::TooManyBad(_) => (Self::healing(target, finding), None),
+            Finding::Warning(error) => (Self::error("warning", error), None),
         };
         let manifest = line.map(|_| Shown::path(&target.manifest).to_string().into());
         let good = matches!(finding, Finding::File { verdict: Verdict::Good(_), .. });
         (Self { manifest, line, ..entry }, !good)
     }
+}
+
+/// Offset and length of each range.
+fn ranges(damage: &Damage) -> Vec<[u64; 2]> {
+    let pair = |range: &Range<u64>| [range.start, range.end - range.start];
+    damage.ranges.iter().map(pair).collect()
 }

@@ -5,6 +5,7 @@ pub mod console;
 pub mod copy_messages;
 pub mod copy_summary;
 pub mod gathered;
+pub mod healed;
 pub mod line;
 pub mod reporter;
 mod rows;

@@ -4,10 +4,19 @@ use std::fmt::Display;
 use std::path::Path;
 
 use crate::cli::show::compared::{compared, cut};
+use crate::cli::show::healed::{not_healed, taken};
 use crate::cli::show::line::{Detail, ScreenLine};
 use crate::path::{RelPath, Shown};
 use crate::sys;
 use crate::verify::{Finding, HashedFrom, Rival, Target, Verdict};
+
+/// What is said of a name that trees list differently.
+pub const CONFLICT: &str = "the trees list different digests for it; nothing is done to it";
+
+/// What is said of bad files that were too many to be remembered.
+pub fn too_many_bad(number: u64) -> String {
+    format!("{number} more files are bad than can be healed at a time: run it again")
+}
 
 /// How messages are written.
 pub struct VerifyMessages {
@@ -78,6 +87,19 @@ impl VerifyMessages {
             Finding::NotCompared(number) => self.err(&format!(
                 "there are too many bad files to compare: of {number} it is not said where they are good"
             )),
+            Finding::Conflict(path) => {
+                self.err(&format!("conflict: {}: {CONFLICT}", shown(path)))
+            }
+            Finding::Healed(mend) => {
+                let word = if mend.dry_run { "could be healed" } else { "healed" };
+                self.err(&format!("{word}: {}: {}", shown(&mend.path), taken(mend)))
+            }
+            Finding::NotHealed { path, why, lost } => {
+                let why = not_healed(why, lost.as_deref());
+                self.err(&format!("not healed: {}: {why}", shown(path)))
+            }
+            Finding::TooManyBad(number) => self.err(&too_many_bad(*number)),
+            Finding::Warning(error) => self.err(&format!("warning: {error}")),
             Finding::Unsearched(error) | Finding::Unusable(error) | Finding::Broken(error) => {
                 self.err(&error.to_string())
             }

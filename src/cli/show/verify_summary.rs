@@ -4,21 +4,26 @@ use jiff::Timestamp;
 
 use crate::cli::exit::Exit;
 use crate::cli::show::line::count;
-use crate::cli::show::rows::{Counted, Rows, files, time, warn};
+use crate::cli::show::rows::{Counted, Rows, files, size, time, warn};
 use crate::verify::{Coverage, VerifyReport};
 
 /// The rows of the summary.
 pub fn summary(report: &VerifyReport) -> String {
     let counts = &report.counts;
     let read = counts.from_device + counts.from_cache;
+    let taken = format!("made whole with {}", size(counts.healed_bytes));
     let mut rows = Rows::default();
     rows.row("checked", files(read, counts.bytes));
     rows.counted(&[
         Counted("good", counts.good, "file", "as listed"),
+        Counted("healed", counts.healed, "file", &taken),
         Counted("differ", counts.differ, "file", ""),
         Counted("missing", counts.missing, "listed file", ""),
         Counted("unreadable", counts.unreadable, "file", ""),
         Counted("repairable", counts.repairable, "bad file", "that is good in another directory"),
+        Counted("healable", counts.healable, "bad file", "that could be made whole"),
+        Counted("not healed", counts.not_healed, "bad file", ""),
+        Counted("conflict", counts.conflicting, "name", "listed with different digests"),
         Counted("contradicted", counts.contradicted, "name", "listed with two digests"),
         Counted("not listed", counts.unlisted, "file", ""),
         Counted("malformed", counts.malformed, "line", ""),

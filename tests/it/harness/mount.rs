@@ -43,10 +43,15 @@ impl Mount {
 
     /// A fresh file system of its kind in the file `image`: ext4, xfs, btrfs, or ntfs by way of FUSE.
     pub fn of_kind(kind: &str, image: &Path, at: &Path) -> Self {
+        // mkfs.xfs refuses less than 300 MiB; the file is sparse.
+        Self::of_size(kind, 512, image, at)
+    }
+
+    /// The same with so many megabytes.
+    pub fn of_size(kind: &str, megabytes: u32, image: &Path, at: &Path) -> Self {
         match kind {
-            "ext4" => return Self::ext4(image, 512, at),
-            // mkfs.xfs refuses less than 300 MiB; the file is sparse.
-            _ => run(Command::new("truncate").arg("--size=512M").arg(image)),
+            "ext4" => return Self::ext4(image, megabytes, at),
+            _ => run(Command::new("truncate").arg(format!("--size={megabytes}M")).arg(image)),
         }
         let image = image.to_str().unwrap();
         let (words, options): (&[&str], &[&str]) = match kind {

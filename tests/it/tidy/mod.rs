@@ -23,6 +23,7 @@ const FLOORS: &[&[&str]] = &[
     &["transfer"],
     &["pipeline"],
     &["copy", "stream", "verify"],
+    &["heal"],
     &["cli"],
     &["bin"],
 ];

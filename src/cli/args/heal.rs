@@ -1,0 +1,92 @@
+//! The options of `dircopy heal`, and how they become a job.
+
+use std::path::PathBuf;
+
+use clap::{Parser, value_parser};
+
+use crate::cli::args::size;
+use crate::cli::args::unattended::RecordArgs;
+use crate::cli::args::values::one_of;
+use crate::cli::args::verbosity::VerbosityArgs;
+use crate::hash::multibuffer::Backend;
+use crate::heal::HealJob;
+use crate::verify::{ManifestAt, ReadFrom};
+
+const EXIT_CODES: &str = "\
+Exit codes; of several that fit, the first of this list:
+  129, 130, 143
+       ended by SIGHUP, SIGINT or SIGTERM: each file is what it was, or whole
+  2    usage error, or another run is at work on a tree; nothing was touched
+  4    a file is still not as it is listed: no tree has it good, the trees list
+       different digests for it, or it could not be written; with --dry-run, if any
+       file is bad
+  5    a tree has no manifest, or a malformed one
+  1    something could not be read, or not everything could be said
+  0    every file of every tree is as it is listed, now
+
+A bad file is never written to. Its good chunks, and the missing ones from other trees, each
+proven by its SHA-256 states before it is written, make a file beside it. That is synced, read
+back, compared with the listed digest, and renamed. A file without states is taken as a whole.";
+
+/// Make trees whole that are copies of one another, by their manifests
+#[derive(Debug, Parser)]
+#[command(name = "heal", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub struct HealArgs {
+    /// The trees; each is checked against the manifest of dircopy in it, or each --manifest
+    #[arg(value_name = "TREE", required = true, num_args = 1..)]
+    pub trees: Vec<PathBuf>,
+
+    /// Only say what could be made whole
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+
+    /// A further tree to take from, which is only read and need have no manifest; repeatable
+    #[arg(long, value_name = "TREE")]
+    pub from_tree: Vec<PathBuf>,
+
+    /// Manifest of any program, for all trees; repeatable
+    #[arg(short, long, value_name = "FILE")]
+    pub manifest: Vec<PathBuf>,
+
+    /// Where the bytes of the check must come from
+    #[arg(long, value_name = "WHERE", default_value = "medium", value_parser = one_of::<ReadFrom>())]
+    pub from: ReadFrom,
+
+    /// Wait for another run on a tree to end instead of refusing
+    #[arg(long)]
+    pub wait: bool,
+
+    /// Your private records are below DIR instead of in .dircopy
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+
+    /// Files that are checked side by side
+    #[arg(short = 'j', long, alias = "jobs", value_name = "N",
+          value_parser = value_parser!(u64).range(1..=size::MOST_WORKERS))]
+    pub workers: Option<u64>,
+
+    /// Hash several files at a time in vector registers
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of::<Backend>())]
+    pub simd: Backend,
+
+    #[command(flatten)]
+    pub verbosity: VerbosityArgs,
+
+    #[command(flatten)]
+    pub records: RecordArgs,
+}
+
+impl HealArgs {
+    pub fn job(&self) -> HealJob {
+        let mut job = HealJob::new(&self.trees);
+        job.from.clone_from(&self.from_tree);
+        (job.dry_run, job.wait) = (self.dry_run, self.wait);
+        let check = &mut job.check;
+        check.manifests = self.manifest.iter().cloned().map(ManifestAt::File).collect();
+        check.from = self.from;
+        check.backend = self.simd;
+        check.state.clone_from(&self.state);
+        check.jobs = self.workers.map(|workers| workers as usize);
+        job
+    }
+}

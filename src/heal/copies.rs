@@ -1,0 +1,79 @@
+//! Copies of one file in several trees, and what of them is proven good.
+
+use std::fs::File;
+use std::io;
+
+use crate::hash::multibuffer::streams::Stream;
+use crate::heal::trees::Tree;
+use crate::io::hash_thread::AlignedBuffer;
+use crate::io::link_check::ChainedContent;
+use crate::path::RelPath;
+use crate::sys::stat::{Kind, Stat};
+use crate::sys::{self, ALIGNMENT, Dir, Medium};
+
+/// The longest link that is proven in memory before it is written; files of more than 16 TiB have longer ones.
+const MOST_LINK: u64 = 16 << 20;
+
+/// An open copy of a file.
+pub struct FileCopy {
+    /// The number of its tree.
+    pub tree: usize,
+    pub file: File,
+    pub stat: Stat,
+}
+
+impl FileCopy {
+    /// The copy in a tree, if it is a regular file that can be opened. No symbolic link is followed.
+    pub fn open(number: usize, tree: &Tree, path: &RelPath) -> io::Result<Self> {
+        let (above, name) = path.split().ok_or(io::ErrorKind::NotFound)?;
+        let (dir, name) = (tree.dir.open_below(&above)?, sys::name_from_bytes(name)?);
+        // Opening a device can do things.
+        let is_file = |stat: &Stat| match stat.kind {
+            Kind::File => Ok(()),
+            _ => Err(io::Error::from(io::ErrorKind::InvalidInput)),
+        };
+        is_file(&dir.stat(name, false)?)?;
+        let file = dir.open_file(name, false)?;
+        let stat = Dir::stat_file(&file)?;
+        is_file(&stat)?;
+        Ok(Self { tree: number, file, stat })
+    }
+}
+
+/// Reads links of copies and proves them.
+pub struct LinkProver<'a> {
+    content: ChainedContent<'a>,
+    buffer: AlignedBuffer,
+}
+
+impl<'a> LinkProver<'a> {
+    /// One for this content; `None` if its links are too long.
+    pub fn new(content: ChainedContent<'a>) -> Option<Self> {
+        let span = content.chain.span();
+        let len = usize::try_from(span).ok().filter(|_| span <= MOST_LINK)?;
+        Some(Self { content, buffer: AlignedBuffer::new(len.next_multiple_of(ALIGNMENT)) })
+    }
+
+    /// Where a link begins, and how long it is.
+    pub fn range(&self, link: u64) -> std::ops::Range<u64> {
+        let span = self.content.chain.span();
+        link * span..self.content.size.min((link + 1) * span)
+    }
+
+    /// The bytes of a link as a copy has them, if they lead from the state before it to the state behind it. What
+    /// cannot be read does not.
+    pub fn proven(&mut self, medium: &Medium<'_>, link: u64) -> Option<&[u8]> {
+        let range = self.range(link);
+        let ChainedContent { chain, digest, .. } = self.content;
+        let read = medium.fill_at(self.buffer.room(), range.start).ok()?;
+        let len = usize::try_from(range.end - range.start).ok().filter(|len| *len <= read)?;
+        let bytes = self.buffer.room().get(..len)?;
+        let mut stream = Stream::going_on(chain.before(link)?, range.start);
+        stream.update(bytes);
+        let holds = match chain.behind(link) {
+            Some(state) => stream.state() == state,
+            None => stream.finish() == *digest,
+        };
+        holds.then_some(bytes)
+    }
+}

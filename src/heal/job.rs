@@ -1,0 +1,192 @@
+//! A run from beginning to end: the check, and then what it found bad.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::error::{Error, Result};
+use crate::event::{Observer, Stop};
+use crate::heal::bad::{BadFile, BadFiles, Harm};
+use crate::heal::conflicts::Conflicts;
+use crate::heal::mend::{Mender, Unmended};
+use crate::heal::trees::{Keeping, ListedTree, Tree};
+use crate::state::private_dir::Missing;
+use crate::tree::lock::Patience;
+use crate::verify::{
+    Finding, FindingListener, FindingObserver, ManifestAt, Mend, Target, VerifyJob, VerifyReport,
+};
+
+/// Which trees to make whole, and from what. Make one with [`new`](Self::new) and change what should differ.
+#[derive(Clone, Debug)]
+pub struct HealJob {
+    /// How the trees are checked that are to be made whole. They are each other's copies too.
+    pub check: VerifyJob,
+    /// Trees that are only read: what they have good is taken, whatever they list.
+    pub from: Vec<PathBuf>,
+    /// Only say what could be done.
+    pub dry_run: bool,
+    /// Wait for another run on a tree to end instead of refusing.
+    pub wait: bool,
+}
+
+/// What the trees are, and what their manifests are to be read for.
+struct OpenedTrees {
+    trees: Vec<Tree>,
+    listed: Vec<ListedTree>,
+}
+
+impl HealJob {
+    /// A job with the defaults of the command line.
+    pub fn new(trees: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        Self { check: VerifyJob::new(trees), from: Vec::new(), dry_run: false, wait: false }
+    }
+
+    /// Runs it. The counts of the report are of the trees as they are afterwards. The stop of `observer` must not
+    /// serve another run.
+    ///
+    /// # Errors
+    /// The job makes no sense, or another run is at work on a tree. Everything that goes wrong later is told
+    /// to `observer` and counted in the report.
+    pub fn run(&self, observer: &FindingObserver<'_>) -> Result<VerifyReport> {
+        let (started, Observer { progress, stop, listen }) = (Instant::now(), observer);
+        let OpenedTrees { trees, listed } = self.open(listen, stop)?;
+        let told = Mutex::new(0);
+        let tell = |target: &Target, finding: Finding| {
+            *told.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+            listen(target, &finding);
+        };
+        // Of one tree the check tells what contradicts itself.
+        let listed = if listed.len() > 1 { listed } else { Vec::new() };
+        let conflicts = Conflicts::find(listed, stop, &tell)?;
+        let bad = Mutex::new(BadFiles::default());
+        let hear = |target: &Target, finding: &Finding| {
+            // Where a file is good is found out link by link.
+            if !matches!(finding, Finding::Compared(_) | Finding::NotCompared(_)) {
+                listen(target, finding);
+            }
+            if let Some((number, target)) = tree_of(&trees, target) {
+                let mut bad = bad.lock().unwrap_or_else(PoisonError::into_inner);
+                bad.note(target, number, finding);
+            }
+        };
+        let (progress, stop_too) = (Arc::clone(progress), stop.clone());
+        let checking = Observer { progress, stop: stop_too, listen: hear };
+        let mut report = self.check.run(&checking)?;
+        report.counts.repairable = 0;
+        report.counts.conflicting = told.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut bad = bad.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // Workers find them in no order.
+        bad.files.sort_by(|a, b| (a.tree, &a.path).cmp(&(b.tree, &b.path)));
+        if bad.left_out > 0 {
+            listen(&Target::none(), &Finding::TooManyBad(bad.left_out));
+        }
+        let warn = |error: Error| listen(&Target::none(), &Finding::Warning(error));
+        let mender = Mender {
+            trees: &trees,
+            bad: &bad,
+            dry_run: self.dry_run,
+            backend: self.check.backend,
+            progress: &observer.progress,
+            stop,
+            warn: &warn,
+        };
+        for file in &bad.files {
+            let mended = match conflicts.barrier(&file.path) {
+                _ if stop.is_requested() => break,
+                Some(why) => Err(Unmended::Barrier(why)),
+                None => mender.mend(file),
+            };
+            if let Err(Unmended::Stopped) = mended {
+                break;
+            }
+            note(&mut report, file, &mended);
+            listen(&file.target, &finding(file, mended));
+        }
+        report.interrupted = stop.requested();
+        report.elapsed = started.elapsed();
+        Ok(report)
+    }
+
+    /// Opens the trees and keeps other runs away from those that are to be healed.
+    fn open(&self, listen: &FindingListener<'_>, stop: &Stop) -> Result<OpenedTrees> {
+        let refuse = |path: &PathBuf, finding| Err(Error::finding("heal", path, finding));
+        let here = [PathBuf::from(".")];
+        let dirs = if self.check.dirs.is_empty() { &here[..] } else { &self.check.dirs };
+        if self.check.budget.is_some() || self.check.root.is_some() || self.check.convert_paths {
+            return refuse(&dirs[0], "all of a tree is healed, by its own names");
+        }
+        if self.check.manifests.contains(&ManifestAt::StandardInput) {
+            return refuse(&dirs[0], "standard input can be read once only: give a file");
+        }
+        if dirs.len() + self.from.len() < 2 {
+            return refuse(&dirs[0], "there is no other tree to take from");
+        }
+        let mut opened = OpenedTrees { trees: Vec::new(), listed: Vec::new() };
+        for (number, dir) in dirs.iter().chain(&self.from).enumerate() {
+            let (tree, listed) = Tree::open(dir.clone(), &self.check.specs_of(dir))?;
+            if opened.trees.iter().any(|other| other.id == tree.id) {
+                return refuse(dir, "it is given twice");
+            }
+            opened.trees.push(tree);
+            if number < dirs.len() {
+                opened.listed.extend(listed);
+            }
+        }
+        let tell = |text: &str| listen(&Target::none(), &Finding::Waiting(text.to_owned()));
+        let patience = Patience { wait: self.wait, deed: "heal", tell: &tell, stop };
+        let missing = if self.dry_run { Missing::Leave } else { Missing::Make };
+        let state = self.check.state.as_deref();
+        // Two runs that wait for each other's trees take them in one order.
+        let mut healed: Vec<&mut Tree> = opened.trees.iter_mut().take(dirs.len()).collect();
+        healed.sort_by_key(|tree| (tree.id.dev, tree.id.ino));
+        for tree in healed {
+            tree.keep(Keeping { patience, missing, state })?;
+        }
+        Ok(opened)
+    }
+}
+
+/// The number of the tree that a finding is about, and its target there.
+fn tree_of<'t>(trees: &'t [Tree], target: &Target) -> Option<(usize, &'t Arc<Target>)> {
+    let number = trees.iter().position(|tree| tree.id == target.root_id)?;
+    let same = |own: &&Arc<Target>| own.manifest == target.manifest;
+    let targets = &trees.get(number)?.targets;
+    targets.iter().find(same).map(|target| (number, target))
+}
+
+/// Counts what became of a bad file.
+fn note(report: &mut VerifyReport, file: &BadFile, mended: &Result<Mend, Unmended>) {
+    let counts = &mut report.counts;
+    match mended {
+        Ok(mend) if mend.dry_run => counts.healable += 1,
+        Ok(mend) => {
+            counts.healed += 1;
+            counts.healed_bytes += mend.bytes;
+            counts.good += 1;
+            let was = match file.harm {
+                Harm::Differs => &mut counts.differ,
+                Harm::Missing => &mut counts.missing,
+                Harm::Unreadable => &mut counts.unreadable,
+            };
+            *was = was.saturating_sub(1);
+        }
+        Err(_) => counts.not_healed += 1,
+    }
+}
+
+/// What is told of it.
+fn finding(file: &BadFile, mended: Result<Mend, Unmended>) -> Finding {
+    let why = match mended {
+        Ok(mend) => return Finding::Healed(mend),
+        Err(Unmended::Lost(damage)) => {
+            let (path, damage) = (file.path.clone(), Some(Box::new(damage)));
+            let why = "no tree has it good".into();
+            return Finding::NotHealed { path, why, lost: damage };
+        }
+        Err(Unmended::Nowhere) => "no tree has it good".into(),
+        Err(Unmended::Barrier(why)) => why,
+        Err(Unmended::Failed(error)) => error.to_string(),
+        Err(Unmended::Stopped) => "the run was to stop".into(),
+    };
+    Finding::NotHealed { path: file.path.clone(), why, lost: None }
+}

@@ -1,0 +1,84 @@
+//! The trees of a run: opened once, kept from other runs, with their manifests.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::hash::Digest;
+use crate::hash::chain::Chain;
+use crate::state::private_dir::{Missing, PrivateDir};
+use crate::sys::Dir;
+use crate::sys::stat::Identity;
+use crate::tree::lock::Patience;
+use crate::verify::{Target, TargetSpec};
+
+/// A tree that gives good content, and gets it if it is to be healed.
+#[derive(Debug)]
+pub struct Tree {
+    pub root: PathBuf,
+    pub dir: Dir,
+    pub id: Identity,
+    /// Its manifests, as far as they can be opened.
+    pub targets: Vec<Arc<Target>>,
+    /// Keeps other runs out.
+    private: Option<PrivateDir>,
+    /// Why nothing may be written to it.
+    pub barrier: Option<String>,
+}
+
+/// A manifest that is to be read.
+pub struct ListedTree {
+    pub target: Arc<Target>,
+    pub manifest: File,
+}
+
+/// How a tree is kept from other runs.
+#[derive(Clone, Copy)]
+pub struct Keeping<'a> {
+    pub patience: Patience<'a>,
+    /// Whether the private directory is made where there is none.
+    pub missing: Missing,
+    /// Where private directories are, if not in the trees.
+    pub state: Option<&'a std::path::Path>,
+}
+
+impl Tree {
+    /// Opens a tree; what its manifests cannot be opened for is told by the check.
+    ///
+    /// # Errors
+    /// There is no such directory.
+    pub fn open(root: PathBuf, specs: &[TargetSpec]) -> Result<(Self, Vec<ListedTree>)> {
+        let fail = |error| Error::io("open the directory", &root, error);
+        let dir = Dir::open(&root).map_err(fail)?;
+        let id = dir.identity().map_err(fail)?;
+        let (mut targets, mut listed) = (Vec::new(), Vec::new());
+        for opened in specs.iter().filter_map(|spec| spec.open().ok()) {
+            targets.push(Arc::clone(&opened.target));
+            listed.push(ListedTree { target: opened.target, manifest: opened.manifest });
+        }
+        Ok((Self { root, dir, id, targets, private: None, barrier: None }, listed))
+    }
+
+    /// Keeps other runs out until this is dropped. A tree that cannot have a private directory is not written to.
+    ///
+    /// # Errors
+    /// Another run is at work on it.
+    pub fn keep(&mut self, keeping: Keeping<'_>) -> Result<()> {
+        let Keeping { patience, missing, state } = keeping;
+        match PrivateDir::open(&self.dir, &self.root, state, missing) {
+            Ok(Some(private)) => {
+                patience.lock(private.dir(), &self.root)?;
+                self.private = Some(private);
+            }
+            Ok(None) => {}
+            Err(error) => self.barrier = Some(error.to_string()),
+        }
+        Ok(())
+    }
+
+    /// The chain of a content, and the size of that, if it stands beside one of the manifests.
+    pub fn chain(&self, digest: &Digest) -> Option<(Chain, u64)> {
+        self.targets.iter().find_map(|target| target.chain(digest))
+    }
+}

@@ -1,0 +1,290 @@
+//! What is healed, from where, and what is left as it is.
+
+use crate::harness::{Mount, Scene, content, ctimes, inventory, need, shell};
+
+use super::{MIB, are_whole, copies, fill, heal, healed, is_whole, rot, told};
+
+/// Three copies, none of which is whole.
+fn damaged() -> Scene {
+    let scene = Scene::new();
+    fill(&scene.src);
+    copies(&scene, &["A", "B", "C"], &[]);
+    rot(&scene, "A/dir/film.mov", &[7, 5 * MIB]);
+    rot(&scene, "B/dir/film.mov", &[3 * MIB]);
+    rot(&scene, "C/dir/film.mov", &[9 * MIB + 76]);
+    rot(&scene, "B/small", &[0]);
+    shell(&scene, "rm -r A/dir/sub; rm C/even; truncate -s 1000000 B/even; printf more >> A/even");
+    scene
+}
+
+#[test]
+fn damage_in_every_copy_is_no_obstacle() {
+    for args in [&["-q"][..], &["--from", "cache", "--simd", "off", "-j1"]] {
+        let scene = damaged();
+        let run = heal(&scene, &[args, &["A", "B", "C"]].concat());
+        run.assert_code(0);
+        let expected = [
+            "A/dir/film.mov: 2 MiB from B",
+            "A/dir/sub/one link: 1 MiB from B",
+            "A/even: cut to its length",
+            "B/dir/film.mov: 1 MiB from A",
+            "B/even: 4 MiB from A",
+            "B/small: 5 B from A",
+            "C/dir/film.mov: 77 B from A",
+            "C/even: 0 B from A",
+        ];
+        assert_eq!(healed(&run), expected, "{}", run.err());
+        are_whole(&scene, &["A", "B", "C"]);
+        for tree in ["A", "B", "C"] {
+            shell(&scene, &format!("diff -r src {tree} --exclude='*dircopy*'"));
+        }
+        scene.bare(["verify", "-q", "--complete", "A", "B", "C"]).run().assert_code(0);
+        heal(&scene, &["-q", "A", "B", "C"]).assert_code(0);
+    }
+}
+
+/// Times, permissions, owners and attributes are those of the bad file, or of the good one where it was missing.
+#[test]
+fn what_is_beside_the_content_is_kept() {
+    need!(Attr);
+    let scene = Scene::new();
+    fill(&scene.src);
+    scene.src.xattr("even", "user.note", b"kept").xattr("dir/sub", "user.note", b"too");
+    copies(&scene, &["A", "B"], &[]);
+    let all = |name: &str| {
+        let tree = scene.tree(name);
+        let mut all = inventory(tree.root());
+        all.retain(|name| !name.windows(7).any(|part| part == b"dircopy") && !name.ends_with(b" "));
+        all
+    };
+    let was = all("A");
+    rot(&scene, "A/dir/film.mov", &[0]);
+    rot(&scene, "A/even", &[2 * MIB]);
+    shell(&scene, "touch -d 2001-01-01 dir.time; rm -r A/dir/sub; touch -r B/dir A/dir");
+    heal(&scene, &["-q", "A", "B"]).assert_code(0);
+    is_whole(&scene.path("A"));
+    assert_eq!(was, all("A"));
+    for (name, value) in [("A/even", "kept"), ("A/dir/sub", "too")] {
+        let read = shell(&scene, &format!("getfattr --only-values -n user.note {name}"));
+        assert_eq!(read, value);
+    }
+    // The next copy finds everything in place.
+    let run = scene.command_to(scene.src.root(), scene.path("A"), ["-v"]).run();
+    run.assert_code(0).assert_prints(&["copied", "0 files"]);
+}
+
+#[test]
+fn a_dry_run_touches_nothing() {
+    let scene = damaged();
+    let was = ["A", "B", "C"].map(|tree| ctimes(&scene.path(tree)));
+    let run = heal(&scene, &["--dry-run", "A", "B", "C"]);
+    run.assert_code(4).assert_prints(&["healable", "8 bad files"]);
+    assert_eq!(told(&run, "could be healed: ").len(), 8, "{}", run.err());
+    assert_eq!(was, ["A", "B", "C"].map(|tree| ctimes(&scene.path(tree))));
+}
+
+#[test]
+fn what_no_tree_has_good_is_named_and_left() {
+    let scene = Scene::new();
+    fill(&scene.src);
+    copies(&scene, &["A", "B"], &[]);
+    for tree in ["A", "B"] {
+        rot(&scene, &format!("{tree}/dir/film.mov"), &[2 * MIB, 6 * MIB + 1]);
+        rot(&scene, &format!("{tree}/small"), &[1]);
+    }
+    rot(&scene, "A/dir/film.mov", &[4 * MIB]);
+    rot(&scene, "B/even", &[0]);
+    let was = ["A/dir", "B/dir"].map(|tree| ctimes(&scene.path(tree)));
+    let run = heal(&scene, &["--report", "report.json", "A", "B"]);
+    run.assert_code(4).assert_prints(&["not healed", "4 bad files"]);
+    run.assert_prints(&["FAILED (exit 4)"]);
+    assert_eq!(healed(&run), ["B/even: 1 MiB from A"]);
+    let places = "no tree has it good: 2 MiB of 10: 2 MiB, 6 MiB";
+    let expected = [
+        &format!("A/dir/film.mov: {places}"),
+        "A/small: no tree has it good",
+        &format!("B/dir/film.mov: {places}"),
+        "B/small: no tree has it good",
+    ];
+    assert_eq!(told(&run, "not healed: "), expected);
+    assert_eq!(was, ["A/dir", "B/dir"].map(|tree| ctimes(&scene.path(tree))));
+    let report = std::fs::read(scene.path("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    assert_eq!((&report["kind"], &report["exit_code"]), (&"verify".into(), &4.into()));
+    let counts = ["healed", "not_healed", "differ"].map(|name| report["checked"][name].clone());
+    assert_eq!(counts, [1, 4, 4].map(serde_json::Value::from));
+    let entries = report["entries"].as_array().unwrap();
+    let lost = entries
+        .iter()
+        .find(|entry| entry["path"] == "A/dir/film.mov" && entry["event"] == "not-healed");
+    assert_eq!(lost.unwrap()["ranges"], serde_json::json!([[2 * MIB, MIB], [6 * MIB, MIB]]));
+}
+
+/// Trees that list different digests are no copies of one another there.
+#[test]
+fn names_that_are_listed_differently_are_not_touched() {
+    let scene = Scene::new();
+    fill(&scene.src);
+    copies(&scene, &["A", "C"], &[]);
+    scene.src.file("small", "other");
+    copies(&scene, &["B"], &[]);
+    rot(&scene, "A/small", &[0]);
+    rot(&scene, "A/even", &[0]);
+    let was = scene.tree("A").read("small");
+    let run = heal(&scene, &["A", "B", "C"]);
+    run.assert_code(4).assert_prints(&["conflict", "1 name"]);
+    assert_eq!(healed(&run), ["A/even: 1 MiB from B"]);
+    run.assert_says("conflict: B/small")
+        .assert_says("not healed: A/small: the trees list different");
+    assert_eq!(scene.tree("A").read("small"), was);
+    // Also where nothing is bad.
+    shell(&scene, "cp -p C/small A/small");
+    heal(&scene, &["A", "B", "C"]).assert_code(4).assert_says("conflict: B/small");
+}
+
+/// Without states files are taken as a whole, and so they are where the states are bad.
+#[test]
+fn without_good_states_whole_files_are_taken() {
+    let scene = Scene::new();
+    fill(&scene.src);
+    copies(&scene, &["A", "B", "C"], &["--states", "none"]);
+    rot(&scene, "A/dir/film.mov", &[7]);
+    rot(&scene, "B/dir/film.mov", &[3 * MIB]);
+    rot(&scene, "B/even", &[0]);
+    let run = heal(&scene, &["A", "B", "C"]);
+    run.assert_code(0);
+    let expected = [
+        "A/dir/film.mov: 9.00 MiB from C",
+        "B/dir/film.mov: 9.00 MiB from C",
+        "B/even: 4 MiB from A",
+    ];
+    assert_eq!(healed(&run), expected);
+    are_whole(&scene, &["A", "B", "C"]);
+}
+
+/// A list of states is as good as what it leads to.
+#[test]
+fn forged_states_heal_nothing_wrongly() {
+    for at in [17 + 52 + 12 + 40, 17 + 52 + 12 + 8 * 32 + 3] {
+        let scene = Scene::new();
+        scene.src.file("dir/film.mov", content(9 * MIB + 77));
+        copies(&scene, &["A", "B"], &[]);
+        for tree in ["A", "B"] {
+            let side = shell(&scene, &format!("cd {tree} && ls *.states"));
+            let mut bytes = scene.tree(tree).read(side.trim());
+            bytes[at] ^= 1;
+            let (before, sum) = bytes.split_last_chunk_mut::<8>().unwrap();
+            use sha2::Digest as _;
+            sum.copy_from_slice(&sha2::Sha256::digest(&before[17..])[..8]);
+            scene.tree(tree).file(side.trim(), bytes);
+        }
+        rot(&scene, "A/dir/film.mov", &[7, 5 * MIB]);
+        let run = heal(&scene, &["A", "B"]);
+        run.assert_code(0);
+        assert_eq!(healed(&run), ["A/dir/film.mov: 9.00 MiB from B"]);
+        are_whole(&scene, &["A", "B"]);
+        rot(&scene, "A/dir/film.mov", &[7, 5 * MIB]);
+        rot(&scene, "B/dir/film.mov", &[3 * MIB]);
+        heal(&scene, &["A", "B"]).assert_code(4).assert_says("no tree has it good");
+    }
+}
+
+/// `dirverify --heal-from` takes from a tree that is only read, and that need not have a manifest.
+#[test]
+fn a_check_may_heal_from_another_tree() {
+    let scene = damaged();
+    shell(&scene, "chmod -R a-w src");
+    let was = ctimes(&scene.path("src"));
+    let run = scene.bare(["A", "--heal-from", "src", "--list-failed", "bad"]).dirverify().run();
+    run.assert_code(0).assert_prints(&["healed", "3 files"]);
+    is_whole(&scene.path("A"));
+    assert_eq!(std::fs::read(scene.path("bad")).unwrap(), b"");
+    shell(&scene, "chmod -R u+w src; rm -r src/dir/film.mov");
+    rot(&scene, "B/dir/film.mov", &[8 * MIB]);
+    let args = ["verify", "--heal-from", "src", "B", "--list-failed", "bad"];
+    let run = scene.bare(args).run();
+    run.assert_code(4).assert_prints(&["healed", "2 files"]);
+    assert_eq!(std::fs::read(scene.path("bad")).unwrap(), b"B/dir/film.mov\n");
+    run.assert_says("not healed: B/dir/film.mov: no tree has it good: 2 MiB of 10: 3 MiB, 8 MiB");
+    assert_eq!(was.len(), ctimes(&scene.path("src")).len() + 1);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let scene = damaged();
+    let was = ctimes(&scene.path("A"));
+    for args in [
+        &["A"][..],
+        &["A", "A/."],
+        &["A", "nowhere"],
+        &["A", "B", "--manifest", "A/small", "--dry-run=x"],
+        &[],
+    ] {
+        heal(&scene, args).assert_code(2);
+    }
+    for args in [["--budget", "1h"], ["--root", "B"], ["--max-bytes", "1G"]] {
+        scene.bare(["verify", "A", "--heal-from", "B", args[0], args[1]]).run().assert_code(2);
+    }
+    heal(&scene, &["-q", "A", "src"]).assert_code(5);
+    assert_ne!(was, ctimes(&scene.path("A")), "from B it took what it could");
+}
+
+/// What has the name of a file and is none stays, and nothing is written through a link.
+#[test]
+fn nothing_is_written_through_links() {
+    let scene = Scene::new();
+    fill(&scene.src);
+    copies(&scene, &["A", "B"], &[]);
+    shell(
+        &scene,
+        "mkdir -p elsewhere/sub; rm -r A/dir; ln -s ../elsewhere A/dir; mv A/even even; \
+         ln -s ../even A/even; rm A/small; mkfifo A/small",
+    );
+    let was = ["A", "elsewhere"].map(|tree| ctimes(&scene.path(tree)));
+    let run = heal(&scene, &["A", "B"]);
+    run.assert_code(4);
+    let expected = [
+        "A/dir/film.mov: a symbolic link is on the way to it",
+        "A/dir/sub/one link: a symbolic link is on the way to it",
+        "A/even: a symbolic link has its name",
+        "A/small: a FIFO has its name",
+    ];
+    assert_eq!(told(&run, "not healed: "), expected);
+    assert_eq!(was, ["A", "elsewhere"].map(|tree| ctimes(&scene.path(tree))));
+    // Nor is anything read through one.
+    rot(&scene, "B/dir/film.mov", &[0]);
+    shell(&scene, "cp -r src/dir elsewhere/");
+    let run = heal(&scene, &["A", "B"]);
+    run.assert_code(4).assert_says("not healed: B/dir/film.mov: no tree has it good");
+}
+
+/// A tree that cannot be written to is named, and gives what it has.
+#[test]
+fn a_tree_that_cannot_be_written_to_is_named() {
+    need!(Mount);
+    let scene = damaged();
+    std::fs::create_dir(scene.path("fixed")).unwrap();
+    let mount = Mount::read_only(&scene.path("A"), &scene.path("fixed"));
+    let run = heal(&scene, &["fixed", "B", "C"]);
+    run.assert_code(4).assert_says("not healed: fixed/dir/film.mov: cannot create");
+    run.assert_says("Read-only file system");
+    drop(mount);
+    are_whole(&scene, &["B", "C"]);
+    heal(&scene, &["-q", "A", "B", "C"]).assert_code(0);
+    is_whole(&scene.path("A"));
+}
+
+/// One manifest may be given for all trees.
+#[test]
+fn a_manifest_of_any_program_will_do() {
+    let scene = Scene::new();
+    fill(&scene.src);
+    shell(
+        &scene,
+        "cp -rp src A; cp -rp src B; cd src && find . -type f -exec sha256sum {} + > ../list",
+    );
+    rot(&scene, "A/dir/film.mov", &[0]);
+    rot(&scene, "B/even", &[9]);
+    heal(&scene, &["--manifest", "list", "A", "B"]).assert_code(0);
+    shell(&scene, "diff -r src A --exclude=.dircopy; diff -r src B --exclude=.dircopy");
+}
