@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 
+use crate::hash::Digest;
 use crate::hash::multibuffer::streams::Stream;
 use crate::heal::trees::Tree;
 use crate::io::hash_thread::AlignedBuffer;
@@ -72,7 +73,7 @@ impl<'a> LinkProver<'a> {
         stream.update(bytes);
         let holds = match chain.behind(link) {
             Some(state) => stream.state() == state,
-            None => stream.finish() == *digest,
+            None => Digest::from(stream.finish()) == *digest,
         };
         holds.then_some(bytes)
     }

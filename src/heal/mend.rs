@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::chain::damage::Damage;
 use crate::error::Error;
 use crate::event::{Progress, Stop};
-use crate::hash::Algorithm;
 use crate::hash::chain::Chain;
 use crate::hash::multibuffer::Backend;
 use crate::heal::bad::{BadFile, BadFiles, Harm};
@@ -255,7 +254,7 @@ impl Mender<'_> {
     /// Whether a copy has the listed digest.
     fn is_good(&self, copy: &FileCopy, bad: &BadFile) -> Result<bool, Unmended> {
         let (medium, stop) = (Medium::any(&copy.file), || self.stop.is_urgent());
-        match ReadBack::new().hash(medium, Algorithm::Sha256, stop, |_| ()) {
+        match ReadBack::new().hash(medium, bad.digest.algorithm(), stop, |_| ()) {
             Ok(Some(read)) => Ok(read.digest == Some(bad.digest)),
             Ok(None) => Err(Unmended::Stopped),
             Err(_) => Ok(false),

@@ -6,7 +6,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Digest};
+use crate::hash::Digest;
 use crate::io::read_back::ReadBack;
 use crate::io::zero_runs::{Segment, segments};
 use crate::part::claim;
@@ -161,7 +161,7 @@ impl<'a> NewFile<'a> {
         let mut file = self.file()?;
         let read = file.rewind().and_then(|()| {
             let medium = Medium::of(file, &Dir::stat_file(file)?)?;
-            read_back.hash(medium, Algorithm::Sha256, is_to_stop, on_read)
+            read_back.hash(medium, digest.algorithm(), is_to_stop, on_read)
         });
         let read = read.map_err(|error| self.cannot("read back", error))?;
         Ok(read.map(|read| read.digest == Some(*digest)))
