@@ -73,6 +73,10 @@ impl DryRun<'_> {
                 let path = source.rel.join(&listed.name);
                 (self.observer.listen)(&Event::Skipped(path.as_bytes(), kind));
             }
+            WalkItem::OtherVolume(source) => {
+                counts.skipped += 1;
+                (self.observer.listen)(&Event::OtherVolume(source.rel.path().as_bytes()));
+            }
             WalkItem::Failed(error) => {
                 counts.seen += 1;
                 self.failed(&error, counts);

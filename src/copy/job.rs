@@ -3,6 +3,7 @@
 use std::num::NonZero;
 use std::path::PathBuf;
 
+use crate::copy::mirror::options::Mirror;
 use crate::copy::run::workers::{blocks_each, most_full, most_small};
 use crate::error::{Error, Result};
 use crate::hash::multibuffer::Backend;
@@ -95,6 +96,10 @@ pub struct CopyJob {
     pub state: Option<PathBuf>,
     /// After a complete run, leave only so many finished manifests at the output, the newest ones.
     pub keep_manifests: Option<NonZero<usize>>,
+    /// What has left the source leaves the output too.
+    pub mirror: Option<Mirror>,
+    /// Directories of the source on which another file system is mounted are not entered.
+    pub one_file_system: bool,
     /// Workers; at least 1. Without a number as many as suit both devices.
     pub workers: Option<usize>,
     /// Blocks of a worker; at least 1.
@@ -135,6 +140,8 @@ impl CopyJob {
             wait: false,
             state: None,
             keep_manifests: None,
+            mirror: None,
+            one_file_system: false,
             workers: None,
             queue_size: QUEUE_SIZE,
             block_size: BLOCK_SIZE,
@@ -181,6 +188,17 @@ impl CopyJob {
             _ if self.expect.is_some() && self.dry_run => {
                 let why = "a dry run reads no file; leave out --expect or --dry-run";
                 Error::finding("expect anything of", &self.source, why)
+            }
+            _ if self.names.is_some() && self.mirror.is_some() => {
+                let why = "what a list does not name has not left the source; leave out --files-from or --mirror";
+                Error::finding("mirror to", &self.output, why)
+            }
+            _ if self.algorithm == Algorithm::None
+                && self.mirror.as_ref().is_some_and(|it| !it.all) =>
+            {
+                let why = "with --hash none there is no manifest that would tell the files of earlier runs from \
+                           those of others; leave out --hash none, or give --mirror=all";
+                Error::finding("mirror to", &self.output, why)
             }
             _ if self.reflink == Reflink::Always && self.sparse != Sparse::Auto => {
                 let why = "a clone has the holes that its source has, no fewer and no more";

@@ -1,7 +1,10 @@
 //! The copy of a tree: what was asked (`job`), what is refused before anything is touched (`before`), the
-//! threads (`run`), what makes copies durable and records them (`commit`), and the report.
+//! threads (`run`), what makes copies durable and records them (`commit`), what leaves the output (`mirror`), and the
+//! report.
 
+mod dated_name;
 pub mod job;
+pub mod mirror;
 mod record;
 pub mod report;
 pub mod run;

@@ -77,6 +77,17 @@ pub struct Counts {
     /// Lines carried over for files that are at the output and that this run neither copied nor
     /// found unchanged: they have left the source, or differ and were left.
     pub reused_lines: u64,
+    /// Files and links that have left the source and were moved to the trash (only of a mirror; these are not part of
+    /// `seen`).
+    pub departed: u64,
+    /// The bytes of these.
+    pub departed_bytes: u64,
+    /// Pieces, a directory with everything in it being one, that have left the source and could not be moved.
+    pub not_departed: u64,
+    /// Entries of the output that have no counterpart in the source and stay, because no earlier run listed them.
+    pub foreign: u64,
+    /// Lines of earlier runs that were dropped for what has left the source.
+    pub dropped_lines: u64,
     /// Files of the source that were read and are as expected. These three are not part of `seen`.
     pub as_expected: u64,
     /// … that are not, because they were edited.
@@ -96,7 +107,7 @@ impl Counts {
 
     /// Whether nothing is amiss: all is at the output, and all that is expected was of use.
     pub(crate) fn is_whole(&self) -> bool {
-        self.failed + self.left + self.unusable_lines == 0
+        self.failed + self.left + self.unusable_lines + self.not_departed == 0
     }
 
     /// Takes over what is told of an output among several.
@@ -221,6 +232,8 @@ pub struct Report {
     pub resumed: bool,
     /// The manifest, finished or not, if one was written.
     pub manifest: Option<PathBuf>,
+    /// Where what has left the source was moved to, if anything was.
+    pub trash: Option<PathBuf>,
     /// What is known of the file systems of the source …
     pub source_volume: VolumeDetails,
     /// … and of the output, when the run began.
@@ -243,6 +256,7 @@ impl Report {
             expected: false,
             resumed: false,
             manifest: None,
+            trash: None,
             source_volume: VolumeDetails::default(),
             output_volume: VolumeDetails::default(),
         }

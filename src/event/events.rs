@@ -20,6 +20,14 @@ pub enum Event<'a> {
     /// An old manifest was removed from the output, because so many newer ones are there as were
     /// asked for.
     ManifestRemoved(&'a [u8]),
+    /// A directory of the source on which another file system is mounted was not entered.
+    OtherVolume(&'a [u8]),
+    /// What was at this path has left the source, and was moved to the trash; a directory with everything in it.
+    Departed(&'a [u8]),
+    /// What is at this path of the output has no counterpart in the source, and stays: no earlier run listed it.
+    Foreign(&'a [u8]),
+    /// Old trash was removed.
+    TrashRemoved(&'a [u8]),
     /// What the file system of the output's directory at this path cannot hold, in words.
     Limits(&'a Path, &'a str),
     /// The run waits for another to end; what is known of that one.

@@ -4,6 +4,7 @@
 //! there from a source. What a later run believes therefore stands in a directory that only this user can
 //! open, and speaks of this output and no other; see `docs/design/private-record.md`.
 
+pub mod departing;
 pub mod knowledge;
 pub mod private_dir;
 #[cfg(any(test, feature = "internals"))]
@@ -11,3 +12,4 @@ pub mod probe;
 pub mod record;
 pub mod reference_time;
 pub mod row;
+pub mod source_mark;

@@ -19,6 +19,10 @@ use crate::sys::{self, Dir, Uninterrupted};
 /// a source is ever copied.
 pub const NAME: &str = ".dircopy";
 
+/// What the directory in the root of an output is called where a mirror puts what has left the source. Nothing of
+/// this name in the root of a source is copied either.
+pub const TRASH: &str = ".dircopy-trash";
+
 /// Which output a private directory is of: the inode numbers of both directories, and when both were made
 /// where the system tells. The number of the device is left out: it may be another after a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -46,6 +46,8 @@ pub struct Classifier<'a> {
     pub links: bool,
     /// Hand on the further names of a file as such.
     pub hard_links: bool,
+    /// Do not enter directories on which another file system is mounted.
+    pub one_file_system: bool,
     /// A file larger than this is a batch of its own; bytes.
     pub block_size: u64,
 }

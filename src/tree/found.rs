@@ -47,6 +47,8 @@ pub enum WalkItem {
     Symlink(Arc<SourceDir>, Arc<OutputDir>, SourceEntry),
     /// A FIFO, socket or device, which is not opened.
     Special(Arc<SourceDir>, ListedEntry, Kind),
+    /// A directory on which another file system is mounted, which is not entered.
+    OtherVolume(Arc<SourceDir>),
     /// An entry, or a directory with all that is in it, that cannot be copied.
     Failed(Error),
     /// A part file or journal that a killed run left at the output was removed.

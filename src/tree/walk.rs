@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use crate::error::Error;
 use crate::path::RelPath;
 use crate::state::knowledge::Knowledge;
-use crate::state::private_dir::NAME;
+use crate::state::private_dir::{NAME, TRASH};
 use crate::state::reference_time::MovedTimes;
 use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{self, Attributes, Dir, DirReader, ListedEntry};
@@ -167,6 +167,10 @@ impl Walk<'_> {
             let Some(top) = stack.last_mut() else { break };
             if let Some(subdir) = top.subdirs.next() {
                 match self.enter(stack, &subdir, emit) {
+                    Ok(frame) if frame.listed => {
+                        emit.item(WalkItem::OtherVolume(Arc::clone(&frame.source)))?;
+                        stack.push(frame);
+                    }
                     Ok(frame) => {
                         stack.push(frame);
                         self.take_leftovers(descent, emit)?;
@@ -237,7 +241,10 @@ impl Walk<'_> {
         emit: &mut impl Emit,
     ) -> ControlFlow<()> {
         let folds = output.volume.folds_case();
-        let is_private = |name: &OsStr| name == NAME || folds && name.eq_ignore_ascii_case(NAME);
+        let is_private = |name: &OsStr| {
+            let is = |own| name == own || folds && name.eq_ignore_ascii_case(own);
+            is(NAME) || is(TRASH)
+        };
         while let Some(at) = listed.iter().position(|entry| is_private(&entry.name)) {
             emit.item(WalkItem::Special(Arc::clone(source), listed.remove(at), Kind::Dir))?;
         }
@@ -335,7 +342,7 @@ impl Walk<'_> {
             id: stat.id,
             inclusion: subdir.inclusion,
             subdirs: Vec::new().into_iter(),
-            listed: false,
+            listed: self.classifier.one_file_system && stat.id.dev != self.source_root.dev,
             memory: DirMemory::default(),
         })
     }

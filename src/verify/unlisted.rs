@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::event::Stop;
 use crate::manifest::ManifestName;
 use crate::path::RelPath;
-use crate::state::private_dir::{Missing, NAME, PrivateDir};
+use crate::state::private_dir::{Missing, NAME, PrivateDir, TRASH};
 use crate::sys::stat::{Identity, Kind};
 use crate::sys::{self, Dir, DirReader};
 use crate::verify::finding::Finding;
@@ -37,6 +37,8 @@ pub fn search(
     // What this user's runs keep for themselves; another directory of that name is a directory like any.
     let private = PrivateDir::open(root, &target.root, None, Missing::Leave);
     let keeps_private = private.is_ok_and(|private| private.is_some());
+    let trash = root.open_dir(TRASH.as_ref(), false);
+    let keeps_trash = trash.is_ok_and(|trash| trash.is_private().unwrap_or(false));
     let mut listing = DirReader::default();
     let mut dirs = vec![RelPath::root()];
     while let Some(path) = dirs.pop() {
@@ -60,6 +62,7 @@ pub fn search(
                     let below = path.join(&entry.name);
                     match kind {
                         Kind::Dir if path.is_root() && *entry.name == *NAME && keeps_private => {}
+                        Kind::Dir if path.is_root() && *entry.name == *TRASH && keeps_trash => {}
                         Kind::Dir => dirs.push(below),
                         Kind::File if !is_listed(listed, known, &dir, &below) => {
                             tell(Finding::Unlisted(below));

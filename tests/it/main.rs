@@ -20,6 +20,7 @@ mod harness;
 mod copy;
 mod failures;
 mod heal;
+mod history;
 mod outputs;
 mod readme;
 mod records;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Parser, value_parser};
 
+use crate::cli::args::mirror::MirrorArgs;
 use crate::cli::args::size;
 use crate::cli::args::stream::StreamArgs;
 use crate::cli::args::unattended::UnattendedArgs;
@@ -222,6 +223,9 @@ pub struct CopyArgs {
     pub simd: Backend,
 
     #[command(flatten)]
+    pub mirror: MirrorArgs,
+
+    #[command(flatten)]
     pub verbosity: VerbosityArgs,
 
     #[command(flatten)]
@@ -266,6 +270,7 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
     job.sparse = args.sparse;
     job.cache = args.cache;
     job.dry_run = args.dry_run;
+    args.mirror.apply(&mut job);
     args.unattended.apply(&mut job);
     job.workers = args.workers.map(|workers| workers as usize);
     job.queue_size = args.queue_size as usize;

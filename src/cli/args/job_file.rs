@@ -253,6 +253,10 @@ fn word(
     let is_switch = matches!(option.get_action(), ArgAction::SetTrue);
     let text = match value {
         DeValue::Boolean(on) if is_switch => return Ok(on.then(|| format!("--{key}").into())),
+        // What may stand without a value is a switch too.
+        DeValue::Boolean(true) if option.get_num_args().is_some_and(|it| it.min_values() == 0) => {
+            return Ok(Some(format!("--{key}").into()));
+        }
         DeValue::String(text) if !is_switch => text.to_string(),
         DeValue::Integer(number) if is_number(option) => {
             let number = i64::from_str_radix(number.as_str(), number.radix());
@@ -351,6 +355,8 @@ mod tests {
                 _ => match (option.get_possible_values().first(), long) {
                     (Some(value), _) => &format!("\"{}\"", value.get_name()),
                     (_, "max-duration" | "grace") => "\"8h\"",
+                    (_, "keep-trash") => "\"30d\"",
+                    (_, "max-delete") => "\"20%\"",
                     (_, "stop-at") => "\"06:00\"",
                     (_, "ionice") => "\"idle\"",
                     _ => "\"x\"",

@@ -4,6 +4,7 @@ pub mod command;
 pub mod copy;
 pub mod heal;
 pub mod job_file;
+mod mirror;
 pub mod report;
 mod size;
 pub mod stream;

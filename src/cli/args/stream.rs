@@ -26,7 +26,7 @@ pub struct StreamArgs {
 }
 
 /// Options that say nothing about a stream.
-const OF_TREES: [&str; 23] = [
+const OF_TREES: [&str; 27] = [
     "include",
     "exclude",
     "follow_links",
@@ -48,6 +48,10 @@ const OF_TREES: [&str; 23] = [
     "wait",
     "require_mount",
     "keep_manifests",
+    "mirror",
+    "max_delete",
+    "keep_trash",
+    "one_file_system",
     "expect",
     "lag",
 ];

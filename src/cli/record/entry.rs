@@ -106,6 +106,12 @@ impl<'a> RecordEntry<'a> {
                 (Self::named("suspended", path, Some(text.into())), false)
             }
             Event::ManifestRemoved(path) => (Self::named("manifest-removed", path, None), false),
+            Event::OtherVolume(path) => {
+                (Self::named("skipped", path, Some("another file system".into())), true)
+            }
+            Event::Departed(path) => (Self::named("departed", path, None), true),
+            Event::Foreign(path) => (Self::named("foreign", path, None), true),
+            Event::TrashRemoved(path) => (Self::named("trash-removed", path, None), false),
             Event::Limits(path, text) => {
                 let (event, text) = ("limits", Some((*text).into()));
                 (Self { event, name: JsonName::path(path), text, ..Self::default() }, true)

@@ -140,8 +140,15 @@ pub fn copied(ran: &Result<Report>) -> LabelledCounts {
             ("left", counts.left),
             ("failed", counts.failed),
             ("skipped", counts.skipped),
+            ("departed", counts.departed),
+            ("not_departed", counts.not_departed),
+            ("foreign", counts.foreign),
         ],
-        bytes: vec![("copied", counts.bytes), ("kept", counts.unchanged_bytes)],
+        bytes: vec![
+            ("copied", counts.bytes),
+            ("kept", counts.unchanged_bytes),
+            ("departed", counts.departed_bytes),
+        ],
     }
 }
 

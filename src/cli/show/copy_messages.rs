@@ -36,7 +36,7 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
         _ if detail == Detail::Quiet => None,
         Event::Skipped(path, kind) => {
             let what = match kind {
-                Kind::Dir => "the private record of another output",
+                Kind::Dir => "what runs to another output keep for themselves",
                 kind => kind.name(),
             };
             err(format!("skipped {}: it is {what}", Shown::bytes(path)))
@@ -50,6 +50,21 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
         Event::ManifestRemoved(path) => {
             err(format!("removed {}: newer manifests are there", Shown::bytes(path)))
         }
+        Event::OtherVolume(path) => err(format!(
+            "skipped what is in {}: another file system is mounted there",
+            Shown::bytes(path)
+        )),
+        Event::Departed(path) if detail == Detail::Dry => {
+            Some(ScreenLine::Out(format!("move to the trash {}", Shown::bytes(path))))
+        }
+        Event::Departed(path) => {
+            err(format!("moved to the trash: {}: it has left the source", Shown::bytes(path)))
+        }
+        Event::Foreign(path) => err(format!(
+            "stays at the output: {}: it is not in the source, and no earlier run listed it",
+            Shown::bytes(path)
+        )),
+        Event::TrashRemoved(path) => err(format!("removed the trash of {}", Shown::bytes(path))),
         Event::Resumed(path, bytes) if detail == Detail::Verbose => {
             let (path, size) = (Shown::bytes(path), format_size(*bytes, BINARY));
             Some(ScreenLine::Out(format!("resumed {path}: {size} were there")))

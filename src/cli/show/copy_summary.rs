@@ -94,6 +94,13 @@ impl CopySummary<'_> {
             rows.row("read back", text);
         }
         self.machine_rows(rows, report);
+        if counts.departed > 0 || report.trash.is_some() {
+            let moved =
+                format!("{}, {}", count(counts.departed, "entry"), size(counts.departed_bytes));
+            let to = report.trash.as_ref().map(|trash| format!(", in {}", Shown::path(trash)));
+            let text = format!("{moved}{}", to.unwrap_or_default());
+            rows.row(if self.args.dry_run { "to remove" } else { "removed" }, text);
+        }
         if let Some(manifest) = &report.manifest {
             rows.row("manifest", Shown::path(manifest));
         }
@@ -258,6 +265,9 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
             "file",
             "that may have been read from the source once more",
         ),
+        Counted("dropped", counts.dropped_lines, "line", "for what has left the source"),
+        Counted("not moved", counts.not_departed, "piece", "that has left the source"),
+        Counted("foreign", counts.foreign, "entry", "at the output that is not in the source"),
         Counted("reused", counts.reused_lines, "line", "for other files at the output"),
     ]);
 }
@@ -281,6 +291,11 @@ fn ending(report: &Report) -> (&'static str, String) {
     let again = "finished files are recorded; run the same command again to continue";
     match &report.ending {
         Ending::Complete => ("done", "everything is at the output".into()),
+        Ending::Incomplete if missing == 0 && report.counts.not_departed > 0 => {
+            let text =
+                "everything is at the output, but not all that has left the source was moved away";
+            ("NOT COMPLETE", text.into())
+        }
         Ending::Incomplete if missing == 0 => {
             let text =
                 "everything is at the output, but lines of the expected manifest were of no use";

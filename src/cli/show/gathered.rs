@@ -43,6 +43,10 @@ impl LineKind {
             Event::Skipped(_, kind) => Self { why: kind.name(), ..Self::of("skipped") },
             Event::LeftoverRemoved(_) => Self::of("leftover removed"),
             Event::ManifestRemoved(_) => Self::of("manifest removed"),
+            Event::OtherVolume(_) => Self::of("other volume"),
+            Event::Departed(_) => Self::of("departed"),
+            Event::Foreign(_) => Self::of("foreign"),
+            Event::TrashRemoved(_) => Self::of("trash removed"),
             Event::IdlePattern(_) => Self::of("idle pattern"),
             _ => return None,
         })

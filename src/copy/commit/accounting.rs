@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::copy::commit::output_health::Health;
 use crate::copy::commit::rotation::Rotation;
+use crate::copy::mirror::departures::DepartedItem;
 use crate::copy::record::rows::PendingRows;
 use crate::copy::report::Counts;
 use crate::error::{Cause, Error};
@@ -288,6 +289,19 @@ impl<'a> Accounting<'a> {
         self.counts.suspended += 1;
         self.counts.suspended_bytes = self.counts.suspended_bytes.saturating_add(bytes);
         self.tell(&output.rel, name, |path| Event::Suspended(path, bytes));
+    }
+
+    /// What had left the source was moved to the trash.
+    pub fn departed(&mut self, dir: &RelPath, item: &DepartedItem) {
+        self.counts.departed += item.entries;
+        self.counts.departed_bytes = self.counts.departed_bytes.saturating_add(item.bytes);
+        self.events.tell(&Event::Departed(dir.join(&item.name).as_bytes()));
+    }
+
+    /// So many pieces that have left the source are still at the output.
+    pub fn not_departed(&mut self, items: u64, error: &Error) {
+        self.counts.not_departed += items;
+        self.events.tell(&Event::Failed(error));
     }
 
     /// Something could not be done, and nothing is lost by it.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::copy::commit::accounting::copy_of;
 use crate::copy::commit::committer::Committer;
+use crate::copy::mirror::departures::Departures;
 use crate::copy::record::rows::PendingRows;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
@@ -32,7 +33,9 @@ const LINE_BYTES: usize = 1 << 20;
 impl Committer<'_> {
     /// Lists what is not settled and still holds. Not all of it once the run is to stop: then the manifest
     /// stays unfinished, and the earlier ones stay too.
-    pub(crate) fn carry_over(&mut self) -> Result<()> {
+    ///
+    /// What is to leave the output, `departures`, is listed no more.
+    pub(crate) fn carry_over(&mut self, departures: Option<&Departures>) -> Result<()> {
         let (Some(known), Some(_), Some(_)) =
             (self.context.shared.known, &self.root().handle, &self.manifest)
         else {
@@ -42,6 +45,10 @@ impl Committer<'_> {
         let root = Arc::clone(self.root());
         let mut carried = CarriedLines::new(self.context, &root);
         known.unsettled(&|| stop.is_requested(), |path, remembered, trusted| {
+            if departures.is_some_and(|departures| departures.covers(path)) {
+                self.accounting.counts.dropped_lines += 1;
+                return Ok(());
+            }
             if let Some(warning) = carried.carry(path, remembered, trusted) {
                 self.accounting.warn(&warning);
             }

@@ -207,6 +207,10 @@ impl<'a> Committer<'a> {
             WalkItem::Limits(output, limits) => {
                 (self.accounting.listen())(&Event::Limits(&output.path(), &limits));
             }
+            WalkItem::OtherVolume(source) => {
+                self.accounting.counts.skipped += 1;
+                (self.accounting.listen())(&Event::OtherVolume(source.rel.path().as_bytes()));
+            }
             WalkItem::Failed(error) => self.accounting.failed(&error),
             WalkItem::Warning(warning) => self.accounting.warn(&warning),
             WalkItem::Looked(output) | WalkItem::Done(output) => self.arrived(&output),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::copy::commit::committer::Committer;
 use crate::copy::commit::rotation::Rotation;
+use crate::copy::mirror::removal::Removal;
 use crate::copy::record::recording::Recording;
 use crate::error::{Error, Result};
 use crate::hash::Algorithm;
@@ -15,14 +16,29 @@ use crate::io::read_back::{FileDigest, ReadBack};
 use crate::manifest::writer::ManifestFile;
 use crate::sys::{Dir, Medium};
 
+/// What a run leaves at the output beside the copies.
+pub struct RunLeft {
+    /// The manifest, finished or not.
+    pub manifest: Option<PathBuf>,
+    /// Where what has left the source was moved to.
+    pub trash: Option<PathBuf>,
+}
+
 impl Committer<'_> {
     /// The walk and every worker came to their end: carries over the lines of files that are no
-    /// longer in the source, publishes the manifest, and removes old ones by `rotation`. Returns its path.
-    pub fn finish(&mut self, rotation: Option<&Rotation>) -> Option<PathBuf> {
+    /// longer in the source, publishes the manifest, removes old ones by `rotation`, and moves what has left the
+    /// source by `removal`. Returns where the manifest and the trash are.
+    pub fn finish(
+        &mut self,
+        rotation: Option<&Rotation>,
+        removal: Option<&Removal<'_>>,
+    ) -> RunLeft {
         self.check_place();
         let root = Arc::clone(self.root());
         let cut_short = self.is_cut_short();
-        if !cut_short && let Err(error) = self.carry_over() {
+        let removal = removal.filter(|removal| !cut_short && self.may_remove(removal));
+        let departures = removal.map(|removal| removal.departures);
+        if !cut_short && let Err(error) = self.carry_over(departures) {
             self.accounting.give_up(error);
         }
         self.record_last();
@@ -64,6 +80,8 @@ impl Committer<'_> {
                 unfinished.filter(|path| path.file_name().is_some_and(is_there))
             }
         };
+        let removal = removal.filter(|_| !self.is_cut_short());
+        let trash = removal.and_then(|removal| removal.run(&mut self.accounting));
         // Only now: the root may be to be read-only, and publishing changes its time.
         self.finish_directory(&root);
         if durable
@@ -72,7 +90,31 @@ impl Committer<'_> {
         {
             self.accounting.give_up(Error::io("make durable", root.path(), error));
         }
-        manifest
+        RunLeft { manifest, trash }
+    }
+
+    /// Whether what has left the source may leave the output: not where anything went wrong, because what could not
+    /// be read looks like what is not there.
+    fn may_remove(&mut self, removal: &Removal<'_>) -> bool {
+        if removal.departures.is_empty() {
+            return true;
+        }
+        let root = &*removal.output.root;
+        let warning = match self.accounting.counts.failed {
+            0 => match removal.note() {
+                Ok(()) => return true,
+                Err(error) => error,
+            },
+            failed => Error::finding(
+                "move what has left the source from",
+                root,
+                format!(
+                    "{failed} entries failed, so it is not certain what has left; nothing was moved"
+                ),
+            ),
+        };
+        self.accounting.not_departed(removal.departures.items, &warning);
+        false
     }
 
     /// The manifest at `path` is complete: so is the private record.

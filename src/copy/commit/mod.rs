@@ -4,7 +4,7 @@ pub mod accounting;
 mod baseline;
 mod carry_over;
 pub mod committer;
-mod finish;
+pub mod finish;
 pub mod group;
 mod links;
 mod output_health;

@@ -8,19 +8,21 @@
 //! 71,601 where both were asked for. This one costs as much, but beside the copy and only where progress is shown; the
 //! other stats the output as well, and refuses before anything is touched.
 
-use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use walkdir::WalkDir;
 
+use crate::copy::job::CopyJob;
 use crate::event::{Progress, Stop};
-use crate::tree::filter::{Filter, Inclusion};
+use crate::tree::filter::Inclusion;
 
-/// Adds up the files and links below `root` into the totals of `progress`.
-pub fn count(root: &Path, follow: bool, filter: &Filter, progress: &Progress, stop: &Stop) {
+/// Adds up the files and links of `job` into the totals of `progress`.
+pub fn count(job: &CopyJob, progress: &Progress, stop: &Stop) {
+    let CopyJob { source: root, filter, .. } = job;
     // What was said of the directories from the root down to the current one.
     let mut above = vec![filter.root()];
-    let mut walk = WalkDir::new(root).follow_links(follow).min_depth(1).into_iter();
+    let walk = WalkDir::new(root).follow_links(job.follow_links).min_depth(1);
+    let mut walk = walk.same_file_system(job.one_file_system).into_iter();
     while let Some(entry) = walk.next() {
         if stop.is_requested() {
             return;

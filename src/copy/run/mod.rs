@@ -3,6 +3,7 @@
 pub mod outputs;
 
 mod count;
+mod earlier;
 mod feed;
 mod output_run;
 mod threads;

@@ -12,13 +12,16 @@ use crate::copy::before::reservation::Reservations;
 use crate::copy::before::space::SpaceCheck;
 use crate::copy::commit::accounting::Accounting;
 use crate::copy::commit::committer::Committer;
+use crate::copy::commit::finish::RunLeft;
 use crate::copy::commit::group::{Group, most_dirs};
 use crate::copy::commit::read_back_queue::{ReadBackQueue, Verifiers, read_back_queue};
 use crate::copy::commit::rotation::Rotation;
 use crate::copy::dry_run::DryRun;
 use crate::copy::job::CopyJob;
+use crate::copy::mirror::look::{Looked, MirrorLook};
 use crate::copy::record::chains;
 use crate::copy::report::{Counts, Ending, Report, Stages};
+use crate::copy::run::earlier::{EarlierRecords, known};
 use crate::copy::run::threads::{CopyThreads, ThreadResults};
 use crate::copy::run::workers::WorkerCount;
 use crate::error::{Error, Result};
@@ -33,7 +36,6 @@ use crate::io::resident::Residency;
 use crate::manifest::ManifestName;
 use crate::manifest::writer::ManifestFile;
 use crate::state::knowledge::Knowledge;
-use crate::state::private_dir::PrivateDir;
 use crate::sys::{self, Dir, is_on_turning_disk};
 use crate::transfer::baseline::Baseline;
 use crate::transfer::context::{Context, Shared};
@@ -66,18 +68,6 @@ pub struct OutputRun<'a> {
     pub reservations: &'a Reservations,
 }
 
-/// What earlier runs recorded, as far as this run needs it.
-struct EarlierRecords {
-    /// What the source is held against.
-    baseline: Option<Baseline>,
-    /// What is known of the output's files.
-    known: Option<Knowledge>,
-    /// It holds the output's lock.
-    private: Option<PrivateDir>,
-    /// What could not be read.
-    warnings: Vec<Error>,
-}
-
 impl OutputRun<'_> {
     /// Copies, or in a dry run tells what would be copied.
     ///
@@ -108,6 +98,7 @@ impl OutputRun<'_> {
         let patience = Patience { wait, deed: "copy to", tell: &tell, stop };
         patience.until_free(&job.output, job.state.as_deref())?;
         let too_large = if job.check_space { self.check_space(patience)? } else { None };
+        let looked = self.look_for_departures(patience)?;
         let mut prepared = job.prepare(job.dry_run, patience)?;
         if let Some(limits) = prepared.output.limits() {
             (observer.listen)(&Event::Limits(&job.output, &limits));
@@ -118,13 +109,14 @@ impl OutputRun<'_> {
             let counts =
                 DryRun { policy: job.policy, max_size: job.max_size, follow, observer, stop }
                     .run(prepared, &walk);
+            let counts = looked.map_or(counts, |looked| looked.tell(&observer.listen, counts));
             return Ok(Report::dry(counts, stop, started.elapsed()));
         }
         let mut warnings = std::mem::take(&mut prepared.warnings);
         warnings.extend(too_large);
         let private = prepared.private.take();
-        let known = self.known(&prepared, private.as_ref(), stop, &mut warnings);
-        let earlier = EarlierRecords { baseline, known, private, warnings };
+        let known = known(job, &prepared, private.as_ref(), stop, &mut warnings);
+        let earlier = EarlierRecords { baseline, known, private, warnings, looked };
         Ok(self.copy(prepared, &earlier, started, stop))
     }
 
@@ -146,6 +138,16 @@ impl OutputRun<'_> {
             stop: patience.stop,
         };
         check.run(dry)
+    }
+
+    /// Looks what has left the source, if that is to leave the output.
+    fn look_for_departures(&self, patience: Patience<'_>) -> Result<Option<Looked>> {
+        let Self { job, observer, .. } = *self;
+        let Some(mirror) = &job.mirror else { return Ok(None) };
+        let prepared = &job.prepare(true, patience)?;
+        let (walk, listen, stop) =
+            (&self.walk(prepared, true, None), &observer.listen, patience.stop);
+        MirrorLook { job, mirror, prepared, walk, listen, stop }.run().map(Some)
     }
 
     fn copy(
@@ -181,16 +183,27 @@ impl OutputRun<'_> {
         let output_volume = output_volume.unwrap_or_default();
         let source = Arc::clone(&prepared.source);
         let tree = prepared.file.is_none().then(|| Arc::clone(&source));
+        let of_removal = Arc::clone(&source);
         let rotation = job.keep_manifests.map(|keep| Rotation { keep, source });
         let threads = CopyThreads::new(job, &context, &walk, workers);
         let ThreadResults { workers, found } =
             threads.run(prepared, verifier_threads, &mut committer);
         self.check_account(found, stop, &mut committer);
         committer.settle_expected(tree.as_deref());
-        let manifest = committer.finish(rotation.as_ref());
+        earlier.settle_departures(&mut committer.accounting);
+        let removal = earlier.removal(job, &committer, &of_removal, stop);
+        let RunLeft { manifest, trash } = committer.finish(rotation.as_ref(), removal.as_ref());
         let mut counts = Counts { seen: found, ..committer.accounting.counts };
+        counts.foreign = earlier.departures().map_or(0, |found| found.others);
         if let Some(slot) = slot {
             counts.shared(slot);
+        }
+        if counts.is_whole()
+            && !committer.is_cut_short()
+            && let Err(error) = earlier.know_source(&of_removal)
+        {
+            committer.accounting.warn(&error);
+            counts.warnings += 1;
         }
         let methods = committer.accounting.methods();
         let ending = Ending::of(&counts, stop, committer.accounting.into_broken());
@@ -207,6 +220,7 @@ impl OutputRun<'_> {
             expected: baseline.is_some(),
             resumed: known.as_ref().is_some_and(|known| known.unfinished().next().is_some()),
             manifest,
+            trash,
             source_volume,
             output_volume,
         }
@@ -282,26 +296,6 @@ impl OutputRun<'_> {
         ));
     }
 
-    /// What is known of the files that are at the output.
-    fn known(
-        &self,
-        prepared: &Prepared,
-        private: Option<&PrivateDir>,
-        stop: &Stop,
-        warnings: &mut Vec<Error>,
-    ) -> Option<Knowledge> {
-        let Prepared { source, output, .. } = prepared;
-        let root = output.handle.as_ref()?;
-        if self.job.algorithm == Algorithm::None || output.fresh {
-            return None;
-        }
-        let is_in_source = |name: &OsStr| source.handle.stat(name, false).is_ok();
-        let (path, is_to_stop) = (&self.job.output, || stop.is_requested());
-        let (known, unreadable) = Knowledge::load(private, root, path, &is_in_source, &is_to_stop);
-        warnings.extend(unreadable);
-        Some(known)
-    }
-
     fn begin_manifest(
         &self,
         prepared: &Prepared,
@@ -355,6 +349,7 @@ impl OutputRun<'_> {
                 follow: job.follow_links,
                 links: job.links,
                 hard_links: job.hard_links,
+                one_file_system: job.one_file_system,
                 block_size: job.block_size as u64,
             },
             dry,

@@ -112,8 +112,7 @@ impl<'a> CopyThreads<'a> {
             && job.names.is_none()
             && context.shared.slot.is_none_or(Slot::is_first)
         {
-            let count =
-                || count(&job.source, job.follow_links, &job.filter, progress, &self.counting);
+            let count = || count(job, progress, &self.counting);
             Builder::new().name("count".into()).spawn_scoped(scope, count)?;
         }
         Ok(())

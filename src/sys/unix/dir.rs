@@ -178,6 +178,29 @@ impl Dir {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
+    /// Removes the empty directory `name`.
+    pub fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Moves the entry `name`, a directory with everything in it, into `to` under the name `new`. An entry that is
+    /// there already is an error (`AlreadyExists`) and stays.
+    pub fn move_entry(&self, name: &OsStr, to: &Dir, new: &OsStr) -> io::Result<()> {
+        #[cfg(any(target_os = "linux", target_vendor = "apple"))]
+        match rustix::fs::renameat_with(&self.0, name, &to.0, new, RenameFlags::NOREPLACE) {
+            // As for `publish`.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {}
+            renamed => return Ok(renamed?),
+        }
+        match to.stat(new, false) {
+            Ok(_) => Err(Errno::EXIST.into()),
+            Err(absent) if absent.kind() == io::ErrorKind::NotFound => {
+                Ok(rustix::fs::renameat(&self.0, name, &to.0, new)?)
+            }
+            Err(other) => Err(other),
+        }
+    }
+
     /// Makes the directory `name`: for its owner only if `private`, otherwise as the user's umask
     /// has it.
     pub fn make_dir(&self, name: &OsStr, private: bool) -> io::Result<()> {

@@ -220,6 +220,28 @@ impl Dir {
         }
     }
 
+    /// Removes the empty directory `name`.
+    pub fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
+        let component = component(name)?;
+        let options = FILE_OPEN_REPARSE_POINT | FILE_DIRECTORY_FILE;
+        let how = OpenHow { options, ..as_it_is(DELETE) };
+        let entry = patiently(|| nt::open(Some(self.as_handle()), &component, how))?;
+        remove_open(entry.as_handle())
+    }
+
+    /// Moves the entry `name`, a directory with everything in it, into `to` under the name `new`. An entry that is
+    /// there already is an error (`AlreadyExists`) and stays.
+    pub fn move_entry(&self, name: &OsStr, to: &Dir, new: &OsStr) -> io::Result<()> {
+        let (from, new) = (component(name)?, new_component(new)?);
+        let entry = patiently(|| nt::open(Some(self.as_handle()), &from, as_it_is(DELETE)))?;
+        let rename =
+            |class, flags| nt::set_name(entry.as_handle(), class, flags, to.as_handle(), &new);
+        match rename(FileRenameInformationEx, FILE_RENAME_POSIX_SEMANTICS) {
+            Err(error) if nt::is_unsupported(&error) => rename(FileRenameInformation, 0),
+            renamed => renamed,
+        }
+    }
+
     /// Makes the directory `name`. It inherits the permissions of this one.
     pub fn make_dir(&self, name: &OsStr, _private: bool) -> io::Result<()> {
         let how = OpenHow {

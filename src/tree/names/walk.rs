@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::path::RelPath;
-use crate::state::private_dir::NAME;
+use crate::state::private_dir::{NAME, TRASH};
 use crate::sys::{self, ListedEntry};
 use crate::tree::classify::Unclassified;
 use crate::tree::found::{Emit, WalkItem};
@@ -189,7 +189,7 @@ impl Walk<'_> {
         let path = descent.path();
         let Some(top) = descent.stack.last_mut() else { return Ok(false) };
         let name = sys::name_from_bytes(name).map_err(|error| Error::io("enter", &path, error))?;
-        if is_root && name == NAME {
+        if is_root && (name == NAME || name == TRASH) {
             let finding = "it is what runs keep for themselves, and no part of a source";
             return Err(Error::finding("copy", top.source.path_of(name), finding));
         }

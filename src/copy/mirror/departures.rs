@@ -1,0 +1,130 @@
+//! What has left the source and is still at the output: few pieces, because a directory that goes with everything in
+//! it is one.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use crate::path::RelPath;
+use crate::state::source_mark::SourceMark;
+
+/// So many bytes of names are kept; what is beyond goes in a later run.
+const MOST_BYTES: usize = 24 << 20;
+
+/// What a name takes besides its own bytes.
+const EACH: usize = 96;
+
+/// So many are named when a run is refused.
+const MOST_EXAMPLES: usize = 5;
+
+/// An entry of the output that goes, a directory with everything in it.
+#[derive(Debug)]
+pub struct DepartedItem {
+    pub name: OsString,
+    /// Files and links in it, or itself.
+    pub entries: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What has left the source.
+#[derive(Debug, Default)]
+pub struct Departures {
+    /// By the directory it is in.
+    dirs: BTreeMap<RelPath, Vec<DepartedItem>>,
+    held: usize,
+    /// How many items were too many to be kept.
+    pub postponed: u64,
+    /// Files and links that go.
+    pub entries: u64,
+    /// How many pieces there are, of which some may be empty directories.
+    pub items: u64,
+    /// Files and links that are in the source and at the output.
+    pub present: u64,
+    /// What has no counterpart in the source and stays, because no earlier run listed it.
+    pub others: u64,
+    /// By what the source is known again.
+    pub source: SourceMark,
+}
+
+impl Departures {
+    /// Adds what goes of the directory `dir`.
+    pub fn add(&mut self, dir: RelPath, items: Vec<DepartedItem>) {
+        let mut kept = Vec::new();
+        for item in items {
+            self.items += 1;
+            self.entries += item.entries;
+            let size = item.name.len() + EACH;
+            if self.held + size > MOST_BYTES {
+                self.postponed += 1;
+                continue;
+            }
+            self.held += size;
+            kept.push(item);
+        }
+        kept.sort_unstable_by(|a, b| a.name.as_encoded_bytes().cmp(b.name.as_encoded_bytes()));
+        if !kept.is_empty() {
+            self.held += dir.as_bytes().len() + EACH;
+            self.dirs.insert(dir, kept);
+        }
+    }
+
+    /// Whether nothing has left the source.
+    pub fn is_empty(&self) -> bool {
+        self.items == 0
+    }
+
+    /// What goes of each directory.
+    pub fn dirs(&self) -> impl Iterator<Item = (&RelPath, &[DepartedItem])> {
+        self.dirs.iter().map(|(dir, items)| (dir, &**items))
+    }
+
+    /// All pieces, by their paths.
+    pub fn paths(&self) -> impl Iterator<Item = RelPath> {
+        self.dirs().flat_map(|(dir, items)| items.iter().map(|item| dir.join(&item.name)))
+    }
+
+    /// The first of them.
+    pub fn examples(&self) -> Vec<RelPath> {
+        self.paths().take(MOST_EXAMPLES).collect()
+    }
+
+    /// Whether the file at `path`, or a directory above it, goes.
+    pub fn covers(&self, path: &RelPath) -> bool {
+        let mut path = path.clone();
+        while let Some((above, name)) = path.split() {
+            let by_name = |item: &DepartedItem| item.name.as_encoded_bytes().cmp(name);
+            let has = |items: &Vec<DepartedItem>| items.binary_search_by(by_name).is_ok();
+            if self.dirs.get(&above).is_some_and(has) {
+                return true;
+            }
+            path = above;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_a_directory_goes_with_it() {
+        let mut departures = Departures::default();
+        let item = |name: &str| DepartedItem { name: name.into(), entries: 1, bytes: 1 };
+        departures.add(RelPath::root(), vec![item("z"), item("b")]);
+        departures.add(RelPath::parse(b"a").unwrap(), vec![item("x")]);
+        for (path, covered) in [
+            ("z", true),
+            ("b/c/d", true),
+            ("a", false),
+            ("a/x", true),
+            ("a/x/y", true),
+            ("c", false),
+        ] {
+            let path = RelPath::parse(path.as_bytes()).unwrap();
+            assert_eq!(departures.covers(&path), covered, "{path:?}");
+        }
+        let paths: Vec<_> = departures.paths().map(|it| it.as_bytes().to_vec()).collect();
+        assert_eq!(paths, [b"b".to_vec(), b"z".to_vec(), b"a/x".to_vec()]);
+    }
+}

@@ -1,0 +1,183 @@
+//! The look before a mirror run: what would go, and whether the run is refused for it.
+
+use std::cell::OnceCell;
+use std::ffi::OsStr;
+
+use crate::copy::before::prepare::Prepared;
+use crate::copy::job::CopyJob;
+use crate::copy::mirror::departures::Departures;
+use crate::copy::mirror::options::Mirror;
+use crate::copy::mirror::search::DepartureSearch;
+use crate::copy::report::Counts;
+use crate::error::{Error, Result};
+use crate::event::{Event, EventListener, Stop};
+use crate::path::Shown;
+use crate::state::departing::Departing;
+use crate::state::knowledge::Knowledge;
+use crate::state::private_dir::{Missing, PrivateDir, TRASH};
+use crate::state::source_mark::SourceMark;
+use crate::sys::stat::Kind;
+use crate::sys::{self, DirReader};
+use crate::tree::walk::{Walk, most_levels};
+
+/// What the look is given.
+pub struct MirrorLook<'a> {
+    pub job: &'a CopyJob,
+    pub mirror: &'a Mirror,
+    /// As a dry run is prepared.
+    pub prepared: &'a Prepared,
+    /// Of the same.
+    pub walk: &'a Walk<'a>,
+    pub listen: &'a EventListener<'a>,
+    pub stop: &'a Stop,
+}
+
+/// What the look found.
+pub enum Looked {
+    /// This has left the source.
+    Found(Departures),
+    /// The trees could not be compared, for this reason: nothing is to be removed.
+    Unknown(Error),
+}
+
+impl Looked {
+    /// Tells in a dry run what would go, and adds it to what is counted.
+    pub fn tell(self, listen: &EventListener<'_>, counts: Counts) -> Counts {
+        match self {
+            Self::Found(found) => {
+                found.paths().for_each(|path| listen(&Event::Departed(path.as_bytes())));
+                let bytes = found.dirs().flat_map(|(_, items)| items).map(|item| item.bytes).sum();
+                Counts {
+                    departed: found.entries,
+                    departed_bytes: bytes,
+                    foreign: found.others,
+                    ..counts
+                }
+            }
+            Self::Unknown(error) => {
+                listen(&Event::Failed(&error));
+                Counts { not_departed: 1, ..counts }
+            }
+        }
+    }
+}
+
+/// What is known of the output; loaded when it is first asked for.
+#[derive(Default)]
+struct EarlierLists {
+    known: OnceCell<Knowledge>,
+    departing: OnceCell<Departing>,
+}
+
+impl MirrorLook<'_> {
+    /// Compares the trees.
+    ///
+    /// # Errors
+    /// The run is refused: the source may not be what it was, or too much would go.
+    pub fn run(&self) -> Result<Looked> {
+        let Prepared { source, output, file, .. } = self.prepared;
+        if file.is_some() {
+            let finding = "it is one file, and a mirror is of a directory; leave out --mirror";
+            return Err(Error::finding("mirror", &self.job.source, finding));
+        }
+        let private = self.private()?;
+        let last = private.as_ref().and_then(SourceMark::read);
+        let lists = EarlierLists::default();
+        let search = DepartureSearch {
+            source,
+            output,
+            classifier: self.walk.classifier,
+            is_listed: &|path| self.is_listed(&lists, private.as_ref(), path),
+            all: self.mirror.all,
+            last: last.as_ref(),
+            tell_other: &|path| (self.listen)(&Event::Foreign(path)),
+            most_levels: most_levels(sys::open_file_limit()),
+            stop: self.stop,
+        };
+        match search.run() {
+            Ok(found) => self.refuse(&found, last.as_ref()).map(|()| Looked::Found(found)),
+            // That the source is not what it was.
+            Err(error) if error.kind().is_none() => Err(error),
+            Err(error) => Ok(Looked::Unknown(error)),
+        }
+    }
+
+    /// The private directory, if there is one; something of another's in its place or that of the trash refuses the
+    /// run.
+    fn private(&self) -> Result<Option<PrivateDir>> {
+        let Some(root) = &self.prepared.output.handle else { return Ok(None) };
+        if let Ok(stat) = root.stat(TRASH.as_ref(), false)
+            && stat.kind != Kind::Dir
+        {
+            let path = self.job.output.join(TRASH);
+            return Err(Error::finding(
+                "keep trash in",
+                path,
+                "it is there and is not a directory",
+            ));
+        }
+        let elsewhere = self.job.state.as_deref();
+        PrivateDir::open(root, &self.job.output, elsewhere, Missing::Leave).map_err(|error| {
+            error.with_note("; --mirror needs it (--state DIR keeps it elsewhere)")
+        })
+    }
+
+    /// Whether an earlier run listed a file at `path`.
+    fn is_listed(&self, lists: &EarlierLists, private: Option<&PrivateDir>, path: &[u8]) -> bool {
+        let Prepared { source, output, .. } = self.prepared;
+        let Some(root) = &output.handle else { return false };
+        let departing = || private.map(Departing::read).unwrap_or_default();
+        let known = || {
+            let is_in_source = |name: &OsStr| source.handle.stat(name, false).is_ok();
+            let is_to_stop = || self.stop.is_requested();
+            // What cannot be read says nothing, and nothing goes because of it.
+            Knowledge::load(private, root, &self.job.output, &is_in_source, &is_to_stop).0
+        };
+        lists.known.get_or_init(known).has_heard_of(path)
+            || lists.departing.get_or_init(departing).covers(path)
+    }
+
+    /// Refuses a run by which too much would go, or where the source may not be what it was.
+    fn refuse(&self, found: &Departures, last: Option<&SourceMark>) -> Result<()> {
+        if found.is_empty() || self.stop.is_requested() {
+            return Ok(());
+        }
+        let Self { job, mirror, prepared, .. } = self;
+        let refuse = |finding: String| Err(Error::finding("mirror", &job.source, finding));
+        let here = prepared.source.handle.open_dir(".".as_ref(), false);
+        let listed = here.and_then(|dir| DirReader::default().next_batch(&dir));
+        let listed = listed.map_err(|error| Error::io("list", &job.source, error))?;
+        if listed.is_empty() {
+            let entries = found.entries;
+            return refuse(format!(
+                "it is empty, and the output has {entries} files and links that would go: is its disk not mounted? \
+                 nothing was touched"
+            ));
+        }
+        if let Some(last) = last
+            && last.root != found.source.root
+        {
+            let (now, then) = (&found.source.root, &last.root);
+            return refuse(format!(
+                "it is on another file system ({now}) than last time ({then}): is its disk not mounted? nothing was \
+                 touched; if it was moved on purpose, run once without --mirror"
+            ));
+        }
+        let all = found.entries + found.present;
+        if mirror.most.allows(found.entries, all) {
+            return Ok(());
+        }
+        let examples: Vec<String> =
+            found.examples().iter().map(|path| Shown::bytes(path.as_bytes()).to_string()).collect();
+        let more = match found.items - examples.len() as u64 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let (entries, most) = (found.entries, mirror.most);
+        refuse(format!(
+            "{entries} of the {all} files and links at the output have left it, more than {most}: {}{more}; nothing was \
+             touched; if they are to go, give --max-delete {entries}",
+            examples.join(", ")
+        ))
+    }
+}

@@ -1,0 +1,12 @@
+//! A mirror: what has left the source leaves the output too, into a dated trash there.
+//!
+//! Before anything is touched the two trees are compared (`search`), and the run is refused where the source may not
+//! be what it was, or too much would go (`look`). When everything is copied and the new manifest has its name, what
+//! was found is moved (`removal`), and old trash goes (`trash`).
+
+pub mod departures;
+pub mod look;
+pub mod options;
+pub mod removal;
+mod search;
+mod trash;

@@ -1,0 +1,179 @@
+//! Moving what has left the source into the trash, at the end of a run.
+//!
+//! By then the new manifest has its name and does not list these files any more, so whenever the run is cut off
+//! here, every line of the newest manifest holds. What was about to go is noted in the private directory: the next
+//! run knows it for listed and goes on.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::copy::commit::accounting::Accounting;
+use crate::copy::mirror::departures::{DepartedItem, Departures};
+use crate::copy::mirror::options::Mirror;
+use crate::copy::mirror::trash::Trash;
+use crate::error::{Error, Result};
+use crate::event::{Event, Stop};
+use crate::path::RelPath;
+use crate::state::departing::Departing;
+use crate::state::private_dir::PrivateDir;
+use crate::sys::{self, Attributes, Dir};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::walk::most_levels;
+
+/// What is to leave the output at the end of a run.
+pub struct Removal<'a> {
+    pub mirror: &'a Mirror,
+    pub departures: &'a Departures,
+    pub source: Arc<SourceDir>,
+    pub output: Arc<OutputDir>,
+    pub private: Option<&'a PrivateDir>,
+    /// Whether links in the source stand for what they point to.
+    pub follow: bool,
+    pub durable: bool,
+    pub stop: &'a Stop,
+}
+
+impl Removal<'_> {
+    /// Notes what is about to go; without that nothing may go.
+    ///
+    /// # Errors
+    /// It cannot be noted.
+    pub fn note(&self) -> Result<()> {
+        let Some(private) = self.private.filter(|_| !self.departures.is_empty()) else {
+            return Ok(());
+        };
+        let fail = |error| Error::io("note what is about to go in", private.path(), error);
+        Departing::write(private, self.departures.paths()).map_err(fail)
+    }
+
+    /// Moves everything that goes, and removes old trash if the run is whole. Returns where the trash is.
+    pub fn run(&self, accounting: &mut Accounting<'_>) -> Option<PathBuf> {
+        let mut trash = Trash::new(&self.output);
+        for (path, items) in self.departures.dirs() {
+            if self.stop.is_requested() {
+                break;
+            }
+            if let Err(error) = self.empty(path, items, &mut trash, accounting) {
+                accounting.not_departed(items.len() as u64, &error);
+            }
+        }
+        if self.departures.postponed > 0 {
+            let finding = "it is more than a run moves; the next one goes on";
+            let error = Error::finding(
+                "move all that has left the source from",
+                &*self.output.root,
+                finding,
+            );
+            accounting.not_departed(self.departures.postponed, &error);
+        }
+        let is_all = accounting.counts.not_departed == 0 && !self.stop.is_requested();
+        if let Some(private) = self.private.filter(|_| is_all && !self.departures.is_empty())
+            && let Err(error) = Departing::forget(private)
+        {
+            accounting.warn(&Error::io("remove the note of what went from", private.path(), error));
+        }
+        if let Some(keep) =
+            self.mirror.keep_trash.filter(|_| is_all && accounting.counts.is_whole())
+        {
+            let levels = most_levels(sys::open_file_limit());
+            let mut removed = Vec::new();
+            let expired =
+                trash.expire(keep, levels, self.stop, |name| removed.push(name.to_owned()));
+            for name in removed {
+                (accounting.listen())(&Event::TrashRemoved(name.as_bytes()));
+            }
+            expired.err().iter().for_each(|error| accounting.warn(error));
+        }
+        trash.path()
+    }
+
+    /// Moves what goes out of one directory.
+    fn empty(
+        &self,
+        path: &RelPath,
+        items: &[DepartedItem],
+        trash: &mut Trash<'_>,
+        accounting: &mut Accounting<'_>,
+    ) -> Result<()> {
+        let full = || self.output.path_below(path);
+        let source = self.source_dir(path)?;
+        let root = self.output.handle.as_ref();
+        let open = |root: &Dir| root.open_below(path);
+        let opened = root.map_or_else(|| Err(io::ErrorKind::NotFound.into()), open);
+        let from = opened.map_err(|error| Error::io("open directory", full(), error))?;
+        let look = |error| Error::io("look at", full(), error);
+        let before = from.stat_self().map_err(look)?;
+        from.open_up(&before).map_err(|error| Error::io("make writable", full(), error))?;
+        let to = trash.dir(path)?;
+        for item in items {
+            if self.stop.is_requested() {
+                break;
+            }
+            if let Err(error) = self.move_item(item, source.as_ref(), &from, to) {
+                let fail = Error::io("move to the trash", full().join(&item.name), error);
+                accounting.not_departed(1, &fail);
+                continue;
+            }
+            accounting.departed(path, item);
+        }
+        if self.durable {
+            let fail = |error| Error::io("make durable", full(), error);
+            to.persist().and_then(|()| from.persist()).map_err(fail)?;
+        }
+        if path.is_root() {
+            return Ok(());
+        }
+        // Its times are those of its counterpart again.
+        let like = match &source {
+            Some(source) => {
+                source.stat_self().and_then(|stat| Ok((stat, Attributes::read(source)?)))
+            }
+            None => Ok((before, Attributes::default())),
+        };
+        let (stat, attributes) = like.map_err(look)?;
+        let warn = |deed, error| accounting.warn(&Error::io(deed, full(), error));
+        attributes.apply(&from, &stat, source.is_none(), warn);
+        Ok(())
+    }
+
+    /// Moves one piece, unless the source has it again.
+    fn move_item(
+        &self,
+        item: &DepartedItem,
+        source: Option<&Dir>,
+        from: &Dir,
+        to: &Dir,
+    ) -> io::Result<()> {
+        match source.map(|source| source.stat(&item.name, false)) {
+            Some(Ok(_)) => {
+                return Err(io::Error::other("the source has it again; the next run sees to it"));
+            }
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        match from.move_entry(&item.name, to, &item.name) {
+            // Another program was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            moved => moved,
+        }
+    }
+
+    /// The counterpart of a directory of the output; `None` if it has left the source.
+    fn source_dir(&self, path: &RelPath) -> Result<Option<Dir>> {
+        let open = || {
+            path.components().try_fold(self.source.handle.try_clone()?, |dir, name| {
+                dir.open_dir(sys::name_from_bytes(name)?, self.follow)
+            })
+        };
+        match open() {
+            Ok(dir) => Ok(Some(dir)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => {
+                let mut full = self.source.path();
+                full.extend(path.components().filter_map(|name| sys::name_from_bytes(name).ok()));
+                Err(Error::io("open directory", full, error))
+            }
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Finding what has left the source: both trees are listed side by side, as far as the output has directories.
+//!
+//! Names of the source are remembered as hashes, a directory at a time, and whatever seems to be missing is looked
+//! for by its name once more. What cannot be listed ends the search: then nothing is known to be absent.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::sync::Arc;
+
+use crate::copy::mirror::departures::{DepartedItem, Departures};
+use crate::error::{Error, Result};
+use crate::event::Stop;
+use crate::manifest::ManifestName;
+use crate::path::{DirPath, Shown};
+use crate::state::private_dir::{NAME, TRASH};
+use crate::state::source_mark::SourceMark;
+use crate::sys::stat::{Kind, Stat};
+use crate::sys::{Dir, DirReader, ListedEntry, is_journal_name, is_part_name};
+use crate::tree::classify::Classifier;
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::filter::Inclusion;
+
+/// What a search goes by.
+pub struct DepartureSearch<'a> {
+    pub source: &'a SourceDir,
+    pub output: &'a OutputDir,
+    /// What takes part.
+    pub classifier: Classifier<'a>,
+    /// Whether the file at a path was listed by an earlier run.
+    pub is_listed: &'a dyn Fn(&[u8]) -> bool,
+    /// Whether what was not listed goes too.
+    pub all: bool,
+    /// What the last complete run knew of the source.
+    pub last: Option<&'a SourceMark>,
+    /// Is told of each entry that has no counterpart and stays.
+    pub tell_other: &'a dyn Fn(&[u8]),
+    pub most_levels: usize,
+    pub stop: &'a Stop,
+}
+
+/// A directory of the output on the way from the root to where the search is.
+struct ComparedDir {
+    /// Its counterpart; `None` if that has left the source.
+    source: Option<Dir>,
+    output: Dir,
+    rel: DirPath,
+    inclusion: Inclusion,
+    subdirs: Vec<ComparedSubdir>,
+    /// What goes, so far.
+    goes: Vec<DepartedItem>,
+    /// Whether something in it stays.
+    stays: bool,
+}
+
+struct ComparedSubdir {
+    name: Arc<OsStr>,
+    inclusion: Inclusion,
+    /// Whether the source has something of this name.
+    is_there: bool,
+}
+
+/// The names in a directory of the source.
+struct SourceNames {
+    hasher: RandomState,
+    hashes: HashSet<u64>,
+    folds: bool,
+}
+
+impl SourceNames {
+    fn read(dir: &Dir, folds: bool, reader: &mut DirReader) -> io::Result<Self> {
+        let (hasher, hashes) = (RandomState::new(), HashSet::new());
+        let mut names = Self { hasher, hashes, folds };
+        loop {
+            let batch = reader.next_batch(dir)?;
+            if batch.is_empty() {
+                return Ok(names);
+            }
+            for listed in batch {
+                let hash = names.hash(&listed.name);
+                names.hashes.insert(hash);
+            }
+        }
+    }
+
+    fn hash(&self, name: &OsStr) -> u64 {
+        match self.folds {
+            true => self.hasher.hash_one(name.to_string_lossy().to_lowercase()),
+            false => self.hasher.hash_one(name.as_encoded_bytes()),
+        }
+    }
+
+    fn has(&self, name: &OsStr) -> bool {
+        self.hashes.contains(&self.hash(name))
+    }
+}
+
+impl DepartureSearch<'_> {
+    /// Finds what has left the source.
+    ///
+    /// # Errors
+    /// Something could not be looked at, so nothing is known to have left.
+    pub fn run(&self) -> Result<Departures> {
+        let mut departures = Departures::default();
+        let fail = |error| Error::io("list", self.source.path(), error);
+        // Handles of its own: a directory that is listed has one position for all.
+        let here = |dir: &Dir| dir.open_dir(".".as_ref(), false);
+        let source = here(&self.source.handle).map_err(fail)?;
+        departures.source = SourceMark::of(&source);
+        let Some(output) = self.output.handle.as_ref().filter(|_| !self.output.fresh) else {
+            return Ok(departures);
+        };
+        let output = here(output).map_err(|error| Error::io("list", self.output.path(), error))?;
+        let inclusion = self.classifier.filter.root();
+        let root = ComparedDir::new(Some(source), output, DirPath::root(), inclusion);
+        let (mut stack, mut reader) = (vec![root], DirReader::default());
+        self.list(stack.last_mut(), &mut departures, &mut reader)?;
+        while let Some(top) = stack.last_mut() {
+            if self.stop.is_requested() {
+                break;
+            }
+            let Some(subdir) = top.subdirs.pop() else {
+                let Some(done) = stack.pop() else { break };
+                done.settle(stack.last_mut(), &mut departures);
+                continue;
+            };
+            if stack.len() > self.most_levels {
+                let path = self.output.path_below(&stack[stack.len() - 1].rel.path());
+                let cause = "it is too many levels down for the number of files that may be open";
+                return Err(Error::io("compare", path, io::Error::other(cause)));
+            }
+            if let Some(entered) = self.enter(top_of(&mut stack)?, &subdir, &mut departures)? {
+                stack.push(entered);
+                self.list(stack.last_mut(), &mut departures, &mut reader)?;
+            }
+        }
+        Ok(departures)
+    }
+
+    /// Opens a directory of the output, and its counterpart; `None` if there is nothing to compare.
+    fn enter(
+        &self,
+        parent: &mut ComparedDir,
+        subdir: &ComparedSubdir,
+        departures: &mut Departures,
+    ) -> Result<Option<ComparedDir>> {
+        let ComparedSubdir { name, inclusion, is_there } = subdir;
+        let rel = parent.rel.below(name);
+        let source = match (&parent.source, is_there) {
+            (Some(above), true) => match above.open_dir(name, self.classifier.follow) {
+                Ok(dir) => Some(dir),
+                // A file or a link: the copy says what becomes of it.
+                Err(error) if is_no_directory(above, name, &error) => return Ok(None),
+                Err(error) => {
+                    let path = self.source.path().join(name_of(&rel));
+                    return Err(Error::io("open directory", path, error));
+                }
+            },
+            _ => None,
+        };
+        if let (Some(dir), Some(above)) = (&source, &parent.source) {
+            let dev = |dir: &Dir| dir.identity().ok().map(|id| id.dev);
+            if dev(dir) != dev(above) {
+                if self.classifier.one_file_system {
+                    return Ok(None);
+                }
+                departures.source.add_mount(rel.path(), dir);
+            } else if self.last.is_some_and(|last| last.has_mount(&rel.path())) {
+                let finding = "another file system was mounted there last time, and is not now: is its disk \
+                               missing? nothing was touched; if it was taken away for good, run once without --mirror";
+                let path = self.source.path().join(name_of(&rel));
+                return Err(Error::finding("mirror", path, finding));
+            }
+        }
+        let output = match parent.output.open_dir(name, false) {
+            Ok(dir) => dir,
+            Err(error) => {
+                let path = self.output.path_below(&rel.path());
+                return Err(Error::io("open directory", path, error));
+            }
+        };
+        Ok(Some(ComparedDir::new(source, output, rel, *inclusion)))
+    }
+
+    /// Lists a directory: what is in both, what goes, what stays.
+    fn list(
+        &self,
+        top: Option<&mut ComparedDir>,
+        departures: &mut Departures,
+        reader: &mut DirReader,
+    ) -> Result<()> {
+        let Some(top) = top else { return Ok(()) };
+        let folds = self.output.volume.folds_case();
+        let names = match &top.source {
+            None => None,
+            Some(source) => {
+                let names = SourceNames::read(source, folds, reader);
+                let path = || self.source.path().join(name_of(&top.rel));
+                Some(names.map_err(|error| Error::io("list", path(), error))?)
+            }
+        };
+        loop {
+            let listed = reader.next_batch(&top.output);
+            let path = || self.output.path_below(&top.rel.path());
+            let batch = listed.map_err(|error| Error::io("list", path(), error))?;
+            if batch.is_empty() {
+                return Ok(());
+            }
+            for listed in batch {
+                let is_there = names.as_ref().is_some_and(|names| names.has(&listed.name));
+                self.judge(top, listed, is_there, departures)?;
+            }
+        }
+    }
+
+    fn judge(
+        &self,
+        top: &mut ComparedDir,
+        listed: ListedEntry,
+        is_there: bool,
+        departures: &mut Departures,
+    ) -> Result<()> {
+        let name = listed.name;
+        let path = top.rel.join(&name);
+        if top.rel.is_root() && self.is_own(&name, path.as_bytes()) {
+            return Ok(());
+        }
+        // A killed run left it. It goes with its directory; where that stays, the copy cleans up.
+        let is_leftover = is_part_name(&name) || is_journal_name(&name);
+        if !is_there && is_leftover && !(self.is_listed)(path.as_bytes()) {
+            return Ok(());
+        }
+        let fail = |error| Error::io("look at", self.output.path_below(&path), error);
+        let mut stat: Option<Stat> = None;
+        let kind = match listed.kind {
+            Some(kind) if is_there => kind,
+            _ => match top.output.stat(&name, false) {
+                Ok(found) => stat.insert(found).kind,
+                // It was removed a moment ago.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(fail(error)),
+            },
+        };
+        let is_dir = kind == Kind::Dir;
+        let inclusion = self.classifier.filter.judge(path.as_bytes(), is_dir, top.inclusion);
+        if !is_there && let Some(source) = &top.source {
+            match source.stat(&name, false) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // It came a moment ago, or the source's own file system takes another name for it.
+                Ok(_) => return Ok(()),
+                Err(error) => {
+                    let path = self.source.path().join(name_of(&top.rel)).join(&*name);
+                    return Err(Error::io("look at", path, error));
+                }
+            }
+        }
+        if inclusion == Inclusion::Out {
+            top.stays = true;
+        } else if is_dir {
+            top.subdirs.push(ComparedSubdir { name, inclusion, is_there });
+        } else if is_there {
+            departures.present += 1;
+        } else if self.all || kind == Kind::Symlink || (self.is_listed)(path.as_bytes()) {
+            let bytes = stat.filter(|stat| stat.kind == Kind::File).map_or(0, |stat| stat.size);
+            top.goes.push(DepartedItem { name: name.to_os_string(), entries: 1, bytes });
+        } else {
+            top.stays = true;
+            departures.others += 1;
+            (self.tell_other)(path.as_bytes());
+        }
+        Ok(())
+    }
+
+    /// Whether it is what runs keep in the root for themselves.
+    fn is_own(&self, name: &OsStr, path: &[u8]) -> bool {
+        let is_list = ManifestName::parse(name).or_else(|| ManifestName::of_states(name)).is_some();
+        name == NAME || name == TRASH || is_list && !(self.is_listed)(path)
+    }
+}
+
+impl ComparedDir {
+    fn new(source: Option<Dir>, output: Dir, rel: DirPath, inclusion: Inclusion) -> Self {
+        let (subdirs, goes) = (Vec::new(), Vec::new());
+        Self { source, output, rel, inclusion, subdirs, goes, stays: false }
+    }
+
+    /// Everything in it was looked at. One that has left the source and has nothing that stays goes as a whole.
+    fn settle(self, parent: Option<&mut ComparedDir>, departures: &mut Departures) {
+        let Some(parent) = parent.filter(|_| self.source.is_none()) else {
+            return departures.add(self.rel.path(), self.goes);
+        };
+        if self.stays {
+            parent.stays = true;
+            return departures.add(self.rel.path(), self.goes);
+        }
+        let entries = self.goes.iter().map(|item| item.entries).sum();
+        let bytes = self.goes.iter().map(|item| item.bytes).sum();
+        parent.goes.push(DepartedItem { name: last_name(&self.rel), entries, bytes });
+    }
+}
+
+fn top_of(stack: &mut [ComparedDir]) -> Result<&mut ComparedDir> {
+    stack.last_mut().ok_or_else(|| Error::finding("compare", "", "the search is at its end"))
+}
+
+/// Whether a directory could not be opened because something else has its name.
+fn is_no_directory(above: &Dir, name: &OsStr, error: &io::Error) -> bool {
+    let is_gone = error.kind() == io::ErrorKind::NotFound;
+    is_gone || above.stat(name, false).is_ok_and(|stat| stat.kind != Kind::Dir)
+}
+
+/// A path below a root as the system has it, for messages.
+fn name_of(rel: &DirPath) -> std::path::PathBuf {
+    let path = rel.path();
+    let names = path.components().filter_map(|name| crate::sys::name_from_bytes(name).ok());
+    names.collect()
+}
+
+fn last_name(rel: &DirPath) -> OsString {
+    let path = rel.path();
+    let name = path.split().and_then(|(_, name)| crate::sys::name_from_bytes(name).ok());
+    name.map_or_else(|| Shown::bytes(path.as_bytes()).to_string().into(), OsStr::to_os_string)
+}

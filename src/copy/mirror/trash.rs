@@ -1,0 +1,203 @@
+//! The trash of an output: `.dircopy-trash/2026-11-21T020000Z/`, with each piece at the path that it had.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::copy::dated_name::DatedName;
+use crate::error::{Error, Result};
+use crate::event::Stop;
+use crate::path::RelPath;
+use crate::state::private_dir::TRASH;
+use crate::sys::stat::Kind;
+use crate::sys::{self, Dir, DirReader};
+use crate::tree::dirs::OutputDir;
+
+/// So many names are tried for a run's own trash.
+const TRIES: usize = 100;
+
+/// What a run puts into the trash.
+pub struct Trash<'a> {
+    output: &'a OutputDir,
+    /// Of this run; made when the first piece comes.
+    dated: Option<(DatedName, Dir)>,
+    /// What was opened last in it.
+    last: Option<(RelPath, Dir)>,
+}
+
+impl<'a> Trash<'a> {
+    /// Of the output whose root is `output`.
+    pub fn new(output: &'a OutputDir) -> Self {
+        Self { output, dated: None, last: None }
+    }
+
+    /// Where this run's trash is, if there is any.
+    pub fn path(&self) -> Option<PathBuf> {
+        let (name, _) = self.dated.as_ref()?;
+        Some(self.output.root.join(TRASH).join(name.to_string()))
+    }
+
+    /// The directory that what comes from `path` goes to; it is made if it is missing.
+    pub fn dir(&mut self, path: &RelPath) -> Result<&Dir> {
+        let opened = match self.last.take() {
+            Some((last, dir)) if last == *path => (last, dir),
+            _ => {
+                let fail = |error| Error::io("make trash in", self.output.root.join(TRASH), error);
+                (path.clone(), self.make(path).map_err(fail)?)
+            }
+        };
+        Ok(&self.last.insert(opened).1)
+    }
+
+    fn make(&mut self, path: &RelPath) -> io::Result<Dir> {
+        let mut dir = self.dated()?.try_clone()?;
+        for name in path.components() {
+            let name = sys::name_from_bytes(name)?;
+            match dir.make_dir(name, true) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                Ok(()) => dir.persist()?,
+                Err(_) => {}
+            }
+            dir = dir.open_dir(name, false)?;
+        }
+        Ok(dir)
+    }
+
+    fn dated(&mut self) -> io::Result<&Dir> {
+        if self.dated.is_some() {
+            return self.dated.as_ref().map(|(_, dir)| dir).ok_or(io::ErrorKind::NotFound.into());
+        }
+        let root = self.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        match root.make_dir(TRASH.as_ref(), true) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let trash = root.open_dir(TRASH.as_ref(), false)?;
+        let mut name = DatedName::new(Timestamp::now());
+        for _ in 0..TRIES {
+            let text = OsString::from(name.to_string());
+            match trash.make_dir(&text, true) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => {
+                    made?;
+                    let dir = trash.open_dir(&text, false)?;
+                    trash.persist()?;
+                    root.persist()?;
+                    return Ok(&self.dated.insert((name, dir)).1);
+                }
+            }
+            name = name.next().ok_or(io::ErrorKind::AlreadyExists)?;
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Removes the trash of earlier runs that is older than `keep`; `tell` is told its names. It ends early once
+    /// `stop` says so.
+    ///
+    /// # Errors
+    /// Something of it cannot be removed.
+    pub fn expire(
+        &self,
+        keep: Duration,
+        most_levels: usize,
+        stop: &Stop,
+        mut tell: impl FnMut(&str),
+    ) -> Result<()> {
+        let path = self.output.root.join(TRASH);
+        let fail = |error| Error::io("remove old trash from", &path, error);
+        let Some(root) = &self.output.handle else { return Ok(()) };
+        let trash = match root.open_dir(TRASH.as_ref(), false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            opened => opened.map_err(fail)?,
+        };
+        let own = self.dated.as_ref().map(|(name, _)| *name);
+        let now = Timestamp::now();
+        let is_old = |name: &DatedName| {
+            let age = now.duration_since(name.time());
+            Duration::try_from(age).is_ok_and(|age| age > keep) && own != Some(*name)
+        };
+        let mut old = Vec::new();
+        let (listed, mut reader) =
+            (trash.open_dir(".".as_ref(), false).map_err(fail)?, DirReader::default());
+        loop {
+            let batch = reader.next_batch(&listed).map_err(fail)?;
+            if batch.is_empty() {
+                break;
+            }
+            let dated = batch.iter().filter_map(|listed| DatedName::parse(listed.name.to_str()?));
+            old.extend(dated.filter(is_old));
+        }
+        old.sort();
+        for name in old {
+            let name = name.to_string();
+            match remove_tree(&trash, name.as_ref(), most_levels, stop) {
+                Ok(true) => tell(&name),
+                Ok(false) => break,
+                Err(error) => return Err(Error::io("remove old trash", path.join(name), error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A directory that is being removed.
+struct EmptiedDir {
+    dir: Dir,
+    name: OsString,
+    subdirs: Vec<OsString>,
+}
+
+/// Removes the directory `name` in `above` with everything in it; false if it was stopped. No link is followed.
+pub fn remove_tree(
+    above: &Dir,
+    name: &std::ffi::OsStr,
+    most_levels: usize,
+    stop: &Stop,
+) -> io::Result<bool> {
+    let mut reader = DirReader::default();
+    let mut stack = vec![empty(above, name, &mut reader)?];
+    while let Some(top) = stack.last_mut() {
+        if stop.is_requested() {
+            return Ok(false);
+        }
+        if let Some(subdir) = top.subdirs.pop() {
+            let entered = empty(&top.dir, &subdir, &mut reader)?;
+            if stack.len() > most_levels {
+                return Err(io::Error::other(
+                    "it has too many levels for the files that may be open",
+                ));
+            }
+            stack.push(entered);
+        } else if let Some(done) = stack.pop() {
+            drop(done.dir);
+            stack.last().map_or(above, |parent| &parent.dir).remove_dir(&done.name)?;
+        }
+    }
+    Ok(true)
+}
+
+/// Removes everything but directories from the directory `name`, which stays open.
+fn empty(above: &Dir, name: &std::ffi::OsStr, reader: &mut DirReader) -> io::Result<EmptiedDir> {
+    let dir = above.open_dir(name, false)?;
+    dir.open_up(&dir.stat_self()?)?;
+    let (mut files, mut subdirs) = (Vec::new(), Vec::new());
+    loop {
+        let batch = reader.next_batch(&dir)?;
+        if batch.is_empty() {
+            break;
+        }
+        for listed in batch {
+            let kind = match listed.kind {
+                Some(kind) => kind,
+                None => dir.stat(&listed.name, false)?.kind,
+            };
+            let names = if kind == Kind::Dir { &mut subdirs } else { &mut files };
+            names.push(listed.name.to_os_string());
+        }
+    }
+    files.iter().try_for_each(|file| dir.remove(file))?;
+    Ok(EmptiedDir { dir, name: name.to_os_string(), subdirs })
+}

@@ -1,0 +1,124 @@
+//! Which file systems the source was on when the last complete run ended: `source` in the private directory.
+//!
+//! A disk that is not mounted leaves an empty directory, or another one, in its place. A mirror that took it for
+//! the source would remove what is on the disk. So a run notes by what the source's file system is known, and
+//! those that were mounted below it, and a later mirror run compares.
+
+use std::fmt::Write as _;
+use std::io::{self, Read};
+
+use crate::path::RelPath;
+use crate::state::private_dir::PrivateDir;
+use crate::sys::{self, Dir, Uninterrupted};
+
+const FILE: &str = "source";
+
+const HEAD: &str = "dircopy source 1";
+
+/// So many file systems below the source are noted, and so much is read.
+const MOST_MOUNTS: usize = 1000;
+const MOST_BYTES: u64 = 1 << 20;
+
+/// By what a source is known again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceMark {
+    /// That of its root.
+    pub root: String,
+    /// Where below it others were mounted, and what they are known by.
+    pub mounts: Vec<(RelPath, String)>,
+}
+
+impl SourceMark {
+    /// That of a source whose root is `root`, with nothing mounted below it.
+    pub fn of(root: &Dir) -> Self {
+        Self { root: volume_id(root), mounts: Vec::new() }
+    }
+
+    /// Notes that a file system was mounted at `path`.
+    pub fn add_mount(&mut self, path: RelPath, dir: &Dir) {
+        if self.mounts.len() < MOST_MOUNTS {
+            self.mounts.push((path, volume_id(dir)));
+        }
+    }
+
+    /// Whether a file system was mounted at `path`.
+    pub fn has_mount(&self, path: &RelPath) -> bool {
+        self.mounts.iter().any(|(mount, _)| mount == path)
+    }
+
+    /// What the last complete run noted; `None` if there is no note that can be read.
+    pub fn read(private: &PrivateDir) -> Option<Self> {
+        let (file, _) = private.dir().open_ours(FILE.as_ref()).ok()??;
+        let mut text = String::new();
+        Uninterrupted(file).take(MOST_BYTES).read_to_string(&mut text).ok()?;
+        let mut lines = text.strip_suffix('\n')?.split('\n');
+        if lines.next()? != HEAD {
+            return None;
+        }
+        let root = lines.next()?.strip_prefix("root ")?.to_owned();
+        let mount = |line: &str| {
+            let (id, path) = line.strip_prefix("mount ")?.split_once(' ')?;
+            Some((RelPath::parse(&from_hex(path)?).ok()?, id.to_owned()))
+        };
+        Some(Self { root, mounts: lines.map(mount).collect::<Option<_>>()? })
+    }
+
+    /// Notes it for later runs.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, private: &PrivateDir) -> io::Result<()> {
+        let mut text = format!("{HEAD}\nroot {}\n", self.root);
+        for (path, id) in &self.mounts {
+            // Writing to a string does not fail.
+            let _ = write!(text, "mount {id} ");
+            path.as_bytes().iter().for_each(|byte| _ = write!(text, "{byte:02x}"));
+            text.push('\n');
+        }
+        let dir = private.dir();
+        let fill = |file: &mut std::fs::File| sys::write_all(&*file, text.as_bytes());
+        dir.write_atomically(fill, |temporary| dir.publish(temporary, FILE.as_ref(), true))
+    }
+}
+
+/// By what a file system is known again after a restart: its UUID, or what kind it is where it has none.
+fn volume_id(dir: &Dir) -> String {
+    let details = sys::volume_details(dir);
+    // Some virtual disks have one of noughts alone.
+    let uuid = details.uuid.filter(|uuid| uuid.contains(|c| !matches!(c, '0' | '-')));
+    let id = match (uuid, details.file_system) {
+        (Some(uuid), _) => format!("uuid:{uuid}"),
+        (None, Some(kind)) => format!("kind:{kind}"),
+        (None, None) => "unknown".into(),
+    };
+    id.chars().map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let pair = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+    text.as_bytes().chunks(2).map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::private_dir::Missing;
+
+    #[test]
+    fn it_is_read_as_it_was_written() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = Dir::open(root.path()).unwrap();
+        let private = PrivateDir::open(&dir, root.path(), None, Missing::Make).unwrap().unwrap();
+        assert_eq!(SourceMark::read(&private), None);
+        let mut mark = SourceMark::of(&dir);
+        mark.add_mount(RelPath::parse(b"a/b\n c").unwrap(), &dir);
+        for _ in 0..2 {
+            mark.write(&private).unwrap();
+            assert_eq!(SourceMark::read(&private).as_ref(), Some(&mark));
+        }
+        assert!(mark.has_mount(&RelPath::parse(b"a/b\n c").unwrap()));
+        std::fs::write(private.path().join(FILE), "dircopy source 1\nroot x\nmount y zz\n")
+            .unwrap();
+        assert_eq!(SourceMark::read(&private), None);
+    }
+}

@@ -1,0 +1,376 @@
+//! A mirror removes what has left the source, and never because the source could not be seen.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::harness::{
+    Mount, Need, Run, Scene, Strace, content, ctimes, have, inventory, long, names_below, need,
+    shell,
+};
+
+/// A source of 20 files in two directories, a link and an empty directory, copied once.
+fn scene() -> Scene {
+    let scene = Scene::new();
+    for i in 0..10 {
+        scene
+            .src
+            .file(format!("keep/{i}"), content(100 + i))
+            .file(format!("go/sub/{i}"), content(i));
+    }
+    scene
+        .src
+        .symlink("go/link", "sub/1")
+        .dir("go/empty")
+        .file("loose", "x")
+        .mode("go/sub/3", 0o640);
+    scene.copy(&["--mirror"]).assert_code(0);
+    scene
+}
+
+fn trash(scene: &Scene) -> Vec<PathBuf> {
+    let Ok(entries) = scene.dst.join(".dircopy-trash").read_dir() else { return Vec::new() };
+    let mut dated: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    dated.sort();
+    dated
+}
+
+/// What is at the output without what is dircopy's own there.
+fn of_users(scene: &Scene) -> BTreeSet<Vec<u8>> {
+    let own = |line: &Vec<u8>| {
+        let line = String::from_utf8_lossy(line).into_owned();
+        [" .dircopy", " dircopy-"].iter().any(|own| line.contains(own))
+    };
+    inventory(&scene.dst).into_iter().filter(|line| !own(line)).collect()
+}
+
+/// The output is as the source, and its newest manifest verifies and lists everything.
+#[track_caller]
+fn is_mirror(scene: &Scene) {
+    assert_eq!(of_users(scene), inventory(scene.src.root()));
+    verifies(scene);
+    scene.bare(["verify", "dst", "--complete"]).run().assert_code(0);
+}
+
+#[track_caller]
+fn verifies(scene: &Scene) {
+    shell(
+        scene,
+        "cd dst && sha256sum -c --strict --quiet $(ls dircopy-*.sha256sum | sort | tail -1)",
+    );
+}
+
+/// Nothing at the output changed by what `run` does, which ends with `code`.
+#[track_caller]
+fn touches_nothing(scene: &Scene, code: i32, run: impl FnOnce() -> Run) -> Run {
+    let before = ctimes(&scene.dst);
+    let run = run();
+    run.assert_code(code);
+    assert_eq!(ctimes(&scene.dst), before, "{}", run.err());
+    run
+}
+
+/// Nothing that was at the output has left it, and there is no trash.
+#[track_caller]
+fn nothing_left(scene: &Scene, before: &BTreeSet<Vec<u8>>, run: &Run) {
+    let now = names_below(&scene.dst, "f");
+    assert!(before.is_subset(&now), "{}{}", run.out(), run.err());
+    assert_eq!(trash(scene), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn what_has_left_the_source_is_in_the_trash() {
+    let scene = scene();
+    shell(
+        &scene,
+        "rm -r src/go src/loose src/keep/3; touch -d 2020-01-01 src/keep; chmod 750 src/keep",
+    );
+    let dry = touches_nothing(&scene, 0, || scene.copy(&["--mirror", "--max-delete=90%", "-n"]));
+    for path in ["go", "keep/3", "loose"] {
+        dry.assert_prints(&["move to the trash", path]);
+    }
+    let report = scene.path("report.json");
+    let args = ["--mirror", "--max-delete=13", "--report", "report.json", "--metrics", "m"];
+    let run = scene.copy(&args);
+    run.assert_code(0).assert_prints(&["removed", "13 entries", ".dircopy-trash/"]);
+    is_mirror(&scene);
+    let [dated] = &trash(&scene)[..] else { run.fail("no trash") };
+    let old =
+        shell(&scene, &format!("cd {} && find . -type f -o -type l | wc -l", dated.display()));
+    assert_eq!(old.trim(), "13");
+    assert_eq!(shell(&scene, &format!("stat -c %a {}/go/sub/3", dated.display())).trim(), "640");
+    let report: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
+    let counts = &report["outputs"][0]["counts"];
+    assert_eq!((&counts["departed"], &counts["dropped_lines"]), (&13.into(), &12.into()));
+    let metrics = std::fs::read_to_string(scene.path("m")).unwrap();
+    assert!(metrics.contains("fate=\"departed\"} 13"), "{metrics}");
+    // It comes back by a rename, and is then as it was.
+    shell(
+        &scene,
+        &format!("mv {0}/go src/go; mv {0}/keep/3 src/keep/3; touch src/loose", dated.display()),
+    );
+    scene.copy(&["--mirror"]).assert_code(0);
+    is_mirror(&scene);
+    // With nothing to remove no trash is made.
+    scene.copy(&["--mirror"]).assert_code(0);
+    assert_eq!(trash(&scene).len(), 1);
+}
+
+#[test]
+fn files_of_others_stay() {
+    let scene = scene();
+    scene.output().file("mine", "m").file("go/sub/mine", "m").file("their/own", "m");
+    shell(&scene, "rm -r src/go");
+    let run = scene.copy(&["--mirror", "--max-delete=90%"]);
+    run.assert_code(0).assert_says("mine: it is not in the source, and no earlier run listed it");
+    let left = names_below(&scene.dst, "f");
+    for name in ["mine", "go/sub/mine", "their/own"] {
+        assert!(left.contains(name.as_bytes()), "{name}");
+    }
+    assert!(!left.contains(b"go/sub/1".as_slice()) && !scene.dst.join("go/link").exists());
+    scene.copy(&["--mirror=all", "--max-delete=90%"]).assert_code(0);
+    is_mirror(&scene);
+}
+
+#[test]
+fn what_is_excluded_stays() {
+    let scene = scene();
+    shell(&scene, "rm -r src/go src/keep/1 src/keep/2");
+    scene
+        .copy(&["--mirror", "--exclude=/go/sub/3", "--exclude=/keep/1", "--max-delete=90%"])
+        .assert_code(0);
+    let left = names_below(&scene.dst, "f");
+    for (name, stays) in
+        [("go/sub/3", true), ("keep/1", true), ("go/sub/4", false), ("keep/2", false)]
+    {
+        assert_eq!(left.contains(name.as_bytes()), stays, "{name}");
+    }
+    verifies(&scene);
+}
+
+#[test]
+fn more_than_half_is_refused() {
+    let scene = scene();
+    shell(&scene, "rm -r src/go src/loose; echo new >src/new");
+    let run = touches_nothing(&scene, 2, || scene.copy(&["--mirror"]));
+    run.assert_says(
+        "12 of the 22 files and links at the output have left it, more than 50 %: go, loose",
+    );
+    for most in ["--max-delete=11", "--max-delete=54%"] {
+        touches_nothing(&scene, 2, || scene.copy(&["--mirror", most]));
+        touches_nothing(&scene, 2, || scene.copy(&["--mirror", most, "-n"]));
+    }
+    scene.copy(&["--mirror", "--max-delete=12"]).assert_code(0);
+    is_mirror(&scene);
+}
+
+#[test]
+fn a_source_that_cannot_be_seen_removes_nothing() {
+    let scene = scene();
+    let before = names_below(&scene.dst, "f");
+    let all = ["--mirror", "--max-delete=100%"];
+    shell(&scene, "mv src away; mkdir src");
+    touches_nothing(&scene, 2, || scene.copy(&all)).assert_says("it is empty");
+    shell(&scene, "rmdir src; mv away src; rm src/loose");
+    // A directory that cannot be listed: the one that is, or any.
+    if have(&[Need::Strace]) {
+        for path in ["src/keep", "dst/keep"] {
+            for when in ["1+", "2+"] {
+                let fault = format!("error=EIO:when={when}");
+                let strace =
+                    Strace::inject(&scene, "getdents64", &fault).exactly_on(scene.path(path));
+                let run = strace.run(scene.command(all));
+                if !strace.injected().is_empty() {
+                    run.assert_code(1).assert_says("keep");
+                    nothing_left(&scene, &before, &run);
+                }
+            }
+        }
+    }
+    // A file that cannot be read.
+    if have(&[Need::Strace]) {
+        scene.src.file("keep/new", content(10));
+        let strace = Strace::inject(&scene, Strace::READS, "error=EIO")
+            .exactly_on(scene.path("src/keep/new"));
+        let run = strace.run(scene.command(all));
+        strace.fired(&run);
+        run.assert_code(1).assert_says("1 entries failed");
+        nothing_left(&scene, &before, &run);
+    }
+    scene.copy(&all).assert_code(0);
+    is_mirror(&scene);
+}
+
+#[test]
+fn half_of_a_source_without_permission_removes_nothing() {
+    need!(Setpriv);
+    let scene = Scene::new();
+    scene.src.file("a/1", "1").file("b/2", "2").file("c", "3");
+    scene.output();
+    shell(&scene, "chown -R 65534:65534 . ; chmod 755 .");
+    let run = |args: &[&str]| scene.command(args).under_nobody().run();
+    run(&["--mirror"]).assert_code(0);
+    let before = names_below(&scene.dst, "f");
+    shell(&scene, "chmod 0 src/b; rm src/c");
+    let bad = run(&["--mirror"]);
+    bad.assert_code(1);
+    nothing_left(&scene, &before, &bad);
+    shell(&scene, "chmod 755 src/b");
+    run(&["--mirror"]).assert_code(0);
+    // A directory that is read-only at both sides.
+    shell(&scene, "rm src/a/1; chmod 555 src/a");
+    run(&["--mirror"]).assert_code(0);
+    assert_eq!(of_users(&scene), inventory(scene.src.root()));
+}
+
+#[test]
+fn another_file_system_in_place_of_the_source_removes_nothing() {
+    need!(Mount);
+    Mount::privately();
+    let scene = Scene::on_disk();
+    let source = Mount::tmpfs(scene.src.root(), "8m");
+    let below = Mount::tmpfs(&scene.src.path("disk"), "8m");
+    scene.src.file("a", "a").file("disk/b", "b").file("disk/c", "c");
+    for _ in 0..2 {
+        scene.copy(&["--mirror"]).assert_code(0);
+    }
+    let all = ["--mirror", "--max-delete=100%"];
+    drop(below);
+    scene.src.file("disk/left behind", "");
+    touches_nothing(&scene, 2, || scene.copy(&all))
+        .assert_says("another file system was mounted there");
+    drop(source);
+    scene.src.file("left behind", "");
+    touches_nothing(&scene, 2, || scene.copy(&all)).assert_says("on another file system");
+    // A run without --mirror takes it for the source.
+    scene.copy(&[]).assert_code(0);
+    scene.copy(&all).assert_code(0);
+    assert_eq!(of_users(&scene), inventory(scene.src.root()));
+}
+
+#[test]
+fn one_file_system_is_one() {
+    need!(Mount);
+    Mount::privately();
+    let scene = Scene::on_disk();
+    scene.src.file("a", "a");
+    let _below = Mount::tmpfs(&scene.src.path("disk"), "8m");
+    scene.src.file("disk/b", "b");
+    let run = scene.copy(&["--one-file-system", "--mirror"]);
+    run.assert_code(0).assert_says("another file system is mounted there");
+    assert!(scene.dst.join("disk").is_dir() && !scene.dst.join("disk/b").exists());
+    // What an earlier run copied from there stays.
+    scene.copy(&["--mirror"]).assert_code(0);
+    scene.src.remove("disk/b");
+    scene.copy(&["-x", "--mirror=all"]).assert_code(0);
+    assert!(scene.dst.join("disk/b").exists());
+}
+
+#[test]
+fn old_trash_goes_after_a_good_run() {
+    let scene = scene();
+    scene.src.remove("keep/1");
+    scene.copy(&["--mirror", "--keep-trash", "1s"]).assert_code(0);
+    let first = trash(&scene);
+    assert_eq!(first.len(), 1);
+    scene.output().file(".dircopy-trash/note of mine", "");
+    std::thread::sleep(Duration::from_millis(2100));
+    scene.copy(&["--mirror", "--keep-trash", "30d"]).assert_code(0);
+    // A run with a file that is left keeps it.
+    shell(&scene, "echo changed >dst/keep/5");
+    scene.src.remove("keep/2");
+    scene.copy(&["--mirror", "--keep-trash", "1s"]).assert_code(1);
+    assert!(first[0].exists());
+    let run = scene.copy(&["--mirror", "--keep-trash", "1s", "--overwrite-policy=always"]);
+    run.assert_code(0).assert_says("removed the trash of");
+    assert!(!first[0].exists() && scene.dst.join(".dircopy-trash/note of mine").exists());
+}
+
+#[test]
+fn a_trash_that_is_no_directory_is_refused() {
+    let scene = scene();
+    scene.src.remove("keep/1");
+    shell(&scene, "mkdir elsewhere; ln -s ../elsewhere dst/.dircopy-trash");
+    touches_nothing(&scene, 2, || scene.copy(&["--mirror"])).assert_says("not a directory");
+    assert_eq!(shell(&scene, "ls elsewhere"), "");
+}
+
+/// Killed at any rename: what has left is at its place or in the trash, the newest manifest holds, and the next run
+/// comes to the same end.
+#[test]
+fn a_kill_at_any_rename_loses_nothing() {
+    need!(Strace);
+    let mut when = 1;
+    loop {
+        let scene = scene();
+        shell(&scene, "rm -r src/go/sub/[1-4] src/loose src/keep/3; rmdir src/go/empty");
+        let fault = format!("signal=KILL:when={when}");
+        let calls = "rename,renameat,renameat2,unlink,unlinkat";
+        let strace = Strace::inject(&scene, calls, &fault);
+        let run = strace.run(scene.command(["--mirror"]));
+        let killed = run.signal.is_some() || run.code != Some(0);
+        verifies(&scene);
+        let contents = shell(&scene, "find dst -type f -size -2 -path '*sub/[1-4]' | wc -l");
+        assert_eq!(contents.trim(), "4", "after {when}");
+        // None of what was listed counts as a file of others.
+        let again = scene.copy(&["--mirror"]);
+        again.assert_code(0);
+        assert!(!again.err().contains("no earlier run"), "after {when}: {}", again.err());
+        is_mirror(&scene);
+        if !killed {
+            assert!(when > 5, "only {when} calls were tried");
+            break;
+        }
+        when += if long() { 1 } else { 2 };
+    }
+}
+
+#[test]
+fn several_outputs_are_mirrors_each() {
+    let scene = Scene::new();
+    scene.src.file("a", "a").file("b", "b").file("c", "c");
+    let args = ["-i", "src", "-o", "one", "-o", "two", "--mirror"];
+    scene.bare(args).run().assert_code(0);
+    scene.src.remove("b");
+    // One has only what would go.
+    shell(&scene, "rm one/a one/c");
+    let run = scene.bare(args).run();
+    run.assert_code(1).assert_says("1 of the 1 files and links");
+    assert!(scene.path("one/b").exists() && !scene.path("two/b").exists());
+    assert!(scene.path("two/a").exists());
+}
+
+#[test]
+fn a_source_that_was_a_mirror_is_copied_without_its_trash() {
+    let scene = scene();
+    scene.src.remove("keep/1");
+    scene.copy(&["--mirror"]).assert_code(0);
+    let run = scene.bare(["-i", "dst", "-o", "restored"]).run();
+    run.assert_code(0).assert_says("skipped .dircopy-trash");
+    assert!(!scene.path("restored/.dircopy-trash").exists());
+    let listed = Command::new("diff")
+        .args(["-r", "-x", "dircopy-*", "-x", ".dircopy", "src", "restored"])
+        .current_dir(scene.root())
+        .output()
+        .unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stdout));
+}
+
+#[test]
+fn what_cannot_go_together_is_refused() {
+    let scene = scene();
+    let refused = |args: &[&str], text: &str| {
+        touches_nothing(&scene, 2, || scene.copy(args)).assert_says(text);
+    };
+    refused(&["--max-delete=3"], "--mirror");
+    refused(&["--keep-trash=3d"], "--mirror");
+    refused(&["--mirror", "--hash=none"], "--hash none");
+    shell(&scene, "echo loose >names");
+    refused(&["--mirror", "--files-from=names"], "--files-from");
+    refused(&["--mirror", "--max-delete=101%"], "a share such as 20%");
+    let file = scene.bare(["-i", "src/loose", "-o", "dst", "--mirror"]).run();
+    file.assert_code(2).assert_says("it is one file");
+}

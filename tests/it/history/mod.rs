@@ -1,0 +1,3 @@
+//! Outputs with a memory: what has left the source leaves a mirror, into the trash.
+
+mod departures;
