@@ -58,6 +58,18 @@ impl SideFile {
         Ok(Some(Self { file: Mutex::new(file), places }))
     }
 
+    /// Calls `take` with the digest and the whole of each record; one that is torn is passed over.
+    pub fn each_record(&self, mut take: impl FnMut(&Digest, &[u8])) {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, at) in &self.places {
+            if let Ok(Some((head, record))) = read_record(&mut file, *at, |_| true)
+                && head.chain(&record).is_some()
+            {
+                take(&head.digest, &record);
+            }
+        }
+    }
+
     /// Whether a file begins as a side file does.
     pub fn is_one(mut file: &File) -> bool {
         let mut head = [0; HEAD.len()];
@@ -80,18 +92,28 @@ impl SideFile {
 /// # Errors
 /// What reading failed with.
 pub fn read_chain(file: &mut File, at: u64, digest: &Digest) -> io::Result<Option<(Chain, u64)>> {
+    let read = read_record(file, at, |head| head.digest == *digest)?;
+    Ok(read.and_then(|(head, record)| Some((head.chain(&record)?, head.size))))
+}
+
+/// The record at `at`, if it is there to its end and its head is wanted.
+fn read_record(
+    file: &mut File,
+    at: u64,
+    is_wanted: impl FnOnce(&RecordHead) -> bool,
+) -> io::Result<Option<(RecordHead, Vec<u8>)>> {
     let mut record = vec![0; FIXED];
     file.seek(SeekFrom::Start(at))?;
     if !fill(file, &mut record)? {
         return Ok(None);
     }
     let head = record.first_chunk().and_then(RecordHead::read);
-    let Some(head) = head.filter(|head| head.digest == *digest) else { return Ok(None) };
+    let Some(head) = head.filter(is_wanted) else { return Ok(None) };
     // At most 32 MiB and a path.
     let Ok(len) = usize::try_from(head.record_len()) else { return Ok(None) };
     record.resize(len, 0);
     let is_whole = fill(file, record.get_mut(FIXED..).unwrap_or_default())?;
-    Ok(head.chain(&record).filter(|_| is_whole).map(|chain| (chain, head.size)))
+    Ok(is_whole.then_some((head, record)))
 }
 
 /// What of a digest is kept in memory.

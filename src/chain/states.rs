@@ -101,6 +101,29 @@ impl StatesFile {
         self.earlier.get()?.iter().find_map(|side| side.chain(digest))
     }
 
+    /// Takes over what an earlier side file has of other contents than those that were added.
+    pub fn carry_rest(&self, earlier: &SideFile) {
+        let Some(place) = self.place.get() else { return };
+        let mut written = self.written();
+        earlier.each_record(|digest, record| {
+            if written.failed || written.places.contains_key(&key(digest)) {
+                return;
+            }
+            if let Err(error) = written.append(place, record, digest) {
+                (written.error, written.failed) = (Some(error), true);
+            }
+        });
+    }
+
+    /// Nothing comes of it: nothing of it is left.
+    pub fn give_up(&self) {
+        let file = self.written().file.take();
+        if let (Some(place), Some(_)) = (self.place.get(), file) {
+            // A later run finds it.
+            let _ = place.dir.remove(&place.name);
+        }
+    }
+
     /// It is complete: gives it the name `name`; nothing if no record was written.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use std::thread::Builder;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::hash::Hasher;
+use crate::hash::chain::ChainHasher;
 use crate::sys::ALIGNMENT;
 
 /// How many buffers are on their way: one is read into, one is hashed, and two keep either side busy when
@@ -42,7 +42,7 @@ impl AlignedBuffer {
 
 enum Work {
     /// The digest of a file is gone on with here; what there is of another is dropped.
-    Begin(Hasher),
+    Begin(ChainHasher),
     /// So many bytes of the buffer follow.
     Bytes(AlignedBuffer, usize),
     /// That was all of the file.
@@ -53,7 +53,7 @@ enum Work {
 pub struct HashThread {
     work: Sender<Work>,
     home: Receiver<AlignedBuffer>,
-    hashed: Receiver<Hasher>,
+    hashed: Receiver<ChainHasher>,
     /// Buffers that were never sent, or were not filled.
     spare: Vec<AlignedBuffer>,
 }
@@ -78,7 +78,7 @@ impl HashThread {
     ///
     /// # Errors
     /// The thread died.
-    pub fn begin(&self, hasher: Hasher) -> io::Result<()> {
+    pub fn begin(&self, hasher: ChainHasher) -> io::Result<()> {
         self.work.send(Work::Begin(hasher)).map_err(|_| died())
     }
 
@@ -110,7 +110,7 @@ impl HashThread {
     ///
     /// # Errors
     /// The thread died.
-    pub fn finish(&self) -> io::Result<Hasher> {
+    pub fn finish(&self) -> io::Result<ChainHasher> {
         self.work.send(Work::End).map_err(|_| died())?;
         self.hashed.recv().map_err(|_| died())
     }
@@ -121,7 +121,7 @@ fn died() -> io::Error {
 }
 
 /// Hashes until the user is gone.
-fn hash(work: &Receiver<Work>, home: &Sender<AlignedBuffer>, hashed: &Sender<Hasher>) {
+fn hash(work: &Receiver<Work>, home: &Sender<AlignedBuffer>, hashed: &Sender<ChainHasher>) {
     let mut hasher = None;
     for work in work {
         match work {
@@ -160,7 +160,7 @@ mod tests {
         let mut thread = HashThread::start(8).unwrap();
         for file in 0..20u8 {
             let mut alone = Algorithm::Sha256.start();
-            thread.begin(Algorithm::Sha256.start()).unwrap();
+            thread.begin(ChainHasher::without(Algorithm::Sha256.start())).unwrap();
             for part in 0..file {
                 let bytes = [file, part, 7];
                 alone.update(&bytes);
@@ -171,7 +171,7 @@ mod tests {
             if file % 3 == 0 {
                 continue;
             }
-            assert_eq!(thread.finish().unwrap().finish(), alone.finish());
+            assert_eq!(thread.finish().unwrap().finish().0, alone.finish());
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::hash::chain::{Chain, ChainHasher};
 use crate::hash::multibuffer::Backend;
 use crate::hash::multibuffer::streams::{self, Stream};
 use crate::hash::{Algorithm, Digest};
@@ -106,13 +107,41 @@ impl ReadBack {
     /// The file could not be read.
     pub fn hash(
         &mut self,
-        mut medium: Medium<'_>,
+        medium: Medium<'_>,
         algorithm: Algorithm,
         is_to_stop: impl Fn() -> bool,
-        mut on_read: impl FnMut(u64),
+        on_read: impl FnMut(u64),
     ) -> io::Result<Option<FileDigest>> {
-        let (mut hasher, mut bytes) = (algorithm.start(), 0);
-        let mut is_alone = algorithm == Algorithm::None;
+        let hasher = ChainHasher::without(algorithm.start());
+        let is_alone = algorithm == Algorithm::None;
+        let read = self.read_to_end(medium, hasher, is_alone, is_to_stop, on_read)?;
+        Ok(read.map(|(read, _)| read))
+    }
+
+    /// The same with SHA-256, and keeps the chain of the content, if that has one.
+    ///
+    /// # Errors
+    /// The file could not be read.
+    pub fn hash_keeping(
+        &mut self,
+        medium: Medium<'_>,
+        is_to_stop: impl Fn() -> bool,
+        on_read: impl FnMut(u64),
+    ) -> io::Result<Option<(FileDigest, Option<Chain>)>> {
+        let hasher = ChainHasher::keeping(Algorithm::Sha256.start());
+        self.read_to_end(medium, hasher, false, is_to_stop, on_read)
+    }
+
+    /// Reads a file to its end, hashing with `hasher`; in this thread alone, if `is_alone`.
+    fn read_to_end(
+        &mut self,
+        mut medium: Medium<'_>,
+        mut hasher: ChainHasher,
+        mut is_alone: bool,
+        is_to_stop: impl Fn() -> bool,
+        mut on_read: impl FnMut(u64),
+    ) -> io::Result<Option<(FileDigest, Option<Chain>)>> {
+        let mut bytes = 0;
         loop {
             if is_to_stop() {
                 return Ok(None);
@@ -139,7 +168,8 @@ impl ReadBack {
             }
         }
         let hashed_from = if medium.finish() { HashedFrom::Device } else { HashedFrom::Cache };
-        Ok(Some(FileDigest { digest: hasher.finish(), bytes, hashed_from }))
+        let (digest, chain) = hasher.finish();
+        Ok(Some((FileDigest { digest, bytes, hashed_from }, chain)))
     }
 
     /// Reads files side by side to their ends and hashes them with SHA-256, as many as

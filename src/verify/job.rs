@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use crate::error::{Error, Result};
@@ -22,6 +23,7 @@ use crate::verify::work::check::{Checker, ReadFrom};
 use crate::verify::work::collector::Collector;
 use crate::verify::work::linked::LinkChecker;
 use crate::verify::work::look_ahead::ReadOrder;
+use crate::verify::work::made_states::MadeStates;
 use crate::verify::work::threads::Threads;
 use crate::verify::work::worker::Division;
 
@@ -58,6 +60,8 @@ pub struct VerifyJob {
     pub state: Option<PathBuf>,
     /// Workers, if not as many as suit the device and the processor.
     pub jobs: Option<usize>,
+    /// Beside each manifest, make states of the large files that have none and prove good.
+    pub write_states: bool,
     /// In which order files are read, if not as suits the device.
     pub order: Option<ReadOrder>,
 }
@@ -77,6 +81,7 @@ impl VerifyJob {
             wait: false,
             state: None,
             jobs: None,
+            write_states: false,
             order: None,
         }
     }
@@ -101,8 +106,10 @@ impl VerifyJob {
             }
         };
         let (helpers, backend) = (&helpers, self.backend);
+        let states = self.write_states.then(MadeStates::default);
         let checker = || {
             let checker = Checker::new(self.from, self.convert_paths, progress, stop).with(backend);
+            let checker = checker.with_states(states.as_ref());
             checker.with_links(LinkChecker { helpers, reads, backend, progress, stop })
         };
         let threads = Threads {
@@ -116,6 +123,12 @@ impl VerifyJob {
         };
         let read = threads.run(&mut collector);
         collector.save_scrub();
+        if let Some(states) = states {
+            collector.counts.states_made = states.number.load(Relaxed);
+            for error in states.finish(!stop.is_requested()) {
+                collector.tell(&Target::none(), Finding::Broken(error));
+            }
+        }
         if let Some(read) = read {
             self.finish(read, &mut collector, stop);
         }
@@ -188,6 +201,10 @@ impl VerifyJob {
         if stdin * dirs.len() > 1 {
             let finding = "it can be read once only: give it once, and one directory";
             return Err(Error::finding("check against", "standard input", finding));
+        }
+        if self.write_states && stdin > 0 {
+            let finding = "states are written beside a manifest: give a file";
+            return Err(Error::finding("write states for", "standard input", finding));
         }
         if self.budget.is_some() && (dirs.len() > 1 || self.manifests.len() > 1 || stdin > 0) {
             let finding =

@@ -42,6 +42,8 @@ pub struct Checked {
     pub healed_bytes: u64,
     /// Bad files that could not be made whole.
     pub not_healed: u64,
+    /// Large files that got states beside their manifest.
+    pub states_made: u64,
     /// Names for which trees list different digests.
     pub conflicting: u64,
     /// Manifests that list nothing.

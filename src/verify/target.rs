@@ -100,6 +100,13 @@ impl Target {
         self.states.get_or_init(open).as_ref()?.chain(digest)
     }
 
+    /// Which file the side file of the manifest is, if there is one.
+    pub fn states_id(&self) -> Option<Identity> {
+        let (name, dir) =
+            (states_name(&self.manifest)?, Dir::open(directory_of(&self.manifest)).ok()?);
+        dir.stat(&name, false).ok().map(|stat| stat.id)
+    }
+
     /// Whether the manifest is that of a run of dircopy that did not come to its end.
     pub fn is_unfinished(&self) -> bool {
         self.ours.is_some_and(|name| !name.is_finished())
@@ -119,7 +126,11 @@ pub fn states_name(manifest: &Path) -> Option<OsString> {
     Some(states)
 }
 
-fn open_states(manifest: &Path) -> io::Result<Option<SideFile>> {
+/// Opens the side file of a manifest, if there is one.
+///
+/// # Errors
+/// It cannot be read.
+pub fn open_states(manifest: &Path) -> io::Result<Option<SideFile>> {
     let Some(name) = states_name(manifest) else { return Ok(None) };
     let dir = Dir::open(directory_of(manifest))?;
     match dir.stat(&name, false)?.kind {

@@ -94,5 +94,9 @@ fn is_listed(listed: &ListedRoot, known: &ListedNames<'_>, dir: &Dir, path: &Rel
     let is_name = ManifestName::parse(name).or_else(|| ManifestName::of_states(name)).is_some();
     let is_ours = above.is_root() && is_name;
     let is_manifest = || dir.stat(name, false).is_ok_and(|stat| known.manifests.contains(&stat.id));
-    is_ours || is_manifest()
+    let is_side_file = || {
+        let side = listed.target.states_id();
+        side.is_some() && dir.stat(name, false).ok().map(|stat| stat.id) == side
+    };
+    is_ours || is_manifest() || is_side_file()
 }

@@ -26,7 +26,8 @@ Exit codes; of several that fit, the first of this list:
 
 A bad file is never written to. Its good chunks, and the missing ones from other trees, each
 proven by its SHA-256 states before it is written, make a file beside it. That is synced, read
-back, compared with the listed digest, and renamed. A file without states is taken as a whole.";
+back, compared with the listed digest, and renamed. A file without states is taken as a whole;
+`dirverify --write-states` makes states for a tree that has none, while its files are good.";
 
 /// Make trees whole that are copies of one another, by their manifests
 #[derive(Debug, Parser)]

@@ -80,6 +80,13 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "TREE", conflicts_with_all = ["budget", "max_bytes", "root", "convert_paths"])]
     pub heal_from: Vec<PathBuf>,
 
+    /// Make states of large files that are good and have none, beside the manifest
+    ///
+    /// With them later checks use all cores for one file, name the damaged MiB, and `dircopy heal` mends by the MiB. A copy
+    /// makes them by itself.
+    #[arg(long)]
+    pub write_states: bool,
+
     /// Where the bytes must come from
     #[arg(long, value_name = "WHERE", default_value = "medium", value_parser = one_of::<ReadFrom>())]
     pub from: ReadFrom,
@@ -149,6 +156,7 @@ impl VerifyArgs {
         let (time, bytes) = (self.budget, self.max_bytes);
         job.budget = (time.is_some() || bytes.is_some()).then_some(Budget { time, bytes });
         job.wait = self.wait;
+        job.write_states = self.write_states;
         job.state.clone_from(&self.state);
         job.order = self.order;
         job.jobs = self.workers.map(|workers| workers as usize);

@@ -36,6 +36,9 @@ pub fn summary(report: &VerifyReport) -> String {
         let device = format!("{} from the device", counts.from_device);
         rows.row("read", format!("{device}, {} only through a cache", counts.from_cache));
     }
+    if counts.states_made > 0 {
+        rows.row("states", format!("made of {}", count(counts.states_made, "file")));
+    }
     if let Some(Coverage { listed, now, never, oldest }) = report.covered {
         let oldest =
             oldest.map_or_else(String::new, |oldest| format!(", the oldest {}", day(oldest)));

@@ -20,6 +20,7 @@ use crate::verify::lines::manifest_lines::{absolute_on_windows, converted};
 use crate::verify::target::Target;
 use crate::verify::work::found::{FoundFile, ListedFile};
 use crate::verify::work::linked::{LinkChecker, Linked};
+use crate::verify::work::made_states::MadeStates;
 
 /// Where the bytes that are hashed must come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,12 +43,15 @@ pub struct Checker<'a> {
     read_back: ReadBack,
     /// For files of which there are chains.
     links: Option<LinkChecker<'a>>,
+    /// For files of which there are to be some.
+    states: Option<&'a MadeStates>,
 }
 
 impl<'a> Checker<'a> {
     /// One that takes `\` in names for `/` where nothing else is found, if `convert`.
     pub fn new(from: ReadFrom, convert: bool, progress: &'a Progress, stop: &'a Stop) -> Self {
-        Self { from, convert, progress, stop, last: None, read_back: ReadBack::new(), links: None }
+        let (last, links, states) = (None, None, None);
+        Self { from, convert, progress, stop, last, read_back: ReadBack::new(), links, states }
     }
 
     /// Hashes several files at a time by `backend`.
@@ -59,6 +63,12 @@ impl<'a> Checker<'a> {
     /// Checks large files by their links, where there are chains.
     pub fn with_links(mut self, links: LinkChecker<'a>) -> Self {
         self.links = Some(links);
+        self
+    }
+
+    /// Makes states of large files that are read as a whole.
+    pub fn with_states(mut self, states: Option<&'a MadeStates>) -> Self {
+        self.states = states;
         self
     }
 
@@ -235,6 +245,11 @@ impl<'a> Checker<'a> {
         files: &[ListedFile<'_>],
         counted: bool,
     ) -> Option<Vec<(Verdict, u64)>> {
+        if let Some(states) = self.states
+            && files.iter().any(|file| states.wants(file.found.size()))
+        {
+            return self.read_each(target, files, counted, states);
+        }
         let cannot = |file: &ListedFile<'_>, deed, error| {
             Verdict::Unreadable(Error::io(deed, target.path_of(file.path), error))
         };
@@ -282,6 +297,56 @@ impl<'a> Checker<'a> {
             })
         });
         judged.collect()
+    }
+
+    /// The same for one file after the other, making states of those that have none.
+    fn read_each(
+        &mut self,
+        target: &Target,
+        files: &[ListedFile<'_>],
+        counted: bool,
+        states: &MadeStates,
+    ) -> Option<Vec<(Verdict, u64)>> {
+        let (progress, stop, mut judged) = (self.progress, self.stop, Vec::new());
+        for file in files {
+            let ListedFile { found, path, digest } = file;
+            let name = |shown: &mut Vec<u8>| shown.extend_from_slice(path.as_bytes());
+            let in_hand = progress.take_in_hand(found.size(), name).filter(|_| counted);
+            let told = |read| {
+                if counted {
+                    progress.advance(read, in_hand.as_deref());
+                }
+            };
+            let medium = match self.from {
+                ReadFrom::Medium => found.medium(),
+                ReadFrom::Cache => Ok(Medium::any(&found.file)),
+            };
+            let keeps = digest.algorithm() == Algorithm::Sha256 && states.wants(found.size());
+            let is_to_stop = || stop.is_urgent();
+            let read = medium.and_then(|medium| match keeps {
+                true => self.read_back.hash_keeping(medium, is_to_stop, told),
+                false => {
+                    let read = self.read_back.hash(medium, digest.algorithm(), is_to_stop, told)?;
+                    Ok(read.map(|read| (read, None)))
+                }
+            });
+            judged.push(match read.transpose()? {
+                Err(error) => {
+                    let error = Error::io("read", target.path_of(path), error);
+                    (Verdict::Unreadable(error), 0)
+                }
+                Ok((read, chain)) => {
+                    let verdict = judge(target, file, &read);
+                    if let (Verdict::Good(_), Some(chain)) = (&verdict, chain)
+                        && target.chain(digest).is_none_or(|(known, _)| known != chain)
+                    {
+                        states.put(&target.manifest, path, read.bytes, digest, chain);
+                    }
+                    (verdict, read.bytes)
+                }
+            });
+        }
+        Some(judged)
     }
 }
 

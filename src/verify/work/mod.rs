@@ -5,5 +5,6 @@ pub mod collector;
 mod found;
 pub mod linked;
 pub mod look_ahead;
+pub mod made_states;
 pub mod threads;
 pub mod worker;

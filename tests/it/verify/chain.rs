@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::harness::{Mount, Run, Scene, Strace, Tree, content, names_below, need};
+use crate::harness::{Mount, Run, Scene, Strace, Tree, content, names_below, need, shell};
 
 const MIB: usize = 1 << 20;
 
@@ -326,4 +326,92 @@ fn a_run_that_finds_damage_says_where() {
     let run = scene.copy(&["--verify"]);
     run.assert_says("1 MiB of 10: 4 MiB").assert_says("it is copied anew");
     scene.judge(&run).complete();
+}
+
+/// A check makes the states that a copy would have made, in one reading, of what is good.
+#[test]
+fn a_check_makes_states_where_there_are_none() {
+    need!(Crypto);
+    for check in CHECKS {
+        let scene = scene();
+        scene.copy(&["-q", "--states", "none"]).assert_code(0);
+        let output = scene.output();
+        flip(&output, "even", &[0]);
+        let run = verify(&scene, &[check, &["--write-states"]].concat());
+        run.assert_code(4).assert_prints(&["states", "made of 2 files"]);
+        let side = side_files(&output).pop().unwrap();
+        // The oracle wants each file to be as its chain says.
+        assert_eq!(chains(&output), ["dir/film.mov 5", "holes 8"], "{check:?}");
+        flip(&output, "even", &[0]);
+        let run = verify(&scene, &[check, &["--write-states", "--complete"]].concat());
+        run.assert_code(0).assert_prints(&["states", "made of 1 file"]);
+        assert_eq!(chains(&output), ALL);
+        // Then there is nothing to do.
+        let inode = output.inode(&side);
+        let run = verify(&scene, &[check, &["--write-states"]].concat());
+        run.assert_code(0);
+        assert!(!run.out().contains("states") && inode == output.inode(&side));
+        shell(&scene, "touch -r src/even dst/even");
+        scene.copy(&["-q"]).assert_code(0);
+        let newest = side_files(&output).pop().unwrap();
+        assert_eq!(oracle(&output.path(&newest), output.root()), ALL);
+    }
+}
+
+#[test]
+fn states_are_made_beside_any_manifest() {
+    need!(Crypto);
+    let scene = scene();
+    shell(&scene, "cp -r src dst; cd src; find . -type f -exec sha256sum {} + > ../dst/SHA256SUMS");
+    let run =
+        scene.bare(["-m", "dst/SHA256SUMS", "--write-states", "--complete"]).dirverify().run();
+    run.assert_code(0).assert_prints(&["made of 3 files"]);
+    let output = scene.output();
+    assert_eq!(side_files(&output), ["SHA256SUMS.states"]);
+    assert_eq!(chains(&output), ALL);
+    let again = ["-q", "-m", "dst/SHA256SUMS", "--complete"];
+    scene.bare(again).dirverify().run().assert_code(0);
+    // A state that was forged, and what a kill left.
+    let mut side = output.read("SHA256SUMS.states");
+    side[17 + 52 + 8 + 40] ^= 1;
+    let at = 17..side.len();
+    output.file("SHA256SUMS.states", side).file("SHA256SUMS.states.part", "dircopy states 1\nFILE");
+    assert!(at.len() > 100);
+    let run = scene.bare(["-m", "dst/SHA256SUMS", "--write-states"]).dirverify().run();
+    run.assert_code(0);
+    assert_eq!(chains(&output), ALL);
+    // What is no side file stays.
+    for (name, content) in [("SHA256SUMS.states", "mine"), ("SHA256SUMS.states.part", "mine")] {
+        output.remove("SHA256SUMS.states").file(name, content);
+        let run = scene.bare(["-m", "dst/SHA256SUMS", "--write-states"]).dirverify().run();
+        run.assert_code(1).assert_says("what has this name is no side file");
+        assert_eq!(output.read(name), content.as_bytes());
+        output.file("SHA256SUMS.states", "");
+    }
+    output.remove("SHA256SUMS.states.part").remove("SHA256SUMS.states").fifo("SHA256SUMS.states");
+    let run = scene.bare(["-m", "dst/SHA256SUMS", "--write-states"]).dirverify().run();
+    run.assert_code(1).assert_says("what has this name is no side file");
+    let run = scene.bare(["-m", "-", "dst", "--write-states"]).dirverify().run();
+    run.assert_code(2).assert_says("give a file");
+}
+
+/// A signal leaves the side file as it was.
+#[test]
+fn states_come_whole_or_not_at_all() {
+    need!(Strace);
+    let scene = scene();
+    scene.copy(&["-q", "--states", "none"]).assert_code(0);
+    let names = side_files(&scene.output());
+    for fault in ["signal=TERM:when=1", "error=ENOSPC:when=1"] {
+        let output = scene.output();
+        let part = shell(&scene, "cd dst && ls dircopy-*.sha256sum")
+            .trim()
+            .replace("sha256sum", "states.part");
+        let strace = Strace::inject(&scene, Strace::WRITES, fault).on(output.path(&part));
+        let run = strace.run(scene.bare(["verify", "dst", "--write-states", "-j1"]));
+        run.assert_code_in(&[1, 143]);
+        assert_eq!(side_files(&output), names, "{fault}");
+    }
+    verify(&scene, &["--write-states"]).assert_code(0);
+    verify(&scene, &["--complete"]).assert_code(0);
 }
