@@ -139,6 +139,7 @@ pub mod programs {
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
+    pub use crate::chain::probe::StatesProbe;
     pub use crate::hash::multibuffer::streams;
     pub use crate::manifest::line;
     pub use crate::manifest::read::{escape, scan};

@@ -4,6 +4,8 @@
 //! a chain that is torn, forged or of another file only makes a check slower ([`Chain`](crate::hash::chain)).
 
 pub mod damage;
+#[cfg(any(test, feature = "internals"))]
+pub mod probe;
 mod record;
 pub mod side_file;
 pub mod states;
