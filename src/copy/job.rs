@@ -7,8 +7,10 @@ use crate::copy::mirror::options::Mirror;
 use crate::copy::run::workers::{blocks_each, most_full, most_small};
 use crate::error::{Error, Result};
 use crate::hash::multibuffer::Backend;
-use crate::hash::{Algorithm, Sha256};
+use crate::hash::{Algorithm, Algorithms, Sha256};
+use crate::io::further;
 use crate::io::options::{Cache, Damaged, Journaling, Reflink, Resume, Sparse, States};
+use crate::manifest::lists::{ListFormat, ListKind};
 use crate::transfer::small::batch;
 use crate::transfer::verifier::unverifiable;
 use crate::tree::filter::Filter;
@@ -39,6 +41,10 @@ pub struct CopyJob {
     pub output: PathBuf,
     /// What is computed over the bytes; with [`Algorithm::None`] there is no manifest.
     pub algorithm: Algorithm,
+    /// What is computed and listed besides.
+    pub further: Algorithms,
+    /// The forms of the lists beside the manifest.
+    pub formats: Vec<ListFormat>,
     /// How many small files are hashed together.
     pub backend: Backend,
     /// Whether the states of large files' digests are kept beside the manifest, so that checks are faster and
@@ -116,6 +122,8 @@ impl CopyJob {
             source: source.into(),
             output: output.into(),
             algorithm: Algorithm::default(),
+            further: Algorithms::default(),
+            formats: vec![ListFormat::Gnu],
             backend: Backend::best(),
             states: States::default(),
             policy: Policy::default(),
@@ -172,12 +180,28 @@ impl CopyJob {
         let interval = self.checkpoint.max(self.block_size as u64);
         let verify = self.resume == Resume::Verify;
         let journaling = Journaling { interval, verify, secret: secret? };
-        (self.sync && self.algorithm.can_go_on() && self.resume != Resume::Off)
-            .then_some(journaling)
+        let is_noted = self.algorithm.can_go_on() && self.further.is_empty();
+        (self.sync && is_noted && self.resume != Resume::Off).then_some(journaling)
+    }
+
+    /// The lists beside the manifest.
+    pub(crate) fn lists(&self) -> Vec<ListKind> {
+        let algorithms = self.further.with(self.algorithm);
+        if algorithms.is_empty() { Vec::new() } else { ListKind::all(algorithms, &self.formats) }
     }
 
     /// Refuses options that cannot be had together.
     pub(crate) fn check_options(&self) -> Result<()> {
+        if !self.lists().is_empty() && self.hard_links {
+            let why = "the further names of a file would be in the manifest alone; leave out \
+                       --hard-links, or all but --hash sha256 and --format";
+            return Err(Error::finding("list everywhere the hard links of", &self.source, why));
+        }
+        if self.algorithm != Algorithm::None
+            && let Some(why) = further::refused(self.further.with(self.algorithm))
+        {
+            return Err(Error::finding("prove the copy of", &self.source, why));
+        }
         Err(match self.verify.and_then(|_| unverifiable(self.sync, self.algorithm)) {
             Some(why) => Error::finding("verify the copy at", &self.output, why),
             _ if self.expect.is_some() && self.algorithm == Algorithm::None => {

@@ -96,6 +96,8 @@ pub struct Counts {
     pub gone: u64,
     /// Lines of what is expected that were of no use: malformed, or of names that no tree can hold.
     pub unusable_lines: u64,
+    /// Files that are in the manifest and could not be put into every further list.
+    pub unlisted: u64,
 }
 
 impl Counts {
@@ -107,7 +109,8 @@ impl Counts {
 
     /// Whether nothing is amiss: all is at the output, and all that is expected was of use.
     pub(crate) fn is_whole(&self) -> bool {
-        self.failed + self.left + self.unusable_lines + self.not_departed == 0
+        let missing = self.failed + self.left + self.unusable_lines;
+        missing + self.not_departed + self.unlisted == 0
     }
 
     /// Takes over what is told of an output among several.

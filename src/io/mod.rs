@@ -2,6 +2,7 @@
 
 pub mod block;
 pub mod control;
+pub mod further;
 pub mod hash_thread;
 pub mod link_check;
 pub mod options;

@@ -5,7 +5,7 @@ use std::io;
 use crate::hash::chain::{Chain, ChainHasher};
 use crate::hash::multibuffer::Backend;
 use crate::hash::multibuffer::streams::{self, Stream};
-use crate::hash::{Algorithm, Digest};
+use crate::hash::{Algorithm, Algorithms, Digest, Digests};
 use crate::io::hash_thread::{AlignedBuffer, HashThread};
 use crate::sys::{ALIGNMENT, Medium};
 
@@ -83,6 +83,21 @@ impl ParallelRead<'_> {
     }
 }
 
+/// A file that was read to its end.
+struct HashedFile {
+    hasher: ChainHasher,
+    bytes: u64,
+    hashed_from: HashedFrom,
+}
+
+impl HashedFile {
+    fn finish(self) -> (FileDigest, Option<Chain>) {
+        let Self { hasher, bytes, hashed_from } = self;
+        let (digest, chain) = hasher.finish();
+        (FileDigest { digest, bytes, hashed_from }, chain)
+    }
+}
+
 impl ReadBack {
     /// With a buffer of 1 MiB, made when it is first used, and 2 MiB more for files larger than that.
     pub fn new() -> Self {
@@ -113,9 +128,8 @@ impl ReadBack {
         on_read: impl FnMut(u64),
     ) -> io::Result<Option<FileDigest>> {
         let hasher = ChainHasher::without(algorithm.start());
-        let is_alone = algorithm == Algorithm::None;
-        let read = self.read_to_end(medium, hasher, is_alone, is_to_stop, on_read)?;
-        Ok(read.map(|(read, _)| read))
+        let read = self.read_to_end(medium, hasher, is_to_stop, on_read)?;
+        Ok(read.map(|read| read.finish().0))
     }
 
     /// The same with SHA-256, and keeps the chain of the content, if that has one.
@@ -129,19 +143,37 @@ impl ReadBack {
         on_read: impl FnMut(u64),
     ) -> io::Result<Option<(FileDigest, Option<Chain>)>> {
         let hasher = ChainHasher::keeping(Algorithm::Sha256.start());
-        self.read_to_end(medium, hasher, false, is_to_stop, on_read)
+        let read = self.read_to_end(medium, hasher, is_to_stop, on_read)?;
+        Ok(read.map(HashedFile::finish))
     }
 
-    /// Reads a file to its end, hashing with `hasher`; in this thread alone, if `is_alone`.
+    /// The same by several algorithms: what proves, and with all digests.
+    ///
+    /// # Errors
+    /// The file could not be read.
+    pub fn hash_by(
+        &mut self,
+        medium: Medium<'_>,
+        algorithms: Algorithms,
+        is_to_stop: impl Fn() -> bool,
+    ) -> io::Result<Option<(FileDigest, Option<Digests>)>> {
+        let hasher = ChainHasher::without(algorithms.start());
+        let read = self.read_to_end(medium, hasher, is_to_stop, |_| ())?;
+        Ok(read.map(|read| {
+            let digests = read.hasher.hasher().clone().finish_all(algorithms);
+            (read.finish().0, digests)
+        }))
+    }
+
+    /// Reads a file to its end, hashing with `hasher`.
     fn read_to_end(
         &mut self,
         mut medium: Medium<'_>,
         mut hasher: ChainHasher,
-        mut is_alone: bool,
         is_to_stop: impl Fn() -> bool,
         mut on_read: impl FnMut(u64),
-    ) -> io::Result<Option<(FileDigest, Option<Chain>)>> {
-        let mut bytes = 0;
+    ) -> io::Result<Option<HashedFile>> {
+        let (mut bytes, mut is_alone) = (0, !hasher.hasher().is_digest());
         loop {
             if is_to_stop() {
                 return Ok(None);
@@ -168,8 +200,7 @@ impl ReadBack {
             }
         }
         let hashed_from = if medium.finish() { HashedFrom::Device } else { HashedFrom::Cache };
-        let (digest, chain) = hasher.finish();
-        Ok(Some((FileDigest { digest, bytes, hashed_from }, chain)))
+        Ok(Some(HashedFile { hasher, bytes, hashed_from }))
     }
 
     /// Reads files side by side to their ends and hashes them with SHA-256, as many as

@@ -26,12 +26,59 @@ pub fn write_path(out: &mut Vec<u8>, digest: &Digest, path: &[u8]) {
     if escaped {
         escape::escape(path, out);
     } else {
-        if path == STDIN.as_bytes() {
-            out.extend_from_slice(HERE);
-        }
-        out.extend_from_slice(path);
+        write_name(out, path);
     }
     out.push(b'\n');
+}
+
+/// The same for a program that escapes nothing, also not a `\` at the start of a name. The path must be one line.
+pub fn write_raw(out: &mut Vec<u8>, digest: &Digest, path: &[u8]) {
+    start(out, digest, false);
+    write_name(out, path);
+    out.push(b'\n');
+}
+
+/// The same for `b3sum`, whose earlier versions know no escape for CR.
+pub fn write_but_carriage_returns(out: &mut Vec<u8>, digest: &Digest, path: &[u8]) {
+    let escaped = memchr::memchr2(b'\\', b'\n', path).is_some();
+    start(out, digest, escaped);
+    if !escaped {
+        write_name(out, path);
+    }
+    for piece in path.split_inclusive(|&byte| byte == b'\r').filter(|_| escaped) {
+        let (piece, end) = match piece.split_last() {
+            Some((b'\r', before)) => (before, &b"\r"[..]),
+            _ => (piece, &b""[..]),
+        };
+        escape::escape(piece, out);
+        out.extend_from_slice(end);
+    }
+    out.push(b'\n');
+}
+
+/// Appends the line of a file as `TAG (name) = digest`; escaped as the other lines if `escapes`, and not at all
+/// otherwise.
+pub fn write_tagged(out: &mut Vec<u8>, digest: &Digest, path: &[u8], escapes: bool) {
+    let escaped = escapes && escape::is_needed(path);
+    if escaped {
+        out.push(b'\\');
+    }
+    out.extend_from_slice(digest.algorithm().spec().map_or("", |spec| spec.tag).as_bytes());
+    out.extend_from_slice(b" (");
+    match escaped {
+        true => escape::escape(path, out),
+        false => write_name(out, path),
+    }
+    out.extend_from_slice(b") = ");
+    digest.write(out);
+    out.push(b'\n');
+}
+
+fn write_name(out: &mut Vec<u8>, path: &[u8]) {
+    if path == STDIN.as_bytes() {
+        out.extend_from_slice(HERE);
+    }
+    out.extend_from_slice(path);
 }
 
 /// Appends the line of what was written to standard output: of the name `-`, which a check reads from its

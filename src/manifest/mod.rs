@@ -1,8 +1,9 @@
-//! Manifests: the `sha256sum` files that say what a tree holds.
+//! Manifests: the `sha256sum` files that say what a tree holds, and further lists beside them.
 
 pub mod carry;
 pub mod index;
 pub mod line;
+pub mod lists;
 mod name;
 pub mod read;
 mod stamp;

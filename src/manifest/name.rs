@@ -12,6 +12,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
+use super::lists::ListKind;
 use super::stamp::Stamp;
 
 const START: &[u8] = b"dircopy-";
@@ -56,6 +57,23 @@ impl ManifestName {
     pub fn states(&self) -> String {
         let part = if self.finished { "" } else { ".part" };
         format!("dircopy-{}.states{part}", self.stamp)
+    }
+
+    /// What the list beside the manifest is called whose name ends so.
+    pub fn list(&self, suffix: &str) -> String {
+        let part = if self.finished { "" } else { ".part" };
+        format!("dircopy-{}.{suffix}{part}", self.stamp)
+    }
+
+    /// What every list beside the manifest would be called.
+    pub fn lists(&self) -> impl Iterator<Item = String> {
+        ListKind::suffixes().map(|suffix| self.list(suffix))
+    }
+
+    /// The manifest beside which a list has this name; `None` if it is not one that [`list`](Self::list) gives.
+    pub fn of_list(name: &OsStr) -> Option<Self> {
+        let endings = ListKind::suffixes().map(|suffix| format!(".{suffix}"));
+        endings.into_iter().find_map(|ending| Self::parse_ending(name, ending.as_bytes()))
     }
 
     /// When the manifest's run started.

@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest, Hasher};
+use crate::manifest::lists::ListKind;
 use crate::manifest::name::ManifestName;
 use crate::sys::stat::Time;
 use crate::sys::{self, Dir};
@@ -30,6 +31,15 @@ pub struct ManifestFile {
     hasher: Option<Hasher>,
     /// Whether a write failed, perhaps in the middle of a line.
     torn: bool,
+    /// The lists beside it.
+    lists: Vec<ListFile>,
+}
+
+/// A list beside a manifest.
+#[derive(Debug)]
+struct ListFile {
+    kind: ListKind,
+    file: File,
 }
 
 impl ManifestFile {
@@ -42,6 +52,7 @@ impl ManifestFile {
         time: Timestamp,
         newest: Option<ManifestName>,
         is_taken: impl Fn(&OsStr) -> bool,
+        lists: &[ListKind],
     ) -> Result<Self> {
         let mut name = ManifestName::new(time);
         // One of a later time was planted, or a clock went wrong: neither is to be followed for ever.
@@ -53,15 +64,30 @@ impl ManifestFile {
             let (finished, unfinished) = both(name);
             let fail = |error| Error::io("begin the manifest", path.join(&unfinished), error);
             let mut free = !is_taken(&unfinished);
-            // Its side file is named after it.
-            for name in [&finished, &name.states().into(), &name.unfinished().states().into()] {
-                free = free && !is_taken(name) && is_absent(&root, name).map_err(fail)?;
+            // Its side file and its lists are named after it.
+            let both = [name, name.unfinished()];
+            let lists_of =
+                |name: ManifestName| lists.iter().map(move |list| name.list(list.suffix()));
+            let beside =
+                both.iter().map(ManifestName::states).chain(both.into_iter().flat_map(lists_of));
+            for name in [finished].into_iter().chain(beside.map(OsString::from)) {
+                free = free && !is_taken(&name) && is_absent(&root, &name).map_err(fail)?;
             }
             if free {
                 match root.create_new(&unfinished, false) {
                     Ok(file) => {
-                        let (lines, hasher, torn) = (0, None, false);
-                        return Ok(Self { root, path, name, file, lines, hasher, torn });
+                        let (digests, torn) = (None, false);
+                        let begun = Self {
+                            root,
+                            path,
+                            name,
+                            file,
+                            lines: 0,
+                            hasher: digests,
+                            torn,
+                            lists: Vec::new(),
+                        };
+                        return begun.with_lists(lists);
                     }
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                     Err(error) => return Err(fail(error)),
@@ -69,6 +95,47 @@ impl ManifestFile {
             }
             name = next(name, &path)?;
         }
+    }
+
+    /// Begins the lists beside it.
+    fn with_lists(mut self, kinds: &[ListKind]) -> Result<Self> {
+        for &kind in kinds {
+            let name = self.name.unfinished().list(kind.suffix());
+            let begun = self.root.create_new(name.as_ref(), false).and_then(|file| {
+                sys::write_all(&file, kind.head().as_bytes())?;
+                Ok(file)
+            });
+            let fail = |error| Error::io("begin the list", self.path.join(&name), error);
+            self.lists.push(ListFile { kind, file: begun.map_err(fail)? });
+        }
+        Ok(self)
+    }
+
+    /// Appends to each list beside it what is for that one.
+    pub fn append_to_lists(&mut self, texts: &[Vec<u8>]) -> Result<()> {
+        for (ListFile { kind, file }, text) in self.lists.iter().zip(texts) {
+            let name = self.name.unfinished().list(kind.suffix());
+            let fail = |error| Error::io("write the list", self.path.join(name), error);
+            sys::write_all(file, text).map_err(fail)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the lists their final names, made durable first if `durable`; in the directory that is made durable
+    /// with the manifest's own name.
+    fn publish_lists(&mut self, durable: bool) -> Result<()> {
+        for ListFile { kind, file } in self.lists.drain(..) {
+            let [from, to] =
+                [self.name.unfinished(), self.name].map(|name| name.list(kind.suffix()));
+            let fail = |deed, error| Error::io(deed, self.path.join(&from), error);
+            if durable {
+                sys::persist_file(&file).map_err(|error| fail("make durable the list", error))?;
+            }
+            let published = self.root.publish(from.as_ref(), to.as_ref(), false);
+            published.map_err(|error| fail("publish the list", error))?;
+            sys::close_file(file).map_err(|error| fail("close the list", error))?;
+        }
+        Ok(())
     }
 
     /// Keeps a digest of all lines, so that the manifest can be read back. Before the first line.
@@ -132,6 +199,7 @@ impl ManifestFile {
         if durable {
             self.persist()?;
         }
+        self.publish_lists(durable)?;
         let unfinished = both(self.name).1;
         loop {
             let finished = both(self.name).0;

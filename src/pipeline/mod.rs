@@ -1,6 +1,7 @@
 //! The threads of a worker, and the messages between them.
 
 mod content;
+mod further;
 mod hasher;
 mod message;
 pub mod queue;

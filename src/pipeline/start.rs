@@ -10,6 +10,7 @@ use crate::io::block::BlockPool;
 use crate::io::read_back::ReadBack;
 use crate::part::checkpoint::{self, Checkpoints};
 use crate::pipeline::content::{ContentReader, ReadStep};
+use crate::pipeline::further;
 use crate::pipeline::hasher::{self, HashRoute, HashedStep};
 use crate::pipeline::queue::Tasks;
 use crate::pipeline::reader::FileReader;
@@ -18,6 +19,9 @@ use crate::pipeline::writer;
 use crate::transfer::context::Context;
 use crate::transfer::outcome::CommitterMessage;
 use crate::transfer::small::batch;
+
+/// Steps between the hasher and the thread of further digests: as many as keep both busy.
+const PASSING: usize = 4;
 
 /// A worker that is to be started.
 pub struct NewWorker<'scope> {
@@ -105,9 +109,16 @@ impl IdleChain {
         scope: &'scope Scope<'scope, '_>,
         worker: NewWorker<'scope>,
     ) -> io::Result<Vec<ScopedJoinHandle<'scope, ()>>> {
-        let Self { pool, to_hasher, from_hasher } = self;
+        let Self { pool, to_hasher, mut from_hasher } = self;
         let NewWorker { context, number, tasks, results } = worker;
         let named = |stage| Builder::new().name(format!("{stage}-{number}"));
+        let mut more = None;
+        if let Some(asked) = context.further() {
+            let (pass_on, passed) = bounded(PASSING);
+            let from = std::mem::replace(&mut from_hasher, passed);
+            let work = move || further::work(context, asked, &from, &pass_on);
+            more = Some(named("further").spawn_scoped(scope, work)?);
+        }
         let for_writer = results.clone();
         let content = ContentReader { context, pool, next: to_hasher, in_hand: None };
         let (read_back, scratch) = (ReadBack::new(), scratch(context));
@@ -119,6 +130,7 @@ impl IdleChain {
             })?,
             named("read").spawn_scoped(scope, move || reader.work())?,
         ];
+        threads.extend(more);
         if context.options.journaling.is_some() {
             let note = move || checkpoint::work(&due, &kept);
             threads.push(named("checkpoint").spawn_scoped(scope, note)?);

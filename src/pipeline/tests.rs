@@ -104,6 +104,7 @@ impl Scene {
                 methods: &methods,
                 slot: None,
                 states: None,
+                further: None,
             },
             control: Control {
                 progress: &progress,

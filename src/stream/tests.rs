@@ -24,7 +24,14 @@ pub fn told(work: impl FnOnce(&Context<'_>, &mut OutputStates<'_>)) -> Vec<Strin
     let (ways, timings, stop) = (CopyMethods::default(), Timings::default(), Stop::default());
     let context = Context {
         options: Options::plain(),
-        shared: Shared { known: None, baseline: None, methods: &ways, slot: None, states: None },
+        shared: Shared {
+            known: None,
+            baseline: None,
+            methods: &ways,
+            slot: None,
+            states: None,
+            further: None,
+        },
         control: Control {
             progress: &progress,
             stop: &stop,

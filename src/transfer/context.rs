@@ -2,9 +2,10 @@
 
 use crate::chain::states::StatesFile;
 use crate::fanout::slot::Slot;
-use crate::hash::Digest;
 use crate::hash::chain::ChainHasher;
+use crate::hash::{Algorithm, Algorithms, Digest, Hasher};
 use crate::io::control::Control;
+use crate::io::further::FurtherDigests;
 use crate::io::options::Options;
 use crate::part::transfer::CopyTarget;
 use crate::state::knowledge::Knowledge;
@@ -34,6 +35,8 @@ pub struct Shared<'a> {
     pub slot: Option<Slot<'a>>,
     /// Where the chains of large files are kept, if they are.
     pub states: Option<&'a StatesFile>,
+    /// What is listed besides the digest that proves, if anything is.
+    pub further: Option<&'a FurtherDigests>,
 }
 
 impl Context<'_> {
@@ -54,6 +57,36 @@ impl Context<'_> {
             states.put(target.rel_path().as_bytes(), size, digest, chain);
         }
         digest
+    }
+
+    /// Starts the further digests of a file; nothing where none are asked for.
+    pub fn start_further(&self) -> Hasher {
+        self.further().map_or_else(|| Algorithm::None.start(), FurtherDigests::start)
+    }
+
+    /// As [`keep_chain`](Self::keep_chain), for a file whose further digests are at hand.
+    pub fn keep_all(
+        &self,
+        target: &CopyTarget,
+        hasher: ChainHasher,
+        further: Hasher,
+    ) -> Option<Digest> {
+        let digest = self.keep_chain(target, hasher);
+        if let (Some(waiting), Some(digest)) = (self.further(), digest) {
+            waiting.put(target.rel_path().as_bytes(), digest, further);
+        }
+        digest
+    }
+
+    /// All that is computed over a file.
+    pub fn algorithms(&self) -> Algorithms {
+        let further = self.further().map(FurtherDigests::algorithms).unwrap_or_default();
+        further.with(self.options.algorithm)
+    }
+
+    /// What further digests there are to compute over files.
+    pub fn further(&self) -> Option<&FurtherDigests> {
+        self.shared.further.filter(|further| !further.algorithms().is_empty())
     }
 
     /// A file is not copied: other outputs need not wait for this one to take it.

@@ -48,7 +48,9 @@ impl ExistingFile<'_> {
             |row, proof| Ok(Action::Settled(Outcome::Kept { row, proof, labels: Labels::Same }));
         match (self.belief, self.source_digest) {
             _ if self.context.options.algorithm == Algorithm::None => return kept(None, None),
-            (Belief::Untouched(row, place), source) if !verify => {
+            (Belief::Untouched(row, place), source)
+                if !verify && self.context.further().is_none() =>
+            {
                 if let Some(source) = source.filter(|source| *source != row.digest) {
                     return Ok(self.differs(&source));
                 }
@@ -128,10 +130,9 @@ impl ExistingFile<'_> {
             false => Ok(Medium::any(file.file())),
         };
         let is_to_stop = || context.control.stop.is_urgent();
-        let hashed = medium.and_then(|medium| {
-            read_back.hash(medium, context.options.algorithm, is_to_stop, |_| ())
-        });
-        let FileDigest { digest, bytes, hashed_from: proof } = match hashed {
+        let algorithms = context.algorithms();
+        let hashed = medium.and_then(|medium| read_back.hash_by(medium, algorithms, is_to_stop));
+        let (FileDigest { digest, bytes, hashed_from: proof }, all) = match hashed {
             Ok(Some(hashed)) => hashed,
             Ok(None) => return Ok(CopyRead::Abandoned),
             Err(error) if verify && options.policy != Policy::Never => {
@@ -143,6 +144,9 @@ impl ExistingFile<'_> {
         if options.durability == (Durability::Grouped { at_once: false }) {
             // It may have come here in any way.
             sys::persist_file(file.file()).map_err(|error| file.error("make durable", error))?;
+        }
+        if let (Some(waiting), Some(all)) = (context.further(), all) {
+            waiting.put_all(target.rel_path().as_bytes(), all);
         }
         let missing =
             || Error::finding("hash", path(), "it has no digest; this is a defect of dircopy");

@@ -9,15 +9,16 @@ use crate::cli::args::mirror::MirrorArgs;
 use crate::cli::args::size;
 use crate::cli::args::stream::StreamArgs;
 use crate::cli::args::unattended::UnattendedArgs;
-use crate::cli::args::values::one_of;
+use crate::cli::args::values::{algorithms, one_of};
 use crate::cli::args::verbosity::VerbosityArgs;
 use crate::copy::job::{BLOCK_SIZE, CopyJob, QUEUE_SIZE};
 use crate::copy::run::outputs::MOST_OUTPUTS;
-use crate::hash::Algorithm;
+use crate::hash::Algorithms;
 use crate::hash::multibuffer::Backend;
 use crate::io::options::Damaged;
 use crate::io::options::Resume;
 use crate::io::options::{Cache, Reflink, Sparse, States};
+use crate::manifest::lists::ListFormat;
 use crate::tree::filter::{Filter, Pattern};
 use crate::tree::overwrite::Policy;
 
@@ -158,10 +159,19 @@ pub struct CopyArgs {
     )]
     pub expect: Option<PathBuf>,
 
-    /// Digest of every file; "none" copies without digests and manifest
-    #[arg(long, value_name = "ALGORITHM", default_value = "sha256",
-          value_parser = one_of::<Algorithm>(), hide_short_help = true, help_heading = "Proof")]
-    pub hash: Algorithm,
+    /// Digests of every file, with commas between them; "none" copies without digests and manifest
+    ///
+    /// sha256, which a run proves with, and any of sha512, c4, blake3, sha1, md5, xxh128, xxh3 and xxh64. All are
+    /// computed from one reading. Each of these has a list of its own beside the manifest, which the program of
+    /// that name checks.
+    #[arg(long, value_name = "LIST", default_value = "sha256",
+          value_parser = algorithms, hide_short_help = true, help_heading = "Proof")]
+    pub hash: Algorithms,
+
+    /// Form of the lists beside the manifest; may be given more than once
+    #[arg(long, value_name = "FORMAT", default_value = "gnu", value_parser = one_of::<ListFormat>(),
+          hide_short_help = true, help_heading = "Proof")]
+    pub format: Vec<ListFormat>,
 
     /// Intermediate states of the digests of large files, kept beside the manifest
     ///
@@ -250,7 +260,9 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
     let input = args.input.first().ok_or("an input is needed")?;
     let mut job = CopyJob::new(input, PathBuf::new());
     job.policy = args.overwrite_policy;
-    job.algorithm = args.hash;
+    job.algorithm = args.hash.proof();
+    job.further = args.hash.without(job.algorithm);
+    job.formats.clone_from(&args.format);
     job.backend = args.simd;
     job.states = args.states;
     job.filter = Filter::new(&patterns(args, matches))?;

@@ -6,6 +6,7 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 
 use crate::copy::job::CopyJob;
+use crate::hash::Algorithms;
 use crate::stream::{Endpoint, StreamJob};
 
 /// The options that only streams have.
@@ -26,7 +27,7 @@ pub struct StreamArgs {
 }
 
 /// Options that say nothing about a stream.
-const OF_TREES: [&str; 27] = [
+const OF_TREES: [&str; 28] = [
     "include",
     "exclude",
     "follow_links",
@@ -53,6 +54,7 @@ const OF_TREES: [&str; 27] = [
     "keep_trash",
     "one_file_system",
     "expect",
+    "format",
     "lag",
 ];
 
@@ -73,6 +75,13 @@ pub fn refuse_others(matches: &ArgMatches, stream: bool) -> Result<(), String> {
         Some(id) => Err(format!("--{} {why}", id.replace('_', "-"))),
         None => Ok(()),
     }
+}
+
+/// Refuses several digests of a stream.
+pub fn refuse_several(hash: &Algorithms, stream: bool) -> Result<(), String> {
+    let several = stream && hash.len() > 1;
+    let why = "a stream has one digest; leave all but sha256 out of --hash";
+    if several { Err(why.to_owned()) } else { Ok(()) }
 }
 
 /// The endpoints of inputs.

@@ -3,11 +3,13 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::cli::progress::view::When;
-use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
+use crate::hash::{Algorithm, Algorithms};
+use crate::io::further;
 use crate::io::options::Damaged;
 use crate::io::options::Resume;
 use crate::io::options::{Cache, Reflink, Sparse, States};
+use crate::manifest::lists::ListFormat;
 use crate::tree::overwrite::Policy;
 use crate::verify::ReadFrom;
 use crate::verify::ReadOrder;
@@ -59,11 +61,38 @@ impl Choose for Resume {
     }
 }
 
-impl Choose for Algorithm {
+/// Reads one algorithm or several, with commas between them; none alone is no algorithm.
+pub fn algorithms(text: &str) -> Result<Algorithms, String> {
+    if text == Algorithm::None.name() {
+        return Ok(Algorithms::default());
+    }
+    let named = |word: &str| {
+        let found = Algorithm::listed().find(|algorithm| algorithm.name() == word);
+        found.ok_or_else(|| format!("{word:?} is none of {}", all_algorithms()))
+    };
+    let asked = text.split(',').map(named).collect::<Result<Algorithms, _>>()?;
+    further::refused(asked).map_or(Ok(asked), |why| Err(why.to_owned()))
+}
+
+fn all_algorithms() -> String {
+    let names = Algorithm::listed().chain([Algorithm::None]).map(Algorithm::name);
+    names.collect::<Vec<_>>().join(", ")
+}
+
+impl Choose for ListFormat {
     fn choices() -> Vec<Choice<Self>> {
         vec![
-            ("sha256", Algorithm::Sha256, "SHA-256"),
-            ("none", Algorithm::None, "No digest and no manifest"),
+            (
+                "gnu",
+                ListFormat::Gnu,
+                "As sha256sum, md5sum, b3sum and xxhsum write; one list for each",
+            ),
+            ("bsd", ListFormat::Bsd, "Lines that name their algorithm; one list for all"),
+            (
+                "hashdeep",
+                ListFormat::Hashdeep,
+                "That of hashdeep: MD5, SHA-1 and SHA-256 of those asked for",
+            ),
         ]
     }
 }

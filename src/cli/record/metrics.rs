@@ -173,6 +173,7 @@ pub fn expected(ran: &Result<Report>) -> Vec<(&'static str, u64)> {
             ("rotten", counts.rotten),
             ("gone", counts.gone),
             ("unusable_lines", counts.unusable_lines),
+            ("unlisted", counts.unlisted),
         ],
         _ => Vec::new(),
     }

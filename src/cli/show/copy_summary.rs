@@ -296,6 +296,11 @@ fn ending(report: &Report) -> (&'static str, String) {
                 "everything is at the output, but not all that has left the source was moved away";
             ("NOT COMPLETE", text.into())
         }
+        Ending::Incomplete if missing == 0 && report.counts.unlisted > 0 => {
+            let text =
+                "everything is at the output, but not in all of the lists beside the manifest";
+            ("NOT COMPLETE", text.into())
+        }
         Ending::Incomplete if missing == 0 => {
             let text =
                 "everything is at the output, but lines of the expected manifest were of no use";

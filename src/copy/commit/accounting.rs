@@ -37,6 +37,8 @@ pub struct Published {
     paths: Vec<u8>,
     /// What the private record is to say of them.
     pub rows: PendingRows,
+    /// What goes into each list beside the manifest.
+    pub lists: Vec<Vec<u8>>,
     since: Option<Instant>,
 }
 
@@ -156,7 +158,7 @@ impl<'a> Accounting<'a> {
     pub fn stands(
         &mut self,
         output: &OutputDir,
-        name: &OsStr,
+        entry: &SourceEntry,
         digest: Option<Digest>,
         row: Option<Row>,
         done: Done,
@@ -167,9 +169,10 @@ impl<'a> Accounting<'a> {
         }
         self.published.since.get_or_insert_with(Instant::now);
         // Once: on a way of many levels it costs more than everything else here.
-        self.events.path(&output.rel, name);
+        self.events.path(&output.rel, &entry.name);
         if let Some(digest) = digest {
             self.published.list(&digest, &self.events.path, row, done != Done::Kept);
+            self.list_further(&digest, entry.stat.size);
         }
         if self.context.options.durability != Durability::Off {
             let Published { entries, paths, .. } = &mut self.published;
@@ -199,7 +202,7 @@ impl<'a> Accounting<'a> {
             Labels::Differ => {
                 // The content is right, and listed.
                 if let Some(digest) = digest {
-                    self.list(output, &entry.name, &digest, row);
+                    self.list(output, entry, &digest, row);
                 }
                 return self.left(output, &entry.name, LABELS_DIFFER);
             }
@@ -208,7 +211,7 @@ impl<'a> Accounting<'a> {
         };
         self.counts.unchanged_bytes = self.counts.unchanged_bytes.saturating_add(entry.stat.size);
         self.counts.attributes += u64::from(done == Done::Relabelled);
-        self.stands(output, &entry.name, digest, row, done);
+        self.stands(output, entry, digest, row, done);
     }
 
     /// The content of a file of so many bytes came by `method`.
@@ -225,10 +228,35 @@ impl<'a> Accounting<'a> {
     }
 
     /// What stands under a name has this digest; the line waits for the next sync.
-    pub fn list(&mut self, output: &OutputDir, name: &OsStr, digest: &Digest, row: Option<Row>) {
+    pub fn list(
+        &mut self,
+        output: &OutputDir,
+        entry: &SourceEntry,
+        digest: &Digest,
+        row: Option<Row>,
+    ) {
         self.published.since.get_or_insert_with(Instant::now);
-        self.events.path(&output.rel, name);
+        self.events.path(&output.rel, &entry.name);
         self.published.list(digest, &self.events.path, row, true);
+        self.list_further(digest, entry.stat.size);
+    }
+
+    /// Puts the file whose path is at hand into the lists beside the manifest.
+    fn list_further(&mut self, digest: &Digest, size: u64) {
+        let Some(further) = self.context.shared.further else { return };
+        let path = &self.events.path;
+        let content = further.take(path, size, *digest);
+        let lacking = further.list(&mut self.published.lists, content.as_ref(), path);
+        self.tell_lacking(lacking);
+    }
+
+    /// Tells which lists lack a file that the manifest has.
+    pub fn tell_lacking(&mut self, lacking: Option<String>) {
+        if let Some(finding) = lacking {
+            let path = self.root.path_of(OsStr::new(""));
+            self.counts.unlisted += 1;
+            self.warn(&Error::finding("list everywhere what was copied to", path, finding));
+        }
     }
 
     /// A file of the source has rotted, and was not copied.

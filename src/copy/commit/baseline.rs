@@ -18,7 +18,7 @@ impl Committer<'_> {
             Some(digest) => {
                 self.will_be_synced(output);
                 let row = left_as(output, entry, *digest, Origin::There);
-                self.accounting.list(output, &entry.name, digest, row);
+                self.accounting.list(output, entry, digest, row);
             }
             None => {
                 output.leave_open();

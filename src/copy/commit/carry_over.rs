@@ -66,7 +66,11 @@ impl Committer<'_> {
     fn write_carried(&mut self, carried: &mut CarriedLines<'_>) -> Result<()> {
         let Some(manifest) = &mut self.manifest else { return Ok(()) };
         manifest.append(&carried.lines)?;
+        manifest.append_to_lists(&carried.lists)?;
         carried.lines.clear();
+        carried.lists.clear();
+        let lacking = std::mem::take(&mut carried.lacking);
+        lacking.into_iter().for_each(|finding| self.accounting.tell_lacking(Some(finding)));
         if let Some(recording) = &mut self.recording
             && let Some(warning) = recording.append(&mut carried.rows, manifest)
         {
@@ -81,6 +85,9 @@ struct CarriedLines<'a> {
     context: &'a Context<'a>,
     root: &'a OutputDir,
     lines: Vec<u8>,
+    /// What goes into the lists beside the manifest, and what is to be told of them.
+    lists: Vec<Vec<u8>>,
+    lacking: Vec<String>,
     rows: PendingRows,
     number: u64,
     read_back: ReadBack,
@@ -97,8 +104,10 @@ enum RereadResult {
 
 impl<'a> CarriedLines<'a> {
     fn new(context: &'a Context<'a>, root: &'a OutputDir) -> Self {
+        let (lists, lacking) = (Vec::new(), Vec::new());
         let (lines, rows, read_back) = (Vec::new(), PendingRows::default(), ReadBack::new());
-        Self { context, root, lines, rows, number: 0, read_back, last: LastDir::default() }
+        let last = LastDir::default();
+        Self { context, root, lines, lists, lacking, rows, number: 0, read_back, last }
     }
 
     /// Takes over what is remembered of the file at `path`, if it still holds; returns why it does not.
@@ -116,7 +125,8 @@ impl<'a> CarriedLines<'a> {
             Err(error) => return Some(self.kept_in_mind(path, remembered, &error)),
         };
         if let Some(row) = remembered.row {
-            if trusted && row.sure && row.trace.is_of(&there) {
+            let is_unread = self.context.further().is_none();
+            if is_unread && trusted && row.sure && row.trace.is_of(&there) {
                 self.keep(path, row);
                 return None;
             }
@@ -150,6 +160,10 @@ impl<'a> CarriedLines<'a> {
         self.number += 1;
         line::write_path(&mut self.lines, &row.digest, path.as_bytes());
         self.rows.push(&row, path.as_bytes(), false);
+        if let Some(further) = self.context.shared.further {
+            let content = further.take(path.as_bytes(), row.trace.size, row.digest);
+            self.lacking.extend(further.list(&mut self.lists, content.as_ref(), path.as_bytes()));
+        }
         if let Some(states) = self.context.shared.states {
             states.carry(path.as_bytes(), row.trace.size, &row.digest);
         }
@@ -184,14 +198,17 @@ impl<'a> CarriedLines<'a> {
         let dir = self.last.enter(root, &above).map_err(fail)?;
         let name = sys::name_from_bytes(name).map_err(fail)?;
         let file = WatchedFile::open(dir, name, false, there, &full)?;
-        let (medium, algorithm) = (Medium::any(file.file()), context.options.algorithm);
         let is_to_stop = || context.control.stop.is_requested();
-        let hashed = read_back.hash(medium, algorithm, is_to_stop, |_| ());
+        let algorithms = context.algorithms();
+        let hashed = read_back.hash_by(Medium::any(file.file()), algorithms, is_to_stop);
         self.read_back = read_back;
-        let Some(hashed) = hashed.map_err(|error| file.error("read", error))? else {
+        let Some((hashed, all)) = hashed.map_err(|error| file.error("read", error))? else {
             return Ok(RereadResult::Stopped);
         };
         file.check(hashed.bytes)?;
+        if let (Some(further), Some(all)) = (context.further(), all) {
+            further.put_all(path.as_bytes(), all);
+        }
         Ok(hashed.digest.map_or(RereadResult::Stopped, RereadResult::Hashed))
     }
 }

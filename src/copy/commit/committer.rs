@@ -377,7 +377,7 @@ impl<'a> Committer<'a> {
             None => left_as(output, entry, digest, Origin::Source),
         });
         self.will_be_synced(output);
-        self.accounting.stands(output, &entry.name, digest, row, done);
+        self.accounting.stands(output, entry, digest, row, done);
         self.done(target, digest, true);
     }
 
@@ -404,6 +404,9 @@ impl<'a> Committer<'a> {
     pub(crate) fn done(&mut self, target: &CopyTarget, digest: Option<Digest>, there: bool) {
         let CopyTarget { output, entry, .. } = target;
         self.context.control.progress.entries.fetch_add(1, Relaxed);
+        if let Some(further) = self.context.further() {
+            further.forget(target.rel_path().as_bytes());
+        }
         if let Some(slot) = self.context.shared.slot {
             slot.finish(output, entry);
         }

@@ -163,11 +163,12 @@ impl Committer<'_> {
         };
         for name in carry.unfinished() {
             let states = [name.states(), name.finished().states()];
-            let name = name.to_string();
-            for states in states {
+            let lists = name.lists();
+            for beside in states.into_iter().chain(lists) {
                 // Most have none.
-                let _ = root.remove(states.as_ref());
+                let _ = root.remove(beside.as_ref());
             }
+            let name = name.to_string();
             if let Err(error) = root.remove(name.as_ref()) {
                 let path = output.path_of(name.as_ref());
                 self.accounting.warn(&Error::io("remove the unfinished manifest", path, error));

@@ -124,13 +124,13 @@ impl Committer<'_> {
         match made {
             Ok(LinkOutcome::Made) => {
                 self.will_be_synced(output);
-                self.accounting.stands(output, &entry.name, digest, row, done);
+                self.accounting.stands(output, entry, digest, row, done);
             }
             Ok(LinkOutcome::Kept) => {
                 self.will_be_synced(output);
                 let is_past = |row: &Row| self.is_past(row.trace.ctime);
                 let row = row.map(|row| Row { sure: row.sure && is_past(&row), ..row });
-                self.accounting.stands(output, &entry.name, digest, row, Done::Kept);
+                self.accounting.stands(output, entry, digest, row, Done::Kept);
             }
             Ok(LinkOutcome::Left(why)) => {
                 self.reopen(output, &entry.name);

@@ -44,6 +44,7 @@ impl Rotation {
                     Error::io("remove the old manifest", output.path_of(file_name.as_ref()), error)
                 })?;
                 self.remove_states(root, name);
+                self.remove_lists(root, name);
                 removed.push(name);
                 Ok(())
             })
@@ -59,6 +60,15 @@ impl Rotation {
         let file = || root.open_file(states.as_ref(), false);
         if !is_copied && file().is_ok_and(|file| SideFile::is_one(&file)) {
             let _ = root.remove(states.as_ref());
+        }
+    }
+
+    /// Removes the lists beside a manifest that went, unless they are files of the source.
+    fn remove_lists(&self, root: &Dir, name: ManifestName) {
+        for list in name.lists() {
+            if self.source.handle.stat(list.as_ref(), false).is_err() {
+                let _ = root.remove(list.as_ref());
+            }
         }
     }
 

@@ -19,9 +19,11 @@ impl<'a> Committer<'a> {
 
     /// The lines of what is published and durable go into the manifest.
     pub(crate) fn record(&mut self) {
-        let Published { lines, mut rows, .. } = std::mem::take(&mut self.accounting.published);
+        let Published { lines, mut rows, lists, .. } =
+            std::mem::take(&mut self.accounting.published);
         let Some(manifest) = &mut self.manifest else { return };
-        if let Err(error) = manifest.append(&lines) {
+        let appended = manifest.append(&lines).and_then(|()| manifest.append_to_lists(&lists));
+        if let Err(error) = appended {
             return self.accounting.give_up(error);
         }
         rows = std::mem::take(&mut self.rows).and(rows);

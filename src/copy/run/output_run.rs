@@ -30,6 +30,7 @@ use crate::fanout::slot::Slot;
 use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
 use crate::io::control::Control;
+use crate::io::further::FurtherDigests;
 use crate::io::options::{Durability, Options, Reflink, Sparse, States};
 use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
@@ -166,7 +167,10 @@ impl OutputRun<'_> {
         let (methods, baseline) = (&CopyMethods::new(&options), baseline.as_ref());
         let states = StatesFile::default();
         let states = (job.states == States::Auto).then_some(&states);
-        let shared = Shared { known: known.as_ref(), baseline, methods, slot, states };
+        let lists = job.lists();
+        let further = FurtherDigests::new(job.further, lists);
+        let further = (!further.lists().is_empty()).then_some(&further);
+        let shared = Shared { known: known.as_ref(), baseline, methods, slot, states, further };
         let progress = &*observer.progress;
         let control = Control { progress, stop, rate, timings, resident: &resident };
         let context = Context { options, shared, control };
@@ -308,7 +312,8 @@ impl OutputRun<'_> {
         let root = root.try_clone().map_err(|error| Error::io("open", path, error))?;
         let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
         let (path, now) = (path.as_path().into(), Timestamp::now());
-        let mut manifest = ManifestFile::create(root, path, now, newest, is_in_source)?;
+        let lists = self.job.lists();
+        let mut manifest = ManifestFile::create(root, path, now, newest, is_in_source, &lists)?;
         if self.job.verify.is_some() {
             manifest.keep_digest();
         }

@@ -75,6 +75,7 @@ impl<'a> SmallBatch<'a> {
     pub fn new(context: &'a Context<'a>, timings: &'a Timings) -> Self {
         let options = &context.options;
         let one_by_one = options.algorithm != Algorithm::Sha256
+            || context.further().is_some()
             || context.shared.slot.is_some()
             || options.reflink == Reflink::Always;
         let most = if one_by_one { 1 } else { options.backend.lanes() };

@@ -152,11 +152,13 @@ impl Copying<'_> {
         // It is read at once, so its pages are too few to be looked after.
         let own = own(context, transfer, &self.file, CachePolicy::None);
         let mut hasher = context.start_chain(size);
+        let mut further = context.start_further();
         let Some(chunk) = subscription.next(&own, 0, size) else {
             return Ok(control.stop.is_urgent().then_some(FillResult::Stopped));
         };
         self.timer.switch(&timings.hash.busy);
         chunk.hash(&mut hasher);
+        further.update(&chunk);
         self.total = chunk.len() as u64;
         control.progress.bytes.fetch_add(self.total, Relaxed);
         self.timer.switch(&timings.read.busy);
@@ -166,7 +168,7 @@ impl Copying<'_> {
         }
         self.timer.switch(&timings.write.busy);
         self.part.write(&chunk)?;
-        Ok(Some(FillResult::Whole(context.keep_chain(&transfer.target, hasher))))
+        Ok(Some(FillResult::Whole(context.keep_all(&transfer.target, hasher, further))))
     }
 
     /// Reads, hashes and writes the whole content, from the part file itself if it was `cloned`, unless it
@@ -175,6 +177,7 @@ impl Copying<'_> {
         let SmallFile { context, timings, transfer, .. } = *self.of;
         let file = cloned.unwrap_or(&self.file);
         let mut hasher = context.start_chain(transfer.entry().stat.size);
+        let mut further = context.start_further();
         self.scratch.clear();
         loop {
             self.timer.switch(&timings.read.busy);
@@ -200,12 +203,13 @@ impl Copying<'_> {
             if full {
                 self.timer.switch(&timings.hash.busy);
                 hasher.update(self.scratch);
+                further.update(self.scratch);
                 self.timer.switch(&timings.write.busy);
                 self.part.write(self.scratch)?;
                 self.scratch.clear();
             }
             if all {
-                return Ok(FillResult::Whole(context.keep_chain(&transfer.target, hasher)));
+                return Ok(FillResult::Whole(context.keep_all(&transfer.target, hasher, further)));
             }
         }
     }

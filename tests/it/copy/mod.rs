@@ -5,6 +5,7 @@ mod cache;
 mod calls;
 mod deep;
 mod defects;
+mod digests;
 mod filters;
 mod habits;
 mod handful;

@@ -1,0 +1,173 @@
+//! Several digests from one reading, and their lists: each is judged by the program that such a list is for.
+
+use std::path::PathBuf;
+
+use crate::harness::{Need, Run, Scene, Strace, content, have, need, shell};
+
+const ALL: &str = "sha256,sha512,sha1,md5,xxh64,xxh3,xxh128,blake3,c4";
+
+/// The programs that escape names, and those that do not.
+const OF_COREUTILS: [&str; 4] = ["sha256sum", "sha512sum", "sha1sum", "md5sum"];
+const OF_XXH: [&str; 3] = ["xxh64sum", "xxh3sum", "xxh128sum"];
+
+fn copy(scene: &Scene, args: &[&str]) -> Run {
+    scene.copy(
+        &[
+            &["-q", "--hash", ALL, "--format", "gnu", "--format", "bsd", "--format", "hashdeep"],
+            args,
+        ]
+        .concat(),
+    )
+}
+
+/// The newest list with this ending.
+fn list(scene: &Scene, ending: &str) -> PathBuf {
+    let lists = std::fs::read_dir(scene.path("dst")).unwrap().map(|entry| entry.unwrap().path());
+    let is_one = |path: &PathBuf| path.extension().is_some_and(|found| found == ending);
+    let mut lists: Vec<PathBuf> = lists.filter(is_one).collect();
+    lists.sort();
+    lists.pop().unwrap_or_else(|| panic!("there is no list .{ending}"))
+}
+
+fn lines(scene: &Scene, ending: &str) -> usize {
+    let text = std::fs::read(list(scene, ending)).unwrap();
+    text.iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// Has every list checked by its program; says how many lines each must have.
+#[track_caller]
+fn judge(scene: &Scene, all: usize, of_b3: usize, of_one_line: usize) {
+    if !have(&["b3sum", "xxhsum", "hashdeep"].map(Need::Program)) {
+        return;
+    }
+    let name = |ending| list(scene, ending).file_name().unwrap().to_str().unwrap().to_owned();
+    for program in OF_COREUTILS {
+        shell(scene, &format!("cd dst && {program} -c --strict --quiet {}", name(program)));
+        assert_eq!(lines(scene, program), all, "{program}");
+    }
+    // Lines of all algorithms: that of coreutils checks its own.
+    shell(scene, &format!("cd dst && sha256sum -c --quiet {}", name("bsd")));
+    assert_eq!((lines(scene, "bsd"), lines(scene, "c4")), (9 * all, all));
+    shell(scene, &format!("cd dst && b3sum -c --quiet {}", name("b3sum")));
+    assert_eq!(lines(scene, "b3sum"), of_b3);
+    for ending in OF_XXH {
+        shell(scene, &format!("cd dst && xxhsum -c --strict --quiet {}", name(ending)));
+        assert_eq!(lines(scene, ending), of_one_line, "{ending}");
+    }
+    assert_eq!(lines(scene, "hashdeep"), of_one_line + 2);
+    let audit = format!("hashdeep -l -a -k {}", name("hashdeep"));
+    shell(
+        scene,
+        &format!("cd dst && grep -c , {} && head -3 {}", name("hashdeep"), name("hashdeep")),
+    );
+    let files = "find . -type f ! -name 'dircopy-*' ! -path './.dircopy/*' ! -name '*\r*' ! -name '*\n*' -print0";
+    shell(scene, &format!("cd dst && {files} | xargs -0 {audit}"));
+}
+
+fn fill(scene: &Scene) -> usize {
+    let names: [&[u8]; 11] = [
+        b"plain",
+        b"c\\d",
+        b" lead",
+        b"*star",
+        b"-",
+        b"#hash",
+        b"\\lead",
+        b"trail ",
+        b"a)b = c",
+        "\u{e9}".as_bytes(),
+        b"XXH3 (q) = 1",
+    ];
+    for (at, name) in names.iter().enumerate() {
+        scene.src.file(name, content(at * 1000));
+    }
+    scene.src.file("dir/large", content(3_000_001)).file("dir/empty", "");
+    scene.src.sparse("dir/holes", 5 << 20, &[(1 << 20, 4096)]);
+    names.len() + 3
+}
+
+#[test]
+fn every_list_is_right_for_its_program() {
+    let scene = Scene::new();
+    let files = fill(&scene);
+    copy(&scene, &["--sparse", "auto"]).assert_code(0);
+    judge(&scene, files, files, files);
+    // What is there is read once more, and listed; what left the source is carried over.
+    scene.src.remove("plain");
+    copy(&scene, &[]).assert_code(0);
+    judge(&scene, files, files, files);
+    scene.bare(["verify", "dst", "--complete", "-q"]).run().assert_code(0);
+}
+
+/// A name that a list cannot hold is named, and is in those that can.
+#[test]
+fn names_that_a_list_cannot_hold_are_named() {
+    let scene = Scene::new();
+    let files = fill(&scene);
+    scene.src.file("a\nb", "1").file("e\rf", "2").file(b"\xff\xfe", "3");
+    let run = copy(&scene, &[]);
+    run.assert_code(1)
+        .assert_says("\"a\\nb\" is not in the list .xxh128sum, .xxh3sum, .xxh64sum, .hashdeep");
+    run.assert_says("\"\\xff\\xfe\" is not in the list .b3sum");
+    judge(&scene, files + 3, files + 2, files + 1);
+}
+
+#[test]
+fn the_source_is_read_once() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("large", content(8 << 20));
+    let strace = Strace::watch(&scene, "read,pread64,mmap");
+    let mut command = vec!["-q", "--reflink", "never", "--hash", ALL];
+    command.extend(["--format", "bsd"]);
+    strace.run(scene.command(command)).assert_code(0);
+    let calls = strace.calls();
+    let read =
+        |call: &String| call.rsplit("= ").next().and_then(|came| came.trim().parse::<u64>().ok());
+    let reads = calls.iter().filter(|call| call.contains("read(") || call.contains("pread64("));
+    let bytes: u64 = reads.filter_map(read).sum();
+    assert!((8 << 20..9 << 20).contains(&bytes), "{bytes} bytes were read");
+}
+
+#[test]
+fn each_output_has_its_lists() {
+    let scene = Scene::new();
+    let files = fill(&scene);
+    let other = scene.path("dst2");
+    copy(&scene, &["--verify", "-o", other.to_str().unwrap()]).assert_code(0);
+    judge(&scene, files, files, files);
+    shell(
+        &scene,
+        "cd dst2 && sha512sum -c --strict --quiet *.sha512sum && b3sum -c --quiet *.b3sum",
+    );
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_with_a_remedy() {
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    for (args, remedy) in [
+        (&["--hash", "md5"][..], "--hash sha256,md5"),
+        (&["--hash", "sha256,md4"], "sha512"),
+        (&["--hash", "sha256,md5", "--hard-links"], "leave out --hard-links"),
+    ] {
+        scene.copy(args).assert_code(2).assert_says(remedy);
+        assert!(!scene.path("dst").exists());
+    }
+    let stream = scene.bare(["src/a", "-", "--hash", "sha256,md5"]).run();
+    stream.assert_code(2).assert_says("a stream has one digest");
+}
+
+/// A run that was cut short leaves no list that looks whole, and the next one clears up after it.
+#[test]
+fn lists_of_a_run_that_was_killed_are_cleared_away() {
+    let scene = Scene::new();
+    fill(&scene);
+    copy(&scene, &[]).assert_code(0);
+    let left = list(&scene, "sha256sum").to_str().unwrap().replace(".sha256sum", "");
+    for ending in ["sha256sum", "md5sum", "hashdeep"] {
+        std::fs::rename(format!("{left}.{ending}"), format!("{left}.{ending}.part")).unwrap();
+    }
+    copy(&scene, &[]).assert_code(0);
+    assert!(!shell(&scene, "ls dst").contains(".part"));
+}
