@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Error;
+use crate::manifest::ManifestName;
 use crate::path::Shown;
 use crate::sys::ListedEntry;
 use crate::sys::stat::{Identity, Kind, Stat};
@@ -235,17 +236,35 @@ impl Classifier<'_> {
         Ok(Some(Subdir { listed, inclusion }))
     }
 
+    /// Whether an entry of this name takes part. The side file of a manifest belongs to it: what leaves out
+    /// the one leaves out the other.
+    fn judge(&self, entries: &Unclassified, name: &OsStr, is_dir: bool) -> Inclusion {
+        let mut path = Vec::new();
+        if !self.filter.is_empty() {
+            entries.source.rel.join_into(name, &mut path);
+        }
+        let inclusion = self.filter.judge(&path, is_dir, entries.inclusion);
+        let manifest = (!is_dir && !self.filter.is_empty() && entries.source.rel.is_root())
+            .then(|| ManifestName::of_states(name))
+            .flatten();
+        match manifest.map(|manifest| manifest.to_string()) {
+            Some(manifest)
+                if self.filter.judge(manifest.as_bytes(), false, entries.inclusion)
+                    == Inclusion::Out =>
+            {
+                Inclusion::Out
+            }
+            _ => inclusion,
+        }
+    }
+
     /// Looks at an entry as far as that is needed; `None` if it is left out.
     fn look(
         &self,
         entries: &Unclassified,
         listed: &ListedEntry,
     ) -> Result<Option<Candidate>, Error> {
-        let mut path = Vec::new();
-        if !self.filter.is_empty() {
-            entries.source.rel.join_into(&listed.name, &mut path);
-        }
-        let judge = |is_dir| self.filter.judge(&path, is_dir, entries.inclusion);
+        let judge = |is_dir| self.judge(entries, &listed.name, is_dir);
         let mut looked = Candidate {
             kind: listed.kind.unwrap_or(Kind::Device),
             stat: None,
