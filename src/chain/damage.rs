@@ -8,7 +8,7 @@ use crate::hash::chain::Chain;
 /// So many ranges are kept; what lies behind them is only counted.
 const MOST_RANGES: usize = 1000;
 
-/// So many places are shown.
+/// So many of them are shown.
 const MOST_SHOWN: usize = 6;
 
 const MIB: u64 = 1 << 20;
@@ -82,7 +82,7 @@ impl fmt::Display for Damage {
         write!(f, "{} MiB of {}: ", grouped(bad), grouped(all))?;
         for (number, range) in ranges.iter().take(MOST_SHOWN).enumerate() {
             let separator = if number == 0 { "" } else { ", " };
-            write!(f, "{separator}{}", place(range.start))?;
+            write!(f, "{separator}{}", shown(range))?;
         }
         match ranges.len().saturating_sub(MOST_SHOWN) {
             0 => Ok(()),
@@ -91,17 +91,9 @@ impl fmt::Display for Damage {
     }
 }
 
-/// A place in a file, to a tenth of its unit.
-fn place(at: u64) -> String {
-    let mib = at / MIB;
-    match mib {
-        0..1024 => format!("{mib} MiB"),
-        _ => {
-            let (units, tenths) = (mib / 1024, mib % 1024 * 10 / 1024);
-            let point = if tenths == 0 { String::new() } else { format!(".{tenths}") };
-            format!("{units}{point} GiB")
-        }
-    }
+/// A range in a file, in whole MiB: from the first that differs to the first that does not.
+fn shown(range: &Range<u64>) -> String {
+    format!("{}-{} MiB", grouped(range.start / MIB), grouped(range.end.div_ceil(MIB)))
 }
 
 /// A number with a comma before every three digits.
@@ -134,10 +126,12 @@ mod tests {
     #[test]
     fn places_are_told_by_range() {
         let size = 412_331 * MIB;
-        assert_eq!(told(size, size, &[1234, 308_326]), "2 MiB of 412,331: 1.2 GiB, 301 GiB");
-        assert_eq!(told(size, size, &[3, 4, 5, 9]), "4 MiB of 412,331: 3 MiB, 9 MiB");
+        let places = "2 MiB of 412,331: 1,234-1,235 MiB, 308,326-308,327 MiB";
+        assert_eq!(told(size, size, &[1234, 308_326]), places);
+        assert_eq!(told(size, size, &[3, 4, 5, 9]), "4 MiB of 412,331: 3-6 MiB, 9-10 MiB");
+        assert_eq!(told(2 * MIB + 7, 2 * MIB + 7, &[2]), "1 MiB of 3: 2-3 MiB");
         let many: Vec<u64> = (0..20).map(|n| n * 2).collect();
-        let places = "0 MiB, 2 MiB, 4 MiB, 6 MiB, 8 MiB, 10 MiB and 14 more";
+        let places = "0-1 MiB, 2-3 MiB, 4-5 MiB, 6-7 MiB, 8-9 MiB, 10-11 MiB and 14 more";
         assert_eq!(told(size, size, &many), format!("20 MiB of 412,331: {places}"));
         let damage = Damage::new(&chain(size), size, size, &[3, 4, 5, 9]);
         assert_eq!(damage.ranges, [3 * MIB..6 * MIB, 9 * MIB..10 * MIB]);
@@ -149,7 +143,7 @@ mod tests {
         assert_eq!(told(size, size, &[0, 1, 2, 3, 4, 5]), "all of it");
         let cut = "shorter, 3,145,729 bytes instead of 5,242,887";
         assert_eq!(told(size, 3 * MIB + 1, &[3, 4, 5]), cut);
-        assert_eq!(told(size, 3 * MIB + 1, &[1, 3, 4, 5]), format!("{cut}; 1 MiB of 6: 1 MiB"));
+        assert_eq!(told(size, 3 * MIB + 1, &[1, 3, 4, 5]), format!("{cut}; 1 MiB of 6: 1-2 MiB"));
         assert_eq!(told(size, size + 1, &[]), "longer, 5,242,888 bytes instead of 5,242,887");
     }
 }

@@ -231,9 +231,9 @@ fn damage_is_told_by_range() {
         run.assert_code(4);
         let expected = [
             "dst/cut: shorter, 2,097,153 bytes instead of 3,145,728",
-            "dst/dir/film.mov: 2 MiB of 6: 1 MiB, 5 MiB",
+            "dst/dir/film.mov: 2 MiB of 6: 1-2 MiB, 5-6 MiB",
             "dst/grown: longer, 3,145,732 bytes instead of 3,145,728",
-            "dst/long.mov: 4 MiB of 41: 0 MiB, 9 MiB, 30 MiB",
+            "dst/long.mov: 4 MiB of 41: 0-1 MiB, 9-11 MiB, 30-31 MiB",
             "dst/small",
             "dst/void: all of it",
         ];
@@ -324,7 +324,7 @@ fn a_run_that_finds_damage_says_where() {
     let file = std::fs::File::options().write(true).open(output.path("a.mov")).unwrap();
     file.set_modified(was).unwrap();
     let run = scene.copy(&["--verify"]);
-    run.assert_says("1 MiB of 10: 4 MiB").assert_says("it is copied anew");
+    run.assert_says("1 MiB of 10: 4-5 MiB").assert_says("it is copied anew");
     scene.judge(&run).complete();
 }
 
