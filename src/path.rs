@@ -211,21 +211,32 @@ impl<'a> Shown<'a> {
 }
 
 /// Characters that are not control characters and still must not reach a terminal raw: line and
-/// paragraph separators, and the marks that change the direction or are not seen at all (Unicode's
-/// categories Zl, Zp and most of Cf, and the combining grapheme joiner).
+/// paragraph separators, the marks that change the direction, and whatever is not seen at all.
+/// These are Unicode's categories Zl, Zp and Cf (but for signs before a number, which are seen), its property
+/// Default_Ignorable_Code_Point, also where nothing is assigned yet, and the blank ones of scripts that have such.
 pub fn is_deceptive(c: char) -> bool {
     matches!(
         c,
         '\u{ad}'
             | '\u{34f}'
             | '\u{61c}'
-            | '\u{180e}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
             | '\u{200b}'..='\u{200f}'
             | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
             | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e007f}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{13430}'..='\u{1343f}'
+            | '\u{13441}'..='\u{13442}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
     )
 }
 
@@ -354,6 +365,18 @@ mod tests {
         ];
         for (input, expected) in cases {
             assert_eq!(Shown::bytes(input).to_string(), *expected);
+        }
+    }
+
+    /// One of each kind that nothing is seen of.
+    #[test]
+    fn what_is_not_seen_is_escaped() {
+        for c in "\u{115f}\u{3164}\u{ffa0}\u{fe0f}\u{e0100}\u{180b}\u{17b4}\u{1d173}\u{1bca0}\u{2800}\u{13430}".chars() {
+            let shown = Shown::bytes(format!("a{c}b").as_bytes()).to_string();
+            assert_eq!(shown, format!("\"a{}b\"", c.escape_unicode()));
+        }
+        for seen in "aäя中한ア\u{301}\u{600}😀⠿".chars() {
+            assert!(!is_deceptive(seen), "{seen}");
         }
     }
 }
