@@ -76,6 +76,7 @@ impl From<Vec<Error>> for UsageError {
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, UsageError> {
     let mut command = command::dircopy();
     let args = refuse_swallowed_quotes(args, &mut command)?;
+    let mut command = command::with_short_help(command, &args);
     let matches = command.try_get_matches_from_mut(args.clone())?;
     match matches.subcommand() {
         Some(("verify", matches)) => Ok(Invocation::Verify(VerifyArgs::from_arg_matches(matches)?)),
@@ -105,6 +106,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Usa
 pub fn parse_verify(args: impl IntoIterator<Item = OsString>) -> Result<VerifyArgs, clap::Error> {
     let mut command = command::dirverify();
     let args = refuse_swallowed_quotes(args, &mut command)?;
+    let command = command::with_short_help(command, &args);
     VerifyArgs::from_arg_matches(&command.try_get_matches_from(args)?)
 }
 

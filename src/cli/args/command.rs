@@ -41,9 +41,55 @@ several inputs are given, or a file goes where something other than a directory 
 output is then a file or \"-\", and gets all inputs one after the other. Otherwise the
 output is a directory, also a new one, and a single file goes into it under its own name.";
 
-const SHORT_END: &str = "\
-Exit code 0: every file of the source is at every output, byte-equal and listed in its manifest.
-`--help` has all options and exit codes.";
+/// What `dircopy -h` says: one screen of 80 columns with what most people need.
+const SHORT_COPY: &str = "\
+Copy a directory tree in one pass and leave a proven copy with a manifest
+
+Usage: dircopy [OPTIONS] <SRC> <DST>...     what is in SRC goes into every DST
+       dircopy verify [OPTIONS] [DIR]...    check DIR against its manifest
+       dircopy heal [OPTIONS] <TREE>...     make copies whole from one another
+       dircopy report <RECEIPT>... -o FILE  make a page of what --report left
+       dircopy jobs list | check <NAME>     list and check jobs kept in files
+
+Options:
+  -n, --dry-run                  Only say what would happen
+      --verify                   Read every file back from the disk
+      --overwrite-policy POLICY  What differs: default, update, never, always
+      --mirror                   Move what has left SRC into a trash at DST
+      --include, --exclude GLOB  Copy only, or leave out, what matches
+      --report FILE              A record of the run: JSON, or a page if .html
+      --job NAME                 Take the options of a job
+      --limit-rate SIZE          Read no faster than so much a second: 50M
+  -j, --workers N                Files that are copied side by side
+  -q, --quiet; -v, --verbose     Only say what is wrong; name every entry
+  -h; --help; -V, --version      This; all options and exit codes; the version
+
+Exit code 0: every file is at every output, byte-equal and listed there.
+";
+
+/// What `dircopy verify -h` says, and with its other name `dirverify -h`.
+const SHORT_VERIFY: &str = "\
+Check directories against their manifests, reading from the disk
+
+Usage: dircopy verify [OPTIONS] [DIR]...    also called dirverify
+
+Options:
+  -m, --manifest FILE       Check against this one, of any program; repeatable
+      --root DIR            Where its names start
+      --complete            Also name the files that are not listed
+      --list-failed FILE    Write the paths that did not pass to FILE
+      --heal-from TREE      Make bad files whole from TREE, a copy of DIR
+      --budget DURATION     Scrub for this time (45m, 2h): the oldest first
+      --max-bytes SIZE      The same, and read no more than this (500G)
+      --report FILE         A record of the check: JSON, or a page if .html
+  -j, --workers N           Files that are read side by side
+  -q, --quiet               Only say what is wrong
+  -v, --verbose             Name every file
+  -h; --help                This; all options and exit codes
+  -V, --version             The version
+
+Exit code 0: every listed file was read and is as listed; 4: one is not.
+";
 
 const CHECK_EXIT_CODES: &str = "\
 Exit codes:
@@ -79,8 +125,28 @@ pub fn dircopy() -> Command {
         .subcommand(jobs())
         .args_conflicts_with_subcommands(true)
         .override_usage(USAGE)
-        .after_help(SHORT_END)
-        .after_long_help(EXIT_CODES)
+        .after_help(EXIT_CODES)
+}
+
+/// The command line with the help on one screen, if these arguments ask for that.
+pub fn with_short_help(command: Command, args: &[OsString]) -> Command {
+    if !wants_short_help(args) {
+        return command;
+    }
+    match command.get_name() {
+        "dirverify" => command.override_help(SHORT_VERIFY),
+        _ => command
+            .override_help(SHORT_COPY)
+            .mut_subcommand("verify", |verify| verify.override_help(SHORT_VERIFY)),
+    }
+}
+
+/// Whether `-h` is given, also among other letters, and not `--help`. Nothing else depends on it.
+fn wants_short_help(args: &[OsString]) -> bool {
+    let mut words = args.iter().skip(1).map(|arg| arg.as_encoded_bytes());
+    let is_short =
+        |word: &[u8]| word.starts_with(b"-") && !word.starts_with(b"--") && word.contains(&b'h');
+    words.clone().any(is_short) && !words.any(|word| word == b"--help")
 }
 
 /// The command line of `dirverify`.
@@ -115,5 +181,33 @@ mod tests {
     fn the_definitions_are_sound() {
         dircopy().debug_assert();
         dirverify().debug_assert();
+    }
+
+    #[test]
+    fn short_help_is_one_screen_of_options_that_exist() {
+        for (help, mut command) in [(SHORT_COPY, dircopy()), (SHORT_VERIFY, dirverify())] {
+            assert!(help.lines().count() < 24, "a prompt needs a line of 24");
+            assert_eq!(help.lines().find(|line| line.chars().count() > 79), None);
+            command.build();
+            let words = help.split(|c: char| !c.is_ascii_alphabetic() && c != '-');
+            for word in words.filter_map(|word| word.strip_prefix("--")) {
+                assert!(command.get_arguments().any(|it| it.get_long() == Some(word)), "--{word}");
+            }
+            let words = help.split([' ', ',', ';', '\n']);
+            for letter in words.filter_map(|word| word.strip_prefix('-')?.parse().ok()) {
+                let is_it = |it: &Arg| it.get_short() == Some(letter);
+                assert!(letter == 'o' || command.get_arguments().any(is_it), "-{letter}");
+            }
+        }
+    }
+
+    #[test]
+    fn short_help_is_asked_for_by_a_letter() {
+        let wants =
+            |line: &str| wants_short_help(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert!(wants("dircopy -h") && wants("dircopy verify -vh") && wants("dircopy a -h b"));
+        assert!(
+            !wants("dircopy --help") && !wants("dircopy help") && !wants("dircopy -v -h --help")
+        );
     }
 }

@@ -109,7 +109,13 @@ fn paths_alone_are_source_and_outputs() {
     scene.bare(["help", "verify"]).run().assert_code(0).assert_prints(&["--list-failed"]);
     let short = scene.bare(["-h"]).run().out();
     let long = scene.bare(["--help"]).run().out();
-    assert!(short.lines().count() < 45 && long.lines().count() > 150, "{short}");
+    assert!(short.lines().count() < 24 && long.lines().count() > 150, "{short}");
+    for (args, dirverify) in [(&["-h"][..], false), (&["verify", "-h"], false), (&["-h"], true)] {
+        let help = scene.bare(args);
+        let help = if dirverify { help.dirverify() } else { help }.run().out();
+        assert!(help.lines().count() < 24, "{help}");
+        assert_eq!(help.lines().find(|line| line.chars().count() > 79), None, "{help}");
+    }
     for option in ["--verify", "--exclude", "--workers", "--dry-run", "<SRC> <DST>"] {
         assert!(short.contains(option), "{option}: {short}");
     }
