@@ -23,6 +23,8 @@ pub struct WatchedFile<'a> {
     residency: Option<&'a ResidentTotal>,
     /// Whether the size that was listed is where the content ends, for sure.
     has_exact_size: bool,
+    /// Whether its times tell that it was changed.
+    times_tell: bool,
     rate: Option<(&'a RateLimit, &'a Stop)>,
 }
 
@@ -57,6 +59,7 @@ impl<'a> WatchedFile<'a> {
             residency: None,
             rate: None,
             has_exact_size: false,
+            times_tell: true,
         }
     }
 
@@ -75,7 +78,18 @@ impl<'a> WatchedFile<'a> {
     ) -> Self {
         let PausedFile(file, pages) = file;
         let (changed, residency) = (Cell::new(false), Some(residency));
-        Self { file, before, path, changed, pages, residency, rate: None, has_exact_size: false }
+        let (has_exact_size, times_tell) = (false, true);
+        Self {
+            file,
+            before,
+            path,
+            changed,
+            pages,
+            residency,
+            rate: None,
+            has_exact_size,
+            times_tell,
+        }
     }
 
     /// Ends reading without asking whether it changed.
@@ -169,6 +183,11 @@ impl<'a> WatchedFile<'a> {
         self.has_exact_size = has_exact_size;
     }
 
+    /// Its file system changes times by itself, so they tell nothing.
+    pub fn distrust_times(&mut self) {
+        self.times_tell = false;
+    }
+
     /// After `read` bytes: an error if the file is not what it was when it was listed, or if that
     /// was not all of it.
     pub fn check(&self, read: u64) -> Result<()> {
@@ -181,7 +200,11 @@ impl<'a> WatchedFile<'a> {
         if now.kind != Kind::File || now.id != self.before.id {
             return finding("another file took its name before it was read".into());
         }
-        let changed = self.before.change(&now);
+        let as_told = match self.times_tell {
+            true => now,
+            false => Stat { mtime: self.before.mtime, ctime: self.before.ctime, ..now },
+        };
+        let changed = self.before.change(&as_told);
         // A file with content and a size of 0 has one that is made up as it is read.
         let is_as_stated = read == now.size || now.size == 0;
         if (changed.is_none() && is_as_stated) || sys::is_synthetic(&self.file) {

@@ -110,6 +110,10 @@ pub struct Traits {
     pub links: bool,
     /// Whether owner and times of a link can be set without changing what it points to.
     pub labels_links: bool,
+    /// Whether links that lead out of the file system can be read again.
+    pub outward_links: bool,
+    /// Whether files that were just made keep their time while they are read.
+    pub keeps_times: bool,
     /// Whether files have the permissions that they are given.
     pub permissions: bool,
     /// Whether files have the owner that root gives them; true for other users, for which it is not tried.
@@ -125,6 +129,8 @@ impl Traits {
         times: TimeTraits::EVERY,
         links: true,
         labels_links: true,
+        outward_links: true,
+        keeps_times: true,
         permissions: true,
         owners: true,
         syncs_names: true,

@@ -93,7 +93,8 @@ impl ExistingFile<'_> {
         kept(Some(self.row(found, origin)), verify.then_some(proof))
     }
 
-    fn known(&self) -> Option<Digest> {
+    /// The digest that an earlier run recorded.
+    pub fn known(&self) -> Option<Digest> {
         match self.belief {
             Belief::Nothing => None,
             Belief::Untouched(row, _) => Some(row.digest),
@@ -114,8 +115,28 @@ impl ExistingFile<'_> {
         }
     }
 
-    /// Reads and hashes what is there, from its medium where that is asked for.
+    /// Reads and hashes what is there, from its medium where that is asked for. Where times do not tell that a file
+    /// is being changed, it is read twice.
+    ///
+    /// # Errors
+    /// It cannot be read, or changes meanwhile.
     pub fn hash_copy(&self, read_back: &mut ReadBack) -> Result<CopyRead> {
+        let target = &self.transfer.target;
+        let first = self.hash_copy_once(read_back)?;
+        let CopyRead::Hashed(digest, _) = first else { return Ok(first) };
+        if target.output.volume.tried.traits.keeps_times {
+            return Ok(first);
+        }
+        match self.hash_copy_once(read_back)? {
+            CopyRead::Hashed(again, _) if again != digest => {
+                let finding = "its content changed while it was read";
+                Err(Error::finding("read", target.path(), finding))
+            }
+            again => Ok(again),
+        }
+    }
+
+    fn hash_copy_once(&self, read_back: &mut ReadBack) -> Result<CopyRead> {
         let Self { context, transfer, there, .. } = *self;
         let target = &transfer.target;
         let options = &context.options;
@@ -124,7 +145,10 @@ impl ExistingFile<'_> {
         let Some(dir) = &target.output.handle else {
             return Err(Error::io("read", path(), io::ErrorKind::NotFound.into()));
         };
-        let file = WatchedFile::open(dir, &target.entry.name, false, there, &path)?;
+        let mut file = WatchedFile::open(dir, &target.entry.name, false, there, &path)?;
+        if !target.output.volume.tried.traits.keeps_times {
+            file.distrust_times();
+        }
         let medium = match verify {
             true => Medium::of(file.file(), there),
             false => Ok(Medium::any(file.file())),

@@ -2,7 +2,8 @@
 //!
 //! Such a file has the time of its making, and to the overwrite policy looks like one that was edited at
 //! the output. The private record knows better. Content decides: only a copy that is what the source is now
-//! gets the source's time. If that is another content than the recorded one, it is said.
+//! gets the source's time. If that is another content than the recorded one, it is said. A time that the output
+//! makes another of each time is not set again; and where times change by themselves, only content decides.
 
 use std::io;
 
@@ -10,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::hash::Algorithm;
 use crate::io::options::Durability;
 use crate::io::read_back::ReadBack;
+use crate::part::transfer::CopyTarget;
 use crate::state::knowledge::Belief;
 use crate::state::row::{Origin, Row, Trace};
 use crate::sys::stat::Stat;
@@ -30,10 +32,16 @@ pub fn mend(
     warnings: &mut Vec<Error>,
 ) -> Result<Option<Action>> {
     let ExistingFile { context, transfer, there, belief, .. } = *existing;
-    let Belief::Doubtful(remembered) = belief else { return Ok(None) };
-    let asked = matches!(context.options.policy, Policy::Default | Policy::Update);
+    let (output, time) = (&transfer.target.output, transfer.entry().stat.mtime);
+    let is_late = matches!(belief, Belief::Doubtful(remembered) if remembered.late);
+    let times_tell = output.volume.tried.traits.keeps_times;
     let hashed = context.options.algorithm != Algorithm::None;
-    if !remembered.late || !asked || !hashed || there.size != transfer.entry().stat.size {
+    if !is_late && times_tell || !hashed || there.size != transfer.entry().stat.size {
+        return Ok(None);
+    }
+    // What cannot have the time is not touched, so any policy may ask.
+    let can_have_time = times_tell && !output.loses_time(time);
+    if can_have_time && !matches!(context.options.policy, Policy::Default | Policy::Update) {
         return Ok(None);
     }
     let abandoned = Ok(Some(Action::Settled(Outcome::Abandoned)));
@@ -48,23 +56,36 @@ pub fn mend(
         read => read,
     };
     let Some(source) = source else { return abandoned };
+    let known = existing.known();
     if source != found {
-        return Ok((source == remembered.digest).then(|| existing.differs(&source)));
+        return Ok((is_late && known == Some(source)).then(|| existing.differs(&source)));
     }
-    if there.links > 1 {
+    if can_have_time && there.links > 1 {
         // Its other names may lie anywhere, and their time is not ours.
         return Ok(Some(Action::Copy { replaces: true, warning: None }));
     }
-    let now = set_time(existing)?;
-    if found != remembered.digest {
+    let labels = match can_have_time {
+        true => Labels::Set(set_time(existing)?),
+        false => Labels::Same,
+    };
+    if times_tell && !can_have_time {
+        warnings.push(lost(&transfer.target));
+    }
+    if known.is_some_and(|known| known != found) {
         warnings.push(existing.is_new());
     }
-    let digest = found;
-    let sure = transfer.target.output.volume.with_root;
-    let row = Row { digest, origin: Origin::Source, trace: Trace::of(&now), sure, late: false };
+    let (digest, origin, late) = (found, Origin::Source, !can_have_time);
+    let trace = Trace::of(if let Labels::Set(now) = &labels { now } else { there });
+    let sure = !late && output.volume.with_root;
+    let row = Some(KeptRow::New(Row { digest, origin, trace, sure, late }));
     let proof = context.options.verify.map(|_| proof);
-    let row = Some(KeptRow::New(row));
-    Ok(Some(Action::Settled(Outcome::Kept { row, proof, labels: Labels::Set(now) })))
+    Ok(Some(Action::Settled(Outcome::Kept { row, proof, labels })))
+}
+
+/// That a copy has the time of its making, and always will.
+pub fn lost(target: &CopyTarget) -> Error {
+    let finding = "the output cannot hold it, and dates the file to when it is made";
+    Error::finding("set the modification time of", target.path(), finding)
 }
 
 /// Gives the copy the time of the source; as what it stands there then.

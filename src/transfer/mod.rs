@@ -6,7 +6,7 @@ mod existing;
 pub mod finish;
 pub mod kernel;
 pub mod labels;
-mod late;
+pub(crate) mod late;
 mod locate;
 pub mod outcome;
 pub mod prepare;

@@ -76,8 +76,10 @@ pub fn clean_up(
             }
         };
         for listed in batch {
+            // sshfs lists no kinds.
+            let kind = || listed.kind.or_else(|| Some(dir.stat(&listed.name, false).ok()?.kind));
             let names = match &listed.name {
-                name if is_part_name(name) && listed.kind == Some(Kind::Dir) => &mut trials,
+                name if is_part_name(name) && kind() == Some(Kind::Dir) => &mut trials,
                 name if is_part_name(name) => &mut parts,
                 name if is_journal_name(name) => &mut journals,
                 _ => continue,

@@ -154,6 +154,11 @@ impl OutputDir {
         self.volume.holds_time_as(source, there, self.handle.as_ref())
     }
 
+    /// Whether a file here that is given this time gets another each time.
+    pub fn loses_time(&self, time: Time) -> bool {
+        self.volume.tried.times.loses(time, self.handle.as_ref())
+    }
+
     /// What is `there`, and as what it would be there if its time had not moved with the clock of its file system.
     pub fn as_before<'a>(&'a self, there: &'a Stat) -> impl Iterator<Item = Stat> + 'a {
         let moved = self.volume.tried.times.moved().by.iter();

@@ -9,6 +9,7 @@ use crate::sys::traits::{NameTraits, TimeTraits, Traits};
 /// What `traits` and times that have `moved` mean for a copy, in words; `None` if there is nothing to tell.
 pub fn limits(traits: &Traits, moved: &MovedTimes) -> Option<String> {
     let Traits { names, times, links, permissions, owners, syncs_names, .. } = traits;
+    let Traits { outward_links, keeps_times, .. } = traits;
     let mut told = Vec::new();
     told.extend(of_times(times));
     told.extend(of_names(names));
@@ -17,6 +18,14 @@ pub fn limits(traits: &Traits, moved: &MovedTimes) -> Option<String> {
         absent.into_iter().filter_map(|(has, what)| (!has).then_some(what)).collect();
     if !absent.is_empty() {
         told.push(format!("no {}", absent.join(", no ")));
+    }
+    if !outward_links {
+        told.push("no links that lead out of it".to_owned());
+    }
+    if !keeps_times {
+        told.push(
+            "times of new files that change when they are read, so content decides".to_owned(),
+        );
     }
     if !syncs_names {
         told.push("names that a power cut may lose, because it cannot sync directories".to_owned());
@@ -48,6 +57,9 @@ fn of_times(times: &TimeTraits) -> Option<String> {
     }
     if times.latest.secs < ample && times.latest.nanos == 0 {
         told.push_str(&format!(" to {}", day(times.latest)?));
+    }
+    if times.earliest == times.latest {
+        told.push_str(", some of which become others");
     }
     (!told.is_empty()).then(|| format!("times{told}"))
 }

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::state::reference_time::MovedTimes;
 use crate::sys::Dir;
@@ -14,6 +15,9 @@ use crate::sys::traits::TimeTraits;
 
 /// So many answers are kept.
 const MOST_ASKED: usize = 4096;
+
+/// So far from the clock is about now; seconds.
+const ABOUT: u64 = 10;
 
 /// What a file system makes of times.
 #[derive(Debug)]
@@ -54,6 +58,14 @@ impl VolumeTimes {
         is_of(source) || !self.traits.hold(source) && self.ask(source, dir).is_some_and(is_of)
     }
 
+    /// Whether a file that is given the time `source` gets another each time, as the clock has it then. If only a
+    /// trial tells, it is made in `dir`.
+    pub fn loses(&self, source: Time, dir: Option<&Dir>) -> bool {
+        // Where no time can be set, each attempt says so.
+        let is_kept = self.traits.step.is_none() || self.traits.hold(source);
+        !is_kept && self.ask(source, dir).is_none()
+    }
+
     fn ask(&self, time: Time, dir: Option<&Dir>) -> Option<Time> {
         let asked = || self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = asked().get(&time) {
@@ -63,6 +75,7 @@ impl VolumeTimes {
             Some(own) => own.try_own_time(time).ok(),
             None => dir.and_then(|dir| dir.try_time(time).ok()),
         };
+        let held = held.filter(|held| time.is_stored_as(*held) || !is_about_now(*held));
         let mut asked = asked();
         if asked.len() >= MOST_ASKED {
             asked.clear();
@@ -70,6 +83,12 @@ impl VolumeTimes {
         asked.insert(time, held);
         held
     }
+}
+
+/// Whether a time is that of now: sshfs takes 1970 for the wish to have that.
+fn is_about_now(time: Time) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_secs()).is_ok_and(|now| now.abs_diff(time.secs) <= ABOUT)
 }
 
 #[cfg(test)]

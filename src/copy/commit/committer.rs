@@ -31,6 +31,7 @@ use crate::part::transfer::{CopyTarget, Transfer};
 use crate::state::row::Origin;
 use crate::sys::stat::Stat;
 use crate::transfer::context::Context;
+use crate::transfer::late;
 use crate::transfer::outcome::{
     CommitterMessage, Outcome, PendingPublish, TransferResult, WrittenPart,
 };
@@ -376,6 +377,9 @@ impl<'a> Committer<'a> {
             Some(stands) => row_of(output, entry, &stands, digest, Origin::Source),
             None => left_as(output, entry, digest, Origin::Source),
         });
+        if row.is_some_and(|row| row.late) && output.loses_time(entry.stat.mtime) {
+            self.accounting.warn(&late::lost(target));
+        }
         self.will_be_synced(output);
         self.accounting.stands(output, entry, digest, row, done);
         self.done(target, digest, true);

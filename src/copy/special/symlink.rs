@@ -9,6 +9,10 @@ use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
 use crate::tree::overwrite::{Decision, Policy};
 
+/// What is said of a link that could not be read again, by this run or a later one.
+const NOT_SHOWN: &str = "its file system does not show links that lead out of it (sshfs does with -o \
+                         no_contain_symlinks); --no-links leaves links out";
+
 /// What became of a link.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LinkOutcome {
@@ -50,6 +54,11 @@ pub fn copy(
         return Err(Error::finding("make the link", output.path_of(&entry.name), finding));
     }
     let target = read(source, entry)?;
+    if !output.volume.tried.traits.outward_links
+        && !dir.try_link(&target).is_ok_and(|it| it == target)
+    {
+        return Err(Error::finding("make the link", output.path_of(&entry.name), NOT_SHOWN));
+    }
     if replaces {
         let part = dir.create_part_link(&target).map_err(fail("make the link"))?;
         if let Err(error) = dir.publish(&part, &entry.name, true) {
@@ -99,8 +108,13 @@ pub fn plan(
         }
         there => there.map_err(fail)?,
     };
-    let is_same = there.kind == Kind::Symlink
-        && dir.read_link(&entry.name).map_err(fail)? == read(source, entry)?;
+    let read_there = || match dir.read_link(&entry.name) {
+        Err(_) if !output.volume.tried.traits.outward_links => {
+            Err(Error::finding("make the link", output.path_of(&entry.name), NOT_SHOWN))
+        }
+        shown => shown.map_err(fail),
+    };
+    let is_same = there.kind == Kind::Symlink && read_there()? == read(source, entry)?;
     match decide(policy, &entry.stat, Some(&there), is_same) {
         Decision::Create => Ok(Plan::Make { replaces: false }),
         Decision::Replace => Ok(Plan::Make { replaces: true }),

@@ -5,17 +5,17 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, Uid};
 use rustix::io::Errno;
 
-use crate::sys::part_name::under_part_name;
+use crate::sys::part_name::{is_part_name, under_part_name};
 use crate::sys::stat::{Kind, Time};
 use crate::sys::traits::{LONGEST_NAME, NameTraits, TimeTraits, Traits, TriedName};
-use crate::sys::unix::dir::{Dir, stat_from};
+use crate::sys::unix::dir::{Dir, LinkTarget, stat_from};
 use crate::sys::unix::list::DirReader;
 use crate::sys::unix::process::is_root;
 use crate::sys::unix::volume::{close_file, is_on_fuse};
@@ -69,6 +69,17 @@ impl Dir {
         stored
     }
 
+    /// Which target the link `name` shows that is made here under the name of a part file, and removed.
+    ///
+    /// # Errors
+    /// It cannot be made, or not be read.
+    pub fn try_link(&self, target: &LinkTarget) -> io::Result<LinkTarget> {
+        let name = self.create_part_link(target)?;
+        let shown = self.read_link(&name);
+        self.remove(&name)?;
+        shown
+    }
+
     /// Which times entries have here, as this directory's own shows, which is put back. For where nothing may be
     /// made.
     pub fn own_time_traits(&self) -> TimeTraits {
@@ -89,8 +100,8 @@ impl Dir {
         tried
     }
 
-    /// Removes a directory that a trial was made in, with what is in it; whether it was one. Only empty files and
-    /// links are removed with it.
+    /// Removes a directory that a trial was made in, with what is in it; whether it was one. Only empty files, part
+    /// files and links are removed with it.
     pub fn remove_trial_dir(&self, name: &OsStr) -> io::Result<bool> {
         let trial = self.open_dir(name, false)?;
         self.remove_open_trial(&trial, name)
@@ -99,7 +110,8 @@ impl Dir {
     fn remove_open_trial(&self, trial: &Dir, name: &OsStr) -> io::Result<bool> {
         for name in trial.names()? {
             let stat = trial.stat(&name, false);
-            if stat.is_ok_and(|stat| stat.kind == Kind::File && stat.size > 0) {
+            let is_filled = stat.is_ok_and(|stat| stat.kind == Kind::File && stat.size > 0);
+            if is_filled && !is_part_name(&name) {
                 return Ok(false);
             }
             trial.remove(&name)?;
@@ -132,15 +144,41 @@ impl Dir {
             true => self.is_untouched_through(link, &file).unwrap_or(false),
             false => untried.labels_links,
         };
+        let times = TimeTraits::tried(file.as_fd());
+        let has_habits = is_on_fuse(self);
         Ok(Traits {
             names,
-            times: TimeTraits::tried(file.as_fd()),
+            times,
             links,
             labels_links,
+            outward_links: !links || !has_habits || self.shows_outward_link(),
+            keeps_times: !has_habits || times.step.is_none() || self.keeps_times().unwrap_or(true),
             permissions: takes_permissions(&file),
             owners: !is_root() || takes_owner(&file),
             syncs_names: self.can_persist_all() || self.syncs_names(),
         })
+    }
+
+    /// Whether a link to a place that is not below the root is shown as it was made: sshfs refuses to show any
+    /// (`EPERM`).
+    fn shows_outward_link(&self) -> bool {
+        let target: LinkTarget = OsStr::new("/").to_owned();
+        self.try_link(&target).is_ok_and(|shown| shown == target)
+    }
+
+    /// Whether a file that was written, and given its time, still has it when it was read. While rclone has not
+    /// yet sent a file on, it dates it to each reading.
+    fn keeps_times(&self) -> io::Result<bool> {
+        let (mut file, name) = self.create_part()?;
+        file.write_all(b"read")?;
+        let set = stored(file.as_fd(), MIDDLE)?;
+        close_file(file)?;
+        let mut file = self.open_file(&name, false)?;
+        file.read_exact(&mut [0; 4])?;
+        let now = Dir::stat_file(&file)?.mtime;
+        close_file(file)?;
+        self.remove(&name)?;
+        Ok(now == set)
     }
 
     /// Which names are held, and a file to try more with, with its name.
@@ -195,12 +233,13 @@ impl Dir {
 
     /// What is in this directory.
     fn names(&self) -> io::Result<Vec<OsString>> {
-        // From its start, wherever other listings have come to.
-        rustix::fs::seek(self, rustix::fs::SeekFrom::Start(0))?;
+        // From its start, wherever other listings have come to. Going back to it is not enough: sshfs lists each
+        // handle once, and nothing after that.
+        let listed = self.open_dir(OsStr::new("."), false)?;
         let mut reader = DirReader::default();
         let mut names = Vec::new();
         loop {
-            let batch = reader.next_batch(self)?;
+            let batch = reader.next_batch(&listed)?;
             if batch.is_empty() {
                 return Ok(names);
             }

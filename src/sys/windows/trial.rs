@@ -7,6 +7,7 @@ use std::io;
 use crate::sys::stat::Time;
 use crate::sys::traits::{NameTraits, TimeTraits, Traits, TriedName};
 use crate::sys::windows::dir::Dir;
+use crate::sys::windows::link::LinkTarget;
 
 impl Dir {
     /// What the file system makes of what it is told. The times of a link are set by a handle of the link.
@@ -36,6 +37,14 @@ impl Dir {
     /// # Errors
     /// It is not tried.
     pub fn try_time(&self, _: Time) -> io::Result<Time> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Which target a link shows that is made here.
+    ///
+    /// # Errors
+    /// It is not tried.
+    pub fn try_link(&self, _: &LinkTarget) -> io::Result<LinkTarget> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -205,3 +205,69 @@ fn links_can_be_left_out_where_there_are_none() {
         assert_lists(&scene, &["file"]);
     }
 }
+
+/// sshfs lists nothing after going back to the start of a directory: each run left the directory of its trial.
+#[test]
+fn a_directory_that_is_listed_once_keeps_no_trial() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("file", content(100));
+    for _ in 0..2 {
+        let run = run_on(&scene, &[Habit::ListsOnce, Habit::DropsDots], &[]);
+        run.assert_code(0).assert_says("with a blank or a dot at an end");
+        assert_no_trial(&scene);
+    }
+}
+
+/// sshfs takes 1970 for the wish to have the time of now: the second run ended with 1, and the third left the file.
+#[test]
+fn a_time_that_becomes_that_of_now_is_told_and_content_decides() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("zero", content(100)).file("other", content(50));
+    shell(&scene, "touch -d @0 src/zero; touch -d 2011-01-01 src/other");
+    let habits = [Habit::TakesZeroForNow, Habit::CutsTimesTo32Bits];
+    for args in [&[][..], &[], &["--verify"], &["--overwrite-policy", "never"]] {
+        let run = run_on(&scene, &habits, args);
+        run.assert_code(0).assert_says("zero: the output cannot hold it, and dates the file");
+        assert_lists(&scene, &["other", "zero"]);
+        // The next second is another now.
+        std::thread::sleep(std::time::Duration::from_millis(1050));
+    }
+    shell(&scene, "printf x | dd of=truth/out/zero conv=notrunc status=none");
+    run_on(&scene, &habits, &[]).assert_code(1).assert_says("is newer");
+}
+
+/// sshfs shows no link that leads out: the first run made it and ended with 0, the second with 1.
+#[test]
+fn links_that_are_not_shown_are_errors_at_once() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("file", "x").symlink("in", "file").symlink("out", "/x").symlink("up", "../y");
+    for _ in 0..2 {
+        let run = run_on(&scene, &[Habit::HidesOutwardLinks], &[]);
+        run.assert_code(1).assert_says("does not show links that lead out of it");
+        assert_eq!(shell(&scene, "ls truth/out | grep -v sha256"), "file\nin\n");
+        assert_no_trial(&scene);
+    }
+    scene.tree("truth").symlink("out/out", "/x");
+    run_on(&scene, &[Habit::HidesOutwardLinks], &[]).assert_code(1).assert_says("does not show");
+}
+
+/// rclone dates a file to each reading until it has sent it on: a run after a run failed for every file.
+#[test]
+fn files_that_are_dated_to_each_reading_are_judged_by_content() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("one", content(100)).file("dir/two", content(3_000_000));
+    shell(&scene, "touch -d 2011-01-01 src/one src/dir/two");
+    let habit = Habit::DatesToReading;
+    for args in [&[][..], &[], &["--verify"], &["--overwrite-policy", "update"], &[]] {
+        let run = run_on(&scene, &[habit], args);
+        run.assert_code(0).assert_says("so content decides");
+        assert_lists(&scene, &["dir/two", "one"]);
+        assert_no_trial(&scene);
+    }
+    shell(&scene, "printf x | dd of=truth/out/one conv=notrunc status=none");
+    run_on(&scene, &[habit], &[]).assert_code(1).assert_says("one");
+}

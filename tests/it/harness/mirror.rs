@@ -6,7 +6,7 @@
 
 mod fuse;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -86,6 +86,14 @@ pub enum Habit {
     SyncsNoDirectories,
     /// None of its inodes is free, it says: rclone.
     TellsNoFreeInodes,
+    /// A handle of a directory lists it once, and from its start on nothing more: sshfs.
+    ListsOnce,
+    /// Links to absolute paths or with `..` cannot be read: sshfs.
+    HidesOutwardLinks,
+    /// The first second of all is taken for that of now: sshfs.
+    TakesZeroForNow,
+    /// A file is dated to each reading: rclone, while it has not yet sent it on.
+    DatesToReading,
     /// It states another size of this name than there is.
     States(&'static str, u64),
 }
@@ -121,6 +129,7 @@ impl Mirror {
             state: Mutex::new(State {
                 paths: HashMap::from([(INodeNo::ROOT, PathBuf::new())]),
                 files: HashMap::new(),
+                listed: HashSet::new(),
                 next: 1,
                 numbers: HashMap::new(),
                 hook: Box::new(hook),
@@ -143,6 +152,8 @@ impl Mirror {
 struct State {
     paths: HashMap<INodeNo, PathBuf>,
     files: HashMap<u64, Arc<File>>,
+    /// The handles of directories that were listed from their start.
+    listed: HashSet<u64>,
     next: u64,
     numbers: HashMap<Deed, u32>,
     hook: Hook,
@@ -155,6 +166,7 @@ struct Shown {
     fired: Arc<AtomicU32>,
 }
 
+type Entries = Vec<(INodeNo, FileType, std::ffi::OsString)>;
 type Result<T> = std::result::Result<T, Errno>;
 
 const TTL: Duration = Duration::ZERO;
@@ -212,6 +224,7 @@ impl Shown {
                 }
                 Habit::CutsTimesTo32Bits => secs = secs.rem_euclid(1 << 32),
                 Habit::MovesTimes(by) => secs -= by,
+                Habit::TakesZeroForNow if secs == 0 => secs = seconds_now(),
                 _ => {}
             }
         }
@@ -346,6 +359,9 @@ impl Shown {
         let act = self.act(request, Deed::Read, &self.path(node)?)?;
         let most = if let Act::Short(most) = act { most } else { usize::MAX };
         let mut data = vec![0; (size as usize).min(most)];
+        if self.has(Habit::DatesToReading) {
+            file.set_modified(std::time::SystemTime::now())?;
+        }
         let len = file.read_at(&mut data, offset)?;
         data.truncate(len);
         if let (Act::Flip, Some(last)) = (act, data.last_mut()) {
@@ -434,7 +450,33 @@ impl Shown {
         Ok(())
     }
 
-    fn entries(&self, node: INodeNo) -> Result<Vec<(INodeNo, FileType, std::ffi::OsString)>> {
+    /// Where the link leads, if it is shown.
+    fn target(&self, node: INodeNo) -> Result<PathBuf> {
+        let target = fs::read_link(self.below.join(self.path(node)?))?;
+        let leads_out = target.is_absolute() || target.starts_with("..");
+        if leads_out && self.has(Habit::HidesOutwardLinks) {
+            return Err(Errno::EPERM);
+        }
+        Ok(target)
+    }
+
+    /// Opens a directory to be listed.
+    fn open_listing(&self) -> FileHandle {
+        let mut state = self.state.lock().unwrap();
+        state.next += 1;
+        FileHandle(state.next)
+    }
+
+    /// The entries after `offset` of an open directory.
+    fn list(&self, node: INodeNo, listing: FileHandle, offset: u64) -> Result<Entries> {
+        let is_again = offset == 0 && !self.state.lock().unwrap().listed.insert(handle(listing));
+        match is_again && self.has(Habit::ListsOnce) {
+            true => Ok(Vec::new()),
+            false => self.entries(node),
+        }
+    }
+
+    fn entries(&self, node: INodeNo) -> Result<Entries> {
         let path = self.below.join(self.path(node)?);
         let mut entries = Vec::new();
         for entry in fs::read_dir(path)? {
@@ -444,6 +486,10 @@ impl Shown {
         }
         Ok(entries)
     }
+}
+
+fn seconds_now() -> i64 {
+    UNIX_EPOCH.elapsed().unwrap().as_secs().try_into().unwrap()
 }
 
 fn timespec(time: Option<TimeOrNow>) -> rustix::fs::Timespec {

@@ -60,8 +60,7 @@ impl Filesystem for Shown {
     }
 
     fn readlink(&self, _: &Request, node: INodeNo, reply: ReplyData) {
-        let target = self.path(node).and_then(|path| Ok(fs::read_link(self.below.join(path))?));
-        answer!(reply, target, target => reply.data(target.as_os_str().as_encoded_bytes()));
+        answer!(reply, self.target(node), target => reply.data(target.as_os_str().as_encoded_bytes()));
     }
 
     fn mkdir(
@@ -240,15 +239,19 @@ impl Filesystem for Shown {
         }
     }
 
+    fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        reply.opened(self.open_listing(), FopenFlags::empty());
+    }
+
     fn readdir(
         &self,
         _: &Request,
         node: INodeNo,
-        _: FileHandle,
+        listing: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        answer!(reply, self.entries(node), entries => {
+        answer!(reply, self.list(node, listing, offset), entries => {
             for (i, (ino, kind, name)) in (1u64..).zip(entries).skip(offset as usize) {
                 if reply.add(ino, i, kind, name) {
                     break;
