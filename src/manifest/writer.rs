@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Digest, Hasher};
+use crate::hash::{Algorithm, Hasher, Sha256};
 use crate::manifest::lists::ListKind;
 use crate::manifest::name::ManifestName;
 use crate::sys::stat::Time;
@@ -27,8 +27,8 @@ pub struct ManifestFile {
     name: ManifestName,
     file: File,
     lines: u64,
-    /// Takes every line, if what the medium holds is to be compared with it.
-    hasher: Option<Hasher>,
+    /// Takes every line: the private record says which manifest it was written with.
+    hasher: Hasher,
     /// Whether a write failed, perhaps in the middle of a line.
     torn: bool,
     /// The lists beside it.
@@ -76,14 +76,14 @@ impl ManifestFile {
             if free {
                 match root.create_new(&unfinished, false) {
                     Ok(file) => {
-                        let (digests, torn) = (None, false);
+                        let (hasher, torn) = (Algorithm::Sha256.start(), false);
                         let begun = Self {
                             root,
                             path,
                             name,
                             file,
                             lines: 0,
-                            hasher: digests,
+                            hasher,
                             torn,
                             lists: Vec::new(),
                         };
@@ -138,14 +138,10 @@ impl ManifestFile {
         Ok(())
     }
 
-    /// Keeps a digest of all lines, so that the manifest can be read back. Before the first line.
-    pub fn keep_digest(&mut self) {
-        self.hasher = Some(Algorithm::Sha256.start());
-    }
-
-    /// The digest of all lines, if it is kept.
-    pub fn digest(&self) -> Option<Digest> {
-        self.hasher.clone().and_then(Hasher::finish)
+    /// The SHA-256 of all lines so far.
+    pub fn digest(&self) -> Sha256 {
+        let digest = self.hasher.clone().finish().and_then(|digest| digest.as_sha256());
+        digest.unwrap_or(Sha256::of(&[]))
     }
 
     /// Opens what has its name, to be read. A file system that caches without care shows what it holds
@@ -168,7 +164,7 @@ impl ManifestFile {
             let finding = "a line of it is torn, and nothing can follow";
             return Err(Error::finding("write the manifest", self.path(), finding));
         }
-        self.hasher.iter_mut().for_each(|hasher| hasher.update(lines));
+        self.hasher.update(lines);
         self.lines += memchr::memchr_iter(b'\n', lines).count() as u64;
         sys::write_all(&self.file, lines).map_err(|error| {
             self.torn = true;

@@ -152,7 +152,7 @@ impl Knowledge {
             let is_finished = name == FINISHED && closed.fits;
             let body = body.filter(|body| is_finished && body.rows == closed.rows);
             if is_finished {
-                manifest = closed.manifest.and_then(|name| ManifestName::parse(name.as_ref()));
+                manifest = closed.manifest.and_then(|with| ManifestName::parse(with.name.as_ref()));
             }
             let (trusted, held) = (closed.fits && has_change_times, Bits::new(index.len()));
             self.records.push(OpenRecord { name, index, trusted, held, body });
@@ -329,8 +329,9 @@ fn numbers(private: &Dir) -> io::Result<BTreeSet<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::Sha256;
     use crate::state::private_dir::Missing;
-    use crate::state::record::RecordFile;
+    use crate::state::record::{FinishedManifest, RecordFile};
     use crate::state::row::Trace;
     use std::fs;
 
@@ -351,7 +352,9 @@ mod tests {
                 row.write(&mut line, name.as_bytes());
                 record.append(&line, 1).unwrap();
             }
-            record.finish(&private, "dircopy-x.sha256sum", false).unwrap();
+            let name = "dircopy-x.sha256sum".to_owned();
+            let manifest = FinishedManifest { name, digest: Sha256([9; 32]) };
+            record.finish(&private, &manifest, false).unwrap();
         }
         let (known, warnings) = Knowledge::load(Some(&private), &dir, root, &|_| false, &|| false);
         assert!(warnings.is_empty());

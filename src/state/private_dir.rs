@@ -6,6 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -23,8 +24,16 @@ pub const NAME: &str = ".dircopy";
 /// this name in the root of a source is copied either.
 pub const TRASH: &str = ".dircopy-trash";
 
+/// More is not read of a secret, in bytes: 64 of the number, and when its file was made.
+const MOST_SECRET: u64 = 200;
+
 /// Which output a private directory is of: the inode numbers of both directories, and when both were made
 /// where the system tells. The number of the device is left out: it may be another after a restart.
+///
+/// That of a file in it says when the file was made, too. A private directory may lie deeper in a source, made up
+/// by who writes there, and the copy of it be found where that part of the copy is used as an output. Inode numbers
+/// and times of the output are no secret; but when a file will be made, to the nanosecond, is not known to who writes
+/// what is to be in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark(String);
 
@@ -40,12 +49,20 @@ impl Mark {
             let separator = if text.is_empty() { "" } else { "/" };
             // Writing to a string does not fail.
             let _ = write!(text, "{separator}{:x}", dir.identity()?.ino);
-            if let Some(Time { secs, nanos }) = dir.birth() {
-                let _ = write!(text, "@{secs}.{nanos:09}");
-            }
+            text += &made_at(dir.birth());
         }
         Ok(Self(text))
     }
+
+    /// That of this file in the private directory.
+    pub fn of_file(&self, file: &File) -> Self {
+        Self(format!("{}/{}", self.0, made_at(Dir::birth_of(file))))
+    }
+}
+
+/// When an entry was made; empty where that is not told.
+fn made_at(birth: Option<Time>) -> String {
+    birth.map_or(String::new(), |Time { secs, nanos }| format!("@{secs}.{nanos:09}"))
 }
 
 /// What is to be done where there is no private directory.
@@ -132,19 +149,24 @@ impl PrivateDir {
     pub fn secret(&self) -> io::Result<Sha256> {
         let name = OsStr::new("secret");
         if let Some((file, _)) = self.dir.open_ours(name)? {
-            let mut hex = [0; Sha256::HEX_LEN];
-            if Uninterrupted(file).read_exact(&mut hex).is_ok()
+            let (mut hex, mut made) = ([0; Sha256::HEX_LEN], String::new());
+            let expected = made_at(Dir::birth_of(&file));
+            let mut file = Uninterrupted(file).take(MOST_SECRET);
+            if file.read_exact(&mut hex).is_ok()
+                && file.read_to_string(&mut made).is_ok_and(|_| made == expected)
                 && let Some(secret) = Sha256::from_hex(&hex)
             {
                 return Ok(secret);
             }
-            // It is torn: what was journaled under it is begun anew.
+            // It is torn, or was made up elsewhere: what was journaled under it is begun anew.
             self.dir.remove(name)?;
         }
         // The standard library's keys come from the system's source of random numbers.
         let random = || RandomState::new().build_hasher().finish().to_le_bytes();
         let secret = Sha256::of(&[&random(), &random(), &random(), &random()]);
-        sys::write_all(self.dir.create_new(name, true)?, &secret.to_hex())?;
+        let file = self.dir.create_new(name, true)?;
+        let text = [&secret.to_hex()[..], made_at(Dir::birth_of(&file)).as_bytes()].concat();
+        sys::write_all(file, &text)?;
         Ok(secret)
     }
 

@@ -4,9 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::hash::Sha256;
 use crate::state::knowledge::{Belief, Knowledge};
 use crate::state::private_dir::{Missing, PrivateDir};
-use crate::state::record::{FINISHED, RecordFile};
+use crate::state::record::{FINISHED, FinishedManifest, RecordFile};
 use crate::state::row::strip;
 use crate::sys::Dir;
 use crate::sys::stat::{Identity, Kind, Stat, Time};
@@ -41,7 +42,9 @@ impl RecordProbe {
         let _ = fs::remove_file(self.private.path().join(format!("{FINISHED}.1")));
         let mut file = RecordFile::create(&self.private, 1).ok()?;
         file.append(&rows, number as u64).ok()?;
-        file.finish(&self.private, "dircopy-20260101T000000Z.sha256sum", false).ok()?;
+        let name = "dircopy-20260101T000000Z.sha256sum".to_owned();
+        let manifest = FinishedManifest { name, digest: Sha256([0; 32]) };
+        file.finish(&self.private, &manifest, false).ok()?;
         Some((self.remembered(), number))
     }
 

@@ -4,19 +4,21 @@
 //! dircopy record 1 MARK
 //! s=- 3f2 2dc6c0 5e0be100.0 6abcd123.5f5e100 DIGEST  path
 //! = 1 SUM
+//! . DIGEST dircopy-20261121T020000Z.sha256sum
+//! = 1 SUM
 //! ```
 //!
-//! The first line says which output it is of. Then come [rows](Row) and sums: a sum line has the number
+//! The first line says which output it is of, and when this file was made. Then come [rows](Row) and sums: a sum line has the number
 //! of rows before it, and the SHA-256 of everything before it in the file. Only what a good sum closes
 //! counts; so a torn end, a hole after a power cut or a flipped bit costs a reading and never a wrong
-//! answer. A record that is finished ends with the name of the manifest that was written with it, and a
-//! sum.
+//! answer. A record that is finished ends with the name of the manifest that was written with it and the SHA-256
+//! of that, and a sum.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 
-use crate::hash::{Algorithm, Hasher};
+use crate::hash::{Algorithm, Hasher, Sha256};
 use crate::manifest::index::builder::IndexBuilder;
 use crate::manifest::read::scan::Text;
 use crate::manifest::{Index, Scanner};
@@ -29,6 +31,9 @@ const HEAD: &str = "dircopy record 1";
 
 /// What the finished record is called; those of runs on their way have a number behind a point.
 pub const FINISHED: &str = "record";
+
+/// What the first of those is called.
+pub const FIRST: &str = "record.1";
 
 /// Where it is moved to while it is open and another takes its place.
 const ASIDE: &str = "record.aside";
@@ -49,8 +54,9 @@ impl RecordFile {
         let name = OsString::from(format!("{FINISHED}.{number}"));
         let file = private.dir().create_new(&name, true)?;
         let hasher = Algorithm::Sha256.start();
+        let head = format!("{HEAD} {}\n", private.mark().of_file(&file).text());
         let mut record = Self { file, name, hasher, rows: 0, torn: false };
-        record.put(format!("{HEAD} {}\n", private.mark().text()).as_bytes())?;
+        record.put(head.as_bytes())?;
         Ok(record)
     }
 
@@ -69,9 +75,13 @@ impl RecordFile {
         sys::persist_file(&self.file)
     }
 
-    /// It is complete, and was written with the manifest of this name: it takes the place of the one
-    /// before.
-    pub fn finish(mut self, private: &PrivateDir, manifest: &str, durable: bool) -> io::Result<()> {
+    /// It is complete, and was written with this manifest: it takes the place of the one before.
+    pub fn finish(
+        mut self,
+        private: &PrivateDir,
+        manifest: &FinishedManifest,
+        durable: bool,
+    ) -> io::Result<()> {
         self.put(name_line(manifest).as_bytes())?;
         self.close()?;
         if durable {
@@ -113,9 +123,24 @@ impl RecordFile {
     }
 }
 
+/// The manifest that a record was finished with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FinishedManifest {
+    pub name: String,
+    /// That of all its lines.
+    pub digest: Sha256,
+}
+
 /// What says with which manifest a record was finished.
-fn name_line(manifest: &str) -> String {
-    format!(". {manifest}\n")
+fn name_line(manifest: &FinishedManifest) -> String {
+    format!(". {} {}\n", manifest.digest, manifest.name)
+}
+
+/// The same, read again.
+fn read_name_line(line: &[u8]) -> Option<FinishedManifest> {
+    let (digest, name) = line.strip_prefix(b". ")?.split_at_checked(Sha256::HEX_LEN)?;
+    let name = str::from_utf8(name.strip_prefix(b" ")?).ok()?.to_owned();
+    Some(FinishedManifest { name, digest: Sha256::from_hex(digest)? })
 }
 
 /// What closes `rows` rows and everything before them, of which `hasher` has the digest.
@@ -134,7 +159,7 @@ pub struct Closed {
     /// Whether it is of the output with the mark that was asked for.
     pub fits: bool,
     /// The manifest it was finished with, if it was.
-    pub manifest: Option<String>,
+    pub manifest: Option<FinishedManifest>,
 }
 
 /// A record that was read.
@@ -158,12 +183,12 @@ pub struct Body {
 }
 
 impl Body {
-    /// A run found all of it to hold, and has written the manifest of this name, which takes the place of
+    /// A run found all of it to hold, and has written this manifest, which takes the place of
     /// the one before. Whatever comes of it, the rows stay closed by their own sum.
     pub fn name_manifest(
         self,
         private: &PrivateDir,
-        manifest: &str,
+        manifest: &FinishedManifest,
         durable: bool,
     ) -> io::Result<()> {
         let (mut file, _) =
@@ -214,6 +239,7 @@ fn read(
     mut see: impl FnMut(&[u8], u64) -> bool,
 ) -> io::Result<(Closed, Option<Body>)> {
     file.rewind()?;
+    let mark = &mark.of_file(file);
     let mut hasher = Algorithm::Sha256.start();
     let (mut good, mut open, mut body) = (Closed::default(), Closed::default(), None);
     let mut scanner = Scanner::new(&mut *file);
@@ -258,8 +284,7 @@ impl Closed {
                 strip(text).is_some_and(see)
             }
             Some(b'.') if number > 1 => {
-                let name = text.strip_prefix(b". ").map(String::from_utf8_lossy);
-                self.manifest = name.map(|name| name.into_owned());
+                self.manifest = read_name_line(text);
                 self.manifest.is_some()
             }
             Some(b'd') if number == 1 => {
@@ -304,13 +329,20 @@ mod tests {
         let mut record = RecordFile::create(&private, 1).unwrap();
         record.append(&[row("a"), row("b\n")].concat(), 2).unwrap();
         record.append(&row("c"), 1).unwrap();
-        record.finish(&private, "dircopy-x.sha256sum", false).unwrap();
+        record.finish(&private, &manifest("dircopy-x.sha256sum"), false).unwrap();
         let bytes = std::fs::read(private.path().join(FINISHED)).unwrap();
         (private, bytes)
     }
 
+    fn manifest(name: &str) -> FinishedManifest {
+        FinishedManifest { name: name.to_owned(), digest: Sha256([9; 32]) }
+    }
+
+    /// What counts of these bytes as they are written into the place of the record.
     fn measured(bytes: &[u8], private: &PrivateDir) -> Closed {
-        let mut file = tempfile::tempfile().unwrap();
+        let path = private.path().join(FINISHED);
+        let mut file =
+            File::options().read(true).write(true).create(true).truncate(true).open(path).unwrap();
         file.write_all(bytes).unwrap();
         load(file, private.mark(), &|| false).unwrap().closed
     }
@@ -319,7 +351,7 @@ mod tests {
     fn a_whole_record_counts_whole() {
         let root = tempfile::tempdir().unwrap();
         let (own, bytes) = record(root.path());
-        let manifest = Some("dircopy-x.sha256sum".to_owned());
+        let manifest = Some(manifest("dircopy-x.sha256sum"));
         let whole = Closed { len: bytes.len() as u64, rows: 3, fits: true, manifest };
         assert_eq!(measured(&bytes, &own), whole);
         let other = tempfile::tempdir().unwrap();
@@ -338,10 +370,10 @@ mod tests {
         let (own, before) = record(root.path());
         for name in ["dircopy-much-longer.sha256sum", "dircopy-y.sha256sum"] {
             let LoadedRecord { body, .. } = load_from(&own);
-            body.unwrap().name_manifest(&own, name, true).unwrap();
+            body.unwrap().name_manifest(&own, &manifest(name), true).unwrap();
             let LoadedRecord { closed, index, .. } = load_from(&own);
             let len = own.path().join(FINISHED).metadata().unwrap().len();
-            let manifest = Some(name.to_owned());
+            let manifest = Some(manifest(name));
             assert_eq!(closed, Closed { len, rows: 3, fits: true, manifest });
             assert_eq!(index.lookup(b"c").unwrap(), Some(Digest::sha256([7; 32])));
         }

@@ -5,6 +5,7 @@
 //! those that were mounted below it, and a later mirror run compares.
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::{self, Read};
 
 use crate::path::RelPath;
@@ -49,10 +50,11 @@ impl SourceMark {
     /// What the last complete run noted; `None` if there is no note that can be read.
     pub fn read(private: &PrivateDir) -> Option<Self> {
         let (file, _) = private.dir().open_ours(FILE.as_ref()).ok()??;
+        let head = head(private, &file);
         let mut text = String::new();
         Uninterrupted(file).take(MOST_BYTES).read_to_string(&mut text).ok()?;
         let mut lines = text.strip_suffix('\n')?.split('\n');
-        if lines.next()? != HEAD {
+        if lines.next()? != head {
             return None;
         }
         let root = lines.next()?.strip_prefix("root ")?.to_owned();
@@ -68,7 +70,7 @@ impl SourceMark {
     /// # Errors
     /// It cannot be written.
     pub fn write(&self, private: &PrivateDir) -> io::Result<()> {
-        let mut text = format!("{HEAD}\nroot {}\n", self.root);
+        let mut text = format!("root {}\n", self.root);
         for (path, id) in &self.mounts {
             // Writing to a string does not fail.
             let _ = write!(text, "mount {id} ");
@@ -76,9 +78,17 @@ impl SourceMark {
             text.push('\n');
         }
         let dir = private.dir();
-        let fill = |file: &mut std::fs::File| sys::write_all(&*file, text.as_bytes());
+        let fill = |file: &mut File| {
+            let head = head(private, file);
+            sys::write_all(&*file, format!("{head}\n{text}").as_bytes())
+        };
         dir.write_atomically(fill, |temporary| dir.publish(temporary, FILE.as_ref(), true))
     }
+}
+
+/// The first line of the note in `file`.
+fn head(private: &PrivateDir, file: &File) -> String {
+    format!("{HEAD} {}", private.mark().of_file(file).text())
 }
 
 /// By what a file system is known again after a restart: its UUID, or what kind it is where it has none.

@@ -1,19 +1,24 @@
 //! Which of the manifests of dircopy in a directory holds.
 //!
 //! A name proves nothing: a manifest may have been copied there from a source, with a time that is still to
-//! come. The private record of this user names the manifest that it was finished with, and that one holds.
-//! Without a record it is the one with the latest name. Where both are there and are two, it is said.
+//! come. The private record of this user names the manifest that it was finished with, and has its digest: that one
+//! holds, as long as it is what was written. A record that was copied along with its output still knows as much.
+//! Without a record it is the one with the latest name of those that no other lists: what a manifest lists came from a
+//! source, and no two can list each other's digests. Where two may be taken for it, that is said.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek};
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::manifest::ManifestName;
+use crate::hash::{Algorithm, Sha256};
+use crate::io::read_back::ReadBack;
+use crate::manifest::read::scan::Text;
+use crate::manifest::{ManifestName, Scanner};
 use crate::state::private_dir::{Missing, PrivateDir};
-use crate::state::record::{FINISHED, measure};
+use crate::state::record::{FINISHED, FIRST, FinishedManifest, measure};
 use crate::sys::stat::Kind;
-use crate::sys::{Dir, DirReader};
+use crate::sys::{Dir, DirReader, Medium};
 
 /// A manifest that may be taken for the one that holds, or was taken for want of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +29,8 @@ pub enum Rival {
     Superseding(ManifestName),
     /// This user's last run finished it, and it is gone: one with a later name is checked instead.
     Gone(ManifestName),
+    /// It has a later name, and is listed by another: it came from a source, and is not checked.
+    Listed(ManifestName),
 }
 
 /// The manifest that holds, open.
@@ -39,10 +46,21 @@ pub struct ValidManifest {
 pub struct OwnManifests {
     /// The regular files among them that have the name of a finished one, the latest first.
     finished: Vec<ManifestName>,
-    /// The latest that has the name of an unfinished one.
-    unfinished: Option<ManifestName>,
-    /// The one that the private record was finished with.
-    recorded: Option<ManifestName>,
+    /// Those that have the name of an unfinished one.
+    unfinished: Vec<ManifestName>,
+    /// What the private record says.
+    record: Recorded,
+}
+
+/// What a private record says of the manifest that it was finished with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Recorded {
+    /// There is none that can be read.
+    Nothing,
+    /// It is this.
+    Manifest(ManifestName, Sha256),
+    /// This user's runs have begun, and none has finished one.
+    Unfinished,
 }
 
 impl OwnManifests {
@@ -58,7 +76,8 @@ impl OwnManifests {
             error.with_note(if is_file { hint } else { "" })
         };
         let here = Dir::open(dir).map_err(fail)?;
-        let mut found = Self { finished: Vec::new(), unfinished: None, recorded: None };
+        let record = Recorded::Nothing;
+        let mut found = Self { finished: Vec::new(), unfinished: Vec::new(), record };
         found.list(&here).map_err(fail)?;
         let is_file = |name: &ManifestName| {
             let stat = here.stat(name.to_string().as_ref(), false);
@@ -66,7 +85,8 @@ impl OwnManifests {
         };
         found.finished.retain(is_file);
         found.finished.sort_unstable_by(|a, b| b.cmp(a));
-        found.recorded = recorded(&here, dir, state);
+        found.unfinished.retain(is_file);
+        found.record = recorded(&here, dir, state);
         Ok(found)
     }
 
@@ -80,44 +100,93 @@ impl OwnManifests {
             for name in batch.iter().filter_map(|listed| ManifestName::parse(&listed.name)) {
                 match name.is_finished() {
                     true => self.finished.push(name),
-                    false => self.unfinished = self.unfinished.max(Some(name)),
+                    false => self.unfinished.push(name),
                 }
             }
         }
     }
 
-    /// The one that holds. An older one than the last that this user's runs finished does not.
-    pub fn valid(&self) -> Option<ManifestName> {
-        let is_there = |name: &ManifestName| self.finished.contains(name);
+    /// The one that holds, of the directory `dir`. An older one than the last that this user's runs finished does not.
+    ///
+    /// # Errors
+    /// Those that are there cannot be read.
+    pub fn valid(&self, dir: &Path) -> Result<Option<ManifestName>> {
         let latest = self.finished.first().copied();
-        self.recorded.filter(is_there).or(latest.filter(|latest| Some(*latest) > self.recorded))
+        Ok(match self.record {
+            Recorded::Manifest(name, _) if self.finished.contains(&name) => Some(name),
+            Recorded::Manifest(name, _) => latest.filter(|latest| *latest > name),
+            Recorded::Unfinished => None,
+            Recorded::Nothing => {
+                let fail = |error| Error::io("read the manifests in", dir, error);
+                Dir::open(dir).and_then(|here| self.latest_unlisted(&here)).map_err(fail)?
+            }
+        })
     }
 
     /// Opens the one that holds, of the directory `dir`.
     ///
     /// # Errors
-    /// There is none, or it cannot be opened.
+    /// There is none, it is not what the last run wrote, or it cannot be opened.
     pub fn open_valid(&self, dir: &Path) -> Result<ValidManifest> {
-        let name = self.valid().ok_or_else(|| self.none(dir))?;
-        let latest = self.finished.first().copied();
-        let rival = match self.recorded {
-            Some(recorded) if recorded != name => Some(Rival::Gone(recorded)),
-            Some(_) => latest.filter(|latest| *latest > name).map(Rival::Unrecorded),
-            None => None,
-        };
+        let name = self.valid(dir)?.ok_or_else(|| self.none(dir))?;
+        let later = self.finished.first().copied().filter(|latest| *latest > name);
         let file_name = name.to_string();
         let opened = Dir::open(dir).and_then(|here| here.open_file(file_name.as_ref(), false));
         let cannot = |error| Error::io("open the manifest", dir.join(&file_name), error);
-        let file = opened.map_err(cannot)?;
-        Ok(ValidManifest { name, file, unfinished: self.unfinished, rival })
+        let mut file = opened.map_err(cannot)?;
+        let rival = match self.record {
+            Recorded::Manifest(recorded, digest) if recorded == name => {
+                if digest_of(&mut file).map_err(cannot)? != digest {
+                    let finding = "it is not what the last run wrote: it was changed or replaced since; run the copy \
+                                   again, or give it with --manifest";
+                    return Err(Error::finding("check against", dir.join(&file_name), finding));
+                }
+                later.map(Rival::Unrecorded)
+            }
+            Recorded::Manifest(recorded, _) => Some(Rival::Gone(recorded)),
+            Recorded::Nothing | Recorded::Unfinished => later.map(Rival::Listed),
+        };
+        let unfinished = self.unfinished.iter().max().copied();
+        Ok(ValidManifest { name, file, unfinished, rival })
+    }
+
+    /// The latest finished one that no other of the directory `here` lists.
+    fn latest_unlisted(&self, here: &Dir) -> io::Result<Option<ManifestName>> {
+        let (Some(latest), more) = (self.finished.first(), self.finished.len() > 1) else {
+            return Ok(None);
+        };
+        if !more && self.unfinished.is_empty() {
+            return Ok(Some(*latest));
+        }
+        let open = |name: &ManifestName| here.open_file(name.to_string().as_ref(), false);
+        for name in &self.finished {
+            let line = format!("{}  {name}", digest_of(&mut open(name)?)?);
+            let mut others = self.finished.iter().chain(&self.unfinished);
+            let lists = |other: &ManifestName| {
+                if other == name { Ok(false) } else { has_line(open(other)?, line.as_bytes()) }
+            };
+            let listed = others.try_fold(false, |listed, other| match listed {
+                true => Ok(true),
+                false => lists(other),
+            });
+            if !listed? {
+                return Ok(Some(*name));
+            }
+        }
+        Ok(None)
     }
 
     /// Why there is nothing to check against.
     fn none(&self, dir: &Path) -> Error {
-        let finding = match (self.finished.first(), self.recorded, self.unfinished) {
-            (Some(older), Some(recorded), _) => format!(
+        let unfinished = self.unfinished.iter().max();
+        let finding = match (self.finished.first(), &self.record, unfinished) {
+            (Some(older), Recorded::Manifest(recorded, _), _) => format!(
                 "{recorded}, which the last run finished, is gone, and older ones may no longer hold; \
                  run the copy again, or give {older} with --manifest"
+            ),
+            (Some(other), Recorded::Unfinished, _) => format!(
+                "no run of yours to it has come to its end, and {other} is not theirs; run the copy again, or give that \
+                 one with --manifest"
             ),
             (_, _, None) => {
                 "there is no finished manifest of dircopy in it (dircopy-<UTC time>.sha256sum); \
@@ -133,11 +202,53 @@ impl OwnManifests {
     }
 }
 
-/// The manifest that the private record of the directory `here`, at `dir`, was finished with.
-fn recorded(here: &Dir, dir: &Path, state: Option<&Path>) -> Option<ManifestName> {
-    let private = PrivateDir::open(here, dir, state, Missing::Leave).ok().flatten()?;
-    let (mut file, _) = private.dir().open_ours(FINISHED.as_ref()).ok().flatten()?;
-    let closed = measure(&mut file, private.mark(), &|| false).ok()?;
-    let name = closed.manifest.filter(|_| closed.fits)?;
-    ManifestName::parse(name.as_ref()).filter(ManifestName::is_finished)
+/// What the private record of the directory `here`, at `dir`, says. One that was copied there with its output counts
+/// if the manifest that it names is there, as it was written.
+fn recorded(here: &Dir, dir: &Path, state: Option<&Path>) -> Recorded {
+    look_up(here, dir, state).ok().flatten().unwrap_or(Recorded::Nothing)
+}
+
+fn look_up(here: &Dir, dir: &Path, state: Option<&Path>) -> io::Result<Option<Recorded>> {
+    let private = PrivateDir::open(here, dir, state, Missing::Leave).ok().flatten();
+    let Some(private) = private else { return Ok(None) };
+    let is_there = |name: &str| private.dir().stat(name.as_ref(), false).is_ok();
+    // For reading only: the file system may be mounted so.
+    let mut file = match private.dir().open_file(FINISHED.as_ref(), false) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(is_there(FIRST).then_some(Recorded::Unfinished));
+        }
+        opened => opened?,
+    };
+    if Dir::stat_file(&file)?.kind != Kind::File {
+        return Ok(None);
+    }
+    let closed = measure(&mut file, private.mark(), &|| false)?;
+    let Some(FinishedManifest { name, digest }) = closed.manifest else { return Ok(None) };
+    let Some(name) = ManifestName::parse(name.as_ref()).filter(ManifestName::is_finished) else {
+        return Ok(None);
+    };
+    let holds = closed.fits || {
+        let manifest = here.open_file(name.to_string().as_ref(), false);
+        manifest.and_then(|mut manifest| digest_of(&mut manifest)).is_ok_and(|is| is == digest)
+    };
+    Ok(holds.then_some(Recorded::Manifest(name, digest)))
+}
+
+/// The digest of all of a file, which is at its start again.
+fn digest_of(file: &mut File) -> io::Result<Sha256> {
+    let hashed = ReadBack::new().hash(Medium::any(file), Algorithm::Sha256, || false, |_| ())?;
+    file.rewind()?;
+    let digest = hashed.and_then(|hashed| hashed.digest?.as_sha256());
+    digest.ok_or_else(|| io::ErrorKind::Interrupted.into())
+}
+
+/// Whether a file has this line.
+fn has_line(file: File, line: &[u8]) -> io::Result<bool> {
+    let mut scanner = Scanner::new(file);
+    while let Some(next) = scanner.next_line()? {
+        if next.text == Text::Whole(line) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -202,9 +202,11 @@ impl TargetSpec {
     /// What of the directory that the manifest at `path` is in took the place of it, called `name`.
     fn superseding(&self, path: &Path, name: ManifestName) -> Option<Rival> {
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let manifests = OwnManifests::look(dir.unwrap_or(".".as_ref()), self.state.as_deref());
+        let dir = dir.unwrap_or(".".as_ref());
+        let manifests = OwnManifests::look(dir, self.state.as_deref());
         // That it was asked for is reason enough to check against it.
-        manifests.ok()?.valid().filter(|valid| *valid > name).map(Rival::Superseding)
+        let valid = manifests.and_then(|manifests| manifests.valid(dir)).ok()?;
+        valid.filter(|valid| *valid > name).map(Rival::Superseding)
     }
 }
 

@@ -162,6 +162,10 @@ pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
         Rival::Superseding(name) => format!(
             "{manifest} is superseded: a later run finished {name}, and what it replaced differs"
         ),
+        Rival::Listed(name) => format!(
+            "{name} is not checked: its name is later, but it came from the source, as another manifest here says; \
+             --manifest checks it"
+        ),
         Rival::Gone(name) => {
             format!("{name}, which the last run finished, is gone; {manifest} is checked instead")
         }

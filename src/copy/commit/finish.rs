@@ -10,10 +10,11 @@ use crate::copy::commit::rotation::Rotation;
 use crate::copy::mirror::removal::Removal;
 use crate::copy::record::recording::Recording;
 use crate::error::{Error, Result};
-use crate::hash::Algorithm;
+use crate::hash::{Algorithm, Sha256};
 use crate::io::options::Durability;
 use crate::io::read_back::{FileDigest, ReadBack};
 use crate::manifest::writer::ManifestFile;
+use crate::state::record::FinishedManifest;
 use crate::sys::{Dir, Medium};
 
 /// What a run leaves at the output beside the copies.
@@ -46,6 +47,7 @@ impl Committer<'_> {
         let synced = self.sync_root();
         let manifest = self.manifest.take();
         let unfinished = manifest.as_ref().map(ManifestFile::path);
+        let digest = manifest.as_ref().map(ManifestFile::digest);
         let published = synced.and_then(|()| match manifest {
             // Left as it is: a run that did not end must not look as if it had.
             Some(manifest) if self.is_cut_short() => {
@@ -59,7 +61,7 @@ impl Committer<'_> {
         });
         let manifest = match published {
             Ok(Some(path)) => {
-                self.finish_record(&path);
+                self.finish_record(&path, digest);
                 self.remove_superseded();
                 if let Some(rotation) = rotation {
                     self.accounting.rotate(rotation, &path);
@@ -117,11 +119,13 @@ impl Committer<'_> {
         false
     }
 
-    /// The manifest at `path` is complete: so is the private record.
-    fn finish_record(&mut self, path: &Path) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+    /// The manifest at `path`, which has this digest, is complete: so is the private record.
+    fn finish_record(&mut self, path: &Path, digest: Option<Sha256>) {
+        let Some(digest) = digest else { return };
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let manifest = FinishedManifest { name, digest };
         let known = self.context.shared.known;
-        let finish = |recording: &mut Recording<'_>| recording.finish(known, &name);
+        let finish = |recording: &mut Recording<'_>| recording.finish(known, &manifest);
         let warning = self.recording.as_mut().and_then(finish);
         warning.iter().for_each(|warning| self.accounting.warn(warning));
     }
@@ -129,11 +133,12 @@ impl Committer<'_> {
     /// Gives the manifest its final name and returns its path; with `--verify` only once it is on its medium as
     /// it was written. `None` if the run is to stop before that is known.
     fn publish_manifest(&self, manifest: ManifestFile, durable: bool) -> Result<Option<PathBuf>> {
-        if let Some(digest) = manifest.digest() {
+        if self.context.options.verify.is_some() {
             manifest.persist()?;
+            let written = Some(manifest.digest().into());
             match self.read_manifest_back(&manifest) {
                 Ok(None) => return Ok(None),
-                Ok(Some(hashed)) if hashed.digest == Some(digest) => {}
+                Ok(Some(hashed)) if hashed.digest == written => {}
                 Ok(Some(_)) => {
                     let finding = "what the disk holds is not what was written";
                     let error = Error::finding("prove the manifest", manifest.path(), finding);

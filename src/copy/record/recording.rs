@@ -15,7 +15,7 @@ use crate::hash::Digest;
 use crate::manifest::writer::ManifestFile;
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::PrivateDir;
-use crate::state::record::RecordFile;
+use crate::state::record::{FinishedManifest, RecordFile};
 use crate::state::row::{Origin, Row, Trace};
 use crate::sys::stat::{Kind, Stat};
 use crate::tree::dirs::OutputDir;
@@ -75,10 +75,14 @@ impl<'a> Recording<'a> {
         self.told(written)
     }
 
-    /// The run is complete, and so is the manifest called `manifest`: to the rows that were written come
-    /// those of `known` that are held. Where these are all there were, the finished record is only told the
-    /// name of the manifest.
-    pub fn finish(&mut self, known: Option<&Knowledge>, manifest: &str) -> Option<Error> {
+    /// The run is complete, and so is `manifest`: to the rows that were written come
+    /// those of `known` that are held. Where these are all there were, the finished record is only told of
+    /// the manifest.
+    pub fn finish(
+        &mut self,
+        known: Option<&Knowledge>,
+        manifest: &FinishedManifest,
+    ) -> Option<Error> {
         if self.is_given_up {
             return None;
         }
@@ -90,7 +94,11 @@ impl<'a> Recording<'a> {
         self.told(finished)
     }
 
-    fn finish_anew(&mut self, known: Option<&Knowledge>, manifest: &str) -> io::Result<()> {
+    fn finish_anew(
+        &mut self,
+        known: Option<&Knowledge>,
+        manifest: &FinishedManifest,
+    ) -> io::Result<()> {
         if let Some(known) = known {
             let (mut rows, mut number) = (Vec::new(), 0);
             known.each_held(|row| {

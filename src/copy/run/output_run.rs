@@ -313,11 +313,7 @@ impl OutputRun<'_> {
         let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
         let (path, now) = (path.as_path().into(), Timestamp::now());
         let lists = self.job.lists();
-        let mut manifest = ManifestFile::create(root, path, now, newest, is_in_source, &lists)?;
-        if self.job.verify.is_some() {
-            manifest.keep_digest();
-        }
-        Ok(Some(manifest))
+        ManifestFile::create(root, path, now, newest, is_in_source, &lists).map(Some)
     }
 
     fn options(&self, prepared: &Prepared) -> Options {

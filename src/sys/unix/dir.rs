@@ -284,15 +284,23 @@ impl Dir {
 
     /// When this directory was made, where the system tells.
     pub fn birth(&self) -> Option<Time> {
+        Self::birth_of(self)
+    }
+
+    /// When an open entry was made, where the system tells.
+    pub fn birth_of(entry: impl AsFd) -> Option<Time> {
         #[cfg(target_os = "linux")]
         {
             use rustix::fs::StatxFlags;
-            let asked = rustix::fs::statx(&self.0, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
+            let asked = rustix::fs::statx(entry, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME);
             let told = asked.ok().filter(|told| told.stx_mask & StatxFlags::BTIME.bits() != 0)?;
             Some(Time { secs: told.stx_btime.tv_sec, nanos: told.stx_btime.tv_nsec })
         }
         #[cfg(not(target_os = "linux"))]
-        None
+        {
+            let _ = entry;
+            None
+        }
     }
 
     /// Whether this directory belongs to the user of this process and is closed to all others.

@@ -315,6 +315,11 @@ impl Dir {
         None
     }
 
+    /// When an open entry was made, where the system tells.
+    pub fn birth_of(_entry: &File) -> Option<Time> {
+        None
+    }
+
     /// Whether this directory belongs to the user of this process. Whether others may open it follows
     /// from the directory above, and is not looked at.
     pub fn is_private(&self) -> io::Result<bool> {

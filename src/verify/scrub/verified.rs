@@ -131,6 +131,7 @@ impl Verified {
 
     /// Returns the newest time in the file.
     fn read(&mut self, file: File, mark: &Mark) -> io::Result<u32> {
+        let head = head(&mark.of_file(&file));
         let wrong = || io::Error::from(io::ErrorKind::InvalidData);
         let (mut scanner, mut number, mut newest) = (Scanner::new(file), 0_u64, 0);
         let latest = self.now.saturating_add(AHEAD);
@@ -138,7 +139,7 @@ impl Verified {
             let (Text::Whole(text), true) = (line.text, line.ended) else { return Err(wrong()) };
             let text = std::str::from_utf8(text).map_err(|_| wrong())?;
             if line.number == 1 {
-                if text != head(mark) {
+                if text != head {
                     return Err(wrong());
                 }
                 continue;
@@ -165,9 +166,10 @@ impl Verified {
 
     /// Writes the file; a million lines are 27 MB.
     pub fn write(&self, file: &mut File, mark: &Mark) -> io::Result<()> {
+        let head = head(&mark.of_file(file));
         let mut out = BufWriter::new(Uninterrupted(file));
         let (mut text, mut number) = (String::new(), 0);
-        writeln!(out, "{}", head(mark))?;
+        writeln!(out, "{head}")?;
         for (key, line) in self.lines.iter().filter(|(_, line)| line.pass() != Pass::New) {
             text.clear();
             // Writing to a string does not fail.

@@ -184,6 +184,32 @@ fn a_record_at_the_source_is_passed_over() {
     shell(&scene, "cmp src/f twin/f; ! cmp -s dst/.dircopy/record twin/.dircopy/record");
 }
 
+/// Deeper in a source it is copied as any other, and may be found where that part of the copy is used as an output.
+#[test]
+fn a_record_that_was_made_up_for_a_part_of_the_copy_is_not_believed() {
+    let scene = Scene::new();
+    scene.src.file("sub/f", "hello").file("sub/.dircopy/record", "x");
+    shell(&scene, "chmod 700 src/sub/.dircopy; chmod 600 src/sub/.dircopy/record");
+    scene.copy(&[]).assert_code(0);
+    // All that a copy of it could be known by, as far as it can be told beforehand.
+    let script = "\
+        id() { printf '%x@%s' $(stat -c '%i %.9W' $1 | sed 's/,/./'); }; \
+        stamp() { stat -c %.9$2 $1 | { IFS=. read s n; printf %x.%x $s $((10#$n)); }; }; \
+        cd dst/sub; r=../../src/sub/.dircopy/record; \
+        echo \"dircopy record 1 $(id .)/$(id .dircopy)/@$(stat -c %.9W .dircopy/record)\" >$r; \
+        printf 's=- %x %x %s %s %064d  f\\n' $(stat -c '%i %s' f) $(stamp f Y) $(stamp f Z) 1 >>$r; \
+        echo \"= 1 $(sha256sum <$r | cut -c1-64)\" >>$r; touch -d '+1 min' $r";
+    shell(&scene, &format!("bash -c '{}'", script.replace('\'', "'\\''")));
+    shell(&scene, "sleep 0.1");
+    scene.copy(&["--overwrite-policy", "update"]).assert_code(0);
+    shell(
+        &scene,
+        "cmp src/sub/.dircopy/record dst/sub/.dircopy/record; mkdir part; cp -p src/sub/f part",
+    );
+    copy(&scene, "part", "dst/sub", &[]).assert_code(0);
+    assert_eq!(lines(&scene, "dst/sub"), 1);
+}
+
 #[test]
 fn a_private_directory_of_others_is_not_used() {
     for plant in [
@@ -330,7 +356,7 @@ fn a_run_that_changes_nothing_writes_no_new_record() {
         let run = scene.copy(&[]);
         scene.judge(&run).complete();
         assert_eq!(look(), before);
-        let named = shell(&scene, "sed -n 's/^[.] //p' dst/.dircopy/record");
+        let named = shell(&scene, "sed -n 's/^[.] [^ ]* //p' dst/.dircopy/record");
         assert_eq!(named, shell(&scene, "cd dst; ls dircopy-*.sha256sum | tail -n1"));
     }
     // One more file: the rows of the others are taken over as they stand.
@@ -352,5 +378,5 @@ fn a_run_that_changes_nothing_writes_no_new_record() {
     let run = scene.copy(&[]);
     run.assert_says("no longer there");
     assert!(!look().contains("  2/2\n"), "what is gone is recorded no more");
-    assert_eq!(shell(&scene, "ls dst/.dircopy"), "record\nsecret\ntime.0\n");
+    assert_eq!(shell(&scene, "ls dst/.dircopy"), "record\nsecret\nsource\ntime.0\n");
 }

@@ -41,7 +41,7 @@ fn options(help: &str) -> Vec<&str> {
             line.trim_start().split_inclusive("--").nth(1).map(|_| line.trim_start())
         })
         .filter(|line| line.starts_with('-'))
-        .filter_map(|line| line[line.find("--")?..].split([' ', ',', '.']).next())
+        .filter_map(|line| line[line.find("--")?..].split([' ', ',', '.', '[']).next())
         .collect();
     assert!(options.len() > 8, "only {options:?} in\n{help}");
     options
@@ -62,7 +62,7 @@ fn man_pages_render_without_a_warning_and_have_every_option() {
         for option in options(&help) {
             let header = text.lines().find(|line| {
                 let line = line.trim_start();
-                line.starts_with('-') && line.split([' ', ',']).any(|word| word == option)
+                line.starts_with('-') && line.split([' ', ',', '[']).any(|word| word == option)
             });
             assert!(header.is_some(), "{page} lacks {option}:\n{text}");
         }

@@ -27,9 +27,69 @@ fn a_later_name_in_the_open_is_not_taken_for_the_one_that_holds() {
     scene.bare(["verify", "dst"]).run().assert_code(4).assert_says("2099");
     // The record of another output is as good as none.
     shell(&scene, "rm -r dst/.dircopy");
-    scene.bare(["-q", "-i", "src", "-o", "other"]).run().assert_code(0);
-    shell(&scene, "cp -a other/.dircopy dst; cp other/dircopy-* dst");
+    scene.tree("more").file("g", "three");
+    scene.bare(["-q", "-i", "more", "-o", "other"]).run().assert_code(0);
+    shell(&scene, "cp -a other/.dircopy dst");
     scene.bare(["verify", "dst"]).run().assert_code(4);
+}
+
+/// A source with a manifest of a time to come, which knows only one of its files; copied, and the other removed.
+fn planted() -> Scene {
+    let scene = Scene::new();
+    scene.src.file("f", "1").file("g", "2");
+    shell(&scene, "cd src; sha256sum g >dircopy-20990101T000000Z.sha256sum");
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "rm dst/f");
+    scene
+}
+
+#[test]
+fn without_a_record_of_its_own_a_manifest_that_another_lists_is_not_taken() {
+    for script in [
+        "rm -r dst/.dircopy",
+        "cp -a dst copy; rm -r dst; mv copy dst",
+        "chmod 755 dst/.dircopy",
+        // A run that was cut short lists it, too.
+        "rm -r dst/.dircopy; cd dst; for m in dircopy-202*; do mv $m $m.part; done; cp /dev/null dircopy-20200101T000000Z.sha256sum",
+    ] {
+        let scene = planted();
+        shell(&scene, script);
+        let run = scene.bare(["verify", "dst"]).run();
+        run.assert_code_in(&[4, 5])
+            .assert_says("dircopy-20990101T000000Z.sha256sum is not checked");
+    }
+}
+
+#[test]
+fn where_no_run_has_come_to_its_end_no_manifest_is_taken() {
+    let scene = planted();
+    shell(&scene, "cd dst; mv .dircopy/record .dircopy/record.1; rm dircopy-202*");
+    scene.bare(["verify", "dst"]).run().assert_code(5).assert_says("is not theirs");
+    scene.bare(["verify", "-m", "dst/dircopy-20990101T000000Z.sha256sum"]).run().assert_code(0);
+}
+
+/// What holds is what the last run wrote, not what has its name.
+#[test]
+fn a_manifest_that_was_changed_or_replaced_is_not_taken() {
+    // By who may write to the output.
+    let scene = Scene::new();
+    scene.src.file("a", "1").file("b", "2");
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "echo X >dst/a; touch -r src/a dst/a; sed -i '/  a$/d' dst/*.sha256sum");
+    let changed = "it is not what the last run wrote";
+    scene.bare(["verify", "dst"]).run().assert_code(5).assert_says(changed);
+    // By who may write to the source.
+    let scene = Scene::new();
+    scene.src.file("f", "1").file("g", "2");
+    scene.copy(&[]).assert_code(0);
+    let plant = "m=$(cd dst; ls *.sha256sum); grep '  g$' dst/$m >src/$m; touch -d '+1 min' src/$m";
+    shell(&scene, plant);
+    scene.copy(&["--overwrite-policy", "update", "--hash", "none"]).assert_code(0);
+    shell(&scene, "rm dst/f");
+    scene.bare(["verify", "dst"]).run().assert_code(5).assert_says(changed);
+    // The next run lists anew.
+    scene.copy(&[]).assert_code(0);
+    scene.bare(["verify", "dst"]).run().assert_code(0);
 }
 
 #[test]
