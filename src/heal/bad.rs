@@ -1,6 +1,6 @@
 //! The bad files that a check found, until they are made whole.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::mem::size_of;
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ pub struct BadFile {
     /// The digest that is listed.
     pub digest: Digest,
     pub harm: Harm,
+    /// So many lines of manifests list it.
+    pub lines: u64,
     /// Why it must not be touched, if so.
     pub barrier: Option<String>,
 }
@@ -36,8 +38,9 @@ pub struct BadFile {
 /// The bad files of all trees.
 #[derive(Debug, Default)]
 pub struct BadFiles {
-    pub files: Vec<BadFile>,
-    names: BTreeSet<(RelPath, usize)>,
+    files: Vec<BadFile>,
+    /// Where each stands.
+    names: BTreeMap<(RelPath, usize), usize>,
     weight: usize,
     /// So many were too many to be remembered.
     pub left_out: u64,
@@ -63,20 +66,31 @@ impl BadFiles {
                 (Harm::Unreadable, (!is_read).then(|| error.reason()))
             }
         };
+        let name = (path.clone(), tree);
+        if let Some(known) = self.names.get(&name).and_then(|at| self.files.get_mut(*at)) {
+            known.lines += 1;
+            return;
+        }
         let weight = 3 * path.as_bytes().len() + size_of::<(BadFile, RelPath, usize)>();
         if self.weight + weight > MOST {
             self.left_out += 1;
             return;
         }
-        if self.names.insert((path.clone(), tree)) {
-            self.weight += weight;
-            let (target, path, digest) = (Arc::clone(target), path.clone(), *listed);
-            self.files.push(BadFile { target, tree, path, digest, harm, barrier });
-        }
+        self.weight += weight;
+        self.names.insert(name, self.files.len());
+        let (target, path, digest) = (Arc::clone(target), path.clone(), *listed);
+        self.files.push(BadFile { target, tree, path, digest, harm, lines: 1, barrier });
+    }
+
+    /// The files of one tree after the other, in the order of their names: workers find them in none.
+    pub fn in_order(&self) -> impl Iterator<Item = &BadFile> {
+        let mut files: Vec<&BadFile> = self.files.iter().collect();
+        files.sort_by(|a, b| (a.tree, &a.path).cmp(&(b.tree, &b.path)));
+        files.into_iter()
     }
 
     /// Whether the file of this name was found bad in the tree of this number.
     pub fn has(&self, path: &RelPath, tree: usize) -> bool {
-        self.names.contains(&(path.clone(), tree))
+        self.names.contains_key(&(path.clone(), tree))
     }
 }

@@ -74,9 +74,7 @@ impl HealJob {
         let mut report = self.check.run(&checking)?;
         report.counts.repairable = 0;
         report.counts.conflicting = told.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut bad = bad.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Workers find them in no order.
-        bad.files.sort_by(|a, b| (a.tree, &a.path).cmp(&(b.tree, &b.path)));
+        let bad = bad.into_inner().unwrap_or_else(PoisonError::into_inner);
         if bad.left_out > 0 {
             listen(&Target::none(), &Finding::TooManyBad(bad.left_out));
         }
@@ -90,7 +88,7 @@ impl HealJob {
             stop,
             warn: &warn,
         };
-        for file in &bad.files {
+        for file in bad.in_order() {
             let mended = match conflicts.barrier(&file.path) {
                 _ if stop.is_requested() => break,
                 Some(why) => Err(Unmended::Barrier(why)),
@@ -162,13 +160,13 @@ fn note(report: &mut VerifyReport, file: &BadFile, mended: &Result<Mend, Unmende
         Ok(mend) => {
             counts.healed += 1;
             counts.healed_bytes += mend.bytes;
-            counts.good += 1;
+            counts.good += file.lines;
             let was = match file.harm {
                 Harm::Differs => &mut counts.differ,
                 Harm::Missing => &mut counts.missing,
                 Harm::Unreadable => &mut counts.unreadable,
             };
-            *was = was.saturating_sub(1);
+            *was = was.saturating_sub(file.lines);
         }
         Err(_) => counts.not_healed += 1,
     }

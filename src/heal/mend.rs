@@ -293,6 +293,9 @@ impl Mender<'_> {
         let parents = Parents::open(&own.dir, &above, good.map(|tree| &tree.dir), dir_path)?;
         let replaced = match parents.dir() {
             None => Err(Unmended::Nowhere),
+            Some(dir) if own.keeps_for_itself(dir, &bad.path) => {
+                Err(Unmended::Barrier("private records are kept there".into()))
+            }
             Some(dir) => {
                 NewFile::create(dir, name, path).map_err(Unmended::from).and_then(|mut new| {
                     match fill(&mut new)

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::hash::chain::Chain;
-use crate::state::private_dir::{Missing, PrivateDir};
+use crate::path::RelPath;
+use crate::state::private_dir::{Missing, NAME, PrivateDir};
 use crate::sys::Dir;
 use crate::sys::stat::Identity;
 use crate::tree::lock::Patience;
@@ -75,6 +76,15 @@ impl Tree {
             Err(error) => self.barrier = Some(error.to_string()),
         }
         Ok(())
+    }
+
+    /// Whether the directory `dir` of this tree, or what is at `path`, is where private records are: nothing that came
+    /// from elsewhere may become one.
+    pub fn keeps_for_itself(&self, dir: &Dir, path: &RelPath) -> bool {
+        let is_private = |name: &[u8]| name.eq_ignore_ascii_case(NAME.as_bytes());
+        let private = self.private.as_ref().and_then(|private| private.dir().identity().ok());
+        path.components().next().is_some_and(is_private)
+            || private.is_some() && dir.identity().ok() == private
     }
 
     /// The chain of a content, and the size of that, if it stands beside one of the manifests.

@@ -10,8 +10,8 @@ pub fn taken(mend: &Mend) -> String {
     let names: Vec<String> = mend.from.iter().map(|root| cut(Shown::path(root))).collect();
     let bytes = size(mend.bytes);
     match names.split_last() {
-        // It was longer than it is listed, and else good.
-        None => "cut to its length".into(),
+        // It was longer than it is listed, or is good when it is read once more.
+        None => "from what was good of it".into(),
         Some((last, [])) => format!("{bytes} from {last}"),
         Some((last, rest)) => format!("{bytes} from {} and {last}", rest.join(", ")),
     }

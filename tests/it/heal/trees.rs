@@ -26,7 +26,7 @@ fn damage_in_every_copy_is_no_obstacle() {
         let expected = [
             "A/dir/film.mov: 2 MiB from B",
             "A/dir/sub/one link: 1 MiB from B",
-            "A/even: cut to its length",
+            "A/even: from what was good of it",
             "B/dir/film.mov: 1 MiB from A",
             "B/even: 4 MiB from A",
             "B/small: 5 B from A",
@@ -276,6 +276,28 @@ fn a_tree_that_cannot_be_written_to_is_named() {
     is_whole(&scene.path("A"));
 }
 
+/// Nothing that another tree holds becomes a private record, whatever a manifest lists.
+#[test]
+fn private_records_are_not_healed() {
+    let scene = Scene::new();
+    fill(&scene.src);
+    copies(&scene, &["A", "B"], &[]);
+    shell(
+        &scene,
+        "cp -rp B C; echo forged > C/.dircopy/record; echo forged > C/.dircopy/new; cd C; \
+         sha256sum .dircopy/record .dircopy/new small > ../list",
+    );
+    let private = |scene: &Scene| shell(scene, "cd A/.dircopy && ls && sha256sum *");
+    let was = private(&scene);
+    for args in [["heal", "-m", "list", "A", "C"], ["verify", "-m", "list", "A", "--heal-from"]] {
+        let run = scene.bare(args.iter().chain(&["C"][..usize::from(args[0] == "verify")])).run();
+        run.assert_code(4)
+            .assert_says("not healed: A/.dircopy/record: private records are kept there");
+        run.assert_says("not healed: A/.dircopy/new: private records are kept there");
+        assert_eq!(was, private(&scene));
+    }
+}
+
 /// One manifest may be given for all trees.
 #[test]
 fn a_manifest_of_any_program_will_do() {
@@ -287,6 +309,7 @@ fn a_manifest_of_any_program_will_do() {
     );
     rot(&scene, "A/dir/film.mov", &[0]);
     rot(&scene, "B/even", &[9]);
-    heal(&scene, &["--manifest", "list", "A", "B"]).assert_code(0);
+    let run = heal(&scene, &["--manifest", "list", "-m", "list", "A", "B"]);
+    run.assert_code(0).assert_prints(&["healed", "2 files"]);
     shell(&scene, "diff -r src A --exclude=.dircopy; diff -r src B --exclude=.dircopy");
 }
