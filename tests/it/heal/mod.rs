@@ -2,6 +2,7 @@
 
 mod damages;
 mod faults;
+mod powercut;
 mod trees;
 
 use std::path::Path;
