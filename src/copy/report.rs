@@ -43,6 +43,9 @@ pub struct Counts {
     /// Files among the failed ones that are not what is expected of the source, although nothing says
     /// that they were edited (only when it is held against an earlier manifest).
     pub rotten: u64,
+    /// Files at the output that were not copied and whose content is not what an earlier run recorded, although
+    /// size and time are; not part of `seen`.
+    pub decayed: u64,
     /// FIFOs, sockets and devices, which are not copied; not part of `seen`.
     pub skipped: u64,
     /// Attributes that could not be set, and the like; not part of `seen`.
@@ -183,8 +186,8 @@ pub enum Ending {
     /// The run came to its end, but the output's medium did not hold what was written to it, and for
     /// some files not at the second attempt either: these are not at the output.
     Unproven,
-    /// The run came to its end, but files of the source are not what was expected of it: they have rotted,
-    /// and were not copied.
+    /// The run came to its end, but files of the source are not what was expected of it, and were not copied; or
+    /// files that are only at the output are not what was recorded of them. They have rotted.
     Rotten,
     /// The run was given up: an output became unusable, the manifest could not be written, or the
     /// program broke.
@@ -202,6 +205,7 @@ impl Ending {
             (None, None) if counts.damaged > 0 => Ending::Unproven,
             (None, None) if counts.rotten > 0 => Ending::Rotten,
             (None, None) if !counts.is_whole() => Ending::Incomplete,
+            (None, None) if counts.decayed > 0 => Ending::Rotten,
             (None, None) => Ending::Complete,
         }
     }

@@ -171,6 +171,7 @@ pub fn expected(ran: &Result<Report>) -> Vec<(&'static str, u64)> {
             ("as_expected", counts.as_expected),
             ("edited", counts.edited),
             ("rotten", counts.rotten),
+            ("decayed", counts.decayed),
             ("gone", counts.gone),
             ("unusable_lines", counts.unusable_lines),
             ("unlisted", counts.unlisted),

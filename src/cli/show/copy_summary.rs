@@ -251,6 +251,7 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
             "of these that the disk does not hold as written",
         ),
         Counted("rotten", counts.rotten, "file", "of these, not what is expected; not copied"),
+        Counted("decayed", counts.decayed, "file", "at the output, not what was recorded of them"),
         Counted("skipped", counts.skipped, "entry", "not to be copied"),
         Counted("warnings", counts.warnings, "warning", "about attributes, damage and the like"),
         Counted(
@@ -310,6 +311,13 @@ fn ending(report: &Report) -> (&'static str, String) {
         Ending::Unproven => {
             ("NOT PROVEN", format!("the disk does not hold what was written to it; {differ}"))
         }
+        Ending::Rotten if report.counts.rotten == 0 => (
+            "ROTTEN",
+            format!(
+                "not what was recorded of them is in {} at the output",
+                count(report.counts.decayed, "file")
+            ),
+        ),
         Ending::Rotten => (
             "ROTTEN",
             format!("files of the source are not as expected and were not copied; {differ}"),

@@ -49,8 +49,13 @@ impl Committer<'_> {
                 self.accounting.counts.dropped_lines += 1;
                 return Ok(());
             }
-            if let Some(warning) = carried.carry(path, remembered, trusted) {
-                self.accounting.warn(&warning);
+            match carried.carry(path, remembered, trusted) {
+                CarryResult::Settled => {}
+                CarryResult::Dropped(warning) => self.accounting.warn(&warning),
+                CarryResult::Decayed(warning) => {
+                    self.accounting.counts.decayed += 1;
+                    self.accounting.warn(&warning);
+                }
             }
             if carried.lines.len() >= LINE_BYTES {
                 self.write_carried(&mut carried)
@@ -94,6 +99,16 @@ struct CarriedLines<'a> {
     last: LastDir,
 }
 
+/// What becomes of a line of an earlier run.
+enum CarryResult {
+    /// It stays, or the run is to stop.
+    Settled,
+    /// It is listed no more.
+    Dropped(Error),
+    /// The same, because the file has rotted.
+    Decayed(Error),
+}
+
 /// What came of reading a file once more.
 enum RereadResult {
     /// It has this digest.
@@ -110,25 +125,26 @@ impl<'a> CarriedLines<'a> {
         Self { context, root, lines, lists, lacking, rows, number: 0, read_back, last }
     }
 
-    /// Takes over what is remembered of the file at `path`, if it still holds; returns why it does not.
+    /// Takes over what is remembered of the file at `path`, if it still holds.
     /// It is believed unread only if it is `trusted`.
-    fn carry(&mut self, path: &RelPath, remembered: Remembered, trusted: bool) -> Option<Error> {
-        let dropped = |finding: &'static str| {
-            Some(Error::finding("list any longer", self.root.path_below(path), finding))
+    fn carry(&mut self, path: &RelPath, remembered: Remembered, trusted: bool) -> CarryResult {
+        let error = |finding: &'static str| {
+            Error::finding("list any longer", self.root.path_below(path), finding)
         };
+        let dropped = |finding| CarryResult::Dropped(error(finding));
         let there = match self.stat(path) {
             Ok(there) if there.kind == Kind::File => there,
             Ok(_) => return dropped("an earlier run recorded it, and it is no longer a file"),
             Err(error) if is_gone(&error) => {
                 return dropped("an earlier run recorded it, and it is no longer there");
             }
-            Err(error) => return Some(self.kept_in_mind(path, remembered, &error)),
+            Err(error) => return CarryResult::Dropped(self.kept_in_mind(path, remembered, &error)),
         };
         if let Some(row) = remembered.row {
             let is_unread = self.context.further().is_none();
             if is_unread && trusted && row.sure && row.trace.is_of(&there) {
                 self.keep(path, row);
-                return None;
+                return CarryResult::Settled;
             }
             if !self.root.as_before(&there).any(|there| row.trace.looks_like(&there)) {
                 return dropped("it was changed after an earlier run recorded it");
@@ -140,18 +156,20 @@ impl<'a> CarriedLines<'a> {
                 let sure = self.context.shared.known.is_some_and(|it| it.is_past(trace.ctime));
                 let Remembered { digest, origin, late, .. } = remembered;
                 self.keep(path, Row { digest, origin, trace, sure, late });
-                None
+                CarryResult::Settled
             }
             Ok(RereadResult::Hashed(_)) => {
-                let finding = "its content is not what an earlier run recorded, although size and \
-                               time are the same, and this run did not copy it";
+                let error = error(
+                    "its content is not what an earlier run recorded, although size and time are the \
+                     same, and this run did not copy it",
+                );
                 self.remember(path, remembered);
-                Some(Error::finding("list any longer", self.root.path_below(path), finding))
+                CarryResult::Decayed(error)
             }
-            Ok(RereadResult::Stopped) => None,
+            Ok(RereadResult::Stopped) => CarryResult::Settled,
             Err(error) => {
                 self.remember(path, remembered);
-                Some(error)
+                CarryResult::Dropped(error)
             }
         }
     }

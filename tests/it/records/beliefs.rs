@@ -137,7 +137,8 @@ fn a_line_that_is_dropped_is_said_to_be() {
     shell(&scene, "echo more >>dst/edited; rm dst/removed; chmod 600 dst/stays; rm src/*");
     for _ in 0..2 {
         let run = scene.copy(&[]);
-        run.assert_code(0).assert_says("rotten: its content is not what an earlier run recorded");
+        run.assert_code(4).assert_says("rotten: its content is not what an earlier run recorded");
+        run.assert_prints(&["ROTTEN (exit 4)"]);
         assert_eq!(lines(&scene, "dst"), 1);
         if run.err().contains("removed") {
             run.assert_says("removed: an earlier run recorded it, and it is no longer there");
@@ -145,6 +146,8 @@ fn a_line_that_is_dropped_is_said_to_be() {
             continue;
         }
     }
+    shell(&scene, "rm dst/rotten");
+    scene.copy(&[]).assert_code(0);
 }
 
 #[test]
