@@ -123,6 +123,16 @@ impl Algorithm {
         self.spec().map_or("none", |spec| spec.shown)
     }
 
+    /// The other algorithm whose digests are as long, and look alike.
+    pub fn alike(self) -> Option<Self> {
+        match self {
+            Algorithm::Sha256 => Some(Algorithm::Blake3),
+            Algorithm::Md5 => Some(Algorithm::Xxh128),
+            Algorithm::Xxh64 => Some(Algorithm::Xxh3),
+            _ => None,
+        }
+    }
+
     /// Those that a run can compute and list, the strongest first.
     pub fn listed() -> impl Iterator<Item = Algorithm> {
         TABLE.iter().map(|spec| spec.algorithm).filter(|algorithm| *algorithm != Algorithm::Crc32)

@@ -36,6 +36,11 @@ impl Digest {
         Self { algorithm: Algorithm::Sha256, bytes: padded }
     }
 
+    /// The same bytes, as those of the algorithm whose digests look alike.
+    pub fn alike(&self) -> Option<Self> {
+        Some(Self { algorithm: self.algorithm.alike()?, ..*self })
+    }
+
     /// By which algorithm it is.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm

@@ -157,6 +157,11 @@ impl Replicas {
                 at.listed = match at.listed {
                     ListedDigest::Nowhere => ListedDigest::As(line.digest),
                     ListedDigest::As(digest) if digest == line.digest => continue,
+                    // Of several algorithms the strongest is compared.
+                    ListedDigest::As(digest) if digest.algorithm() != line.digest.algorithm() => {
+                        let stronger = line.digest.algorithm() < digest.algorithm();
+                        ListedDigest::As(if stronger { line.digest } else { digest })
+                    }
                     _ => ListedDigest::Unclear,
                 };
             }
@@ -177,6 +182,12 @@ impl Replicas {
             let is_wanted = |at: &InReplica| at.bad.is_some() && at.listed == listed;
             matches!(listed, ListedDigest::As(_)) && known.iter().any(is_wanted)
         };
+        let is_comparable = |digest: Digest| {
+            let is_one = |listed| matches!(listed, ListedDigest::As(other) if other.algorithm() == digest.algorithm());
+            known.iter().any(|at| {
+                at.bad.is_some() && (at.listed == ListedDigest::Unclear || is_one(at.listed))
+            })
+        };
         let mut replicas: Vec<_> = known.iter().zip(&self.directories).collect();
         // As they were given, not as something was found in them.
         replicas.sort_by_key(|(_, (id, _))| roots.iter().position(|root| root == id));
@@ -185,6 +196,8 @@ impl Replicas {
                 (Some(how), _) => bad.push((how, root.clone())),
                 (None, ListedDigest::Nowhere) => {}
                 (None, listed) if wanted(listed) => good.push(root.clone()),
+                // A digest by another algorithm says neither.
+                (None, ListedDigest::As(digest)) if !is_comparable(digest) => {}
                 (None, _) => other.push(root.clone()),
             }
         }

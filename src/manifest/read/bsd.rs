@@ -7,7 +7,7 @@
 
 use memchr::memrchr;
 
-use crate::hash::{Digest, Sha256};
+use crate::hash::{Algorithm, Digest};
 
 use super::fault::Fault;
 use super::record::Split;
@@ -47,20 +47,22 @@ const OTHERS: [&str; 25] = [
 /// Takes the line apart from `at` on, if it is of this format: if it starts with a tag that is
 /// known and a `(`.
 pub fn split(line: &[u8], at: usize) -> Option<Result<Split, Fault>> {
-    let after = |tag: &&&str| {
-        let rest = line[at..].strip_prefix(tag.as_bytes())?;
-        let open = rest.strip_prefix(b" ").unwrap_or(rest).strip_prefix(b"(")?;
-        Some(line.len() - open.len())
-    };
-    if let Some(name) = OURS.iter().find_map(|tag| after(&tag)) {
-        return Some(split_after_tag(line, name));
+    if let Some(name) = OURS.iter().find_map(|tag| after_tag(line, at, tag)) {
+        return Some(split_after_tag(line, name, Algorithm::Sha256));
     }
-    let other = OTHERS.iter().find(|tag| after(tag).is_some())?;
+    let other = OTHERS.iter().find(|tag| after_tag(line, at, tag).is_some())?;
     Some(Err(Fault::OtherAlgorithm(other)))
 }
 
+/// Where the name begins, if the line has this tag and a `(`.
+pub fn after_tag(line: &[u8], at: usize, tag: &str) -> Option<usize> {
+    let rest = line.get(at..)?.strip_prefix(tag.as_bytes())?;
+    let open = rest.strip_prefix(b" ").unwrap_or(rest).strip_prefix(b"(")?;
+    Some(line.len() - open.len())
+}
+
 /// Takes the line apart from its name on.
-fn split_after_tag(line: &[u8], name: usize) -> Result<Split, Fault> {
+pub fn split_after_tag(line: &[u8], name: usize, algorithm: Algorithm) -> Result<Split, Fault> {
     let Some(len) = memrchr(b')', &line[name..]) else {
         return Err(Fault::TagOpen);
     };
@@ -71,12 +73,13 @@ fn split_after_tag(line: &[u8], name: usize) -> Result<Split, Fault> {
     }
     let hex = skip_blanks(line, equals + 1);
     let digits = &line[hex..];
-    if let Some(digest) = Sha256::from_hex(digits).map(Digest::from) {
+    if let Some(digest) = Digest::parse(algorithm, digits) {
         return if len == 0 { Err(Fault::NoName) } else { Ok(Split { digest, name: name..stop }) };
     }
     Err(match digits.iter().position(|byte| !byte.is_ascii_hexdigit()) {
         Some(wrong) => Fault::NotHex { column: hex + wrong + 1, byte: digits[wrong] },
-        None => Fault::DigestLength { found: digits.len() },
+        None if algorithm == Algorithm::Sha256 => Fault::DigestLength { found: digits.len() },
+        None => Fault::OtherLength { algorithm, found: digits.len() },
     })
 }
 

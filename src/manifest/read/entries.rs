@@ -64,6 +64,11 @@ impl<R: Read> Entries<R> {
         Self::over(Scanner::new(input))
     }
 
+    /// The same, where digests of other algorithms than SHA-256 are of use too.
+    pub fn of_all(input: R) -> Self {
+        Self { parser: Parser::of_all(), ..Self::new(input) }
+    }
+
     /// Reads the lines of a scanner that has given out none: one with another limit.
     pub fn over(scanner: Scanner<R>) -> Self {
         Self { scanner, parser: Parser::new(), is_begun: false, is_raw: false }

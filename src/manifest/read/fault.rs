@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::hash::Sha256;
+use crate::hash::{Algorithm, Sha256};
 
 /// Why a line is malformed. Shown, it says what was found and what was expected; the number of the
 /// line is told by the caller. Columns are bytes of the line, counted from 1.
@@ -19,6 +19,13 @@ pub enum Fault {
     /// Hexadecimal digits, but not as many as SHA-256 has.
     DigestLength {
         /// How many there are.
+        found: usize,
+    },
+    /// A digest of a known algorithm that is not as long as those are.
+    OtherLength {
+        /// The algorithm.
+        algorithm: Algorithm,
+        /// How many characters there are.
         found: usize,
     },
     /// A digest, and no name with it.
@@ -88,6 +95,12 @@ impl fmt::Display for Fault {
                     None => Ok(()),
                 }
             }
+            Fault::OtherLength { algorithm, found } => write!(
+                f,
+                "the digest has {found} characters; {} has {}",
+                algorithm.shown(),
+                algorithm.text_len()
+            ),
             Fault::NoName => f.write_str("there is no name"),
             Fault::OtherAlgorithm(tag) => write!(f, "the digest is {tag}, not SHA-256"),
             Fault::TagOpen => f.write_str("\"SHA256 (\" without a closing \")\""),

@@ -16,8 +16,9 @@ use super::clearsign::Envelope;
 use super::csv::Columns;
 use super::fault::Fault;
 use super::mtree::Mtree;
+use super::other::HashdeepColumns;
 use super::record::{Record, Split, Style};
-use super::{bsd, escape, gnu};
+use super::{bsd, escape, gnu, other};
 
 /// Takes a line apart from a position on, knowing the style of earlier ones; `None` leaves the line
 /// to the next format.
@@ -51,6 +52,7 @@ enum Layout {
     Table(Columns),
     /// A specification of mtree.
     Mtree(Box<Mtree>),
+    Hashdeep(HashdeepColumns),
 }
 
 /// Reads the lines of one file, in their order.
@@ -61,6 +63,8 @@ pub struct Parser {
     envelope: Envelope,
     /// Whether a line may not be taken before its end is known: its file is more than a list of lines.
     is_special: bool,
+    /// Whether digests of other algorithms than SHA-256 are taken too.
+    of_all: bool,
     /// The last name that had to be unescaped.
     unescaped: Vec<u8>,
 }
@@ -69,6 +73,11 @@ impl Parser {
     /// A parser for the lines of a file of which none was seen.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A parser that also takes digests of other algorithms, and their forms of lists.
+    pub fn of_all() -> Self {
+        Self { of_all: true, ..Self::default() }
     }
 
     /// Reads the next line, given without its LF. A name that needs no unescaping is a slice of
@@ -114,6 +123,13 @@ impl Parser {
         if matches!(self.layout, Layout::Unknown) && self.style.is_none() && Mtree::is_start(line) {
             (self.layout, self.is_special) = (Layout::Mtree(Box::default()), true);
         }
+        if self.of_all
+            && matches!(self.layout, Layout::Unknown)
+            && line.starts_with(other::HASHDEEP)
+        {
+            (self.layout, self.is_special) = (Layout::Hashdeep(HashdeepColumns::default()), true);
+            return Parsed::Comment;
+        }
         if line.starts_with(b"#") || line.starts_with(b";") {
             return Parsed::Comment;
         }
@@ -139,6 +155,16 @@ impl Parser {
                 };
             }
             Layout::Table(columns) => columns.row(line, &mut self.unescaped).map(Some),
+            Layout::Hashdeep(columns) => {
+                return match columns.line(line) {
+                    Ok(None) => Parsed::Comment,
+                    Ok(Some(Split { digest, name })) => match memchr(0, &line[name.clone()]) {
+                        None => Parsed::Record(Record { digest, name: &line[name] }),
+                        Some(nul) => Parsed::Malformed(Fault::Nul { column: name.start + nul + 1 }),
+                    },
+                    Err(fault) => Parsed::Malformed(fault),
+                };
+            }
             Layout::Mtree(mtree) => mtree.line(line, &mut self.unescaped),
         };
         match named {
@@ -173,7 +199,15 @@ impl Parser {
         let escaped = line.get(at) == Some(&b'\\');
         at += usize::from(escaped);
 
-        let split = FORMATS.iter().find_map(|format| format(line, at, &mut self.style));
+        let others = if self.of_all { other::split(line, at, &mut self.style) } else { None };
+        let split = others
+            .or_else(|| FORMATS.iter().find_map(|format| format(line, at, &mut self.style)))
+            .map(|split| match split {
+                Err(_) if self.of_all && self.style.is_none() && !escaped => {
+                    other::split_sfv(line).map_or(split, Ok)
+                }
+                split => split,
+            });
         // The last format takes every line; should none be left, there was no digest.
         let Split { digest, name } = split.unwrap_or(Err(Fault::DigestLength { found: 0 }))?;
         let (start, mut name) = (name.start, &line[name]);

@@ -6,6 +6,8 @@
 //! is all the name there is, or the file's first such line had none. Where the first had one, a
 //! line without is malformed: otherwise one could not tell a mode from a name's first byte.
 
+use std::ops::Range;
+
 use memchr::memchr2;
 
 use crate::hash::{Digest, Sha256};
@@ -31,8 +33,18 @@ pub fn split(line: &[u8], at: usize, style: &mut Option<Style>) -> Result<Split,
         return Err(Fault::DigestLength { found: count });
     };
 
-    let mut name = at + count + 1;
-    match &line[name..] {
+    let name = name_behind(line, at + count, style)?;
+    Ok(Split { digest, name })
+}
+
+/// Where the name is behind a digest that ends at `end` with a blank.
+pub fn name_behind(
+    line: &[u8],
+    end: usize,
+    style: &mut Option<Style>,
+) -> Result<Range<usize>, Fault> {
+    let mut name = end + 1;
+    match line.get(name..).unwrap_or_default() {
         [] => return Err(Fault::NoName),
         [b' ' | b'*', _, ..] => {
             if *style.get_or_insert(Style::Standard) == Style::Standard {
@@ -45,7 +57,7 @@ pub fn split(line: &[u8], at: usize, style: &mut Option<Style>) -> Result<Split,
             }
         }
     }
-    Ok(Split { digest, name: name..line.len() })
+    Ok(name..line.len())
 }
 
 /// The common line, and no other: 64 digits, two spaces, a name without NUL. `None` says nothing

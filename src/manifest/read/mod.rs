@@ -12,6 +12,7 @@ mod fault;
 pub mod format;
 mod gnu;
 mod mtree;
+mod other;
 pub mod record;
 pub mod scan;
 

@@ -38,7 +38,7 @@ pub struct ManifestLines<'a, R> {
 impl<'a, R: Read> ManifestLines<'a, R> {
     /// Reads `manifest` from where it stands.
     pub fn new(target: &'a Arc<Target>, manifest: R) -> Self {
-        Self { target, entries: Entries::new(Utf16Reader::new(manifest)) }
+        Self { target, entries: Entries::of_all(Utf16Reader::new(manifest)) }
     }
 
     pub fn target(&self) -> &'a Arc<Target> {

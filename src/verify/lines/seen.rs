@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 
-use crate::hash::Digest;
+use crate::hash::{Algorithm, Algorithms, Digest};
 use crate::path::RelPath;
 
 /// Makes the hashes of a run.
@@ -45,14 +45,20 @@ impl Hasher for IdentityHasher {
 
 /// The names of one manifest.
 #[derive(Debug, Default)]
-pub struct SeenNames(HashMap<u64, [u32; 2], BuildHasherDefault<IdentityHasher>>);
+pub struct SeenNames {
+    names: HashMap<u64, [u32; 2], BuildHasherDefault<IdentityHasher>>,
+    /// By which algorithms their digests are: of each a name has a digest of its own.
+    algorithms: Algorithms,
+}
 
 impl SeenNames {
     /// Notes a name's hash; the line it was on before, if it was, and whether with this digest.
-    pub fn note(&mut self, name: u64, line: u64, digest: &Digest) -> Option<(u64, bool)> {
-        let [a, b, c, d, ..] = digest.head();
+    pub fn note(&mut self, name: u64, line: u64, digest_of: &Digest) -> Option<(u64, bool)> {
+        let [a, b, c, d, ..] = digest_of.head();
         let digest = u32::from_le_bytes([a, b, c, d]);
-        match self.0.entry(name) {
+        let algorithm = digest_of.algorithm();
+        self.algorithms = self.algorithms.with(algorithm);
+        match self.names.entry(mixed(name, algorithm)) {
             Entry::Occupied(there) => {
                 let [first, listed] = *there.get();
                 Some((u64::from(first), listed == digest))
@@ -66,12 +72,17 @@ impl SeenNames {
 
     /// Whether a name with this hash was noted.
     pub fn has(&self, name: u64) -> bool {
-        self.0.contains_key(&name)
+        self.algorithms.iter().any(|one| self.names.contains_key(&mixed(name, one)))
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.names.is_empty()
     }
+}
+
+/// The hash of a name with a digest by this algorithm.
+fn mixed(name: u64, algorithm: Algorithm) -> u64 {
+    name ^ (algorithm as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 #[cfg(test)]
@@ -89,5 +100,10 @@ mod tests {
         assert_eq!(seen.note(name("./a"), 3, &one), Some((1, true)));
         assert_eq!(seen.note(name("a"), 4, &two), Some((1, false)));
         assert!(seen.has(name("b")) && !seen.has(name("c")));
+        let md5 = Digest::parse(Algorithm::Md5, &[b'1'; 32]).unwrap();
+        assert_eq!(seen.note(name("a"), 5, &md5), None);
+        assert_eq!(seen.note(name("d"), 6, &md5), None);
+        assert_eq!(seen.note(name("d"), 7, &md5), Some((6, true)));
+        assert!(seen.has(name("d")));
     }
 }

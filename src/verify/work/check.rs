@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek};
 use std::sync::Arc;
 
 use crate::chain::damage::Damage;
@@ -186,6 +186,32 @@ impl<'a> Checker<'a> {
         target: &Target,
         files: &[ListedFile<'_>],
     ) -> Option<Vec<(Verdict, u64)>> {
+        let mut results = self.read_as_listed(target, files)?;
+        if target.ours.is_some() {
+            return Some(results);
+        }
+        for (file, result) in files.iter().zip(&mut results) {
+            // Of two algorithms whose digests look alike, the list may mean the other.
+            if let (Verdict::Differs(..), Some(digest)) = (&result.0, file.digest.alike()) {
+                let other = ListedFile { digest: &digest, ..*file };
+                // What was read once stands at its end; one that cannot be read again stays as it is.
+                if (&file.found.file).rewind().is_err() {
+                    continue;
+                }
+                let read = self.read_each(target, &[other], false, None)?.pop();
+                if let Some(good @ (Verdict::Good(_), _)) = read {
+                    *result = good;
+                }
+            }
+        }
+        Some(results)
+    }
+
+    fn read_as_listed(
+        &mut self,
+        target: &Target,
+        files: &[ListedFile<'_>],
+    ) -> Option<Vec<(Verdict, u64)>> {
         let Some(links) = self.links.take() else { return self.read_whole(target, files, true) };
         let mut judged = Vec::with_capacity(files.len());
         for file in files {
@@ -245,9 +271,10 @@ impl<'a> Checker<'a> {
         files: &[ListedFile<'_>],
         counted: bool,
     ) -> Option<Vec<(Verdict, u64)>> {
-        if let Some(states) = self.states
-            && files.iter().any(|file| states.wants(file.found.size()))
-        {
+        let states = self.states;
+        let wants = |file: &ListedFile<'_>| states.is_some_and(|it| it.wants(file.found.size()));
+        let is_other = |file: &ListedFile<'_>| file.digest.algorithm() != Algorithm::Sha256;
+        if files.iter().any(|file| wants(file) || is_other(file)) {
             return self.read_each(target, files, counted, states);
         }
         let cannot = |file: &ListedFile<'_>, deed, error| {
@@ -305,7 +332,7 @@ impl<'a> Checker<'a> {
         target: &Target,
         files: &[ListedFile<'_>],
         counted: bool,
-        states: &MadeStates,
+        states: Option<&MadeStates>,
     ) -> Option<Vec<(Verdict, u64)>> {
         let (progress, stop, mut judged) = (self.progress, self.stop, Vec::new());
         for file in files {
@@ -321,7 +348,8 @@ impl<'a> Checker<'a> {
                 ReadFrom::Medium => found.medium(),
                 ReadFrom::Cache => Ok(Medium::any(&found.file)),
             };
-            let keeps = digest.algorithm() == Algorithm::Sha256 && states.wants(found.size());
+            let wants = states.is_some_and(|states| states.wants(found.size()));
+            let keeps = digest.algorithm() == Algorithm::Sha256 && wants;
             let is_to_stop = || stop.is_urgent();
             let read = medium.and_then(|medium| match keeps {
                 true => self.read_back.hash_keeping(medium, is_to_stop, told),
@@ -337,7 +365,7 @@ impl<'a> Checker<'a> {
                 }
                 Ok((read, chain)) => {
                     let verdict = judge(target, file, &read);
-                    if let (Verdict::Good(_), Some(chain)) = (&verdict, chain)
+                    if let (Verdict::Good(_), Some(chain), Some(states)) = (&verdict, chain, states)
                         && target.chain(digest).is_none_or(|(known, _)| known != chain)
                     {
                         states.put(&target.manifest, path, read.bytes, digest, chain);

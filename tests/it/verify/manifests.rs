@@ -234,10 +234,10 @@ fn malformed_lines_are_named_and_the_rest_is_checked() {
 #[test]
 fn digests_of_other_algorithms_beside_good_ones_are_a_notice() {
     let scene = scene();
-    let run = check_of(&scene, "@  a\nSHA512 (a) = 00\nSHA512 (z) = 00\n@  z\n", 0);
-    run.assert_says("notice: 2 lines of list").assert_says("SHA512, on line 2");
+    let run = check_of(&scene, "@  a\nSHA384 (a) = 00\nSHA384 (z) = 00\n@  z\n", 0);
+    run.assert_says("notice: 2 lines of list").assert_says("SHA384, on line 2");
     run.assert_prints(&["OK", "dst/a"]).assert_prints(&["OK", "dst/z"]);
-    check_of(&scene, "SHA512 (a) = 00\n", 5).assert_says("SHA512, not SHA-256");
+    check_of(&scene, "SHA384 (a) = 00\n", 5).assert_says("SHA384, not SHA-256");
 }
 
 #[test]

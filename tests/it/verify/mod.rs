@@ -1,5 +1,6 @@
 //! Proof: checks of trees, reading back, sources held against a manifest.
 
+mod algorithms;
 mod budget;
 mod chain;
 mod copies;

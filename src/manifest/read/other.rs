@@ -1,0 +1,86 @@
+//! Lines with digests of other algorithms than SHA-256, for a check that computes whatever is listed.
+//!
+//! An algorithm is known by its tag, or by the length of the digest. Where two algorithms have one length, the line is
+//! taken for the first, and the check tries the other (`Algorithm::alike`).
+
+use crate::hash::{Algorithm, Digest};
+
+use super::bsd;
+use super::fault::Fault;
+use super::gnu;
+use super::record::{Split, Style};
+
+/// Further tags, as OpenSSL writes them.
+const ALIASES: [(&str, Algorithm); 2] =
+    [("SHA2-512", Algorithm::Sha512), ("SHA-1", Algorithm::Sha1)];
+
+/// Algorithms by their lengths in hexadecimal digits, and C4.
+const UNTAGGED: [Algorithm; 5] =
+    [Algorithm::Sha512, Algorithm::C4, Algorithm::Sha1, Algorithm::Md5, Algorithm::Xxh64];
+
+/// Takes the line apart from `at` on, if it is of another algorithm.
+pub fn split(line: &[u8], at: usize, style: &mut Option<Style>) -> Option<Result<Split, Fault>> {
+    let named = Algorithm::listed().chain([Algorithm::Crc32]);
+    let tags = named.filter_map(|one| Some((one.spec()?.tag, one)));
+    let tagged =
+        tags.chain(ALIASES).find_map(|(tag, one)| Some((bsd::after_tag(line, at, tag)?, one)));
+    if let Some((name, algorithm)) = tagged.filter(|(_, one)| *one != Algorithm::Sha256) {
+        return Some(bsd::split_after_tag(line, name, algorithm));
+    }
+    let text = line.get(at..)?;
+    let len = text.iter().position(|byte| matches!(byte, b' ' | b'\t'))?;
+    let digest = UNTAGGED.iter().find_map(|one| Digest::parse(*one, &text[..len]))?;
+    Some(gnu::name_behind(line, at + len, style).map(|name| Split { digest, name }))
+}
+
+/// The record on a line of an SFV list: a name, blanks, and eight digits.
+pub fn split_sfv(line: &[u8]) -> Option<Split> {
+    let (name, digits) = line.split_at_checked(line.len().checked_sub(8)?)?;
+    let digest = Digest::parse(Algorithm::Crc32, digits)?;
+    let len = name.trim_ascii_end().len();
+    (len > 0 && len < name.len()).then_some(Split { digest, name: 0..len })
+}
+
+/// The first line of a list of `hashdeep`.
+pub const HASHDEEP: &[u8] = b"%%%% HASHDEEP-1.0";
+
+/// The columns of a list of `hashdeep`: between size and name, with the algorithm of those that are known.
+#[derive(Debug, Default)]
+pub struct HashdeepColumns(Vec<Option<Algorithm>>);
+
+impl HashdeepColumns {
+    /// Takes a line: the columns, or a record, by the strongest of its digests; its name is the rest.
+    ///
+    /// # Errors
+    /// It is no row of these columns.
+    pub fn line(&mut self, line: &[u8]) -> Result<Option<Split>, Fault> {
+        if let Some(columns) = line.strip_prefix(b"%%%% ") {
+            let names = columns.split(|&byte| byte == b',').map(|name| {
+                let is_it = |one: &Algorithm| {
+                    name.eq_ignore_ascii_case(one.name().as_bytes())
+                        || name.eq_ignore_ascii_case(one.shown().as_bytes())
+                };
+                Algorithm::listed().find(is_it)
+            });
+            self.0 = names.collect();
+            return Ok(None);
+        }
+        let fault = Fault::Columns { expected: self.0.len() };
+        let mut fields = line.splitn(self.0.len().max(1), |&byte| byte == b',');
+        let (mut best, mut name): (Option<Digest>, _) = (None, None);
+        for column in &self.0 {
+            let field = fields.next().ok_or(fault)?;
+            if let Some(algorithm) = column {
+                let digest = Digest::parse(*algorithm, field).ok_or(fault)?;
+                best = best.filter(|best| best.algorithm() < *algorithm).or(Some(digest));
+            }
+            name = Some(field);
+        }
+        let (digest, name) =
+            best.zip(name).filter(|_| self.0.last() == Some(&None)).ok_or(fault)?;
+        if name.is_empty() {
+            return Err(Fault::NoName);
+        }
+        Ok(Some(Split { digest, name: line.len() - name.len()..line.len() }))
+    }
+}
