@@ -8,6 +8,7 @@ use clap::{ArgMatches, Command, FromArgMatches};
 
 use crate::cli::args::command;
 use crate::cli::args::copy::{CopyArgs, jobs};
+use crate::cli::args::generations::GenerationsArgs;
 use crate::cli::args::heal::HealArgs;
 use crate::cli::args::job_file::JobFile;
 use crate::cli::args::report::ReportArgs;
@@ -30,6 +31,7 @@ pub enum Invocation {
     Heal(HealArgs),
     /// A page of receipts.
     Report(ReportArgs),
+    Generations(GenerationsArgs),
     /// To say what a job would run; with the options that it sets.
     CheckJob(Box<CopyInvocation>, JobFile, ArgMatches),
     /// To list the jobs.
@@ -82,6 +84,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Usa
         Some(("verify", matches)) => Ok(Invocation::Verify(VerifyArgs::from_arg_matches(matches)?)),
         Some(("heal", matches)) => Ok(Invocation::Heal(HealArgs::from_arg_matches(matches)?)),
         Some(("report", matches)) => Ok(Invocation::Report(ReportArgs::from_arg_matches(matches)?)),
+        Some(("generations", matches)) => {
+            Ok(Invocation::Generations(GenerationsArgs::from_arg_matches(matches)?))
+        }
         Some((_, jobs)) => {
             let Some(("check", check)) = jobs.subcommand() else { return Ok(Invocation::ListJobs) };
             let name = check.get_one::<OsString>("name").map_or(OsStr::new(""), |name| name);

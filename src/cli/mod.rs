@@ -4,6 +4,7 @@
 mod args;
 mod copy;
 mod exit;
+mod generations;
 mod invocation;
 mod jobs;
 mod on_end;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::cli::copy::copy;
 use crate::cli::exit::Exit;
+use crate::cli::generations::generations;
 use crate::cli::invocation::{self, Invocation, UsageError};
 use crate::cli::jobs;
 use crate::cli::report::command::report;
@@ -26,6 +27,7 @@ pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(Invocation::Verify(args)) => verify("dircopy", &args, &command).into(),
         Ok(Invocation::Heal(args)) => heal(&args, &command).into(),
         Ok(Invocation::Report(args)) => report(&args, &Console::plain()).into(),
+        Ok(Invocation::Generations(args)) => generations(&args, &Console::plain()).into(),
         Ok(Invocation::CheckJob(invocation, file, matches)) => {
             jobs::check(&file, &invocation, &matches, &Console::plain()).into()
         }

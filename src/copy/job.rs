@@ -3,6 +3,7 @@
 use std::num::NonZero;
 use std::path::PathBuf;
 
+use crate::copy::generations::options::Generations;
 use crate::copy::mirror::options::Mirror;
 use crate::copy::run::workers::{blocks_each, most_full, most_small};
 use crate::error::{Error, Result};
@@ -13,6 +14,7 @@ use crate::io::options::{Cache, Damaged, Journaling, Reflink, Resume, Sparse, St
 use crate::manifest::lists::{ListFormat, ListKind};
 use crate::transfer::small::batch;
 use crate::transfer::verifier::unverifiable;
+use crate::tree::classify::Classifier;
 use crate::tree::filter::Filter;
 use crate::tree::names::list::NameList;
 use crate::tree::overwrite::Policy;
@@ -104,6 +106,8 @@ pub struct CopyJob {
     pub keep_manifests: Option<NonZero<usize>>,
     /// What has left the source leaves the output too.
     pub mirror: Option<Mirror>,
+    /// The output has a tree for each run, which shares what did not change with the one before.
+    pub generations: Option<Generations>,
     /// Directories of the source on which another file system is mounted are not entered.
     pub one_file_system: bool,
     /// Workers; at least 1. Without a number as many as suit both devices.
@@ -149,6 +153,7 @@ impl CopyJob {
             state: None,
             keep_manifests: None,
             mirror: None,
+            generations: None,
             one_file_system: false,
             workers: None,
             queue_size: QUEUE_SIZE,
@@ -190,6 +195,18 @@ impl CopyJob {
         if algorithms.is_empty() { Vec::new() } else { ListKind::all(algorithms, &self.formats) }
     }
 
+    /// Which entries take part, and how they are told apart.
+    pub(crate) fn classifier(&self) -> Classifier<'_> {
+        Classifier {
+            filter: &self.filter,
+            follow: self.follow_links,
+            links: self.links,
+            hard_links: self.hard_links,
+            one_file_system: self.one_file_system,
+            block_size: self.block_size as u64,
+        }
+    }
+
     /// Refuses options that cannot be had together.
     pub(crate) fn check_options(&self) -> Result<()> {
         if !self.lists().is_empty() && self.hard_links {
@@ -212,6 +229,24 @@ impl CopyJob {
             _ if self.expect.is_some() && self.dry_run => {
                 let why = "a dry run reads no file; leave out --expect or --dry-run";
                 Error::finding("expect anything of", &self.source, why)
+            }
+            _ if self.generations.is_some() => {
+                let refuse = |why| Error::finding("make a generation in", &self.output, why);
+                match () {
+                    () if self.names.is_some() => {
+                        refuse("a generation is of the whole source; leave out --files-from")
+                    }
+                    () if self.algorithm == Algorithm::None => {
+                        refuse("each generation has a manifest; leave out --hash none")
+                    }
+                    () if self.state.is_some() => {
+                        refuse("each generation has a private record of its own; leave out --state")
+                    }
+                    () if !self.sync => {
+                        refuse("a generation is there when it is durable; leave out --no-sync")
+                    }
+                    () => return Ok(()),
+                }
             }
             _ if self.names.is_some() && self.mirror.is_some() => {
                 let why = "what a list does not name has not left the source; leave out --files-from or --mirror";

@@ -2,7 +2,8 @@
 //! threads (`run`), what makes copies durable and records them (`commit`), what leaves the output (`mirror`), and the
 //! report.
 
-mod dated_name;
+pub mod dated_name;
+pub mod generations;
 pub mod job;
 pub mod mirror;
 mod record;

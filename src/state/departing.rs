@@ -4,7 +4,6 @@
 //! this file tells the next one that they were listed, and are no files of others.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 
@@ -28,13 +27,22 @@ impl Departing {
     pub fn read(private: &PrivateDir) -> Self {
         let mut departing = Self::default();
         let Ok(Some((file, _))) = private.dir().open_ours(FILE.as_ref()) else { return departing };
+        let mark = private.mark().of_file(&file);
         let (mut reader, mut path) = (BufReader::new(file), Vec::new());
+        // The first says of which output, and which making of the file, the others are.
+        let mut is_first = true;
         loop {
             path.clear();
             let read = io::Read::take(&mut reader, MOST_PATH).read_until(0, &mut path);
             // It appeared whole: what does not end was not written by a run.
             if read.is_err() || path.pop() != Some(0) {
                 return departing;
+            }
+            if std::mem::take(&mut is_first) {
+                if path != mark.text().as_bytes() {
+                    return departing;
+                }
+                continue;
             }
             let hash = departing.hasher.hash_one(&path);
             departing.paths.insert(hash);
@@ -56,16 +64,17 @@ impl Departing {
     /// # Errors
     /// They cannot be written.
     pub fn write(private: &PrivateDir, paths: impl Iterator<Item = RelPath>) -> io::Result<()> {
-        let dir = private.dir();
-        let fill = |file: &mut File| {
+        private.write(FILE.as_ref(), |file| {
+            let mark = private.mark().of_file(file);
             let mut writer = BufWriter::new(file);
+            writer.write_all(mark.text().as_bytes())?;
+            writer.write_all(b"\0")?;
             for path in paths {
                 writer.write_all(path.as_bytes())?;
                 writer.write_all(b"\0")?;
             }
             writer.flush()
-        };
-        dir.write_atomically(fill, |temporary| dir.publish(temporary, FILE.as_ref(), true))
+        })
     }
 
     /// All of it was moved.

@@ -142,6 +142,30 @@ impl PrivateDir {
         &self.path
     }
 
+    /// Writes the file `name` with what `fill` writes, for this user only: it appears whole, in place of what was there,
+    /// and durable.
+    ///
+    /// # Errors
+    /// It cannot be written, and what was there stays.
+    pub fn write(
+        &self,
+        name: &OsStr,
+        fill: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut temporary = name.to_os_string();
+        temporary.push(".new");
+        match self.dir.remove(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = self.dir.create_new(&temporary, true)?;
+        fill(&mut file)?;
+        sys::persist_file(&file)?;
+        drop(file);
+        self.dir.publish(&temporary, name, true)?;
+        self.dir.persist()
+    }
+
     /// A number that only this user's runs know, made when it is first asked for.
     ///
     /// # Errors

@@ -77,12 +77,17 @@ impl SourceMark {
             path.as_bytes().iter().for_each(|byte| _ = write!(text, "{byte:02x}"));
             text.push('\n');
         }
-        let dir = private.dir();
-        let fill = |file: &mut File| {
+        private.write(FILE.as_ref(), |file| {
             let head = head(private, file);
-            sys::write_all(&*file, format!("{head}\n{text}").as_bytes())
-        };
-        dir.write_atomically(fill, |temporary| dir.publish(temporary, FILE.as_ref(), true))
+            sys::write_all(
+                &*file,
+                format!(
+                    "{head}
+{text}"
+                )
+                .as_bytes(),
+            )
+        })
     }
 }
 

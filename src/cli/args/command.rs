@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::{Arg, Command, CommandFactory, value_parser};
 
 use crate::cli::args::copy::CopyArgs;
+use crate::cli::args::generations::GenerationsArgs;
 use crate::cli::args::heal::HealArgs;
 use crate::cli::args::report::ReportArgs;
 use crate::cli::args::verify::VerifyArgs;
@@ -122,6 +123,7 @@ pub fn dircopy() -> Command {
         .subcommand(verify)
         .subcommand(HealArgs::command().display_name("dircopy-heal"))
         .subcommand(ReportArgs::command().display_name("dircopy-report"))
+        .subcommand(GenerationsArgs::command().display_name("dircopy-generations"))
         .subcommand(jobs())
         .args_conflicts_with_subcommands(true)
         .override_usage(USAGE)

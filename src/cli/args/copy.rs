@@ -233,13 +233,13 @@ pub struct CopyArgs {
     pub simd: Backend,
 
     #[command(flatten)]
-    pub mirror: MirrorArgs,
-
-    #[command(flatten)]
     pub verbosity: VerbosityArgs,
 
     #[command(flatten)]
     pub unattended: UnattendedArgs,
+
+    #[command(flatten)]
+    pub mirror: MirrorArgs,
 
     #[command(flatten)]
     pub stream: StreamArgs,
@@ -305,6 +305,11 @@ fn refuse_contradictions(args: &CopyArgs) -> Result<(), String> {
     if args.reflink == Reflink::Always && args.sparse != Sparse::Auto {
         let text = "--reflink always goes with --sparse auto only: a clone has the source's holes";
         return Err(text.into());
+    }
+    if args.mirror.generations && args.overwrite_policy != Policy::Default {
+        return Err(
+            "--generations decides by itself what is copied; leave out --overwrite-policy".into()
+        );
     }
     if args.dry_run && args.unattended.records.metrics.is_some() {
         return Err("--metrics would tell of a copy that --dry-run does not make".into());

@@ -1,34 +1,47 @@
-//! The options of a mirror.
+//! The options of outputs with a memory: mirrors and generations.
 
 use std::time::Duration;
 
 use crate::cli::args::values::{Choice, Choose, one_of};
 use crate::cli::schedule;
+use crate::copy::generations::keep::KeepRule;
+use crate::copy::generations::options::Generations;
 use crate::copy::job::CopyJob;
 use crate::copy::mirror::options::{Mirror, MostDepartures};
 
 /// A day, in seconds.
 const DAY: u64 = 24 * 3600;
 
-/// The options of a mirror.
+/// The options of outputs with a memory.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Files at the output")]
 pub struct MirrorArgs {
     /// Move what has left the source into a dated trash at the output (OUTPUT/.dircopy-trash)
     ///
     /// At the end of a run in which nothing failed. What is excluded is not removed.
-    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true,
+    #[arg(long, group = "memory", value_name = "WHICH", num_args = 0..=1, require_equals = true,
           default_missing_value = "listed", value_parser = one_of::<MirroredFiles>(),
           hide_short_help = true)]
     pub mirror: Option<MirroredFiles>,
 
-    /// With --mirror: refuse the run if more entries than N, or N%, have left the source
-    #[arg(long, value_name = "N|N%", default_value = "50%", value_parser = parse_most, requires = "mirror",
+    /// Make a tree of its own for each run: OUTPUT/2026-11-21T020000Z, and OUTPUT/latest
+    ///
+    /// What did not change is shared with the last one, as clones or hard links. Each tree has a manifest.
+    #[arg(long, group = "memory", hide_short_help = true)]
+    pub generations: bool,
+
+    /// With --generations: keep only these (last=7,daily=14,weekly=8,monthly=12,yearly=5), move others to the trash
+    #[arg(long, value_name = "RULE", value_parser = KeepRule::parse, requires = "generations",
+          hide_short_help = true)]
+    pub keep: Option<KeepRule>,
+
+    /// With --mirror or --generations: refuse the run if more entries than N, or N%, have left the source
+    #[arg(long, value_name = "N|N%", default_value = "50%", value_parser = parse_most, requires = "memory",
           hide_short_help = true)]
     pub max_delete: MostDepartures,
 
-    /// With --mirror: after a complete run remove trash that is older (30d, 8w, 12h)
-    #[arg(long, value_name = "AGE", value_parser = parse_age, requires = "mirror", hide_short_help = true)]
+    /// With --mirror or --generations: after a complete run remove trash that is older (30d, 8w, 12h)
+    #[arg(long, value_name = "AGE", value_parser = parse_age, requires = "memory", hide_short_help = true)]
     pub keep_trash: Option<Duration>,
 
     /// Do not enter directories on which another file system is mounted
@@ -60,6 +73,11 @@ impl MirrorArgs {
         job.one_file_system = self.one_file_system;
         job.mirror = self.mirror.map(|which| Mirror {
             all: which == MirroredFiles::All,
+            most: self.max_delete,
+            keep_trash: self.keep_trash,
+        });
+        job.generations = self.generations.then(|| Generations {
+            keep: self.keep.clone(),
             most: self.max_delete,
             keep_trash: self.keep_trash,
         });

@@ -2,6 +2,7 @@
 
 pub mod command;
 pub mod copy;
+pub mod generations;
 pub mod heal;
 pub mod job_file;
 mod mirror;

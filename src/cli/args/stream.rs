@@ -27,7 +27,7 @@ pub struct StreamArgs {
 }
 
 /// Options that say nothing about a stream.
-const OF_TREES: [&str; 28] = [
+const OF_TREES: [&str; 30] = [
     "include",
     "exclude",
     "follow_links",
@@ -50,6 +50,8 @@ const OF_TREES: [&str; 28] = [
     "require_mount",
     "keep_manifests",
     "mirror",
+    "generations",
+    "keep",
     "max_delete",
     "keep_trash",
     "one_file_system",

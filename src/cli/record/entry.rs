@@ -111,6 +111,9 @@ impl<'a> RecordEntry<'a> {
             }
             Event::Departed(path) => (Self::named("departed", path, None), true),
             Event::Foreign(path) => (Self::named("foreign", path, None), true),
+            Event::GenerationRemoved(path) => {
+                (Self::named("generation-removed", path, None), false)
+            }
             Event::TrashRemoved(path) => (Self::named("trash-removed", path, None), false),
             Event::Limits(path, text) => {
                 let (event, text) = ("limits", Some((*text).into()));

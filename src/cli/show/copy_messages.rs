@@ -64,6 +64,9 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
             "stays at the output: {}: it is not in the source, and no earlier run listed it",
             Shown::bytes(path)
         )),
+        Event::GenerationRemoved(path) => {
+            err(format!("moved the generation {} to the trash", Shown::bytes(path)))
+        }
         Event::TrashRemoved(path) => err(format!("removed the trash of {}", Shown::bytes(path))),
         Event::Resumed(path, bytes) if detail == Detail::Verbose => {
             let (path, size) = (Shown::bytes(path), format_size(*bytes, BINARY));

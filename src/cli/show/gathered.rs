@@ -46,6 +46,7 @@ impl LineKind {
             Event::OtherVolume(_) => Self::of("other volume"),
             Event::Departed(_) => Self::of("departed"),
             Event::Foreign(_) => Self::of("foreign"),
+            Event::GenerationRemoved(_) => Self::of("generation removed"),
             Event::TrashRemoved(_) => Self::of("trash removed"),
             Event::IdlePattern(_) => Self::of("idle pattern"),
             _ => return None,

@@ -8,7 +8,7 @@ pub mod gathered;
 pub mod healed;
 pub mod line;
 pub mod reporter;
-mod rows;
+pub mod rows;
 mod stages;
 pub mod stream_summary;
 pub mod verify_messages;

@@ -18,7 +18,8 @@ use crate::state::private_dir::{Missing, PrivateDir, TRASH};
 use crate::state::source_mark::SourceMark;
 use crate::sys::stat::Kind;
 use crate::sys::{self, DirReader};
-use crate::tree::walk::{Walk, most_levels};
+use crate::tree::classify::Classifier;
+use crate::tree::walk::most_levels;
 
 /// What the look is given.
 pub struct MirrorLook<'a> {
@@ -26,8 +27,8 @@ pub struct MirrorLook<'a> {
     pub mirror: &'a Mirror,
     /// As a dry run is prepared.
     pub prepared: &'a Prepared,
-    /// Of the same.
-    pub walk: &'a Walk<'a>,
+    /// What takes part.
+    pub classifier: Classifier<'a>,
     pub listen: &'a EventListener<'a>,
     pub stop: &'a Stop,
 }
@@ -86,7 +87,7 @@ impl MirrorLook<'_> {
         let search = DepartureSearch {
             source,
             output,
-            classifier: self.walk.classifier,
+            classifier: self.classifier,
             is_listed: &|path| self.is_listed(&lists, private.as_ref(), path),
             all: self.mirror.all,
             last: last.as_ref(),

@@ -9,4 +9,4 @@ pub mod look;
 pub mod options;
 pub mod removal;
 mod search;
-mod trash;
+pub mod trash;

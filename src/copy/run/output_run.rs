@@ -17,6 +17,7 @@ use crate::copy::commit::group::{Group, most_dirs};
 use crate::copy::commit::read_back_queue::{ReadBackQueue, Verifiers, read_back_queue};
 use crate::copy::commit::rotation::Rotation;
 use crate::copy::dry_run::DryRun;
+use crate::copy::generations::run::GenerationRun;
 use crate::copy::job::CopyJob;
 use crate::copy::mirror::look::{Looked, MirrorLook};
 use crate::copy::record::chains;
@@ -41,7 +42,6 @@ use crate::sys::{self, Dir, is_on_turning_disk};
 use crate::transfer::baseline::Baseline;
 use crate::transfer::context::{Context, Shared};
 use crate::transfer::kernel::copy_methods::CopyMethods;
-use crate::tree::classify::Classifier;
 use crate::tree::cleanup::Resumable;
 use crate::tree::dirs::OutputDir;
 use crate::tree::filter::Pattern;
@@ -55,6 +55,10 @@ impl CopyJob {
     /// The job was refused and nothing was touched. Everything that goes wrong later is told to
     /// `observer` and counted in the report; look at its [`ending`](Report::ending).
     pub fn run(&self, observer: &EventObserver<'_>) -> Result<Report> {
+        self.check_options()?;
+        if let Some(generations) = &self.generations {
+            return GenerationRun { job: self, generations, observer }.run();
+        }
         OutputRun { job: self, observer, slot: None, reservations: &Reservations::default() }.run()
     }
 }
@@ -146,9 +150,8 @@ impl OutputRun<'_> {
         let Self { job, observer, .. } = *self;
         let Some(mirror) = &job.mirror else { return Ok(None) };
         let prepared = &job.prepare(true, patience)?;
-        let (walk, listen, stop) =
-            (&self.walk(prepared, true, None), &observer.listen, patience.stop);
-        MirrorLook { job, mirror, prepared, walk, listen, stop }.run().map(Some)
+        let (classifier, listen, stop) = (job.classifier(), &observer.listen, patience.stop);
+        MirrorLook { job, mirror, prepared, classifier, listen, stop }.run().map(Some)
     }
 
     fn copy(
@@ -345,14 +348,7 @@ impl OutputRun<'_> {
     ) -> Walk<'a> {
         let Self { job, .. } = *self;
         Walk {
-            classifier: Classifier {
-                filter: &job.filter,
-                follow: job.follow_links,
-                links: job.links,
-                hard_links: job.hard_links,
-                one_file_system: job.one_file_system,
-                block_size: job.block_size as u64,
-            },
+            classifier: job.classifier(),
             dry,
             cleans_up: prepared.is_ours_alone,
             resumable: job.journaling(prepared.secret).map(|journaling| Resumable {

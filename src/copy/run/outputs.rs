@@ -39,6 +39,10 @@ pub struct OutputJob<'a> {
 /// touched.
 pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Report>>> {
     let Some(OutputJob { job, .. }) = outputs.first() else { return Ok(Vec::new()) };
+    if job.generations.is_some() {
+        let finding = "generations are of one output; run once for each of several";
+        return Err(Error::finding("make a generation in", &job.output, finding));
+    }
     let refused = check_disjoint(outputs.iter().map(|output| output.job))?;
     let in_flight = outputs.len() * job.most_workers() * job.blocks(outputs.len());
     let block_size = job.block_size.max(1);

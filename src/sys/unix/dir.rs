@@ -225,6 +225,11 @@ impl Dir {
         Ok(OsString::from_vec(target.into_bytes()))
     }
 
+    /// Makes a symbolic link to the entry `target` of this directory under a random name, to be published.
+    pub fn create_part_name_link(&self, target: &OsStr) -> io::Result<OsString> {
+        self.create_part_link(&target.to_os_string())
+    }
+
     /// Makes the symbolic link `name` to `target`; an error if `name` exists.
     pub fn make_link(&self, target: &LinkTarget, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::symlinkat(target, &self.0, name)?)

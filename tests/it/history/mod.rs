@@ -1,3 +1,4 @@
-//! Outputs with a memory: what has left the source leaves a mirror, into the trash.
+//! Outputs with a memory: what has left the source leaves a mirror, into the trash; generations keep every night.
 
 mod departures;
+mod generations;

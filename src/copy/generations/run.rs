@@ -1,0 +1,324 @@
+//! A run that makes a generation: a tree with an unfinished name is filled, and gets its name when it is complete and
+//! durable.
+
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::copy::before::prepare::Prepared;
+use crate::copy::dated_name::DatedName;
+use crate::copy::generations::options::Generations;
+use crate::copy::generations::seed::{Seeded, Seeding, prune};
+use crate::copy::generations::set::{GenerationNote, GenerationSet, UNFINISHED, lead_to, path_of};
+use crate::copy::job::CopyJob;
+use crate::copy::mirror::look::MirrorLook;
+use crate::copy::mirror::options::Mirror;
+use crate::copy::mirror::trash::Trash;
+use crate::copy::report::{Ending, Report};
+use crate::error::{Error, Result};
+use crate::event::{Event, EventObserver, Stop};
+use crate::path::RelPath;
+use crate::state::knowledge::Knowledge;
+use crate::state::private_dir::{Missing, PrivateDir};
+use crate::sys::{self, Attributes, Dir};
+use crate::tree::dirs::OutputDir;
+use crate::tree::lock::Patience;
+use crate::tree::overwrite::Policy;
+use crate::tree::walk::most_levels;
+
+/// A run that makes a generation.
+pub struct GenerationRun<'a> {
+    pub job: &'a CopyJob,
+    pub generations: &'a Generations,
+    pub observer: &'a EventObserver<'a>,
+}
+
+/// The directory of all generations, while a run has it.
+struct GenerationRoot {
+    dir: Dir,
+    /// It holds the lock.
+    _private: PrivateDir,
+    set: GenerationSet,
+}
+
+impl GenerationRun<'_> {
+    /// Makes a generation.
+    ///
+    /// # Errors
+    /// The job was refused, and no generation was touched.
+    pub fn run(&self) -> Result<Report> {
+        let Self { job, observer, .. } = *self;
+        let stop = &observer.stop.of_one();
+        let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
+        let wait = job.wait && !job.dry_run;
+        let patience = Patience { wait, deed: "copy to", tell: &tell, stop };
+        patience.until_free(&job.output, None)?;
+        let prepared = job.prepare(true, patience)?;
+        if prepared.file.is_some() {
+            let finding =
+                "it is one file, and generations are of a directory; leave out --generations";
+            return Err(Error::finding("copy", &job.source, finding));
+        }
+        if job.dry_run {
+            let set = match &prepared.output.handle {
+                Some(root) => GenerationSet::read(root, &job.output)?,
+                None => GenerationSet::default(),
+            };
+            let last = set.newest().map(|name| path_of(&job.output, name));
+            return match last {
+                Some(last) => {
+                    self.look(&last, stop)?;
+                    self.tree_job(last).run(observer)
+                }
+                None => self.tree_job(job.output.clone()).run(observer),
+            };
+        }
+        let root = self.take(patience)?;
+        if let Some(last) = root.set.newest() {
+            self.look(&path_of(&job.output, last), stop)?;
+        }
+        self.fill(&root, &prepared, stop)
+    }
+
+    /// The job of the tree at `output`.
+    fn tree_job(&self, output: PathBuf) -> CopyJob {
+        let mut job = self.job.clone();
+        (job.output, job.generations, job.wait, job.policy) = (output, None, false, Policy::Update);
+        // A run that went on with a tree leaves the manifest of the one before.
+        job.keep_manifests = NonZero::new(1);
+        job
+    }
+
+    /// Refuses a run where the source may not be what it was when the last generation was made.
+    fn look(&self, last: &Path, stop: &Stop) -> Result<()> {
+        let mirror = &Mirror { all: true, most: self.generations.most, keep_trash: None };
+        let job = &self.tree_job(last.to_path_buf());
+        let listen = &self.observer.listen;
+        let patience = Patience { wait: false, deed: "compare with", tell: &|_| (), stop };
+        let prepared = &job.prepare(true, patience)?;
+        let look = MirrorLook { job, mirror, prepared, classifier: job.classifier(), listen, stop };
+        // What cannot be listed now the copy will name.
+        look.run().map(drop)
+    }
+
+    /// Makes the directory of all generations if it is missing, and locks it.
+    fn take(&self, patience: Patience<'_>) -> Result<GenerationRoot> {
+        let path = &self.job.output;
+        let dir = match Dir::open(path) {
+            Ok(dir) => dir,
+            Err(_) => {
+                let made = std::fs::create_dir(path).and_then(|()| Dir::open(path));
+                made.map_err(|error| Error::io("make the output", path, error))?
+            }
+        };
+        let private = open_private(&dir, path)?;
+        patience.lock(private.dir(), path)?;
+        let set = GenerationSet::read(&dir, path)?;
+        Ok(GenerationRoot { dir, _private: private, set })
+    }
+
+    /// Fills the unfinished tree, and makes a generation of it if it is complete.
+    fn fill(&self, root: &GenerationRoot, prepared: &Prepared, stop: &Stop) -> Result<Report> {
+        let Self { job, observer, .. } = *self;
+        let now = DatedName::new(Timestamp::now());
+        let begun = root.set.unfinished.last().copied();
+        let part = format!("{}{UNFINISHED}", begun.unwrap_or(root.set.next_name(now)));
+        let path = job.output.join(&part);
+        let fail = |error| Error::io("make the tree", &path, error);
+        if begun.is_none() {
+            root.dir.make_dir(part.as_ref(), true).map_err(fail)?;
+        }
+        let new = root.dir.open_dir(part.as_ref(), false).map_err(fail)?;
+        if begun.is_some() {
+            let levels = most_levels(sys::open_file_limit());
+            prune(&new, &prepared.source.handle, &job.classifier(), levels, stop)
+                .map_err(|error| Error::io("go on with the tree", &path, error))?;
+        }
+        if let Some(last) = root.set.newest() {
+            let seeded = self.seed(root, last, &new, &path, prepared, stop)?;
+            if seeded.linked {
+                let text = "files that did not change are hard links to those of the last generation: do not write to \
+                            them at the output, that would change all generations";
+                (observer.listen)(&Event::Limits(&job.output, text));
+            } else if seeded.files == 0 {
+                let text = "nothing was shared with the last generation: everything is copied";
+                (observer.listen)(&Event::Limits(&job.output, text));
+            }
+        }
+        let mut report = self.tree_job(path.clone()).run(observer)?;
+        if !matches!(report.ending, Ending::Complete) {
+            return Ok(report);
+        }
+        let name = root.set.next_name(now);
+        match self.finish(root, &part, &new, name, prepared, &mut report) {
+            Ok(()) => {
+                let made = path_of(&job.output, name);
+                let moved = |manifest: &PathBuf| {
+                    manifest.strip_prefix(&path).ok().map(|rest| made.join(rest))
+                };
+                report.manifest =
+                    report.manifest.as_ref().and_then(moved).or(report.manifest.take());
+                self.tidy(root, name, &mut report, stop);
+            }
+            Err(error) => report.ending = Ending::Stopped(error),
+        }
+        Ok(report)
+    }
+
+    fn seed(
+        &self,
+        root: &GenerationRoot,
+        last: DatedName,
+        new: &Dir,
+        path: &Path,
+        prepared: &Prepared,
+        stop: &Stop,
+    ) -> Result<Seeded> {
+        let last_path = path_of(&self.job.output, last);
+        let open = |error| Error::io("open the last generation", &last_path, error);
+        let last = root.dir.open_dir(last.to_string().as_ref(), false).map_err(open)?;
+        let of_last = PrivateDir::open(&last, &last_path, None, Missing::Leave)?;
+        let is_to_stop = || stop.is_requested();
+        let (known, warnings) =
+            Knowledge::load(of_last.as_ref(), &last, &last_path, &|_| false, &is_to_stop);
+        for warning in &warnings {
+            (self.observer.listen)(&Event::Warning(warning));
+        }
+        let Some(private) = PrivateDir::open(new, path, None, Missing::Make)? else {
+            return Ok(Seeded::default());
+        };
+        let seeding = Seeding {
+            last: &last,
+            source: &prepared.source.handle,
+            new,
+            path,
+            private: &private,
+            known: &known,
+            classifier: self.job.classifier(),
+            most_levels: most_levels(sys::open_file_limit()),
+            stop,
+        };
+        seeding.run()
+    }
+
+    /// The tree is complete and durable: it gets the source's attributes and its name.
+    fn finish(
+        &self,
+        root: &GenerationRoot,
+        part: &str,
+        new: &Dir,
+        name: DatedName,
+        prepared: &Prepared,
+        report: &mut Report,
+    ) -> Result<()> {
+        let path = self.job.output.join(part);
+        let fail = |error| Error::io("finish the generation", &path, error);
+        let counts = report.counts;
+        if let Some(private) = PrivateDir::open(new, &path, None, Missing::Leave)? {
+            let files = counts.copied + counts.replaced + counts.unchanged;
+            let bytes = counts.bytes.saturating_add(counts.unchanged_bytes);
+            GenerationNote { files, bytes, new_bytes: counts.bytes }
+                .write(&private)
+                .map_err(fail)?;
+        }
+        let source = &prepared.source.handle;
+        let stat = source.stat_self().map_err(fail)?;
+        let mut warnings = Vec::new();
+        let warn = |deed, error| warnings.push(Error::io(deed, &path, error));
+        Attributes::read(source).map_err(fail)?.apply(new, &stat, false, warn);
+        for warning in warnings {
+            report.counts.warnings += 1;
+            (self.observer.listen)(&Event::Warning(&warning));
+        }
+        if self.job.sync {
+            new.persist().map_err(fail)?;
+        }
+        let text = name.to_string();
+        root.dir.move_entry(part.as_ref(), &root.dir, text.as_ref()).map_err(fail)?;
+        root.dir.persist().map_err(fail)
+    }
+
+    /// Lets `latest` lead to the new generation, and moves those that are not kept into the trash. What of that cannot be
+    /// done is a warning: the generation is there.
+    fn tidy(&self, root: &GenerationRoot, name: DatedName, report: &mut Report, stop: &Stop) {
+        let Self { job, generations, observer } = *self;
+        let path = &job.output;
+        let mut trash_path = None;
+        let done = lead_to(&root.dir, name)
+            .map_err(|error| Error::io("let latest lead to the new generation in", path, error))
+            .and_then(|()| {
+                let mut all = root.set.complete.clone();
+                all.push(name);
+                let surplus = generations.keep.as_ref().map(|keep| keep.surplus(&all));
+                let surplus = surplus.unwrap_or_default();
+                trash_path = discard(
+                    &root.dir,
+                    path,
+                    &surplus,
+                    generations.keep_trash,
+                    stop,
+                    &mut |event| {
+                        (observer.listen)(&event);
+                    },
+                )?;
+                Ok(())
+            });
+        report.trash = trash_path;
+        if let Err(error) = done {
+            report.counts.warnings += 1;
+            (observer.listen)(&Event::Warning(&error));
+        }
+    }
+}
+
+fn open_private(dir: &Dir, path: &Path) -> Result<PrivateDir> {
+    let opened = PrivateDir::open(dir, path, None, Missing::Make);
+    let note = "; generations need it, on a file system with owners";
+    let missing =
+        || Error::finding("keep private records in", path, "there is no private directory");
+    opened.map_err(|error| error.with_note(note))?.ok_or_else(missing)
+}
+
+/// Keeps runs away from the directory of all generations, which is at `path`, while what is returned is held.
+///
+/// # Errors
+/// Another run is at work there.
+pub fn hold(root: &Dir, path: &Path) -> Result<PrivateDir> {
+    let private = open_private(root, path)?;
+    let (stop, tell) = (&Stop::default(), &|_: &str| ());
+    Patience { wait: false, deed: "change", tell, stop }.lock(private.dir(), path)?;
+    Ok(private)
+}
+
+/// Moves generations into the trash of their directory, which is at `path`, and removes trash that is older than
+/// `keep_trash`. Returns where they are.
+///
+/// # Errors
+/// One cannot be moved, or old trash cannot be removed.
+pub fn discard(
+    root: &Dir,
+    path: &Path,
+    surplus: &[DatedName],
+    keep_trash: Option<Duration>,
+    stop: &Stop,
+    tell: &mut dyn FnMut(Event<'_>),
+) -> Result<Option<PathBuf>> {
+    let handle = root.try_clone().map_err(|error| Error::io("open", path, error))?;
+    let output = OutputDir { handle: Some(handle), ..OutputDir::absent(path.into()) };
+    let mut trash = Trash::new(&output);
+    for name in surplus {
+        let fail = |error| Error::io("move to the trash", path_of(path, *name), error);
+        let text = name.to_string();
+        let to = trash.dir(&RelPath::root())?;
+        root.move_entry(text.as_ref(), to, text.as_ref()).map_err(fail)?;
+        to.persist().and_then(|()| root.persist()).map_err(fail)?;
+        tell(Event::GenerationRemoved(text.as_bytes()));
+    }
+    if let Some(keep) = keep_trash {
+        let levels = most_levels(sys::open_file_limit());
+        trash.expire(keep, levels, stop, |name| tell(Event::TrashRemoved(name.as_bytes())))?;
+    }
+    Ok(trash.path())
+}

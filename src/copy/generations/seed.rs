@@ -1,0 +1,375 @@
+//! Putting into a new tree what did not change since the last generation: clones of its files, or hard links to them.
+//!
+//! A file is shared only if the last generation's record proves it untouched, the source has the same size and time,
+//! and nothing of the source's file changed since: its change time is before that of the copy. So an edit that keeps
+//! size and time is not shared, and neither is a file that got other attributes. The digest goes over with the file,
+//! into a record of the new tree; the copy that follows keeps such files, and never writes to one that has further names.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::copy::mirror::trash::remove_tree;
+use crate::error::{Error, Result};
+use crate::event::Stop;
+use crate::manifest::ManifestName;
+use crate::path::{DirPath, RelPath};
+use crate::state::knowledge::{Belief, Knowledge};
+use crate::state::private_dir::{NAME, PrivateDir, TRASH};
+use crate::state::record::RecordFile;
+use crate::state::row::{Row, Trace};
+use crate::sys::stat::{Kind, Stat};
+use crate::sys::{self, Attributes, Cloned, Dir, DirReader, is_journal_name, is_part_name};
+use crate::tree::classify::Classifier;
+use crate::tree::filter::Inclusion;
+
+/// So many bytes of rows are recorded at a time.
+const ROWS: usize = 1 << 20;
+
+/// Longer than a step of any file system's clock: what changes later shows.
+const STEP: Duration = Duration::from_millis(25);
+
+/// So many records of runs that were cut short may be there.
+const MOST_RECORDS: u64 = 1000;
+
+/// How files are shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    Clone,
+    Link,
+}
+
+/// The three trees, and what is known of them.
+pub struct Seeding<'a> {
+    /// The last generation.
+    pub last: &'a Dir,
+    pub source: &'a Dir,
+    /// The new tree, and where it is.
+    pub new: &'a Dir,
+    pub path: &'a Path,
+    /// Its private directory.
+    pub private: &'a PrivateDir,
+    /// What is known of the last generation.
+    pub known: &'a Knowledge,
+    pub classifier: Classifier<'a>,
+    pub most_levels: usize,
+    pub stop: &'a Stop,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub struct Seeded {
+    pub files: u64,
+    /// By hard links: these files are those of the last generation.
+    pub linked: bool,
+    rows: Vec<u8>,
+    number: u64,
+    record: Option<RecordFile>,
+    how: Option<Sharing>,
+}
+
+struct SeededDir {
+    last: Dir,
+    source: Dir,
+    new: Dir,
+    rel: DirPath,
+    inclusion: Inclusion,
+    subdirs: Vec<(Arc<OsStr>, Inclusion)>,
+}
+
+impl Seeding<'_> {
+    /// Shares what can be shared.
+    ///
+    /// # Errors
+    /// The new tree cannot be written.
+    pub fn run(&self) -> Result<Seeded> {
+        let fail = |error| Error::io("share files with the last generation in", self.path, error);
+        let mut seeded = Seeded {
+            how: Some(match self.new.try_clone_within() {
+                Some(Cloned::Yes) => Sharing::Clone,
+                _ => Sharing::Link,
+            }),
+            ..Seeded::default()
+        };
+        let here = |dir: &Dir| dir.open_dir(".".as_ref(), false).map_err(fail);
+        let root = SeededDir {
+            last: here(self.last)?,
+            source: here(self.source)?,
+            new: here(self.new)?,
+            rel: DirPath::root(),
+            inclusion: self.classifier.filter.root(),
+            subdirs: Vec::new(),
+        };
+        let (mut stack, mut reader) = (vec![root], DirReader::default());
+        if let Some(top) = stack.last_mut() {
+            self.share_in(top, &mut reader, &mut seeded).map_err(fail)?;
+        }
+        while let Some(top) = stack.last_mut() {
+            if self.stop.is_requested() {
+                break;
+            }
+            let Some((name, inclusion)) = top.subdirs.pop() else {
+                stack.pop();
+                continue;
+            };
+            // Deeper down all is copied.
+            let entered = self.enter(top, &name, inclusion).map_err(fail)?;
+            if let Some(mut entered) = entered.filter(|_| stack.len() <= self.most_levels) {
+                self.share_in(&mut entered, &mut reader, &mut seeded).map_err(fail)?;
+                stack.push(entered);
+            }
+        }
+        self.record(&mut seeded).map_err(fail)?;
+        Ok(seeded)
+    }
+
+    /// Enters a directory that all three trees have; it is made in the new one.
+    fn enter(
+        &self,
+        top: &SeededDir,
+        name: &OsStr,
+        inclusion: Inclusion,
+    ) -> io::Result<Option<SeededDir>> {
+        let (Ok(last), Ok(source)) =
+            (top.last.open_dir(name, false), top.source.open_dir(name, self.classifier.follow))
+        else {
+            return Ok(None);
+        };
+        if self.classifier.one_file_system && source.identity()?.dev != top.source.identity()?.dev {
+            return Ok(None);
+        }
+        match top.new.make_dir(name, true) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let new = top.new.open_dir(name, false)?;
+        new.open_up(&new.stat_self()?)?;
+        let rel = top.rel.below(name);
+        Ok(Some(SeededDir { last, source, new, rel, inclusion, subdirs: Vec::new() }))
+    }
+
+    /// Shares the files of one directory.
+    fn share_in(
+        &self,
+        top: &mut SeededDir,
+        reader: &mut DirReader,
+        seeded: &mut Seeded,
+    ) -> io::Result<()> {
+        loop {
+            let batch = reader.next_batch(&top.last)?;
+            if batch.is_empty() {
+                return Ok(());
+            }
+            for listed in batch {
+                let name = listed.name;
+                if top.rel.is_root() && (*name == *NAME || *name == *TRASH) {
+                    continue;
+                }
+                let Ok(there) = top.last.stat(&name, false) else { continue };
+                let is_dir = there.kind == Kind::Dir;
+                let path = top.rel.join(&name);
+                let inclusion =
+                    self.classifier.filter.judge(path.as_bytes(), is_dir, top.inclusion);
+                match there.kind {
+                    _ if inclusion == Inclusion::Out => {}
+                    Kind::Dir => top.subdirs.push((name, inclusion)),
+                    Kind::File => {
+                        if let Some(row) = self.share(top, &name, &there, seeded)? {
+                            row.write(&mut seeded.rows, path.as_bytes());
+                            seeded.number += 1;
+                            seeded.files += 1;
+                        }
+                        if seeded.rows.len() >= ROWS {
+                            self.record(seeded)?;
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Shares one file that the last generation has; what the record is to say of it. `None` if it is to be copied.
+    fn share(
+        &self,
+        top: &SeededDir,
+        name: &OsStr,
+        there: &Stat,
+        seeded: &mut Seeded,
+    ) -> io::Result<Option<Row>> {
+        let follow = self.classifier.follow;
+        let Ok(before) = top.source.stat(name, follow) else { return Ok(None) };
+        if !is_as(&before, there) {
+            return Ok(None);
+        }
+        let path = top.rel.join(name);
+        let Belief::Untouched(row, _) = self.known.belief(path.as_bytes(), there) else {
+            return Ok(None);
+        };
+        let shared = match seeded.how {
+            Some(Sharing::Clone) => self.clone_file(top, name, &before, there),
+            Some(Sharing::Link) => top.new.hard_link(&top.last, name, name).map(|()| true),
+            None => return Ok(None),
+        };
+        match shared {
+            Ok(true) => {}
+            // It is there from a run that was cut short, or this one cannot be cloned.
+            Ok(false) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            // There are no links here.
+            Err(_) if seeded.files == 0 => {
+                seeded.how = match seeded.how {
+                    Some(Sharing::Clone) => Some(Sharing::Link),
+                    _ => None,
+                };
+                return Ok(None);
+            }
+            Err(_) => return Ok(None),
+        }
+        let linked = seeded.how == Some(Sharing::Link);
+        seeded.linked |= linked;
+        // Nothing may have changed meanwhile.
+        let now = top.new.stat(name, false)?;
+        let after = top.source.stat(name, follow).ok();
+        let same_source = after.is_some_and(|after| Trace::of(&after) == Trace::of(&before));
+        let same_file = !linked || now.id == there.id;
+        if same_source && same_file && (now.size, now.mtime) == (there.size, there.mtime) {
+            return Ok(Some(Row { trace: Trace::of(&now), sure: true, late: false, ..row }));
+        }
+        top.new.remove(name)?;
+        Ok(None)
+    }
+
+    /// Clones a file of the last generation, with the attributes of the source's; false if it cannot be cloned.
+    fn clone_file(
+        &self,
+        top: &SeededDir,
+        name: &OsStr,
+        source: &Stat,
+        there: &Stat,
+    ) -> io::Result<bool> {
+        if top.new.stat(name, false).is_ok() {
+            return Ok(false);
+        }
+        let from = top.last.open_file(name, false)?;
+        let of_source = top.source.open_file(name, self.classifier.follow)?;
+        let attributes = Attributes::read(&of_source)?;
+        let (part, part_name) = top.new.create_part()?;
+        let mut failed = None;
+        let cloned = sys::clone_file(&from, &part).and_then(|cloned| {
+            if !matches!(cloned, Cloned::Yes) {
+                return Ok(false);
+            }
+            attributes.apply(&part, source, false, |_, error| failed = Some(error));
+            if !self.new.can_persist_all() {
+                sys::persist_file(&part)?;
+            }
+            // What was cloned is what the record knows.
+            Ok(failed.is_none() && Trace::of(&Dir::stat_file(&from)?) == Trace::of(there))
+        });
+        match cloned {
+            Ok(true) => top.new.publish(&part_name, name, false).map(|()| true),
+            other => {
+                top.new.remove(&part_name)?;
+                other
+            }
+        }
+    }
+
+    /// Records the rows that wait, when the clock has moved on.
+    fn record(&self, seeded: &mut Seeded) -> io::Result<()> {
+        if seeded.number == 0 {
+            return Ok(());
+        }
+        sleep(STEP);
+        let mut record = match seeded.record.take() {
+            Some(record) => record,
+            None => self.create_record()?,
+        };
+        record.append(&seeded.rows, seeded.number)?;
+        seeded.record = Some(record);
+        seeded.rows.clear();
+        seeded.number = 0;
+        Ok(())
+    }
+
+    fn create_record(&self) -> io::Result<RecordFile> {
+        for number in 1..MOST_RECORDS {
+            match RecordFile::create(self.private, number) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                created => return created,
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+}
+
+/// Whether a file of the source is, and was since it was copied, what is `there`.
+fn is_as(source: &Stat, there: &Stat) -> bool {
+    source.kind == Kind::File
+        && source.size == there.size
+        && source.mtime.is_stored_as(there.mtime)
+        && source.ctime < there.ctime
+}
+
+/// Removes from an unfinished tree what is no longer in the source as it was then, so that the run goes on with the
+/// rest. Beginnings of large files stay: the copy looks after them.
+///
+/// # Errors
+/// It cannot be listed, or something cannot be removed.
+pub fn prune(
+    new: &Dir,
+    source: &Dir,
+    classifier: &Classifier<'_>,
+    most_levels: usize,
+    stop: &Stop,
+) -> io::Result<()> {
+    let (mut todo, mut reader) =
+        (vec![(RelPath::root(), classifier.filter.root())], DirReader::default());
+    while let Some((rel, above)) = todo.pop() {
+        if stop.is_requested() {
+            break;
+        }
+        let here = new.open_below(&rel)?.open_dir(".".as_ref(), false)?;
+        // Without its counterpart by now it is the copy's to name.
+        let Ok(source) = below(source, &rel, classifier.follow) else { continue };
+        here.open_up(&here.stat_self()?)?;
+        let mut names = Vec::new();
+        loop {
+            let batch = reader.next_batch(&here)?;
+            if batch.is_empty() {
+                break;
+            }
+            names.extend(batch.into_iter().map(|listed| listed.name));
+        }
+        for name in names {
+            let is_leftover = is_part_name(&name) || is_journal_name(&name);
+            let is_list =
+                || ManifestName::parse(&name).or(ManifestName::of_states(&name)).is_some();
+            if is_leftover || rel.is_root() && (*name == *NAME || is_list()) {
+                continue;
+            }
+            let there = here.stat(&name, false)?;
+            let is_dir = there.kind == Kind::Dir;
+            let path = rel.join(&name);
+            let inclusion = classifier.filter.judge(path.as_bytes(), is_dir, above);
+            let counterpart = source.stat(&name, classifier.follow).ok();
+            match counterpart.filter(|_| inclusion != Inclusion::Out) {
+                Some(stat) if is_dir && stat.kind == Kind::Dir => todo.push((path, inclusion)),
+                Some(stat) if is_as(&stat, &there) => {}
+                _ if is_dir => drop(remove_tree(&here, &name, most_levels, stop)?),
+                _ => here.remove(&name)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The directory at `path` below `root`.
+fn below(root: &Dir, path: &RelPath, follow: bool) -> io::Result<Dir> {
+    let step = |dir: Dir, name: &[u8]| dir.open_dir(sys::name_from_bytes(name)?, follow);
+    path.components().try_fold(root.try_clone()?, step)
+}

@@ -1,0 +1,158 @@
+//! The generations at an output: which are there, and which tree is not finished.
+//!
+//! A directory with the name of a generation counts only if it has a private directory of this user with a finished
+//! record, which only a complete run leaves.
+
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::copy::dated_name::DatedName;
+use crate::error::{Error, Result};
+use crate::state::private_dir::{Missing, PrivateDir};
+use crate::state::record::FINISHED;
+use crate::sys::stat::Kind;
+use crate::sys::{self, Dir, DirReader, Uninterrupted};
+
+/// What stands behind the date while a tree is not finished.
+pub const UNFINISHED: &str = ".part";
+
+/// What leads to the newest generation.
+pub const LATEST: &str = "latest";
+
+/// What a generation's private directory says of its run.
+const NOTE: &str = "generation";
+
+const NOTE_HEAD: &str = "dircopy generation 1";
+
+/// What the directory of all generations has.
+#[derive(Debug, Default)]
+pub struct GenerationSet {
+    /// The complete ones, the oldest first.
+    pub complete: Vec<DatedName>,
+    /// Trees that are not finished, the oldest first.
+    pub unfinished: Vec<DatedName>,
+    /// What only has such a name.
+    pub foreign: Vec<DatedName>,
+}
+
+impl GenerationSet {
+    /// Reads what is in the directory `root`, at `path`.
+    ///
+    /// # Errors
+    /// It cannot be listed.
+    pub fn read(root: &Dir, path: &Path) -> Result<Self> {
+        let fail = |error| Error::io("list", path, error);
+        let here = root.open_dir(".".as_ref(), false).map_err(fail)?;
+        let (mut set, mut reader) = (Self::default(), DirReader::default());
+        loop {
+            let batch = reader.next_batch(&here).map_err(fail)?;
+            if batch.is_empty() {
+                break;
+            }
+            for listed in batch {
+                let Some(text) = listed.name.to_str() else { continue };
+                let unfinished = text.strip_suffix(UNFINISHED).and_then(DatedName::parse);
+                let Some(name) = unfinished.or_else(|| DatedName::parse(text)) else { continue };
+                match is_ours(root, path, &listed.name, unfinished.is_none()) {
+                    false => set.foreign.push(name),
+                    true if unfinished.is_some() => set.unfinished.push(name),
+                    true => set.complete.push(name),
+                }
+            }
+        }
+        set.complete.sort();
+        set.unfinished.sort();
+        Ok(set)
+    }
+
+    /// The newest complete one.
+    pub fn newest(&self) -> Option<DatedName> {
+        self.complete.last().copied()
+    }
+
+    /// The name of a generation that is made now: later than all that are there.
+    pub fn next_name(&self, now: DatedName) -> DatedName {
+        let all = self.complete.iter().chain(&self.foreign);
+        let latest = all.max().copied().filter(|latest| *latest >= now);
+        latest.and_then(DatedName::next).unwrap_or(now)
+    }
+}
+
+/// Whether the directory `name` was made by this user's runs; one that is to be complete, by one that was.
+fn is_ours(root: &Dir, path: &Path, name: &OsStr, complete: bool) -> bool {
+    let Ok(dir) = root.open_dir(name, false) else { return false };
+    let private = PrivateDir::open(&dir, &path.join(name), None, Missing::Leave);
+    let Ok(Some(private)) = private else { return false };
+    !complete || private.dir().stat(FINISHED.as_ref(), false).is_ok_and(|it| it.kind == Kind::File)
+}
+
+/// What a generation's run counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GenerationNote {
+    pub files: u64,
+    pub bytes: u64,
+    /// What was not shared with the generation before.
+    pub new_bytes: u64,
+}
+
+impl GenerationNote {
+    /// Writes it into the private directory of a generation.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, private: &PrivateDir) -> io::Result<()> {
+        let Self { files, bytes, new_bytes } = self;
+        let text = format!("{NOTE_HEAD}\nfiles {files}\nbytes {bytes}\nnew {new_bytes}\n");
+        private.write(NOTE.as_ref(), |file| sys::write_all(&*file, text.as_bytes()))
+    }
+
+    /// What stands in the private directory of the generation `name`; `None` if that cannot be read.
+    pub fn read(root: &Dir, path: &Path, name: DatedName) -> Option<Self> {
+        let name = name.to_string();
+        let dir = root.open_dir(name.as_ref(), false).ok()?;
+        let private = PrivateDir::open(&dir, &path.join(&name), None, Missing::Leave).ok()??;
+        let (file, _) = private.dir().open_ours(NOTE.as_ref()).ok()??;
+        let mut text = String::new();
+        Uninterrupted(file).take(4096).read_to_string(&mut text).ok()?;
+        let mut lines = text.lines();
+        (lines.next()? == NOTE_HEAD).then_some(())?;
+        let mut number = |word: &str| lines.next()?.strip_prefix(word)?.trim().parse().ok();
+        Some(Self { files: number("files")?, bytes: number("bytes")?, new_bytes: number("new")? })
+    }
+}
+
+/// Lets `latest` lead to the generation `name`: a symbolic link, or a file with its name where there are no links. What
+/// is there and is neither stays.
+///
+/// # Errors
+/// It cannot be made.
+pub fn lead_to(root: &Dir, name: DatedName) -> io::Result<()> {
+    match root.stat(LATEST.as_ref(), false) {
+        Ok(stat) if !matches!(stat.kind, Kind::Symlink | Kind::File) => {
+            return Err(io::Error::other("something else is called so"));
+        }
+        _ => {}
+    }
+    let name = name.to_string();
+    match root.create_part_name_link(name.as_ref()) {
+        Ok(link) => {
+            let published = root.publish(&link, LATEST.as_ref(), true);
+            if published.is_err() {
+                let _ = root.remove(&link);
+            }
+            published?;
+            root.persist()
+        }
+        Err(_) => {
+            let text = format!("{name}\n");
+            let fill = |file: &mut std::fs::File| sys::write_all(&*file, text.as_bytes());
+            root.write_atomically(fill, |temporary| root.publish(temporary, LATEST.as_ref(), true))
+        }
+    }
+}
+
+/// The path of the tree `name` in the directory of all.
+pub fn path_of(path: &Path, name: DatedName) -> PathBuf {
+    path.join(name.to_string())
+}

@@ -1,0 +1,294 @@
+//! Generations: each good night's tree is that night's source, and no night changes an older one.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::harness::{Mount, Random, Run, Scene, Strace, content, ctimes, long, need, shell};
+
+/// What a user sees of a tree, modes and times included; not of what dircopy keeps there.
+fn seen(root: &Path) -> String {
+    let script = "cd \"$0\" && find . -mindepth 1 \\( -name .dircopy -o -path './dircopy-*' \\) -prune -o \
+                  \\( -type l -printf '%P %y %l\\n' -o -type d -printf '%P %y %m %T@\\n' \
+                  -o -printf '%P %y %m %T@ %s ' -exec sha256sum -b {} \\; \\) | sort";
+    let output =
+        std::process::Command::new("bash").args(["-ec", script]).arg(root).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The generations that are there, by their names.
+fn generations(scene: &Scene) -> Vec<PathBuf> {
+    let Ok(entries) = scene.dst.read_dir() else { return Vec::new() };
+    let is_date = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.len() == 18 && name.starts_with("20") && name.ends_with('Z')
+    };
+    let mut all: Vec<_> = entries.map(|entry| entry.unwrap().path()).filter(is_date).collect();
+    all.sort();
+    all
+}
+
+/// What each generation is, told by its content, and that all of its manifest holds.
+fn digests(scene: &Scene) -> BTreeMap<PathBuf, String> {
+    let look = |path: PathBuf| {
+        let check =
+            format!("cd {} && sha256sum -c --strict --quiet dircopy-*.sha256sum", path.display());
+        shell(scene, &check);
+        let seen = seen(&path);
+        (path, seen)
+    };
+    generations(scene).into_iter().map(look).collect()
+}
+
+/// Runs a night that ends with `code`; older generations stay as they are, and `latest` leads to a complete one.
+#[track_caller]
+fn night(scene: &Scene, args: &[&str], code: i32) -> Run {
+    let before = digests(scene);
+    let mut all = vec!["--generations"];
+    all.extend(args);
+    let run = scene.copy(&all);
+    run.assert_code(code);
+    is_as_before(scene, &before, &run);
+    if code == 0 {
+        let newest = generations(scene).pop().unwrap();
+        assert_eq!(seen(&newest), seen(scene.src.root()), "{}{}", run.out(), run.err());
+        let latest = std::fs::read_link(scene.dst.join("latest")).unwrap();
+        assert_eq!(scene.dst.join(latest), newest);
+    }
+    run
+}
+
+#[track_caller]
+fn is_as_before(scene: &Scene, before: &BTreeMap<PathBuf, String>, run: &Run) {
+    let after = digests(scene);
+    for (path, seen) in before {
+        if let Some(now) = after.get(path) {
+            assert_eq!(now, seen, "{}: {}", path.display(), run.err());
+        } else {
+            assert!(run.err().contains("moved the generation"), "{} is gone", path.display());
+        }
+    }
+}
+
+/// Changes the source as a day does.
+fn day(scene: &Scene, random: &mut Random, number: usize) {
+    let src = &scene.src;
+    src.file(format!("dir {}/new {number}", number % 3), content(random.below(30_000)));
+    let names = shell(scene, "cd src && find . -type f -printf '%P\\n' | sort");
+    let names: Vec<&str> = names.lines().collect();
+    let any = |random: &mut Random| names[random.below(names.len())].to_owned();
+    let (edited, sly, moved, mode, linked) =
+        (any(random), any(random), any(random), any(random), any(random));
+    src.append(&edited, b"more");
+    // An edit that keeps size and time.
+    shell(
+        scene,
+        &format!(
+            "cd src && t=$(stat -c %y '{sly}') && tr 'a-y' 'b-z' <'{sly}' | tr '\\000-\\010' '\\001-\\011' >../sly \
+             && cat ../sly >'{sly}' && touch -d \"$t\" '{sly}'"
+        ),
+    );
+    shell(
+        scene,
+        &format!("cd src && mv '{moved}' 'dir 1/moved {number}'; chmod 600 '{mode}' || true"),
+    );
+    shell(scene, &format!("cd src && ln '{linked}' 'dir 2/link {number}' || true"));
+    src.symlink(format!("sym {number}"), "dir 1/1");
+    match number % 4 {
+        1 => drop(shell(scene, "cd src && rm -f 'dir 1/1' \"$(find . -type f | sort | head -1)\"")),
+        2 => drop(shell(scene, "cd src && if test -d whole; then mv whole elsewhere; fi")),
+        3 => drop(shell(
+            scene,
+            "cd src && rm -f sym* && mkdir -p whole/empty && cp -r 'dir 1' whole/",
+        )),
+        _ => {}
+    }
+}
+
+fn nights(scene: &Scene, number: usize, full: bool) {
+    let mut random = Random::new(22);
+    for i in 0..40 {
+        let len = random.below(40_000);
+        scene.src.file(format!("dir {}/{i}", i % 3), content(len));
+    }
+    for at in 1..=number {
+        day(scene, &mut random, at);
+        match at {
+            // Killed at a random moment, then gone on with.
+            3 => {
+                let before = digests(scene);
+                let when = 1 + random.below(40);
+                let strace = Strace::inject(
+                    scene,
+                    "linkat,renameat,renameat2,mkdirat,ioctl",
+                    &format!("signal=KILL:when={when}"),
+                );
+                let run = strace.run(scene.command(["--generations"]));
+                is_as_before(scene, &before, &run);
+                night(scene, &[], 0);
+            }
+            // A directory that cannot be listed.
+            4 => {
+                let before = generations(scene);
+                let strace = Strace::inject(scene, "getdents64", "error=EIO")
+                    .exactly_on(scene.path("src/dir 2"));
+                let digests = digests(scene);
+                let run = strace.run(scene.command(["--generations", "--keep", "last=1"]));
+                strace.fired(&run);
+                run.assert_code(1);
+                is_as_before(scene, &digests, &run);
+                assert_eq!(generations(scene), before, "{}", run.err());
+            }
+            // No source.
+            5 => {
+                shell(scene, "mv src away; mkdir src");
+                let before = generations(scene);
+                night(scene, &["--keep", "last=1"], 2).assert_says("it is empty");
+                assert_eq!(generations(scene), before);
+                shell(scene, "rmdir src; mv away src");
+                night(scene, &[], 0);
+            }
+            // No room.
+            6 if full => {
+                let before = generations(scene);
+                let big = scene.dst.join("filler");
+                shell(
+                    scene,
+                    &format!("dd if=/dev/zero of={} bs=1M 2>/dev/null || true", big.display()),
+                );
+                scene.src.file("large", content(3_000_000));
+                let digests = digests(scene);
+                let run = scene.copy(&["--generations", "--no-space-check", "--keep=last=1"]);
+                run.assert_code_in(&[1, 2, 3]);
+                is_as_before(scene, &digests, &run);
+                assert_eq!(generations(scene), before, "{}", run.err());
+                shell(scene, &format!("rm {}", big.display()));
+                night(scene, &[], 0);
+            }
+            _ => drop(night(scene, &[], 0)),
+        }
+    }
+    night(scene, &["--keep", "last=3"], 0);
+    assert_eq!(generations(scene).len(), 3);
+}
+
+#[test]
+fn each_night_is_a_tree_by_itself() {
+    need!(Strace);
+    nights(&Scene::on_disk(), 8, false);
+}
+
+#[test]
+fn each_night_on_any_file_system() {
+    need!(Kinds, Strace);
+    Mount::privately();
+    for kind in if long() { &["ext4", "xfs", "btrfs"][..] } else { &["xfs"] } {
+        let scene = Scene::on_disk();
+        let _mount = Mount::of_kind(kind, &scene.path("image"), &scene.dst);
+        nights(&scene, if long() { 30 } else { 7 }, long());
+    }
+}
+
+#[test]
+fn what_did_not_change_costs_no_room() {
+    let scene = Scene::on_disk();
+    for i in 0..10 {
+        scene.src.file(format!("d/{i}"), content(100_000));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    night(&scene, &[], 0);
+    scene.src.file("d/3", content(50_000));
+    let run = night(&scene, &[], 0);
+    run.assert_prints(&["unchanged", "9 files"]);
+    run.assert_prints(&["copied", "1 file, 48.83 KiB"]);
+    let used = shell(&scene, "du -sk --exclude=.dircopy dst | cut -f1");
+    assert!(used.trim().parse::<u64>().unwrap() < 1_150, "{used}");
+    // A change of attributes is of the new one alone.
+    scene.src.mode("d/5", 0o600);
+    night(&scene, &[], 0);
+    // A dry run makes nothing.
+    let before = ctimes(&scene.dst);
+    scene.copy(&["--generations", "-n"]).assert_code(0).assert_prints(&["unchanged", "10 files"]);
+    assert_eq!(ctimes(&scene.dst), before);
+}
+
+#[test]
+fn kills_at_the_end_leave_a_complete_one() {
+    need!(Strace);
+    let mut when = 1;
+    loop {
+        let scene = Scene::on_disk();
+        scene.src.file("a", content(100)).file("d/b", content(200));
+        night(&scene, &[], 0);
+        night(&scene, &[], 0);
+        scene.src.file("c", "c").remove("a");
+        let before = digests(&scene);
+        let fault = format!("signal=KILL:when={when}");
+        let strace = Strace::inject(&scene, "renameat,renameat2,symlinkat,linkat,unlinkat", &fault);
+        let run = strace.run(scene.command(["--generations", "--keep", "last=2"]));
+        let killed = run.code != Some(0);
+        let latest = scene.dst.join(std::fs::read_link(scene.dst.join("latest")).unwrap());
+        assert!(generations(&scene).contains(&latest), "after {when}: {latest:?}");
+        for (path, seen) in digests(&scene) {
+            assert!(before.get(&path).is_none_or(|old| *old == seen), "after {when}: {path:?}");
+        }
+        night(&scene, &["--keep", "last=2"], 0);
+        assert_eq!(generations(&scene).len(), 2);
+        if !killed {
+            assert!(when > 5, "only {when} calls were tried");
+            break;
+        }
+        when += if long() { 1 } else { 3 };
+    }
+}
+
+#[test]
+fn generations_are_listed_and_removed() {
+    let scene = Scene::new();
+    scene.src.file("a", content(1000));
+    for _ in 0..3 {
+        night(&scene, &[], 0);
+    }
+    // A directory of the user with such a name is none.
+    shell(&scene, "mkdir dst/2001-01-01T000000Z");
+    let list = scene.bare(["generations", "dst"]).run();
+    list.assert_code(0).assert_prints(&["complete", "1 file, 1000 B", "0 B of them new"]);
+    assert_eq!(list.out().lines().count(), 3, "{}", list.out());
+    let json = scene.bare(["generations", "dst", "--json"]).run();
+    for line in json.out().lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!((&line["state"], &line["files"]), (&"complete".into(), &1.into()));
+    }
+    let all = generations(&scene);
+    let name = |at: usize| all[at].file_name().unwrap().to_str().unwrap().to_owned();
+    let all = [name(1), name(2), name(3)];
+    scene.bare(["generations", "dst", "--remove", &all[2]]).run().assert_code(2);
+    scene.bare(["generations", "dst", "--remove", "2001-01-01T000000Z"]).run().assert_code(2);
+    scene.bare(["generations", "dst", "--remove", &all[0]]).run().assert_code(0);
+    assert_eq!(generations(&scene).len(), 3);
+    shell(&scene, &format!("test -e dst/.dircopy-trash/*/{}/a", all[0]));
+    // One night is brought back as any copy.
+    let restore = format!("dst/{}", all[1]);
+    let run = scene.bare(["-i", &restore, "-o", "back", "--exclude", "/dircopy-*.sha256sum"]).run();
+    run.assert_code(0);
+    assert_eq!(seen(&scene.path("back")), seen(scene.src.root()));
+}
+
+#[test]
+fn what_cannot_be_a_generation_is_refused() {
+    let scene = Scene::new();
+    scene.src.file("a", "a").file("names", "a");
+    let refused = |args: &[&str], text: &str| {
+        let mut all = vec!["--generations"];
+        all.extend(args);
+        scene.copy(&all).assert_code(2).assert_says(text);
+        assert!(!scene.dst.exists());
+    };
+    refused(&["--mirror"], "--mirror");
+    refused(&["--keep=last=0"], "keep nothing");
+    refused(&["--hash=none"], "--hash none");
+    refused(&["--no-sync"], "--no-sync");
+    refused(&["--files-from=src/names"], "--files-from");
+    refused(&["--overwrite-policy=never"], "--overwrite-policy");
+    refused(&["-o", "other"], "generations are of one output");
+}
