@@ -221,7 +221,7 @@ impl Dir {
     }
 
     /// Links to directories need a privilege here, so none is made.
-    pub fn create_part_name_link(&self, _: &OsStr) -> io::Result<OsString> {
+    pub fn create_part_name_link(&self, _: &OsStr) -> io::Result<std::ffi::OsString> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
