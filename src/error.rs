@@ -18,6 +18,7 @@ pub struct Error {
     path: PathBuf,
     cause: Cause,
     note: String,
+    is_of_all: bool,
 }
 
 /// Why a deed failed.
@@ -38,6 +39,7 @@ impl Error {
             path: path.as_ref().to_path_buf(),
             cause: Cause::Io(cause),
             note: String::new(),
+            is_of_all: false,
         }
     }
 
@@ -52,6 +54,7 @@ impl Error {
             path: path.as_ref().to_path_buf(),
             cause: Cause::Finding(finding.into()),
             note: String::new(),
+            is_of_all: false,
         }
     }
 
@@ -59,6 +62,21 @@ impl Error {
     pub fn with_note(mut self, note: impl AsRef<str>) -> Self {
         self.note.push_str(note.as_ref());
         self
+    }
+
+    /// The same of an output as a whole, so that any number of entries have it.
+    pub fn of_all(self) -> Self {
+        Self { is_of_all: true, ..self }
+    }
+
+    /// Whether it is of an output as a whole.
+    pub fn is_of_all(&self) -> bool {
+        self.is_of_all
+    }
+
+    /// What the reader should know besides.
+    pub fn note(&self) -> &str {
+        &self.note
     }
 
     /// What was being done; completes the sentence "cannot …".

@@ -9,7 +9,7 @@ use std::fs::{File, FileTimes};
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::state::private_dir::PrivateDir;
+use crate::sys::Dir;
 use crate::sys::stat::Time;
 
 /// The time of each of these files: even, for file systems with steps of two seconds.
@@ -33,20 +33,20 @@ pub struct MovedTimes {
     pub is_new: bool,
 }
 
-/// How the times that earlier runs set have moved. Where no file has the time that is asked of it now, one is made
+/// How the times that earlier runs set have moved, as the files in `dir` show. Where no file has the time that is asked of it now, one is made
 /// if `makes`.
 ///
 /// # Errors
 /// The files can be neither read nor made.
-pub fn moved(private: &PrivateDir, makes: bool) -> io::Result<MovedTimes> {
+pub fn moved(dir: &Dir, makes: bool) -> io::Result<MovedTimes> {
     let (mut moved, mut is_known) = (Vec::new(), false);
     for number in 0..MOST {
         let name = OsString::from(format!("time.{number}"));
-        let there = match private.dir().stat(&name, false) {
+        let there = match dir.stat(&name, false) {
             Ok(there) => there,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if makes && !is_known {
-                    set(&private.dir().create_new(&name, true)?)?;
+                    set(&dir.create_new(&name, true)?)?;
                 }
                 break;
             }
@@ -70,8 +70,7 @@ fn set(file: &File) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::private_dir::Missing;
-    use crate::sys::Dir;
+    use crate::state::private_dir::{Missing, PrivateDir};
 
     #[test]
     fn a_zone_is_known_again() {
@@ -79,17 +78,17 @@ mod tests {
         let dir = Dir::open(root.path()).unwrap();
         let private = PrivateDir::open(&dir, root.path(), None, Missing::Make).unwrap().unwrap();
         for makes in [false, true, true] {
-            assert_eq!(moved(&private, makes).unwrap(), MovedTimes::default());
+            assert_eq!(moved(private.dir(), makes).unwrap(), MovedTimes::default());
         }
         // As another machine shows it, an hour later.
         let first = File::options().write(true).open(private.path().join("time.0")).unwrap();
         let later = UNIX_EPOCH + Duration::from_secs(REFERENCE.secs.unsigned_abs() + 3600);
         first.set_modified(later).unwrap();
         for is_new in [true, false] {
-            assert_eq!(moved(&private, true).unwrap(), MovedTimes { by: vec![3600], is_new });
+            assert_eq!(moved(private.dir(), true).unwrap(), MovedTimes { by: vec![3600], is_new });
         }
         assert!(private.path().join("time.1").exists() && !private.path().join("time.2").exists());
         first.set_modified(later + Duration::from_secs(7)).unwrap();
-        assert!(moved(&private, true).unwrap().by.is_empty(), "not a quarter of an hour");
+        assert!(moved(private.dir(), true).unwrap().by.is_empty(), "not a quarter of an hour");
     }
 }

@@ -83,6 +83,8 @@ pub struct TimeTraits {
     pub earliest: Time,
     /// … up to here.
     pub latest: Time,
+    /// Whether what is beyond is kept in memory at most, and comes from the disk as FAT makes it.
+    pub are_of_fat: bool,
 }
 
 impl TimeTraits {
@@ -91,7 +93,25 @@ impl TimeTraits {
         step: Some(1),
         earliest: Time { secs: -6_000_000_000, nanos: 0 },
         latest: Time { secs: 20_000_000_000, nanos: 0 },
+        are_of_fat: false,
     };
+
+    /// The first second that FAT and exFAT hold, 1980, …
+    pub const FAT_FIRST: i64 = 315_532_800;
+
+    /// … and the last, of 2107.
+    pub const FAT_LAST: i64 = 4_354_819_199;
+
+    /// The same of FAT or exFAT, if `is_fat`: in memory they may hold more for a while.
+    pub fn of_fat(self, is_fat: bool) -> Self {
+        if !is_fat {
+            return self;
+        }
+        let at = |secs| Time { secs, nanos: 0 };
+        let earliest = self.earliest.max(at(Self::FAT_FIRST));
+        let latest = self.latest.min(at(Self::FAT_LAST));
+        Self { earliest, latest, are_of_fat: true, ..self }
+    }
 
     /// Whether a file's time comes out as it is, or cut to a step.
     pub fn hold(&self, time: Time) -> bool {
@@ -108,6 +128,8 @@ pub struct Traits {
     pub times: TimeTraits,
     /// Whether it has symbolic links.
     pub links: bool,
+    /// Whether a file of the longest name can take the place of another without leaving a stray.
+    pub replaces_longest: bool,
     /// Whether owner and times of a link can be set without changing what it points to.
     pub labels_links: bool,
     /// Whether links that lead out of the file system can be read again.
@@ -128,6 +150,7 @@ impl Traits {
         names: NameTraits::EVERY,
         times: TimeTraits::EVERY,
         links: true,
+        replaces_longest: true,
         labels_links: true,
         outward_links: true,
         keeps_times: true,

@@ -16,9 +16,31 @@ use crate::transfer::outcome::{Action, KeptRow, Outcome};
 use crate::transfer::{late, rot_check, source};
 use crate::tree::overwrite::{Decision, SourceStat, decide, leave_large, refuse_large};
 
+/// Decides about a file as [`prepare_any`], and refuses to replace one of a name that cannot be.
+pub fn prepare(
+    context: &Context<'_>,
+    transfer: &Transfer,
+    read_back: &mut ReadBack,
+    warnings: &mut Vec<Error>,
+) -> Action {
+    let action = prepare_any(context, transfer, read_back, warnings);
+    let (output, name) = (&transfer.target.output, &transfer.target.entry.name);
+    match action {
+        Action::Copy { replaces: true, .. }
+            if !output.volume.replaces(name, output.handle.as_ref()) =>
+        {
+            let finding = "its file system cannot replace a file of so long a name; remove it at the output, \
+                           and run again";
+            let error = Error::finding("copy to", transfer.target.path(), finding);
+            Action::Settled(Outcome::Failed(error))
+        }
+        action => action,
+    }
+}
+
 /// Decides about a file, and does what needs no copying. `read_back` is for reading a file that is
 /// there already; what is to be told goes to `warnings`.
-pub fn prepare(
+fn prepare_any(
     context: &Context<'_>,
     transfer: &Transfer,
     read_back: &mut ReadBack,
@@ -47,8 +69,9 @@ pub fn prepare(
     };
     let output = &transfer.target.output;
     let belief = known.and_then(|(known, path)| {
-        let mut beliefs =
-            output.as_before(&there).map(|there| known.belief(path.as_bytes(), &there));
+        let as_given = output.as_given(source.0.mtime, &there);
+        let as_before = output.as_before(&there).chain(as_given);
+        let mut beliefs = as_before.map(|there| known.belief(path.as_bytes(), &there));
         beliefs.find(|belief| *belief != Belief::Nothing)
     });
     let belief = belief.unwrap_or(Belief::Nothing);

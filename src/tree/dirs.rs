@@ -154,6 +154,11 @@ impl OutputDir {
         self.volume.holds_time_as(source, there, self.handle.as_ref())
     }
 
+    /// Whether it is on FAT or exFAT, which have no holes.
+    pub fn is_fat(&self) -> bool {
+        self.volume.is_fat(self.handle.as_ref())
+    }
+
     /// Whether a file here that is given this time gets another each time.
     pub fn loses_time(&self, time: Time) -> bool {
         self.volume.tried.times.loses(time, self.handle.as_ref())
@@ -164,6 +169,13 @@ impl OutputDir {
         let moved = self.volume.tried.times.moved().by.iter();
         let before = |by: &i64| Stat { mtime: there.mtime.later_by(-by), ..*there };
         std::iter::once(*there).chain(moved.map(before))
+    }
+
+    /// What is `there`, as it was seen by the run that gave it the time `source`, if its file system keeps such a
+    /// time until it is mounted anew only.
+    pub fn as_given(&self, source: Time, there: &Stat) -> Option<Stat> {
+        let mtime = self.volume.tried.times.as_given(source, there.mtime)?;
+        Some(Stat { mtime, ..*there })
     }
 
     /// Whether small files here had better be written out as soon as they are complete.

@@ -369,7 +369,7 @@ impl Walk<'_> {
         if is_mount_point {
             volume.tried = Arc::new(match self.dry {
                 true => TriedVolume::default(),
-                false => TriedVolume::try_out(&handle, MovedTimes::default()),
+                false => TriedVolume::new(handle.traits(), MovedTimes::default()),
             });
         }
         if !fresh && !self.dry {

@@ -40,9 +40,8 @@ pub struct TriedVolume {
 }
 
 impl TriedVolume {
-    /// Tries the file system that `dir` is on. Times that earlier runs set there have `moved`.
-    pub fn try_out(dir: &Dir, moved: MovedTimes) -> Self {
-        let traits = dir.traits();
+    /// That of a file system with these traits. Times that earlier runs set there have `moved`.
+    pub fn new(traits: Traits, moved: MovedTimes) -> Self {
         let times = VolumeTimes::new(traits.times, moved, None);
         Self { traits, times, told_of_links: AtomicBool::default() }
     }
@@ -52,7 +51,8 @@ impl TriedVolume {
     pub fn look_at(dir: &Dir, private: Dir, private_name: &str, moved: MovedTimes) -> Self {
         let folds_case = dir.stat(private_name.to_uppercase().as_ref(), false).is_ok();
         let names = NameTraits { folds_case, ..NameTraits::EVERY };
-        let traits = Traits { names, times: private.own_time_traits(), ..Traits::default() };
+        let times = private.own_time_traits();
+        let traits = Traits { names, times, ..Traits::default() };
         let times = VolumeTimes::new(traits.times, moved, Some(private));
         Self { traits, times, told_of_links: AtomicBool::default() }
     }
@@ -70,9 +70,14 @@ pub struct Trials {
     born: OnceLock<u32>,
     /// The largest file that it can hold, if that is known to be small; bytes.
     largest_file: OnceLock<Option<u64>>,
+    /// Whether it is FAT or exFAT, as far as that is known without a trial.
+    is_fat: OnceLock<bool>,
     /// Which permissions and owners files here can have, of those that were tried.
     labels: Mutex<HashMap<Label, bool>>,
 }
+
+/// Names so short are replaced everywhere; bytes.
+const SURELY_REPLACED: usize = 200;
 
 /// Permissions, owner and group.
 type Label = (u32, u32, u32);
@@ -91,6 +96,13 @@ impl OutputVolume {
     /// It will be that of `dir`, in which the output is to be made.
     pub fn is_that_of(&self, dir: &Dir) {
         self.trials.largest_file.get_or_init(|| dir.largest_file());
+        self.trials.is_fat.get_or_init(|| dir.is_fat());
+    }
+
+    /// Whether `dir` is on FAT or exFAT.
+    pub fn is_fat(&self, dir: Option<&Dir>) -> bool {
+        self.tried.traits.times.are_of_fat
+            || *self.trials.is_fat.get_or_init(|| dir.is_some_and(Dir::is_fat))
     }
 
     /// The largest file that can be in `dir`, if that is known to be small; bytes.
@@ -121,6 +133,15 @@ impl OutputVolume {
         }
         // Where nothing can be tried, making the entry will tell.
         dir.try_name(name).ok()
+    }
+
+    /// Whether a file of this name in `dir` can take the place of another.
+    pub fn replaces(&self, name: &OsStr, dir: Option<&Dir>) -> bool {
+        let is_short = name.len() <= SURELY_REPLACED;
+        // Where nothing can be tried, replacing it will tell.
+        is_short
+            || self.tried.traits.replaces_longest
+            || dir.is_none_or(|dir| dir.try_replacing(name).unwrap_or(true))
     }
 
     /// Whether a file that was given the time `source` may have the time `there`; where only a trial tells, it is

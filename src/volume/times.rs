@@ -8,6 +8,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
 use crate::state::reference_time::MovedTimes;
 use crate::sys::Dir;
 use crate::sys::stat::Time;
@@ -18,6 +21,12 @@ const MOST_ASKED: usize = 4096;
 
 /// So far from the clock is about now; seconds.
 const ABOUT: u64 = 10;
+
+/// FAT's steps; seconds.
+const FAT_STEP: u64 = 2;
+
+/// A day; seconds.
+const DAY: i64 = 86_400;
 
 /// What a file system makes of times.
 #[derive(Debug)]
@@ -55,7 +64,29 @@ impl VolumeTimes {
             source.is_stored_as(there)
                 || self.moved.by.iter().any(|by| source.is_stored_as(there.later_by(-by)))
         };
-        is_of(source) || !self.traits.hold(source) && self.ask(source, dir).is_some_and(is_of)
+        is_of(source)
+            || !self.traits.hold(source)
+                && (self.ask(source, dir).is_some_and(is_of) || self.is_of_fat(source, there))
+    }
+
+    /// Whether `there` is what FAT or exFAT may make on the disk of the time `source`, which it does not hold. It is
+    /// not seen before the file system is mounted anew.
+    fn is_of_fat(&self, source: Time, there: Time) -> bool {
+        let moved = self.moved.by.iter().map(|by| there.later_by(-by));
+        self.traits.are_of_fat
+            && std::iter::once(there).chain(moved).any(|there| {
+                let is = |secs: i64| secs.abs_diff(there.secs) <= FAT_STEP;
+                is(source.secs.clamp(TimeTraits::FAT_FIRST, TimeTraits::FAT_LAST))
+                    // exfat-fuse takes 2100 for a leap year.
+                    || in_128_years(source).is_some_and(|secs| is(secs) || is(secs - DAY))
+            })
+    }
+
+    /// As what a file was seen by the run that gave it the time `source`, if that was not held for long and is
+    /// `there` now.
+    pub fn as_given(&self, source: Time, there: Time) -> Option<Time> {
+        let step = self.traits.step.filter(|_| self.traits.are_of_fat && !self.traits.hold(source));
+        step.filter(|_| self.is_of_fat(source, there)).map(|step| source.cut_to(step))
     }
 
     /// Whether a file that is given the time `source` gets another each time, as the clock has it then. If only a
@@ -85,6 +116,14 @@ impl VolumeTimes {
     }
 }
 
+/// The same date in the 128 years from 1980 on: FAT's years have seven bits.
+fn in_128_years(time: Time) -> Option<i64> {
+    let date = Timestamp::from_second(time.secs).ok()?.to_zoned(TimeZone::UTC).datetime();
+    let year = 1980 + (date.year() - 1980).rem_euclid(128);
+    let date = date.with().year(year).build().ok()?;
+    Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second())
+}
+
 /// Whether a time is that of now: sshfs takes 1970 for the wish to have that.
 fn is_about_now(time: Time) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -103,6 +142,22 @@ mod tests {
         for (there, same) in [(0, true), (3600, true), (-3600, false), (900, false)] {
             let there = Time { secs: 1_000_000_000 + there, nanos: 0 };
             assert_eq!(times.is_held_as(time(1_000_000_000), there, None), same, "{there:?}");
+        }
+        let traits = TimeTraits::EVERY.of_fat(true);
+        let fat = VolumeTimes::new(traits, MovedTimes::default(), None);
+        // 1970, 2 January 2110, and 2108.
+        for (source, there, same) in [
+            (0, 315_532_800, true),
+            (1, 315_532_802, true),
+            (4_418_064_000, 378_777_600, true),
+            (4_418_064_000, 378_691_200, true),
+            (4_418_064_000, TimeTraits::FAT_LAST - 1, true),
+            (4_354_819_200, 315_532_800, true),
+            (0, 378_691_200, false),
+            (1_000_000_000, 315_532_800, false),
+            (4_418_064_000, 315_532_800, false),
+        ] {
+            assert_eq!(fat.is_held_as(time(source), time(there), None), same, "{source} {there}");
         }
         let there = time(1_000_003_600);
         assert!(!VolumeTimes::default().is_held_as(time(1_000_000_000), there, None));

@@ -36,10 +36,11 @@ impl LineKind {
     }
 
     /// The kind of an event's line, if it is to be gathered: not of entries that are not at the output as in the
-    /// source, nor of files whose content was in doubt, which are all named.
+    /// source, unless the cause is the output as a whole, nor of files whose content was in doubt, which are all named.
     pub fn of_event(event: &Event<'_>) -> Option<Self> {
         Some(match event {
             Event::Warning(error) if is_about_attributes(error) => Self::of_error(error),
+            Event::Failed(error) if error.is_of_all() => Self::of_error(error),
             Event::Skipped(_, kind) => Self { why: kind.name(), ..Self::of("skipped") },
             Event::LeftoverRemoved(_) => Self::of("leftover removed"),
             Event::ManifestRemoved(_) => Self::of("manifest removed"),

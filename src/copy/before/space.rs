@@ -85,6 +85,7 @@ impl SpaceCheck<'_> {
         };
         if file.is_none()
             && output.largest_file().is_none()
+            && !output.is_fat()
             && !self.walk.classifier.follow
             && sys::most_below(&source.handle).is_some_and(is_ample)
         {
@@ -183,7 +184,9 @@ impl Need {
         }
         self.files += u64::from(decision == Decision::Create);
         let freed = there.map_or(0, |there| there.allocated);
-        self.bytes = self.bytes.saturating_add(least(&entry.stat, free).saturating_sub(freed));
+        self.bytes = self
+            .bytes
+            .saturating_add(least(&entry.stat, free, !output.is_fat()).saturating_sub(freed));
     }
 
     /// Adds the part files in a directory.
@@ -241,8 +244,9 @@ impl Need {
 }
 
 /// The least that a copy of a file takes, in bytes.
-fn least(stat: &Stat, free: &FreeSpace) -> u64 {
-    stat.size.min(stat.allocated).next_multiple_of(free.block.max(1))
+fn least(stat: &Stat, free: &FreeSpace, has_holes: bool) -> u64 {
+    let filled = if has_holes { stat.size.min(stat.allocated) } else { stat.size };
+    filled.next_multiple_of(free.block.max(1))
 }
 
 #[cfg(test)]

@@ -1,24 +1,42 @@
 //! What the output's file system makes of what it is told: tried before the first file, looked at in a dry run.
 
+use std::ffi::OsStr;
+use std::io;
 use std::path::Path;
 
 use crate::error::Error;
 use crate::state::private_dir::{Missing, NAME, PrivateDir};
-use crate::state::reference_time;
+use crate::state::reference_time::{self, MovedTimes};
 use crate::sys::Dir;
 use crate::volume::output_volume::TriedVolume;
 
 /// Tries the file system of the output whose root is `root` and whose private directory is `private`.
 pub fn try_out(root: &Dir, private: Option<&PrivateDir>, warnings: &mut Vec<Error>) -> TriedVolume {
-    let moved = private.filter(|private| is_with(root, private)).map(|private| {
-        let fail = |error| Error::io("keep files of a known time in", private.path(), error);
-        reference_time::moved(private, true).map_err(fail)
-    });
-    let moved = moved.transpose().unwrap_or_else(|warning| {
+    let traits = root.traits();
+    let moved = match private {
+        Some(private) if is_with(root, private) => {
+            let fail = |error| Error::io("keep files of a known time in", private.path(), error);
+            reference_time::moved(private.dir(), true).map_err(fail)
+        }
+        // Without permissions no directory is private. But a user that can change the time of a file of ours there can
+        // change that of any file, so it proves as much as they do.
+        None if !traits.permissions => Ok(moved_in_the_open(root).unwrap_or_default()),
+        _ => Ok(MovedTimes::default()),
+    };
+    let moved = moved.unwrap_or_else(|warning| {
         warnings.push(warning);
-        None
+        MovedTimes::default()
     });
-    TriedVolume::try_out(root, moved.unwrap_or_default())
+    TriedVolume::new(traits, moved)
+}
+
+/// As files of a known time show it in a directory that may be anyone's.
+fn moved_in_the_open(root: &Dir) -> io::Result<MovedTimes> {
+    let name = OsStr::new(NAME);
+    match root.make_dir(name, true) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => reference_time::moved(&root.open_dir(name, false)?, true),
+    }
 }
 
 /// What can be known of it in a dry run of an output at `path`, where nothing may be made. Its private directory is
@@ -29,7 +47,7 @@ pub fn look_at(root: &Dir, path: &Path, elsewhere: Option<&Path>) -> TriedVolume
         return TriedVolume::default();
     };
     // Without an answer they have not moved.
-    let moved = reference_time::moved(&private, false).unwrap_or_default();
+    let moved = reference_time::moved(private.dir(), false).unwrap_or_default();
     match private.dir().try_clone() {
         Ok(dir) => TriedVolume::look_at(root, dir, NAME, moved),
         Err(_) => TriedVolume::default(),

@@ -282,12 +282,21 @@ impl<'a> Accounting<'a> {
     pub fn failed(&mut self, error: &Error) {
         self.counts.failed += 1;
         self.context.control.progress.failed.fetch_add(1, Relaxed);
-        self.events.tell(&Event::Failed(error));
-        if let (Cause::Io(cause), Some(root)) = (error.cause(), &self.root.handle)
-            && error.path().starts_with(&self.root.root)
-            && self.health.is_lost(root, cause)
-        {
-            self.give_up(Error::io("go on writing to", self.root.path(), copy_of(cause)));
+        let is_of_output = error.path().starts_with(&self.root.root);
+        match error.cause() {
+            // It has been said why the run ends: that others fail too is of one piece with it.
+            Cause::Io(cause) if is_of_output && self.is_broken() => {
+                let same = Error::io(error.deed(), error.path(), copy_of(cause));
+                let same = same.with_note(error.note()).of_all();
+                self.events.tell(&Event::Failed(&same));
+            }
+            Cause::Io(cause) => {
+                self.events.tell(&Event::Failed(error));
+                if is_of_output && self.health.is_lost(&self.root, cause) {
+                    self.give_up(Error::io("go on writing to", self.root.path(), copy_of(cause)));
+                }
+            }
+            Cause::Finding(_) => self.events.tell(&Event::Failed(error)),
         }
     }
 

@@ -12,24 +12,33 @@ const FULL_STREAK: u32 = 16;
 /// … or this little left, in bytes: not even the directories of further files would fit.
 const FULL_BYTES: u64 = 64 << 10;
 
-/// So many errors of the device in a row, and it is tried whether it takes anything at all.
+/// At the first error of the device, and after so many more in a row, it is tried whether it takes anything at all.
 const BAD_STREAK: u32 = 16;
+
+/// So many part files in a row that are not there any more, and something is removing the output.
+const GONE_STREAK: u32 = 16;
 
 /// What is known of an output's health.
 #[derive(Debug, Default)]
 pub struct Health {
     full_streak: u32,
     bad_streak: u32,
+    gone_streak: u32,
 }
 
 impl Health {
     /// A file was written.
     pub fn good(&mut self) {
-        (self.full_streak, self.bad_streak) = (0, 0);
+        *self = Self::default();
     }
 
     /// Something could not be written for this reason; whether the output is of no use any more.
-    pub fn is_lost(&mut self, root: &Dir, cause: &io::Error) -> bool {
+    pub fn is_lost(&mut self, output: &OutputDir, cause: &io::Error) -> bool {
+        let Some(root) = &output.handle else { return false };
+        if cause.kind() == io::ErrorKind::NotFound {
+            self.gone_streak += 1;
+            return self.gone_streak >= GONE_STREAK || !is_in_place(output);
+        }
         if sys::is_disk_full(cause) {
             self.full_streak += 1;
             return self.full_streak >= FULL_STREAK
@@ -37,12 +46,9 @@ impl Health {
         }
         if sys::is_device_error(cause) {
             // Where one file lies the device may be bad; where any may lie, it is of no use.
+            let is_to_be_tried = self.bad_streak.is_multiple_of(BAD_STREAK);
             self.bad_streak += 1;
-            if self.bad_streak < BAD_STREAK {
-                return false;
-            }
-            self.bad_streak = 0;
-            return !takes_bytes(root);
+            return is_to_be_tried && !takes_bytes(root);
         }
         sys::is_output_gone(cause) && is_unusable(root)
     }
@@ -86,7 +92,10 @@ mod tests {
     #[test]
     fn an_output_that_takes_other_files_is_of_use() {
         let dir = tempfile::tempdir().unwrap();
-        let root = Dir::open(dir.path()).unwrap();
+        let root = OutputDir {
+            handle: Some(Dir::open(dir.path()).unwrap()),
+            ..OutputDir::absent(dir.path().into())
+        };
         let mut health = Health::default();
         // ERROR_IO_DEVICE, EIO
         let bad = io::Error::from_raw_os_error(if cfg!(windows) { 1117 } else { 5 });

@@ -51,13 +51,15 @@ pub fn copy(
     };
     if !output.volume.tried.traits.links {
         let finding = "its file system has no symbolic links; --no-links leaves them out";
-        return Err(Error::finding("make the link", output.path_of(&entry.name), finding));
+        return Err(Error::finding("make the link", output.path_of(&entry.name), finding).of_all());
     }
     let target = read(source, entry)?;
     if !output.volume.tried.traits.outward_links
         && !dir.try_link(&target).is_ok_and(|it| it == target)
     {
-        return Err(Error::finding("make the link", output.path_of(&entry.name), NOT_SHOWN));
+        return Err(
+            Error::finding("make the link", output.path_of(&entry.name), NOT_SHOWN).of_all()
+        );
     }
     if replaces {
         let part = dir.create_part_link(&target).map_err(fail("make the link"))?;
@@ -110,7 +112,7 @@ pub fn plan(
     };
     let read_there = || match dir.read_link(&entry.name) {
         Err(_) if !output.volume.tried.traits.outward_links => {
-            Err(Error::finding("make the link", output.path_of(&entry.name), NOT_SHOWN))
+            Err(Error::finding("make the link", output.path_of(&entry.name), NOT_SHOWN).of_all())
         }
         shown => shown.map_err(fail),
     };

@@ -18,7 +18,7 @@ use crate::sys::traits::{LONGEST_NAME, NameTraits, TimeTraits, Traits, TriedName
 use crate::sys::unix::dir::{Dir, LinkTarget, stat_from};
 use crate::sys::unix::list::DirReader;
 use crate::sys::unix::process::is_root;
-use crate::sys::unix::volume::{close_file, is_on_fuse};
+use crate::sys::unix::volume::{close_file, is_kernel_fat, is_on_fuse};
 
 /// A name that has everything that file systems change or refuse: not UTF-8, signs and control characters, a blank
 /// and a dot at its ends. As much as makes it the longest comes between the two.
@@ -57,6 +57,14 @@ impl Dir {
         self.in_trial_dir(|trial| Ok(trial.hold(name)))
     }
 
+    /// Whether a file of this name can take the place of another here.
+    ///
+    /// # Errors
+    /// It cannot be tried.
+    pub fn try_replacing(&self, name: &OsStr) -> io::Result<bool> {
+        self.in_trial_dir(|trial| trial.replaces(name))
+    }
+
     /// Which modification time a file has here that is given `time`.
     ///
     /// # Errors
@@ -86,7 +94,7 @@ impl Dir {
         let Ok(before) = self.stat_self() else { return TimeTraits::EVERY };
         let traits = TimeTraits::tried(self.as_fd());
         let _ = stored(self.as_fd(), before.mtime);
-        traits
+        traits.of_fat(is_kernel_fat(self))
     }
 
     /// Which modification time this directory has that is given `time`; its own is put back.
@@ -144,12 +152,15 @@ impl Dir {
             true => self.is_untouched_through(link, &file).unwrap_or(false),
             false => untried.labels_links,
         };
-        let times = TimeTraits::tried(file.as_fd());
         let has_habits = is_on_fuse(self);
+        // exfat-fuse does not tell what it is, but it has what no other has together.
+        let looks_fat = has_habits && !links && !names.signs && names.folds_case;
+        let times = TimeTraits::tried(file.as_fd()).of_fat(looks_fat || is_kernel_fat(self));
         Ok(Traits {
             names,
             times,
             links,
+            replaces_longest: !has_habits || self.replaces(&longest()).unwrap_or(true),
             labels_links,
             outward_links: !links || !has_habits || self.shows_outward_link(),
             keeps_times: !has_habits || times.step.is_none() || self.keeps_times().unwrap_or(true),
@@ -157,6 +168,23 @@ impl Dir {
             owners: !is_root() || takes_owner(&file),
             syncs_names: self.can_persist_all() || self.syncs_names(),
         })
+    }
+
+    /// Whether a file of this name can take the place of another, and nothing else is there then. ntfs-3g gives what
+    /// is replaced a longer name for a moment, which it cuts where that is too long, and does not find again.
+    fn replaces(&self, name: &OsStr) -> io::Result<bool> {
+        if let Err(error) = self.create_new(name, true).and_then(close_file) {
+            // What cannot be made is not replaced either.
+            return Err(error);
+        }
+        let mut before = self.names()?;
+        let (file, part) = self.create_part()?;
+        close_file(file)?;
+        let replaced = self.publish(&part, name, true);
+        let mut after = self.names()?;
+        before.sort_unstable();
+        after.sort_unstable();
+        Ok(replaced.is_ok() && before == after)
     }
 
     /// Whether a link to a place that is not below the root is shown as it was made: sshfs refuses to show any
@@ -280,7 +308,7 @@ impl TimeTraits {
         };
         let Self { earliest, latest, .. } = Self::EVERY;
         let [earliest, latest] = [earliest, latest].map(|end| bound(end).unwrap_or(MIDDLE));
-        Self { step, earliest, latest }
+        Self { step, earliest, latest, are_of_fat: false }
     }
 }
 
@@ -295,6 +323,11 @@ fn set_to(time: Time) -> Timestamps {
 fn stored(entry: BorrowedFd<'_>, time: Time) -> io::Result<Time> {
     rustix::fs::futimens(entry, &set_to(time))?;
     Ok(stat_from(&rustix::fs::fstat(entry)?).mtime)
+}
+
+/// The longest name.
+fn longest() -> OsString {
+    OsString::from("n".repeat(LONGEST_NAME))
 }
 
 fn takes_permissions(file: &File) -> bool {

@@ -127,6 +127,11 @@ impl Dir {
         None
     }
 
+    /// Whether the kernel's FAT or exFAT is here.
+    pub fn is_fat(&self) -> bool {
+        is_kernel_fat(&self.0)
+    }
+
     /// Whether [`persist_all`](Self::persist_all) can be relied on here: a local file system whose
     /// `syncfs` waits for data and metadata, and a kernel that reports write errors through it
     /// (Linux 5.8, syncfs(2)). Overlays, network file systems and FUSE swallow errors there.
@@ -178,6 +183,20 @@ pub(super) fn is_on_fuse(at: impl AsFd) -> bool {
     {
         // FUSE_SUPER_MAGIC in linux/magic.h.
         rustix::fs::fstatfs(at).is_ok_and(|fs| fs.f_type as u32 == 0x6573_5546)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = at;
+        false
+    }
+}
+
+/// Whether the kernel's FAT or exFAT is here.
+pub(super) fn is_kernel_fat(at: impl AsFd) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        // MSDOS_SUPER_MAGIC and EXFAT_SUPER_MAGIC in linux/magic.h.
+        rustix::fs::fstatfs(at).is_ok_and(|fs| [0x4d44, 0x2011_bab0].contains(&(fs.f_type as u32)))
     }
     #[cfg(not(target_os = "linux"))]
     {

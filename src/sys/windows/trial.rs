@@ -32,6 +32,19 @@ impl Dir {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Whether it is known to be FAT or exFAT: here nothing depends on that.
+    pub fn is_fat(&self) -> bool {
+        false
+    }
+
+    /// Whether a file of this name can take the place of another here.
+    ///
+    /// # Errors
+    /// It is not tried.
+    pub fn try_replacing(&self, _: &OsStr) -> io::Result<bool> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Which modification time a file has here that is given a time.
     ///
     /// # Errors

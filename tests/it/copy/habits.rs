@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::harness::{Act, Habit, Mirror, Run, Scene, content, need, shell};
+use crate::harness::{Act, Deed, Habit, Mirror, Run, Scene, content, need, shell};
 
 /// Copies `src` into `out` on a file system with these habits, twice. The second run must come to the same.
 fn copied_twice(scene: &Scene, habits: &[Habit]) {
@@ -252,6 +252,100 @@ fn links_that_are_not_shown_are_errors_at_once() {
     }
     scene.tree("truth").symlink("out/out", "/x");
     run_on(&scene, &[Habit::HidesOutwardLinks], &[]).assert_code(1).assert_says("does not show");
+}
+
+const FAT: [Habit; 4] =
+    [Habit::HasNoLinks, Habit::FoldsCase, Habit::RefusesSigns, Habit::HasNoPermissions];
+
+/// exfat-fuse keeps any time until it is mounted anew: then 1970 is 1980, and 2110 is 1982.
+#[test]
+fn times_that_are_lost_at_the_next_mount_are_the_same_again() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("a", "1970").file("b", "2110").file("c", "2011");
+    shell(&scene, "cd src && touch -d @0 a && touch -d @4418064000 b && touch -d 2011-01-01 c");
+    run_on(&scene, &FAT, &[]).assert_code(0).assert_says("from 1980-01-01");
+    shell(&scene, "cd truth/out && touch -d @315532800 a && touch -d @378691200 b");
+    for args in [&[][..], &["--verify"], &["--overwrite-policy", "update"]] {
+        let run = run_on(&scene, &FAT, args);
+        run.assert_code(0);
+        assert!(String::from_utf8_lossy(&run.stdout).contains("unchanged   3 files"));
+        assert_lists(&scene, &["a", "b", "c"]);
+    }
+    shell(&scene, "touch -d 1990-01-01 truth/out/a");
+    run_on(&scene, &FAT, &[]).assert_code(1).assert_says("is newer");
+}
+
+/// Where no directory is private, a file of a known time shows the moved clock all the same.
+#[test]
+fn times_that_moved_are_the_same_where_nothing_is_private() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("a", "a").file("dir/b", "b");
+    shell(&scene, "touch -d 2011-01-01 src/a src/dir/b src/dir");
+    for (moved, is_new) in [(0, false), (3600, true), (3600, false), (0, false)] {
+        let habits = [&FAT[..], &[Habit::MovesTimes(moved)]].concat();
+        let run = run_on(&scene, &habits, &[]);
+        run.assert_code(0).assert_says("cannot keep private records");
+        assert_lists(&scene, &["a", "dir/b"]);
+        let told = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(told.contains("since earlier runs set them"), is_new, "{told}");
+    }
+}
+
+/// ntfs-3g cuts the name that it gives to what is replaced: each run left a stray file, with exit 0.
+#[test]
+fn a_long_name_that_cannot_be_replaced_is_an_error() {
+    need!(Fuse);
+    let scene = Scene::new();
+    let (long, shorter) = ("n".repeat(250), "s".repeat(220));
+    scene.src.file(&long, "long").file(&shorter, "shorter");
+    run_on(&scene, &[Habit::StraysFromLongNames], &[]).assert_code(0);
+    for _ in 0..2 {
+        let always = ["--overwrite-policy", "always"];
+        let run = run_on(&scene, &[Habit::StraysFromLongNames], &always);
+        run.assert_code(1).assert_says("cannot replace a file of so long a name");
+        assert_eq!(shell(&scene, "ls truth/out | grep -vc sha256"), "2\n");
+        assert_no_trial(&scene);
+    }
+}
+
+/// 200 links were 200 lines that said the same.
+#[test]
+fn links_that_none_can_be_are_said_once() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("file", "x");
+    for number in 0..200 {
+        scene.src.symlink(format!("link{number}"), "file");
+    }
+    let run = run_on(&scene, &[Habit::HasNoLinks], &["--log", "log"]);
+    run.assert_code(1).assert_says("199 more like one above");
+    assert!(String::from_utf8_lossy(&run.stdout).contains("failed      200 entries"));
+    assert!(run.stderr.split(|byte| *byte == b'\n').count() < 6);
+    assert_eq!(shell(&scene, "grep -c 'cannot make the link' log"), "200\n");
+}
+
+/// An output that was removed under a run got a line for each file.
+#[test]
+fn an_output_that_goes_away_is_said_in_a_few_lines() {
+    need!(Fuse);
+    let scene = Scene::new();
+    for number in 0..600 {
+        scene.src.file(format!("dir{}/file{number}", number % 3), content(200));
+    }
+    let truth = scene.tree("truth");
+    let out = truth.root().join("out");
+    let _mirror = Mirror::mount(truth.root(), &scene.path("disk"), move |call| {
+        if call.deed == Deed::Rename && call.number == 20 {
+            let _ = std::fs::remove_dir_all(&out);
+        }
+        Act::Pass
+    });
+    let run = scene.bare(["-i", "src", "-o", "disk/out", "--log", "log"]).run();
+    run.assert_code(3);
+    let lines = run.stderr.split(|byte| *byte == b'\n').count();
+    assert!(lines < 40, "{lines}: {}", String::from_utf8_lossy(&run.stderr));
 }
 
 /// rclone dates a file to each reading until it has sent it on: a run after a run failed for every file.

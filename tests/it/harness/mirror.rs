@@ -94,6 +94,12 @@ pub enum Habit {
     TakesZeroForNow,
     /// A file is dated to each reading: rclone, while it has not yet sent it on.
     DatesToReading,
+    /// Names may not have signs that have a meaning on Windows.
+    RefusesSigns,
+    /// Everything belongs to everybody: exfat-fuse.
+    HasNoPermissions,
+    /// Where a file of a name over 240 bytes is replaced, a stray with a cut name stays: ntfs-3g.
+    StraysFromLongNames,
     /// It states another size of this name than there is.
     States(&'static str, u64),
 }
@@ -208,6 +214,11 @@ impl Shown {
     /// The path of an entry that is to be made.
     fn new_child(&self, parent: INodeNo, name: &OsStr) -> Result<PathBuf> {
         let path = self.child(parent, name)?;
+        if self.has(Habit::RefusesSigns)
+            && name.as_bytes().iter().any(|it| b"\"*:<>?\\|".contains(it))
+        {
+            return Err(Errno::EINVAL);
+        }
         if self.has(Habit::ReplacesBytes) {
             return Ok(path.to_string_lossy().replace('\u{fffd}', "?").into());
         }
@@ -308,7 +319,10 @@ impl Shown {
             ctime: time(stat.ctime(), stat.ctime_nsec()),
             crtime: UNIX_EPOCH,
             kind,
-            perm: (stat.mode() & 0o7777) as u16,
+            perm: match self.has(Habit::HasNoPermissions) {
+                true => 0o777,
+                false => (stat.mode() & 0o7777) as u16,
+            },
             nlink: stat.nlink() as u32,
             uid: stat.uid(),
             gid: stat.gid(),
@@ -405,7 +419,9 @@ impl Shown {
         if uid.is_some() || gid.is_some() {
             std::os::unix::fs::lchown(&below, uid, gid)?;
         }
-        if let Some(mode) = mode.filter(|_| !self.habits.contains(&Habit::KeepsPermissions)) {
+        if let Some(mode) = mode
+            .filter(|_| !self.has(Habit::KeepsPermissions) && !self.has(Habit::HasNoPermissions))
+        {
             fs::set_permissions(&below, fs::Permissions::from_mode(mode))?;
         }
         if let Some(size) = size {
@@ -441,6 +457,10 @@ impl Shown {
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
         let (old, new) = (self.below.join(&from), self.below.join(&to));
         let here = rustix::fs::CWD;
+        let name = to.file_name().unwrap_or_default().as_bytes();
+        if self.has(Habit::StraysFromLongNames) && name.len() > 240 && new.exists() {
+            fs::copy(&new, new.with_file_name(OsStr::from_bytes(&name[..240])))?;
+        }
         rustix::fs::renameat_with(here, old, here, new, flags).map_err(io::Error::from)?;
         for path in self.state.lock().unwrap().paths.values_mut() {
             if let Ok(rest) = path.strip_prefix(&from) {
