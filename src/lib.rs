@@ -123,7 +123,7 @@ pub use verify::{
 
 // Making trees whole.
 pub use heal::HealJob;
-pub use verify::Mend;
+pub use verify::{BagVerdict, Mend};
 
 // Reading manifests.
 pub use manifest::{Entries, Entry, Fault, ManifestName, Parsed, Parser, Record, Utf16Reader};
@@ -141,6 +141,7 @@ pub mod programs {
 pub mod internals {
     pub use crate::chain::probe::StatesProbe;
     pub use crate::hash::multibuffer::streams;
+    pub use crate::manifest::archive;
     pub use crate::manifest::line;
     pub use crate::manifest::read::{escape, scan};
     pub use crate::state::probe::RecordProbe;

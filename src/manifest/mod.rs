@@ -1,5 +1,6 @@
 //! Manifests: the `sha256sum` files that say what a tree holds, and further lists beside them.
 
+pub mod archive;
 pub mod carry;
 pub mod index;
 pub mod line;

@@ -51,6 +51,7 @@ fn size(target: &Target, path: &RelPath, last: &mut LastDir) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verify::archive::part::PartOf;
 
     #[test]
     fn what_is_listed_and_there_is_counted() {
@@ -69,6 +70,7 @@ mod tests {
                 dir: None,
                 root: None,
                 state: None,
+                part: PartOf::Alone,
             };
             let progress = Progress::default();
             count(&manifests.into_iter().map(plan).collect::<Vec<_>>(), &progress, stop);

@@ -62,6 +62,27 @@ pub struct Mend {
     pub dry_run: bool,
 }
 
+/// What a bag is by all that was found of it (RFC 8493).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BagVerdict {
+    /// Complete, and every file has its listed digests.
+    Valid,
+    /// Everything is there that must be, and listed, but a file has another digest or could not be read.
+    Complete,
+    /// Something is missing, or not listed, or cannot be read as what it must be.
+    Incomplete,
+}
+
+impl std::fmt::Display for BagVerdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            BagVerdict::Valid => "a valid bag",
+            BagVerdict::Complete => "a complete bag, but not a valid one",
+            BagVerdict::Incomplete => "not a complete bag",
+        })
+    }
+}
+
 /// What a check finds. Lines are counted from 1.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -132,6 +153,12 @@ pub enum Finding {
         /// How many there are.
         lines: u64,
     },
+    /// Something is odd and nothing is amiss.
+    Notice(Error),
+    /// What must be there of an archive is not there, or is not what the archive says of itself.
+    Incomplete(Error),
+    /// What became of a bag as a whole.
+    Bag(BagVerdict),
     /// The manifest is UTF-16 text. It is read all the same.
     Utf16,
     /// The manifest lists nothing.

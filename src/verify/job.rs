@@ -12,8 +12,12 @@ use crate::io::link_check::{Helpers, LinkReads};
 use crate::state::private_dir::{Missing, PrivateDir};
 use crate::sys::{self, Dir};
 use crate::tree::lock::Patience;
-use crate::verify::finding::{Finding, FindingListener, FindingObserver};
-use crate::verify::lines::line_reader::LinesRead;
+use crate::verify::archive::expand::expand;
+use crate::verify::archive::expanded::{Bag, Expanded};
+use crate::verify::archive::part::PartOf;
+use crate::verify::archive::payload::{self, BagNames};
+use crate::verify::finding::{Finding, FindingListener, FindingObserver, Findings};
+use crate::verify::lines::line_reader::{LinesRead, ListedRoot};
 use crate::verify::report::VerifyReport;
 use crate::verify::scrub::budget::Budget;
 use crate::verify::scrub::pass::Scrub;
@@ -94,10 +98,17 @@ impl VerifyJob {
     pub fn run(&self, observer: &FindingObserver<'_>) -> Result<VerifyReport> {
         let Observer { progress, stop, listen } = observer;
         let started = Instant::now();
-        let specs = self.specs()?;
+        let Expanded { specs, bags, findings } = expand(self.specs()?);
+        if self.budget.is_some() && (specs.len() != 1 || !bags.is_empty()) {
+            let finding = "a bag or a history of generations is checked as a whole only";
+            return Err(Error::finding("scrub", ".", finding));
+        }
         let _lock = self.lock(&specs, listen, stop)?;
         let scrub = self.budget.map(|budget| Scrub::new(budget, self.state.clone()));
         let mut collector = Collector::new(listen, scrub.as_ref(), specs.len());
+        for Findings { target, found } in findings {
+            found.into_iter().for_each(|finding| collector.tell(&target, finding));
+        }
         let (division, helpers) = (self.division(&specs), Helpers::of_processors());
         let reads = match self.from {
             ReadFrom::Cache => LinkReads::SideBySide,
@@ -130,7 +141,10 @@ impl VerifyJob {
             }
         }
         if let Some(read) = read {
-            self.finish(read, &mut collector, stop);
+            self.finish(read, &bags, &mut collector, stop);
+        }
+        if !stop.is_requested() {
+            collector.tell_bags(&bags);
         }
         Ok(VerifyReport {
             counts: collector.counts,
@@ -142,8 +156,8 @@ impl VerifyJob {
 
     /// The checks that need all lines: that each was answered, which replica has the good file, and which
     /// files are not listed.
-    fn finish(&self, read: LinesRead, collector: &mut Collector<'_>, stop: &Stop) {
-        let LinesRead { given, listed, manifests, reread } = read;
+    fn finish(&self, read: LinesRead, bags: &[Bag], collector: &mut Collector<'_>, stop: &Stop) {
+        let LinesRead { given, listed, manifests, reread, .. } = read;
         let answered = collector.answered();
         let nowhere = Arc::new(Target::none());
         if given != answered && !stop.is_requested() {
@@ -162,7 +176,16 @@ impl VerifyJob {
         let converted = std::mem::take(&mut collector.converted);
         let key = collector.key.clone();
         let names = ListedNames { key: &key, manifests: &manifests, converted: &converted };
-        for root in &listed {
+        for bag in bags {
+            let no_list =
+                || ListedRoot { target: Arc::clone(&bag.target), root: bag.id, names: Vec::new() };
+            let found = listed.iter().find(|listed| listed.root == bag.id);
+            let (none, key, converted) = (no_list(), &key, &converted);
+            let names = BagNames { key, listed: found.unwrap_or(&none), converted };
+            payload::search(bag, &names, stop, |target, finding| collector.tell(target, finding));
+        }
+        let is_bag = |root: &&ListedRoot| bags.iter().any(|bag| bag.id == root.root);
+        for root in listed.iter().filter(|root| !is_bag(root)) {
             unlisted::search(root, &names, stop, |finding| collector.tell(&root.target, finding));
         }
     }
@@ -220,6 +243,7 @@ impl VerifyJob {
             dir: dir.clone(),
             root: root.clone(),
             state: self.state.clone(),
+            part: PartOf::Alone,
         };
         if self.manifests.is_empty() {
             return Ok(dirs.iter().map(|dir| plan(None, dir)).collect());
@@ -235,6 +259,7 @@ impl VerifyJob {
             dir: Some(dir.to_path_buf()),
             root: None,
             state: self.state.clone(),
+            part: PartOf::Alone,
         };
         match &*self.manifests {
             [] => vec![spec(None)],

@@ -5,6 +5,7 @@
 //! queues and the look-ahead queue, but for 16 bytes and some slack for each line, by which a name that is
 //! listed twice is noticed.
 
+mod archive;
 mod choice;
 mod count;
 mod finding;
@@ -20,7 +21,9 @@ mod work;
 pub use crate::chain::damage::Damage;
 pub use crate::io::read_back::HashedFrom;
 pub use choice::Rival;
-pub use finding::{Comparison, Finding, FindingListener, FindingObserver, Mend, Verdict};
+pub use finding::{
+    BagVerdict, Comparison, Finding, FindingListener, FindingObserver, Mend, Verdict,
+};
 pub use job::VerifyJob;
 pub use lines::manifest_lines::ManifestLines;
 pub use lines::seen::{NameHasher, SeenNames};

@@ -15,7 +15,7 @@ pub struct Checked {
     pub good: u64,
     /// Files that have another.
     pub differ: u64,
-    /// Listed files that are not there, or not as regular files that can be reached without
+    /// Listed files, and parts of archives, that are not there, or not as regular files that can be reached without
     /// following a symbolic link.
     pub missing: u64,
     /// Files that could not be read.
@@ -90,12 +90,15 @@ impl Checked {
                 &mut self.malformed
             }
             Finding::Nothing => &mut self.empty,
+            Finding::Incomplete(_) => &mut self.missing,
             Finding::Unlisted(_) => &mut self.unlisted,
             Finding::Compared(comparison) if !comparison.good.is_empty() => &mut self.repairable,
             Finding::Unsearched(_) | Finding::Broken(_) => &mut self.broken,
             Finding::Unusable(_) => &mut self.unusable,
             Finding::Torn { .. }
             | Finding::Utf16
+            | Finding::Notice(_)
+            | Finding::Bag(_)
             | Finding::OtherAlgorithm { .. }
             | Finding::Waiting(_)
             | Finding::Unfinished(_)

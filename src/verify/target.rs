@@ -1,6 +1,6 @@
 //! What is checked: a manifest and the directory its names start at.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use crate::manifest::ManifestName;
 use crate::path::{RelPath, directory_of};
 use crate::sys::stat::{Identity, Kind};
 use crate::sys::{self, Dir};
+use crate::verify::archive::part::PartOf;
 use crate::verify::choice::{OwnManifests, Rival};
 
 /// Where a manifest is.
@@ -36,6 +37,8 @@ pub struct Target {
     pub ours: Option<ManifestName>,
     /// Which directory `root` is.
     pub root_id: Identity,
+    /// What the manifest is a part of.
+    pub part: PartOf,
     handle: Option<Dir>,
     /// The side file of the manifest, opened when it is first asked for.
     states: OnceLock<Option<SideFile>>,
@@ -65,6 +68,8 @@ pub struct TargetSpec {
     pub root: Option<PathBuf>,
     /// Where private directories are kept, if not in `dir`.
     pub state: Option<PathBuf>,
+    /// What the manifest is a part of. Then it is not opened through a link.
+    pub part: PartOf,
 }
 
 impl Target {
@@ -75,7 +80,16 @@ impl Target {
 
     fn unopened(manifest: PathBuf, root: PathBuf) -> Self {
         let (root_id, states) = (Identity::default(), OnceLock::new());
-        Self { manifest, root, ours: None, root_id, handle: None, states }
+        Self { manifest, root, ours: None, root_id, part: PartOf::Alone, handle: None, states }
+    }
+
+    /// A directory that is open, and the file that says what it is.
+    ///
+    /// # Errors
+    /// The directory cannot be looked at.
+    pub fn of_dir(manifest: PathBuf, root: PathBuf, dir: Dir, part: PartOf) -> Result<Self> {
+        let root_id = dir.identity().map_err(|error| Error::io("look at", &root, error))?;
+        Ok(Self { root_id, part, handle: Some(dir), ..Self::unopened(manifest, root) })
     }
 
     /// The directory that names start at, opened once for the whole check.
@@ -124,6 +138,15 @@ pub fn states_name(manifest: &Path) -> Option<OsString> {
     let mut states = if is_usual { manifest.file_stem()?.to_owned() } else { name.to_owned() };
     states.push(".states");
     Some(states)
+}
+
+/// Opens a regular file in a directory, not through a link.
+fn open_in(dir: &Path, name: &OsStr) -> io::Result<File> {
+    let dir = Dir::open(dir)?;
+    match dir.stat(name, false)?.kind {
+        Kind::File => dir.open_file(name, false),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
+    }
 }
 
 /// Opens the side file of a manifest, if there is one.
@@ -175,7 +198,12 @@ impl TargetSpec {
                 target.manifest.clone_from(path);
                 target.ours = path.file_name().and_then(ManifestName::parse);
                 let open = |error| Error::io("open the manifest", path, error);
-                let manifest = File::open(path).map_err(open)?;
+                target.part = self.part;
+                let manifest = match self.part {
+                    PartOf::Alone => File::open(path),
+                    _ => open_in(directory_of(path), path.file_name().unwrap_or_default()),
+                };
+                let manifest = manifest.map_err(open)?;
                 (manifest, None, target.ours.and_then(|name| self.superseding(path, name)))
             }
             None => {

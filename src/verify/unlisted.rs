@@ -86,7 +86,7 @@ pub fn search(
 
 fn is_listed(listed: &ListedRoot, known: &ListedNames<'_>, dir: &Dir, path: &RelPath) -> bool {
     let hash = known.key.of(path);
-    if listed.names.iter().any(|names| names.has(hash)) || known.converted.has(hash) {
+    if listed.names.iter().any(|names| names.names.has(hash)) || known.converted.has(hash) {
         return true;
     }
     let Some((above, name)) = path.split() else { return true };

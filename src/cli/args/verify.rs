@@ -30,7 +30,8 @@ Exit codes; of several that fit, the first of this list:
 
 Only regular files below the root are opened; symbolic links are not followed.
 Lines are accepted as sha256sum (also --tag), shasum and openssl write them, with
-LF or CRLF, in UTF-8 or UTF-16.";
+LF or CRLF, in UTF-8 or UTF-16. BagIt bags, histories of ASC MHL and legacy Media
+Hash Lists are known by their content.";
 
 /// Check directories against their SHA-256 manifests, reading from the disk
 #[derive(Debug, Parser)]

@@ -202,6 +202,9 @@ impl<'a> RecordEntry<'a> {
         let here = |event, text: String| {
             Self::named(event, target.manifest.as_os_str().as_encoded_bytes(), Some(text.into()))
         };
+        let of_root = |event, text: String| {
+            Self::named(event, target.root.as_os_str().as_encoded_bytes(), Some(text.into()))
+        };
         let (entry, line) = match finding {
             Finding::File { line, path, verdict, .. } => (
                 Self::verdict(target.path_of(path).as_os_str().as_encoded_bytes(), verdict),
@@ -230,18 +233,13 @@ impl<'a> RecordEntry<'a> {
                 let text = format!("{lines} lines have {algorithm} or other digests, not SHA-256");
                 (here("notice", text), Some(*line))
             }
+            Finding::Incomplete(error) => (Self::error("incomplete", error), None),
+            Finding::Bag(verdict) => (of_root("bag", verdict.to_string()), None),
             Finding::Utf16 => (here("notice", "it is UTF-16 text".into()), None),
             Finding::Nothing => (here("empty", "it lists no file".into()), None),
             Finding::Unfinished(name) => {
                 let text = format!("a later run was cut short and left {name}");
-                (
-                    Self::named(
-                        "notice",
-                        target.root.as_os_str().as_encoded_bytes(),
-                        Some(text.into()),
-                    ),
-                    None,
-                )
+                (of_root("notice", text), None)
             }
             Finding::Rival(rival) => {
                 let text = verify_messages::rival(*rival, &"it");
@@ -253,7 +251,9 @@ impl<'a> RecordEntry<'a> {
                     Self { event: "waiting", text: Some(text.clone().into()), ..Self::default() };
                 return (entry, false);
             }
-            Finding::Forgotten(error) => (Self::error("notice", error), None),
+            Finding::Forgotten(error) | Finding::Notice(error) => {
+                (Self::error("notice", error), None)
+            }
             Finding::Compared(comparison) => (Self::compared(comparison), None),
             Finding::NotCompared(number) => {
                 let text = format!("{number} findings of bad files were too many to compare");

@@ -39,8 +39,8 @@ impl VerifyMessages {
                 self.file(path, &target.path_of(path), verdict, &at)
             }
             Finding::Converted { line, from, to } => {
-                let (from, to) = (Shown::bytes(from.as_bytes()), Shown::bytes(to.as_bytes()));
-                let (from, to) = (cut(from), cut(to));
+                let named = |path: &RelPath| cut(Shown::bytes(path.as_bytes()));
+                let (from, to) = (named(from), named(to));
                 self.notice(&format!("line {line} of {manifest}: {from} is taken for {to}"))
             }
             Finding::Refused { line, name, why } => {
@@ -68,18 +68,22 @@ impl VerifyMessages {
                 "{lines} lines of {manifest} have digests that are not SHA-256 and are passed over \
                  (the first is {algorithm}, on line {line})"
             )),
+            Finding::Bag(_) if self.detail == Detail::Quiet => None,
+            Finding::Bag(verdict) => {
+                Some(ScreenLine::Out(format!("{} is {verdict}", Shown::path(&target.root))))
+            }
             Finding::Utf16 => {
                 self.notice(&format!("{manifest} is UTF-16 text and is read as such"))
             }
             Finding::Nothing => self.err(&format!("nothing to verify: {manifest} lists no file")),
             Finding::Waiting(text) => self.err(&format!("waiting: {text}")),
-            Finding::Forgotten(error) => self.notice(&error.to_string()),
+            Finding::Forgotten(error) | Finding::Notice(error) => self.notice(&error.to_string()),
             Finding::Unfinished(name) => {
                 let root = Shown::path(&target.root);
                 self.notice(&format!("a later run on {root} was cut short and left {name}"))
             }
             Finding::Rival(rival) => self.err(&self::rival(*rival, &manifest)),
-            Finding::Unlisted(path) => self.err(&format!("not listed: {}", shown(path))),
+            Finding::Unlisted(path) => self.unlisted(target, path),
             Finding::Compared(comparison) => {
                 let name = cut(Shown::bytes(comparison.path.as_bytes()));
                 self.err(&format!("{name}: {}", compared(comparison)))
@@ -94,14 +98,27 @@ impl VerifyMessages {
                 let word = if mend.dry_run { "could be healed" } else { "healed" };
                 self.err(&format!("{word}: {}: {}", shown(&mend.path), taken(mend)))
             }
-            Finding::NotHealed { path, why, lost } => {
-                let why = not_healed(why, lost.as_deref());
-                self.err(&format!("not healed: {}: {why}", shown(path)))
-            }
+            Finding::NotHealed { path, why, lost } => self.err(&format!(
+                "not healed: {}: {}",
+                shown(path),
+                not_healed(why, lost.as_deref())
+            )),
             Finding::TooManyBad(number) => self.err(&too_many_bad(*number)),
             Finding::Warning(error) => self.err(&format!("warning: {error}")),
-            Finding::Unsearched(error) | Finding::Unusable(error) | Finding::Broken(error) => {
+            Finding::Incomplete(error) | Finding::Unsearched(error) | Finding::Unusable(error) | Finding::Broken(error) => {
                 self.err(&error.to_string())
+            }
+        }
+    }
+
+    /// … about a file that is not listed; of a bag, which has several lists, also where.
+    fn unlisted(&self, target: &Target, path: &RelPath) -> Option<ScreenLine> {
+        let shown = cut(Shown::path(&target.path_of(path)));
+        match target.part.bag() {
+            None => self.err(&format!("not listed: {shown}")),
+            Some(_) => {
+                let list = Shown::path(&target.manifest);
+                self.err(&format!("not listed: {shown} (in {list})"))
             }
         }
     }

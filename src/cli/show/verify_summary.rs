@@ -29,7 +29,7 @@ pub fn summary(report: &VerifyReport) -> String {
         Counted("malformed", counts.malformed, "line", ""),
         Counted("refused", counts.refused, "name", "outside the directory"),
         Counted("repeated", counts.repeated, "line", "for a name that was listed before"),
-        Counted("converted", counts.converted, "name", "with \"\\\" taken for \"/\""),
+        Counted("converted", counts.converted, "name", "taken for another spelling of it"),
         Counted("unusable", counts.unusable + counts.empty, "manifest", "or directories"),
     ]);
     if read > 0 {

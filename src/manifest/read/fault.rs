@@ -69,6 +69,8 @@ pub enum Fault {
     },
     /// The file is UTF-16 text, so no line of it can be read.
     Utf16,
+    /// What is wrong with a list that has a form of its own, in words.
+    Form(&'static str),
 }
 
 /// Other algorithms by the length of their digests in hexadecimal digits.
@@ -125,6 +127,7 @@ impl fmt::Display for Fault {
             Fault::Columns { expected } => {
                 write!(f, "not a row of {expected} columns, as the first line has them")
             }
+            Fault::Form(why) => f.write_str(why),
             Fault::Utf16 => f.write_str("the file is UTF-16 text; expected UTF-8 or raw bytes"),
         }
     }

@@ -8,9 +8,11 @@ use crossbeam_channel::{Sender, bounded};
 
 use crate::error::Error;
 use crate::event::Stop;
+use crate::hash::Digest;
 use crate::manifest::Fault;
 use crate::sys;
 use crate::sys::stat::Identity;
+use crate::verify::archive::part::PartOf;
 use crate::verify::finding::{Finding, Findings};
 use crate::verify::lines::batch::{FillingBatch, LineBatch, PassGuard};
 use crate::verify::lines::manifest_lines::{ManifestLine, ManifestLines, Meaning};
@@ -27,7 +29,15 @@ pub struct ListedRoot {
     /// Which directory it is.
     pub root: Identity,
     /// The names, a table for each manifest.
-    pub names: Vec<SeenNames>,
+    pub names: Vec<NamesOf>,
+}
+
+/// The names that a manifest lists.
+pub struct NamesOf {
+    /// The manifest.
+    pub target: Arc<Target>,
+    /// Its names.
+    pub names: SeenNames,
 }
 
 /// What the thread leaves when it is done.
@@ -41,6 +51,8 @@ pub struct LinesRead {
     pub manifests: Vec<Identity>,
     /// The manifests, to be read once more, where that is asked for.
     pub reread: Vec<RereadableManifest>,
+    /// The names in the generations of a history that were read.
+    newer: SeenNames,
 }
 
 pub struct LineReader<'a> {
@@ -128,7 +140,13 @@ impl LineReader<'_> {
         {
             done.reread.push(RereadableManifest { target: Arc::clone(&target), manifest });
         }
+        if !matches!(target.part, PartOf::Generation { newest: false }) {
+            done.newer = SeenNames::default();
+        }
         let FirstReading { seen, complete, found, .. } = self.read(&target, manifest, done);
+        if let PartOf::Generation { .. } = target.part {
+            done.newer.absorb(&seen);
+        }
         match for_passes {
             None => {}
             Some((_, Err(error))) => {
@@ -141,13 +159,14 @@ impl LineReader<'_> {
             }
             Some(_) => {}
         }
-        if seen.is_empty() && !found && !self.stop.is_requested() {
+        if seen.is_empty() && !found && !target.part.may_be_empty() && !self.stop.is_requested() {
             self.tell(&target, Finding::Nothing);
         }
-        if self.complete {
+        if self.complete || target.part.bag().is_some() {
+            let names = NamesOf { target: Arc::clone(&target), names: seen };
             match done.listed.iter_mut().find(|listed| listed.root == root_id) {
-                Some(listed) => listed.names.push(seen),
-                None => done.listed.push(ListedRoot { target, root: root_id, names: vec![seen] }),
+                Some(listed) => listed.names.push(names),
+                None => done.listed.push(ListedRoot { target, root: root_id, names: vec![names] }),
             }
         }
     }
@@ -158,7 +177,7 @@ impl LineReader<'_> {
         let manifest = StoppableReader { file: manifest, stop: self.stop };
         let mut lines = ManifestLines::new(target, manifest);
         let (mut reading, mut batch) = (FirstReading::default(), FillingBatch::default());
-        let mut utf16_is_told = false;
+        let mut oddity_is_told = false;
         while !self.stop.is_requested() {
             let finding = match lines.next_line() {
                 Ok(None) => {
@@ -175,7 +194,14 @@ impl LineReader<'_> {
                     None
                 }
                 Ok(Some(Meaning::Fault(finding))) => Some(finding),
-                Ok(Some(Meaning::File(line))) => self.list(line, &mut reading.seen, &mut batch),
+                Ok(Some(Meaning::File(line))) => {
+                    let seen = &mut reading.seen;
+                    self.list(line, target.part, &done.newer, seen, &mut batch)
+                }
+                Ok(Some(Meaning::Renamed(line, path))) => {
+                    reading.seen.note(self.key.of(&path), line, &Digest::sha256([0; 32]));
+                    None
+                }
                 Err(_) if self.stop.is_requested() => break,
                 Err(error) => {
                     let error = Error::io("read the manifest", &target.manifest, error);
@@ -191,9 +217,9 @@ impl LineReader<'_> {
             if batch.is_full() && !self.hand_out(target, None, &mut batch, done) {
                 break;
             }
-            if !utf16_is_told && lines.is_utf16() {
-                utf16_is_told = true;
-                self.tell(target, Finding::Utf16);
+            if !oddity_is_told && let Some(oddity) = lines.oddity() {
+                oddity_is_told = true;
+                self.tell(target, oddity);
             }
         }
         self.hand_out(target, None, &mut batch, done);
@@ -201,8 +227,8 @@ impl LineReader<'_> {
             reading.found = true;
             self.tell(target, others.finding(!reading.seen.is_empty()));
         }
-        if !utf16_is_told && lines.is_utf16() {
-            self.tell(target, Finding::Utf16);
+        if !oddity_is_told && let Some(oddity) = lines.oddity() {
+            self.tell(target, oddity);
         }
         reading
     }
@@ -212,10 +238,21 @@ impl LineReader<'_> {
     fn list(
         &self,
         line: ManifestLine,
+        part: PartOf,
+        newer: &SeenNames,
         seen: &mut SeenNames,
         batch: &mut FillingBatch,
     ) -> Option<Finding> {
-        let before = seen.note(self.key.of(&line.path), line.number, &line.digest);
+        let key = self.key.of(&line.path);
+        let before = seen.note(key, line.number, &line.digest);
+        let is_new_bag = part.bag().is_some_and(|bag| bag.declaration.escapes());
+        if is_new_bag && before.is_some() {
+            let fault = Fault::Form("its file is listed on an earlier line too");
+            return Some(Finding::Malformed { line: line.number, fault });
+        }
+        if matches!(part, PartOf::Generation { .. }) && newer.has(key) {
+            return None;
+        }
         let twice = before.map(|(first, same)| {
             let path = line.path.clone();
             Finding::Twice { line: line.number, first, path, same }

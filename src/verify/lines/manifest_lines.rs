@@ -3,10 +3,11 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
+use crate::error::Error;
 use crate::hash::Digest;
-use crate::manifest::{Entries, Parsed, Utf16Reader};
 use crate::path::{PathFault, RelPath};
 use crate::verify::finding::Finding;
+use crate::verify::lines::list_text::{ListItem, ListText};
 use crate::verify::target::Target;
 
 /// A line that names a file to check.
@@ -25,6 +26,8 @@ pub enum Meaning {
     Nothing,
     /// A file that is to be checked.
     File(ManifestLine),
+    /// A name that a file had, which is not to be looked for.
+    Renamed(u64, RelPath),
     /// No file can be checked by it, for this reason.
     Fault(Finding),
 }
@@ -32,22 +35,29 @@ pub enum Meaning {
 /// Reads the lines of the manifest of a target.
 pub struct ManifestLines<'a, R> {
     target: &'a Arc<Target>,
-    entries: Entries<Utf16Reader<R>>,
+    text: ListText<R>,
+    /// What the last line says besides.
+    more: Option<Meaning>,
 }
 
 impl<'a, R: Read> ManifestLines<'a, R> {
     /// Reads `manifest` from where it stands.
     pub fn new(target: &'a Arc<Target>, manifest: R) -> Self {
-        Self { target, entries: Entries::of_all(Utf16Reader::new(manifest)) }
+        Self { target, text: ListText::new(manifest, target.part), more: None }
     }
 
     pub fn target(&self) -> &'a Arc<Target> {
         self.target
     }
 
-    /// Whether the manifest is UTF-16; known when a line was read.
-    pub fn is_utf16(&self) -> bool {
-        self.entries.input().is_utf16()
+    /// What is odd in how the manifest is written; known when a line was read. It is read all the same.
+    pub fn oddity(&self) -> Option<Finding> {
+        if self.text.is_utf16() {
+            return Some(Finding::Utf16);
+        }
+        let why = "names in it are marked with \"*\" or \"./\", which belongs into lists of other programs";
+        let error = || Error::finding("take for a bag's", &self.target.manifest, why);
+        self.text.is_odd().then(|| Finding::Notice(error()))
     }
 
     /// The next line; `None` at the end.
@@ -55,27 +65,26 @@ impl<'a, R: Read> ManifestLines<'a, R> {
     /// # Errors
     /// The manifest cannot be read; nothing comes after that.
     pub fn next_line(&mut self) -> io::Result<Option<Meaning>> {
-        let Some(entry) = self.entries.next_entry()? else { return Ok(None) };
-        let number = entry.number;
-        Ok(Some(match entry.parsed {
-            Parsed::Comment | Parsed::Blank => Meaning::Nothing,
+        if let Some(more) = self.more.take() {
+            return Ok(Some(more));
+        }
+        let Some(place) = self.text.next_place()? else { return Ok(None) };
+        let number = place.line;
+        Ok(Some(match place.item {
+            ListItem::Nothing => Meaning::Nothing,
             // The name may have been longer (M25).
-            _ if !entry.ended && self.target.ours.is_some() => {
+            _ if !place.ended && self.target.ours.is_some() => {
                 let unfinished = self.target.is_unfinished();
                 Meaning::Fault(Finding::Torn { line: number, unfinished })
             }
-            Parsed::Malformed(fault) => Meaning::Fault(Finding::Malformed { line: number, fault }),
-            Parsed::Record(record) => match RelPath::parse(record.name) {
-                Ok(path) => {
-                    let digest = record.digest;
-                    Meaning::File(ManifestLine { number, path, digest, looked_at: false })
-                }
-                Err(fault) => Meaning::Fault(Finding::Refused {
-                    line: number,
-                    name: record.name.to_vec(),
-                    why: fault.to_string(),
-                }),
-            },
+            ListItem::Fault(fault) => Meaning::Fault(Finding::Malformed { line: number, fault }),
+            ListItem::Name(name, digest) => named(self.target, number, &name, digest),
+            ListItem::Renamed(name, digest, previous) => {
+                let previous = previous.and_then(|name| RelPath::parse(name.as_bytes()).ok());
+                self.more = previous.map(|path| Meaning::Renamed(number, path));
+                // Without a digest that may be used an older generation has one.
+                digest.map_or(Meaning::Nothing, |digest| named(self.target, number, &name, digest))
+            }
         }))
     }
 
@@ -90,6 +99,19 @@ impl<'a, R: Read> ManifestLines<'a, R> {
             }
         }
         Ok(None)
+    }
+}
+
+/// A file to check, if it may be one.
+fn named(target: &Target, number: u64, name: &[u8], digest: Digest) -> Meaning {
+    let refusal = target.part.bag().and_then(|bag| bag.refuses(name));
+    let parsed = match (RelPath::parse(name), refusal) {
+        (Ok(_), Some(why)) => Err(why.to_owned()),
+        (parsed, _) => parsed.map_err(|fault| fault.to_string()),
+    };
+    match parsed {
+        Ok(path) => Meaning::File(ManifestLine { number, path, digest, looked_at: false }),
+        Err(why) => Meaning::Fault(Finding::Refused { line: number, name: name.to_vec(), why }),
     }
 }
 

@@ -2,5 +2,6 @@
 
 pub mod batch;
 pub mod line_reader;
+mod list_text;
 pub mod manifest_lines;
 pub mod seen;

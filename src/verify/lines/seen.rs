@@ -70,6 +70,12 @@ impl SeenNames {
         }
     }
 
+    /// Takes over what another one has.
+    pub fn absorb(&mut self, other: &SeenNames) {
+        self.names.extend(other.names.iter().map(|(name, line)| (*name, *line)));
+        self.algorithms = self.algorithms.iter().chain(other.algorithms.iter()).collect();
+    }
+
     /// Whether a name with this hash was noted.
     pub fn has(&self, name: u64) -> bool {
         self.algorithms.iter().any(|one| self.names.contains_key(&mixed(name, one)))

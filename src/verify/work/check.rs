@@ -11,10 +11,11 @@ use crate::event::{Progress, Stop};
 use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
 use crate::io::read_back::{FileDigest, ReadBack};
-use crate::path::RelPath;
+use crate::path::{PathFault, RelPath};
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Dir, Medium};
 use crate::tree::last_dir::LastDir;
+use crate::verify::archive::part::PartOf;
 use crate::verify::finding::Verdict;
 use crate::verify::lines::manifest_lines::{absolute_on_windows, converted};
 use crate::verify::target::Target;
@@ -90,25 +91,28 @@ impl<'a> Checker<'a> {
         {
             return Err(Verdict::Refused(why));
         }
-        if !self.converts(path) {
-            return Err(missing);
-        }
-        let converted = converted(path).map_err(|fault| Verdict::Refused(fault.to_string()))?;
+        let Some(converted) = self.other_name(target, path) else { return Err(missing) };
+        let converted = converted.map_err(|fault| Verdict::Refused(fault.to_string()))?;
         let (file, stat) = self.open(target, &converted, looked_at)?;
         Ok(FoundFile { file, stat, converted: Some(converted) })
     }
 
-    /// Whether the name is to be tried with `\` taken for `/`.
-    fn converts(&self, path: &RelPath) -> bool {
-        self.convert && path.as_bytes().contains(&b'\\')
+    /// What to try where there is no file of the name: with `\` taken for `/`, or as other programs write it
+    /// in a bag.
+    fn other_name(&self, target: &Target, path: &RelPath) -> Option<Result<RelPath, PathFault>> {
+        if self.convert && path.as_bytes().contains(&b'\\') {
+            return Some(converted(path));
+        }
+        target.part.bag()?.other_spelling(path).map(Ok)
     }
 
     /// How large a listed file is, in bytes; a hint, `None` for what is no regular file.
     pub fn size(&mut self, target: &Arc<Target>, path: &RelPath) -> Option<u64> {
         let stat = match self.look(target, path) {
             Ok(stat) => stat,
-            Err(Verdict::Missing) if self.converts(path) => {
-                self.look(target, &converted(path).ok()?).ok()?
+            Err(Verdict::Missing) => {
+                let other = self.other_name(target, path)?.ok()?;
+                self.look(target, &other).ok()?
             }
             Err(_) => return None,
         };
@@ -187,7 +191,8 @@ impl<'a> Checker<'a> {
         files: &[ListedFile<'_>],
     ) -> Option<Vec<(Verdict, u64)>> {
         let mut results = self.read_as_listed(target, files)?;
-        if target.ours.is_some() {
+        // There it is said by which algorithm a digest is.
+        if target.ours.is_some() || target.part != PartOf::Alone {
             return Some(results);
         }
         for (file, result) in files.iter().zip(&mut results) {
@@ -326,7 +331,7 @@ impl<'a> Checker<'a> {
         judged.collect()
     }
 
-    /// The same for one file after the other, making states of those that have none.
+    /// The same for one file after the other, each by its algorithm, making states of those that have none.
     fn read_each(
         &mut self,
         target: &Target,

@@ -1,11 +1,14 @@
 //! Findings come together here: they are counted, remembered as far as later checks need them, and told.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
 
 use crate::hash::Digest;
-use crate::verify::finding::{Finding, FindingListener, Findings};
+use crate::sys::stat::Identity;
+use crate::verify::archive::expanded::Bag;
+use crate::verify::finding::{BagVerdict, Finding, FindingListener, Findings};
 use crate::verify::lines::seen::{NameHasher, SeenNames};
 use crate::verify::replicas::Replicas;
 use crate::verify::report::Checked;
@@ -25,6 +28,8 @@ pub struct Collector<'a> {
     answered: u64,
     /// Names that were found by another spelling.
     pub converted: SeenNames,
+    /// What was found of each bag.
+    bags: HashMap<Identity, Checked>,
     /// The directories as replicas of each other, if there are several.
     pub replicas: Option<Replicas>,
 }
@@ -39,6 +44,7 @@ impl<'a> Collector<'a> {
             scrub: scrub.map(|scrub| (scrub, None)),
             answered: 0,
             converted: SeenNames::default(),
+            bags: HashMap::new(),
             replicas: (targets > 1).then(|| Replicas::new(targets)),
         }
     }
@@ -77,9 +83,28 @@ impl<'a> Collector<'a> {
         self.answered + self.scrub.as_ref().map_or(0, |(scrub, _)| scrub.skipped())
     }
 
+    /// Tells what each bag is by all that was found of it.
+    pub fn tell_bags(&mut self, bags: &[Bag]) {
+        for bag in bags {
+            let found = self.bags.get(&bag.id).copied().unwrap_or_default();
+            let Checked { missing, contradicted, unlisted, broken, .. } = found;
+            let is_incomplete =
+                missing + contradicted + unlisted + broken > 0 || found.is_unusable();
+            let verdict = match is_incomplete {
+                true => BagVerdict::Incomplete,
+                false if found.differ + found.unreadable > 0 => BagVerdict::Complete,
+                false => BagVerdict::Valid,
+            };
+            self.tell(&bag.target, Finding::Bag(verdict));
+        }
+    }
+
     /// Counts and tells a finding.
     pub fn tell(&mut self, target: &Target, finding: Finding) {
         self.counts.add(&finding);
+        if target.part.bag().is_some() {
+            self.bags.entry(target.root_id).or_default().add(&finding);
+        }
         if let Some(replicas) = &mut self.replicas {
             replicas.note(target, &finding);
         }

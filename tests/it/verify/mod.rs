@@ -1,11 +1,13 @@
 //! Proof: checks of trees, reading back, sources held against a manifest.
 
 mod algorithms;
+mod bags;
 mod budget;
 mod chain;
 mod copies;
 mod expect;
 mod manifests;
+mod media_hash_lists;
 mod medium;
 mod multibuffer;
 mod order;

@@ -1,0 +1,411 @@
+//! Media Hash Lists: those of ASC MHL 2 with the chain of their generations, and legacy ones (1.x).
+//!
+//! One reader for all, because the outermost element says which it is. It gives each file with the strongest of its
+//! digests that may be used; a digest that is marked as `failed` never is one.
+
+use std::io::{self, Read};
+
+use super::xml::{Xml, XmlStep};
+use crate::hash::{Algorithm, Digest};
+use crate::manifest::Fault;
+
+/// What a file of this kind begins with, spaces aside.
+const STARTS: [&[u8]; 4] = [b"<?xml", b"<!DOCTYPE", b"<hashlist", b"<ascmhldirectory"];
+
+/// The names of elements and attributes that matter.
+const NAMES: &[&str] = &[
+    "hashlist",
+    "ascmhldirectory",
+    "hashes",
+    "hash",
+    "path",
+    "previousPath",
+    "references",
+    "hashlistreference",
+    "file",
+    "version",
+    "action",
+    "c4",
+    "md5",
+    "sha1",
+    "xxh128",
+    "xxh3",
+    "xxh64",
+    "xxhash64be",
+    "xxhash64",
+    "xxhash",
+    "null",
+    "sequencenr",
+    "ignore",
+    "pattern",
+    "processinfo",
+];
+
+/// Which list it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Dialect {
+    #[default]
+    Unknown,
+    /// ASC MHL 2: a generation.
+    Generation,
+    /// The generations of a history.
+    Chain,
+    /// MHL 1.
+    Legacy,
+}
+
+/// What an entry names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// A file.
+    File,
+    /// A generation of a history further below.
+    Reference,
+    /// A generation of this history, by its number.
+    Generation(u64),
+}
+
+/// A file that is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MhlEntry {
+    /// What it is.
+    pub named: Named,
+    /// Its path, not checked.
+    pub path: String,
+    /// What it was called in earlier generations.
+    pub previous: Option<String>,
+    /// The strongest digest that may be used.
+    pub digest: Option<Digest>,
+}
+
+/// What stands at a place of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MhlPiece {
+    /// A file.
+    Entry(MhlEntry),
+    /// What is wrong.
+    Fault(Fault),
+}
+
+/// Whether a file with these first bytes is read by [`MhlEntries`].
+pub fn is_mhl(start: &[u8]) -> bool {
+    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
+    STARTS.iter().any(|name| start.starts_with(name))
+}
+
+/// Reads the entries of a list; see the [module](self).
+pub struct MhlEntries<R> {
+    xml: Xml<R>,
+    dialect: Dialect,
+    entry: Pending,
+}
+
+/// An entry of which not all was read.
+#[derive(Default)]
+struct Pending {
+    path: Option<String>,
+    previous: Option<String>,
+    digest: Option<Digest>,
+    /// The name of a digest that cannot be computed here.
+    other: Option<&'static str>,
+    /// Whether there is one of any kind.
+    has_digest: bool,
+    /// Whether the digest that is being read failed.
+    is_failed: bool,
+    sequence: Option<u64>,
+    fault: Option<&'static str>,
+}
+
+impl<R: Read> MhlEntries<R> {
+    /// Reads from `input`.
+    pub fn new(input: R) -> Self {
+        Self { xml: Xml::new(input, NAMES), dialect: Dialect::Unknown, entry: Pending::default() }
+    }
+
+    /// The next entry or fault, with the line that it ends on; `None` at the end.
+    ///
+    /// # Errors
+    /// The input cannot be read; nothing comes after that.
+    pub fn next_piece(&mut self) -> io::Result<Option<(u64, MhlPiece)>> {
+        loop {
+            let fault = match self.xml.step()? {
+                XmlStep::End => return Ok(None),
+                XmlStep::Other => continue,
+                XmlStep::Fault(why) => Some(why),
+                XmlStep::Open => self.open(),
+                XmlStep::Close => {
+                    if let Some(piece) = self.close() {
+                        return Ok(Some((self.xml.line(), piece)));
+                    }
+                    None
+                }
+            };
+            if let Some(why) = fault {
+                return Ok(Some((self.xml.line(), MhlPiece::Fault(Fault::Form(why)))));
+            }
+        }
+    }
+
+    fn open(&mut self) -> Option<&'static str> {
+        let version = self.xml.attribute("version");
+        match self.xml.stack() {
+            ["hashlist"] => match version {
+                Some("2.0") => self.dialect = Dialect::Generation,
+                Some("1.0" | "1.1") => self.dialect = Dialect::Legacy,
+                _ => return Some("it is a list of hashes of a version that is not known"),
+            },
+            ["ascmhldirectory"] => self.dialect = Dialect::Chain,
+            [_] => return Some("it is XML, and no Media Hash List"),
+            ["hashlist", "hashes", "hash"]
+            | ["hashlist", "hash"]
+            | ["hashlist", "references", "hashlistreference"] => self.entry = Pending::default(),
+            ["ascmhldirectory", "hashlist"] => {
+                let sequence = self.xml.attribute("sequencenr").and_then(|it| it.parse().ok());
+                self.entry = Pending { sequence, ..Pending::default() };
+            }
+            [.., "hash" | "hashlistreference" | "hashlist", _] => {
+                self.entry.is_failed = self.xml.attribute("action") == Some("failed");
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn close(&mut self) -> Option<MhlPiece> {
+        let text = self.xml.text();
+        match (self.dialect, self.xml.stack()) {
+            (Dialect::Generation, ["hashlist", "hashes", "hash"]) => self.finish(Named::File),
+            (Dialect::Generation, ["hashlist", "references", "hashlistreference"]) => {
+                self.finish(Named::Reference)
+            }
+            (Dialect::Legacy, ["hashlist", "hash"]) => self.finish(Named::File),
+            (Dialect::Chain, ["ascmhldirectory", "hashlist"]) => {
+                let number = self.entry.sequence;
+                match number {
+                    Some(number) => self.finish(Named::Generation(number)),
+                    None => Some(MhlPiece::Fault(Fault::Form("a generation has no number"))),
+                }
+            }
+            (Dialect::Generation, ["hashlist", "hashes", "hash", name])
+            | (Dialect::Generation, ["hashlist", "references", "hashlistreference", name])
+            | (Dialect::Chain, ["ascmhldirectory", "hashlist", name])
+            | (Dialect::Legacy, ["hashlist", "hash", name]) => {
+                self.entry.part(self.dialect, name, text);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn finish(&mut self, named: Named) -> Option<MhlPiece> {
+        let Pending { path, previous, digest, other, has_digest, fault, .. } =
+            std::mem::take(&mut self.entry);
+        let fault = match (fault, &path) {
+            (Some(why), _) => Some(Fault::Form(why)),
+            (None, None) => Some(Fault::NoName),
+            (None, Some(_)) if !has_digest => Some(Fault::Form("an entry has no digest")),
+            (None, Some(_)) => other.filter(|_| digest.is_none()).map(Fault::OtherAlgorithm),
+        };
+        Some(match (fault, path) {
+            (None, Some(path)) => MhlPiece::Entry(MhlEntry { named, path, previous, digest }),
+            (fault, _) => MhlPiece::Fault(fault.unwrap_or(Fault::NoName)),
+        })
+    }
+}
+
+impl Pending {
+    /// Takes an element of an entry.
+    fn part(&mut self, dialect: Dialect, name: &'static str, text: &str) {
+        let algorithm = match (dialect, name) {
+            (Dialect::Legacy, "file") | (Dialect::Generation | Dialect::Chain, "path") => {
+                if self.path.replace(text.to_owned()).is_some() {
+                    self.fault = Some("an entry has two paths");
+                }
+                return;
+            }
+            (Dialect::Generation, "previousPath") => {
+                self.previous = Some(text.to_owned());
+                return;
+            }
+            (_, "md5") => Algorithm::Md5,
+            (_, "sha1") => Algorithm::Sha1,
+            (Dialect::Generation | Dialect::Chain, "c4") => Algorithm::C4,
+            (Dialect::Generation, "xxh128") => Algorithm::Xxh128,
+            (Dialect::Generation, "xxh3") => Algorithm::Xxh3,
+            (Dialect::Generation, "xxh64") | (Dialect::Legacy, "xxhash64be" | "xxhash64") => {
+                Algorithm::Xxh64
+            }
+            (Dialect::Legacy, "xxhash") => return self.unknown("XXH32"),
+            (Dialect::Legacy, "null") => return self.unknown("null"),
+            _ => return,
+        };
+        self.has_digest = true;
+        if self.is_failed {
+            return;
+        }
+        let digest = match name {
+            "xxhash64" => turned(text.trim_ascii()),
+            _ => Digest::parse(algorithm, text.trim_ascii().as_bytes()),
+        };
+        match digest {
+            None => self.fault = Some("a digest is not of the form that its name says"),
+            // The table has the strongest first.
+            Some(digest) => {
+                let is_stronger = |now: Digest| digest.algorithm() < now.algorithm();
+                if self.digest.is_none_or(is_stronger) {
+                    self.digest = Some(digest);
+                }
+            }
+        }
+    }
+
+    fn unknown(&mut self, name: &'static str) {
+        self.has_digest = true;
+        self.other = Some(name);
+    }
+}
+
+/// A digest of `xxhash64`, which has its last byte first.
+fn turned(text: &str) -> Option<Digest> {
+    let value = u64::from_str_radix(text, 16).ok().filter(|_| text.len() == 16)?;
+    let text = format!("{:016x}", value.swap_bytes());
+    Digest::parse(Algorithm::Xxh64, text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(list: &[u8]) -> Vec<(u64, MhlPiece)> {
+        let mut entries = MhlEntries::new(list);
+        std::iter::from_fn(|| entries.next_piece().unwrap()).collect()
+    }
+
+    fn generation(hashes: &str) -> String {
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+             <hashlist version=\"2.0\" xmlns=\"urn:ASC:MHL:v2.0\">\n<hashes>\n{hashes}</hashes></hashlist>\n"
+        )
+    }
+
+    fn fault(list: &str) -> Fault {
+        match &read(list.as_bytes())[..] {
+            [.., (_, MhlPiece::Fault(fault))] => *fault,
+            other => panic!("{list}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_strongest_digest_that_did_not_fail_is_taken() {
+        let list = generation(
+            "<hash><path size=\"1\">a&#10;b &amp; <![CDATA[<c>]]></path>\
+             <md5 action=\"original\">d41d8cd98f00b204e9800998ecf8427e</md5>\
+             <xxh64 action=\"original\">ef46db3751d8e999</xxh64>\
+             <metadata><path>no</path><sha1>no</sha1></metadata></hash>\n\
+             <hash><path>b</path><previousPath>old</previousPath>\
+             <md5 action=\"failed\">d41d8cd98f00b204e9800998ecf8427e</md5>\
+             <xxh64 action=\"verified\">ef46db3751d8e999</xxh64></hash>\n\
+             <hash><path>c</path><md5 action=\"failed\">x</md5></hash>\n\
+             <directoryhash><path>dir</path><content><xxh64>ef46db3751d8e999</xxh64></content></directoryhash>\n",
+        );
+        let empty = |algorithm, text: &str| Digest::parse(algorithm, text.as_bytes());
+        let entry = |path: &str, previous: Option<&str>, digest| {
+            let previous = previous.map(str::to_owned);
+            MhlPiece::Entry(MhlEntry { named: Named::File, path: path.into(), previous, digest })
+        };
+        let expected = [
+            (
+                4,
+                entry(
+                    "a\nb & <c>",
+                    None,
+                    empty(Algorithm::Md5, "d41d8cd98f00b204e9800998ecf8427e"),
+                ),
+            ),
+            (5, entry("b", Some("old"), empty(Algorithm::Xxh64, "ef46db3751d8e999"))),
+            (6, entry("c", None, None)),
+        ];
+        assert_eq!(read(list.as_bytes()), expected);
+    }
+
+    #[test]
+    fn legacy_lists_and_chains_are_read() {
+        let legacy = "<hashlist version=\"1.1\"><creatorinfo><name>n</name></creatorinfo><hash><file>A/b</file>\
+                      <size>0</size><xxhash64be>ef46db3751d8e999</xxhash64be></hash>\
+                      <hash><file>c</file><xxhash64>99e9d85137db46ef</xxhash64></hash>\
+                      <hash><file>d</file><xxhash>46947589</xxhash></hash></hashlist>";
+        let read_legacy = read(legacy.as_bytes());
+        let [(_, MhlPiece::Entry(one)), (_, MhlPiece::Entry(two)), (_, MhlPiece::Fault(three))] =
+            &read_legacy[..]
+        else {
+            panic!("{read_legacy:?}");
+        };
+        assert_eq!((one.path.as_str(), one.digest), ("A/b", two.digest));
+        assert_eq!(*three, Fault::OtherAlgorithm("XXH32"));
+        let c4 = "c459dsjfscH38cYeXXYogktxf4Cd9ibshE3BHUo6a58hBXmRQdZrAkZzsWcbWtDg5oQstpDuni4Hirj75GEmTc1sFT";
+        let chain = format!(
+            "<ascmhldirectory xmlns=\"urn:ASC:MHL:DIRECTORY:v2.0\"><hashlist sequencenr=\"1\">\
+             <path>0001_x.mhl</path><c4>{c4}</c4></hashlist></ascmhldirectory>"
+        );
+        match &read(chain.as_bytes())[..] {
+            [(1, MhlPiece::Entry(entry))] => assert_eq!(entry.named, Named::Generation(1)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn hostile_files_are_named_and_end() {
+        let lots = "x".repeat(400_000);
+        let deep = "<hashlist version=\"2.0\">".to_owned() + &"<a>".repeat(100);
+        let attributes: String = (0..100).map(|number| format!(" a{number}=\"\"")).collect();
+        let cases = [
+            (
+                "<!DOCTYPE x [<!ENTITY a \"b\">]><hashlist version=\"2.0\"/>".to_owned(),
+                "document type",
+            ),
+            (generation("<hash><path>&a;</path></hash>"), "entity"),
+            (generation(&format!("<hash><path>{lots}</path></hash>")), "longer than any name"),
+            (
+                generation(&format!("<hash><path>{}</path></hash>", "&amp;x".repeat(300_000))),
+                "longer",
+            ),
+            (generation(&format!("<hash {attributes}/>")), "attributes"),
+            (deep, "too deep"),
+            (generation("<hash><path>a</path>"), "well-formed"),
+            ("<hashlist version=\"2.0\"><hashes><hash>".to_owned(), "cut off"),
+            ("<hashlist version=\"3.0\"/>".to_owned(), "not known"),
+            ("<html/>".to_owned(), "no Media Hash List"),
+            (generation("<hash><path>a</path><path>b</path><md5/></hash>"), "digest"),
+            (generation("<hash><path>a</path></hash>"), "no digest"),
+        ];
+        for (list, words) in cases {
+            let text = fault(&list).to_string();
+            assert!(text.contains(words), "{text:?} lacks {words:?}");
+        }
+        let one_long = std::iter::repeat_n(b'<', 1).chain(std::iter::repeat_n(b'a', 5_000_000));
+        assert!(matches!(&read(&one_long.collect::<Vec<u8>>())[..], [(1, MhlPiece::Fault(_))]));
+    }
+
+    proptest! {
+        /// Whatever comes, it ends, and without a panic.
+        #[test]
+        fn anything_is_read_to_its_end(
+            pieces in prop::collection::vec(prop_oneof![
+                Just("<hashlist version=\"2.0\">".to_owned()), Just("<hashes>".to_owned()),
+                Just("<hash>".to_owned()), Just("</hash>".to_owned()), Just("<path>a</path>".to_owned()),
+                Just("<md5 action='".to_owned()), Just("failed'>".to_owned()), Just("</md5>".to_owned()),
+                Just("&#0;".to_owned()), Just("&lt;".to_owned()), Just("<!--".to_owned()),
+                Just("<![CDATA[".to_owned()), ".{0,8}"], 0..40),
+        ) {
+            let list = pieces.concat();
+            let mut entries = MhlEntries::new(list.as_bytes());
+            let mut number = 0;
+            while entries.next_piece().unwrap().is_some() {
+                number += 1;
+                prop_assert!(number <= list.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The lists of archives and of film sets, which are more than lines with digests: those of BagIt bags, and Media
+//! Hash Lists, which are XML.
+//!
+//! Here is how they are written down. What a check makes of them is in `verify::archive`.
+
+pub mod bag;
+pub mod line_ends;
+pub mod mhl;
+mod xml;

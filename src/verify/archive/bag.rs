@@ -1,0 +1,216 @@
+//! A bag before its manifests are read: `bagit.txt`, which manifests there are, `bag-info.txt` and `fetch.txt`.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::manifest::archive::bag::{self, DECLARATION, Declaration, Encoding};
+use crate::manifest::archive::line_ends::LineEnds;
+use crate::manifest::read::scan::Text;
+use crate::manifest::{Scanner, Utf16Reader};
+use crate::path::{RelPath, Shown};
+use crate::sys::stat::Kind;
+use crate::sys::{Dir, DirReader};
+use crate::verify::archive::expanded::{Bag, Expanded, open, read_short, root_of};
+use crate::verify::archive::part::{BagPart, PartOf};
+use crate::verify::finding::Finding;
+use crate::verify::target::{ManifestAt, Target, TargetSpec};
+
+/// How long `bagit.txt` may be.
+const MOST_DECLARATION: u64 = 4 << 10;
+
+/// How long a `bag-info.txt` may be.
+const MOST_INFO: u64 = 4 << 20;
+
+/// How many manifests a bag may have.
+const MOST_MANIFESTS: usize = 64;
+
+/// Where the directory of a bag is, and its text.
+struct BagDir<'a> {
+    root: &'a Path,
+    dir: &'a Dir,
+    declaration: Declaration,
+}
+
+/// Puts the manifests of a bag in the place of what was asked for.
+pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
+    let root = root_of(spec, 0);
+    let declared = root.join(DECLARATION);
+    let opened = Dir::open(&root).and_then(|dir| Ok((dir.try_clone()?, dir)));
+    let (dir, kept) = match opened {
+        Ok(both) => both,
+        Err(error) => {
+            let error = Error::io("open the directory", &root, error);
+            return expanded.unusable(&Arc::new(Target::none()), error);
+        }
+    };
+    let part =
+        BagPart { is_tag: true, algorithm: Default::default(), declaration: Default::default() };
+    let target = match Target::of_dir(declared.clone(), root.clone(), kept, PartOf::Bag(part)) {
+        Ok(target) => Arc::new(target),
+        Err(error) => return expanded.unusable(&Arc::new(Target::none()), error),
+    };
+    let mut bag = Bag { id: target.root_id, target, manifests: Vec::new(), oxum: None };
+    let read = open(&dir, DECLARATION).and_then(|file| read_short(file, MOST_DECLARATION));
+    let text = read.map_err(|error| Error::io("read", &declared, error));
+    let parse = |text: Vec<u8>| {
+        Declaration::parse(&text).map_err(|why| Error::finding("take for a bag's", &declared, why))
+    };
+    match text.and_then(parse) {
+        Ok(declaration) => {
+            BagDir { root: &root, dir: &dir, declaration }.look(spec, &mut bag, expanded);
+        }
+        Err(error) => expanded.unusable(&bag.target, error),
+    }
+    expanded.bags.push(bag);
+}
+
+impl BagDir<'_> {
+    /// Looks at what the bag has.
+    fn look(&self, spec: &TargetSpec, bag: &mut Bag, expanded: &mut Expanded) {
+        let incomplete = |name: &str, why: &'static str| {
+            Finding::Incomplete(Error::finding("take for complete", self.root.join(name), why))
+        };
+        if !self.dir.stat("data".as_ref(), false).is_ok_and(|stat| stat.kind == Kind::Dir) {
+            expanded.found(&bag.target, incomplete("data", "there is no such directory"));
+        }
+        let names = match self.manifests() {
+            Ok(names) => names,
+            Err(error) => return expanded.unusable(&bag.target, error),
+        };
+        let mut has_payload = false;
+        for name in &names {
+            let Some((is_tag, algorithm)) = bag::manifest_name(name) else { continue };
+            has_payload |= !is_tag;
+            let Ok(algorithm) = algorithm else {
+                let why = "its digests are by an algorithm that is not known here";
+                let error = Error::finding("check", self.root.join(name), why);
+                expanded.found(&bag.target, Finding::Notice(error));
+                continue;
+            };
+            if !is_tag {
+                bag.manifests.push(name.clone());
+            }
+            let part = BagPart { is_tag, algorithm, declaration: self.declaration };
+            expanded.specs.push(TargetSpec {
+                manifest: Some(ManifestAt::File(self.root.join(name))),
+                root: Some(self.root.to_owned()),
+                part: PartOf::Bag(part),
+                ..spec.clone()
+            });
+        }
+        match (has_payload, bag.manifests.is_empty()) {
+            (false, _) => {
+                expanded.found(&bag.target, incomplete("", "it has no manifest of its payload"));
+            }
+            (true, true) => {
+                let why = "no manifest of its payload is by an algorithm that is known here";
+                expanded.unusable(&bag.target, Error::finding("check", self.root, why));
+            }
+            _ => {}
+        }
+        match self.info() {
+            Ok(oxum) => bag.oxum = oxum,
+            Err(error) => expanded.unusable(&bag.target, error),
+        }
+        if let Err(error) = self.fetch(bag, expanded) {
+            expanded.unusable(&bag.target, error);
+        }
+    }
+
+    /// The names of the manifests, in their order.
+    fn manifests(&self) -> Result<Vec<String>, Error> {
+        let fail = |error| Error::io("look for manifests in", self.root, error);
+        // The handle has one position for all.
+        let dir = self.dir.open_dir(".".as_ref(), false).map_err(fail)?;
+        let (mut listing, mut names) = (DirReader::default(), Vec::new());
+        loop {
+            let batch = listing.next_batch(&dir).map_err(fail)?;
+            if batch.is_empty() {
+                names.sort_unstable();
+                return Ok(names);
+            }
+            let names_of = batch.iter().filter_map(|entry| entry.name.to_str());
+            names.extend(
+                names_of.filter(|name| bag::manifest_name(name).is_some()).map(str::to_owned),
+            );
+            if names.len() > MOST_MANIFESTS {
+                let why = "there are more manifests than there are algorithms";
+                return Err(Error::finding("check", self.root, why));
+            }
+        }
+    }
+
+    /// What `bag-info.txt` says of the payload, if it is there.
+    fn info(&self) -> Result<Option<(u64, u64)>, Error> {
+        let path = self.root.join("bag-info.txt");
+        let file = match open(self.dir, "bag-info.txt") {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(|error| Error::io("read", &path, error))?,
+        };
+        let text = read_short(Utf16Reader::new(file), MOST_INFO)
+            .map_err(|error| Error::io("read", &path, error))?;
+        let text = self.text(text);
+        bag::payload_oxum(&text).map_err(|why| Error::finding("take for a bag's", &path, why))
+    }
+
+    fn text(&self, bytes: Vec<u8>) -> String {
+        match self.declaration.encoding {
+            Encoding::Latin1 => bytes.into_iter().map(char::from).collect(),
+            Encoding::Utf8 => String::from_utf8_lossy(&bytes).into_owned(),
+        }
+    }
+
+    /// What `fetch.txt` says, if it is there: files that are not there yet. Nothing is fetched.
+    fn fetch(&self, bag: &Bag, expanded: &mut Expanded) -> Result<(), Error> {
+        let path = self.root.join("fetch.txt");
+        let fail = |error| Error::io("read", &path, error);
+        let file = match open(self.dir, "fetch.txt") {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            file => file.map_err(fail)?,
+        };
+        let mut lines = Scanner::new(LineEnds::new(Utf16Reader::new(file)));
+        let mut missing = 0_u64;
+        while let Some(line) = lines.next_line().map_err(fail)? {
+            let Text::Whole(bytes) = line.text else {
+                return Err(Error::finding("read", &path, "a line is longer than any can be"));
+            };
+            let text = self.text(bytes.to_vec());
+            if text.trim().is_empty() {
+                continue;
+            }
+            let malformed = || {
+                let why = format!("line {} is not of the form URL LENGTH PATH", line.number);
+                Error::finding("take for a bag's", &path, why)
+            };
+            let name = bag::fetched(&text).ok_or_else(malformed)?.as_bytes().to_vec();
+            let name = match self.declaration.escapes() {
+                true => bag::unescaped(name.into()).into_owned(),
+                false => name,
+            };
+            let found = RelPath::parse(&name).ok().filter(|_| name.starts_with(b"data/"));
+            let Some(found) = found else {
+                let why = format!(
+                    "line {} leads out of the payload: {}",
+                    line.number,
+                    Shown::bytes(&name)
+                );
+                return Err(Error::finding("take for a bag's", &path, why));
+            };
+            missing += u64::from(!self.is_there(&found));
+        }
+        if missing > 0 {
+            let why = format!("{missing} of the files that it lists were not fetched");
+            let error = Error::finding("take for complete", &path, why);
+            expanded.found(&bag.target, Finding::Incomplete(error));
+        }
+        Ok(())
+    }
+
+    fn is_there(&self, path: &RelPath) -> bool {
+        let Some((above, name)) = path.split() else { return false };
+        let Ok(name) = crate::sys::name_from_bytes(name) else { return false };
+        self.dir.open_below(&above).is_ok_and(|dir| dir.stat(name, false).is_ok())
+    }
+}

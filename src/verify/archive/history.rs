@@ -1,0 +1,220 @@
+//! A history of ASC MHL before its lists are read: its chain, its generations, and the histories further below.
+//!
+//! The chain is a list of the generations, which are checked by it as files are. A generation that refers to one of
+//! a history further below lists that one as a file, and that history is checked too.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::manifest::Fault;
+use crate::manifest::archive::mhl::{MhlEntries, MhlPiece, Named};
+use crate::path::RelPath;
+use crate::sys::{self, Dir, DirReader};
+use crate::verify::archive::expanded::{Expanded, open, root_of};
+use crate::verify::archive::part::PartOf;
+use crate::verify::finding::Finding;
+use crate::verify::target::{ManifestAt, Target, TargetSpec};
+
+/// The directory of a history, below the one that it is of.
+pub const HISTORY: &str = "ascmhl";
+
+/// The list of the generations in it.
+pub const CHAIN: &str = "ascmhl_chain.xml";
+
+/// How many generations a history may have.
+const MOST_GENERATIONS: usize = 100_000;
+
+/// How many histories may be below one.
+const MOST_BELOW: usize = 10_000;
+
+/// A generation, as the chain has it.
+struct Generation {
+    number: u64,
+    name: String,
+}
+
+/// Puts the lists of a history, and of those further below, in the place of what was asked for.
+pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
+    let root = root_of(spec, usize::from(spec.manifest.is_some()));
+    let mut waiting = BTreeSet::from([RelPath::root()]);
+    let mut known = BTreeSet::new();
+    let top = match Dir::open(&root) {
+        Ok(top) => top,
+        Err(error) => {
+            let error = Error::io("open the directory", &root, error);
+            return expanded.unusable(&Arc::new(Target::none()), error);
+        }
+    };
+    while let Some(below) = waiting.pop_first() {
+        let mut at = root.clone();
+        at.extend(below.components().filter_map(|name| sys::name_from_bytes(name).ok()));
+        // Not through links, which may lead elsewhere.
+        let opened = top.open_below(&below).and_then(|dir| {
+            let target = dir.try_clone()?;
+            Ok((dir.open_dir(HISTORY.as_ref(), false)?, target))
+        });
+        let (dir, kept) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                let error = Error::io("open the history", at.join(HISTORY), error);
+                expanded.unusable(&Arc::new(Target::none()), error);
+                continue;
+            }
+        };
+        known.insert(below.clone());
+        let history = History { root: &at, dir: &dir, spec };
+        let target = Target::of_dir(at.join(HISTORY).join(CHAIN), at.clone(), kept, PartOf::Alone);
+        let target = match target {
+            Ok(target) => Arc::new(target),
+            Err(error) => {
+                expanded.unusable(&Arc::new(Target::none()), error);
+                continue;
+            }
+        };
+        for child in history.add(&target, expanded) {
+            let below = below.as_bytes();
+            let child = if below.is_empty() { child } else { [below, b"/", &child].concat() };
+            let Ok(child) = RelPath::parse(&child) else { continue };
+            if !known.contains(&child) && known.len() + waiting.len() < MOST_BELOW {
+                waiting.insert(child);
+            }
+        }
+    }
+}
+
+/// One history.
+struct History<'a> {
+    root: &'a Path,
+    dir: &'a Dir,
+    spec: &'a TargetSpec,
+}
+
+impl History<'_> {
+    /// Adds its chain and its generations, the newest first; returns the directories below it that its
+    /// generations say to have histories.
+    fn add(&self, target: &Arc<Target>, expanded: &mut Expanded) -> BTreeSet<Vec<u8>> {
+        let at = self.root.join(HISTORY);
+        let mut below = BTreeSet::new();
+        let mut generations = match self.chain(&at.join(CHAIN)) {
+            Ok(generations) => generations,
+            Err(error) => {
+                expanded.unusable(target, error);
+                return below;
+            }
+        };
+        expanded.specs.push(TargetSpec {
+            manifest: Some(ManifestAt::File(at.join(CHAIN))),
+            root: Some(at.clone()),
+            ..self.spec.clone()
+        });
+        generations.sort_by_key(|generation| std::cmp::Reverse(generation.number));
+        let count = generations.len() as u64;
+        for (at, generation) in generations.iter().enumerate() {
+            if generation.number != count - at as u64 {
+                let why = "the numbers of its generations have a gap, or one twice";
+                let error = Error::finding("take for complete", &target.manifest, why);
+                expanded.found(target, Finding::Incomplete(error));
+                break;
+            }
+        }
+        for (number, generation) in generations.iter().enumerate() {
+            expanded.specs.push(TargetSpec {
+                manifest: Some(ManifestAt::File(at.join(&generation.name))),
+                root: Some(self.root.to_owned()),
+                part: PartOf::Generation { newest: number == 0 },
+                ..self.spec.clone()
+            });
+            // What is wrong with it is told when it is read for the check.
+            let _ = self.references(generation, &mut below);
+        }
+        let names = generations.into_iter().map(|generation| generation.name).collect();
+        match self.unchained(&names) {
+            Ok(others) => others.into_iter().for_each(|name| {
+                let path = RelPath::root().join(HISTORY.as_ref()).join(name.as_ref());
+                expanded.found(target, Finding::Unlisted(path));
+            }),
+            Err(error) => {
+                let error = Error::io("look for manifests in", &at, error);
+                expanded.found(target, Finding::Unsearched(error));
+            }
+        }
+        below
+    }
+
+    /// Reads the chain. Its faults are told when it is read as a list.
+    fn chain(&self, path: &Path) -> Result<Vec<Generation>, Error> {
+        let fail = |error| Error::io("read the chain of generations", path, error);
+        let mut pieces = MhlEntries::new(open(self.dir, CHAIN).map_err(fail)?);
+        let mut generations = Vec::new();
+        while let Some((line, piece)) = pieces.next_piece().map_err(fail)? {
+            let fault = |fault: Fault| {
+                Error::finding(
+                    "read the chain of generations",
+                    path,
+                    format!("line {line}: {fault}"),
+                )
+            };
+            let entry = match piece {
+                MhlPiece::Entry(entry) => entry,
+                MhlPiece::Fault(why) => return Err(fault(why)),
+            };
+            let Named::Generation(number) = entry.named else {
+                return Err(fault(Fault::Form("it is no chain of generations")));
+            };
+            let is_name = RelPath::parse(entry.path.as_bytes())
+                .is_ok_and(|path| path.as_bytes() == entry.path.as_bytes());
+            if !is_name || entry.path.contains(['/', '\\']) {
+                return Err(fault(Fault::Form(
+                    "a generation is not in the directory of the chain",
+                )));
+            }
+            if generations.len() == MOST_GENERATIONS {
+                return Err(fault(Fault::Form("there are too many generations")));
+            }
+            generations.push(Generation { number, name: entry.path });
+        }
+        Ok(generations)
+    }
+
+    /// Adds the directories of the histories that a generation refers to.
+    fn references(&self, generation: &Generation, below: &mut BTreeSet<Vec<u8>>) -> io::Result<()> {
+        let mut pieces = MhlEntries::new(open(self.dir, &generation.name)?);
+        while let Some((_, piece)) = pieces.next_piece()? {
+            let MhlPiece::Entry(entry) = piece else { continue };
+            if entry.named != Named::Reference {
+                continue;
+            }
+            let child = entry.path.rsplit_once('/').and_then(|(dir, _)| dir.rsplit_once('/'));
+            if let Some((child, name)) = child
+                && name == HISTORY
+                && below.len() < MOST_BELOW
+                && RelPath::parse(child.as_bytes()).is_ok()
+            {
+                below.insert(child.as_bytes().to_vec());
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of generations that are not in the chain.
+    fn unchained(&self, chained: &BTreeSet<String>) -> io::Result<Vec<String>> {
+        let (mut listing, mut others) = (DirReader::default(), Vec::new());
+        let dir = self.dir.open_dir(".".as_ref(), false)?;
+        loop {
+            let batch = listing.next_batch(&dir)?;
+            if batch.is_empty() {
+                others.sort_unstable();
+                return Ok(others);
+            }
+            for name in batch.iter().filter_map(|entry| entry.name.to_str()) {
+                let is_generation = name.ends_with(".mhl") && !name.starts_with('.');
+                if is_generation && !chained.contains(name) && others.len() < MOST_GENERATIONS {
+                    others.push(name.to_owned());
+                }
+            }
+        }
+    }
+}
