@@ -96,6 +96,7 @@ mod tests {
                 step: Some(2_000_000_000),
                 earliest: at(315_532_800),
                 latest: at(4_354_819_198),
+                are_of_fat: false,
             },
             links: false,
             owners: false,

@@ -173,10 +173,7 @@ impl Dir {
     /// Whether a file of this name can take the place of another, and nothing else is there then. ntfs-3g gives what
     /// is replaced a longer name for a moment, which it cuts where that is too long, and does not find again.
     fn replaces(&self, name: &OsStr) -> io::Result<bool> {
-        if let Err(error) = self.create_new(name, true).and_then(close_file) {
-            // What cannot be made is not replaced either.
-            return Err(error);
-        }
+        self.create_new(name, true).and_then(close_file)?;
         let mut before = self.names()?;
         let (file, part) = self.create_part()?;
         close_file(file)?;
