@@ -300,15 +300,17 @@ mod tests {
         /// Whatever the layout, every line is accounted for, nothing panics, and a name holds no NUL.
         #[test]
         fn no_list_makes_it_panic(
-            start in 0usize..6,
-            words in prop::collection::vec((0usize..22, any::<u8>()), 0..60),
+            start in 0usize..9,
+            words in prop::collection::vec((0usize..27, any::<u8>()), 0..60),
         ) {
             let digest = "ab".repeat(32);
             let starts = ["", "#mtree\n", "/set type=dir\n", "Hash,Path\n",
-                "-----BEGIN PGP SIGNED MESSAGE-----\n", "@  a\0"];
+                "-----BEGIN PGP SIGNED MESSAGE-----\n", "@  a\0",
+                "%%%% HASHDEEP-1.0\n%%%% size,md5,filename\n", "%%%% HASHDEEP-1.0\n", "; sfv\na 00000000\n"];
             let parts = ["\n", "\n", "\\\n", "\"", ",", ";", "..", " ", "type=dir", "type=file",
                 "sha256=", "@", "@  ", "\\040", "\\000", "/", "- ", "-----BEGIN PGP SIGNATURE-----\n",
-                "-----END PGP SIGNATURE-----\n", "\0", "name"];
+                "-----END PGP SIGNATURE-----\n", "\0", "name",
+                "d41d8cd98f00b204e9800998ecf8427e", "MD5 (", ") = ", "deadbeef", "%%%% size,md5,"];
             let mut list = starts[start].as_bytes().to_vec();
             for (part, byte) in words {
                 match parts.get(part) {
@@ -317,12 +319,14 @@ mod tests {
                 }
             }
             let list: Vec<u8> = list.split(|&byte| byte == b'@').collect::<Vec<_>>().join(digest.as_bytes());
-            let (mut entries, mut next) = (Entries::new(&list[..]), 0);
-            while let Some(entry) = entries.next_entry().unwrap() {
-                next += 1;
-                prop_assert_eq!(entry.number, next);
-                if let Parsed::Record(record) = entry.parsed {
-                    prop_assert!(!record.name.is_empty() && !record.name.contains(&0));
+            for mut entries in [Entries::new(&list[..]), Entries::of_all(&list[..])] {
+                let mut next = 0;
+                while let Some(entry) = entries.next_entry().unwrap() {
+                    next += 1;
+                    prop_assert_eq!(entry.number, next);
+                    if let Parsed::Record(record) = entry.parsed {
+                        prop_assert!(!record.name.is_empty() && !record.name.contains(&0));
+                    }
                 }
             }
         }
