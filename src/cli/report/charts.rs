@@ -59,7 +59,8 @@ pub fn throughput(samples: &[ReceiptSample], outputs: &[ReceiptName]) -> Markup 
     let used = |limit: usize| all.iter().flatten().any(|step| step.limit == Some(limit));
     let has_limits = (0..LIMITS.len()).any(used);
     html! {
-        @for (steps, name) in all.iter().zip(outputs) {
+        // Of an output that got nothing there is nothing to see.
+        @for (steps, name) in all.iter().zip(outputs).filter(|it| it.0.iter().any(|step| step.rate > 0.0)) {
             figure {
                 figcaption {
                     @if !name.path.0.is_empty() { (words::name(name)) ": " }
@@ -98,7 +99,7 @@ fn picture(steps: &[Step], top: f64, end: f64, has_limits: bool) -> Markup {
     let last = steps.last().map_or(0.0, |step| step.to);
     let _ = write!(line, "L{:.1} {HEIGHT:.1}Z", x(last));
     html! {
-        svg viewBox=(format!("0 -16 {WIDTH} {}", HEIGHT + 44.0)) role="img" aria-label=(summary(steps, top)) {
+        svg viewBox=(format!("0 -28 {WIDTH} {}", HEIGHT + 60.0)) role="img" aria-label=(summary(steps, top)) {
             line .axis x1="0" x2=(WIDTH) y1=(HEIGHT) y2=(HEIGHT) {}
             line .grid x1="0" x2=(WIDTH) y1="0" y2="0" {}
             line .grid x1="0" x2=(WIDTH) y1=(HEIGHT / 2.0) y2=(HEIGHT / 2.0) {}

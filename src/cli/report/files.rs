@@ -67,7 +67,10 @@ impl<R: Read> Read for HashedInput<&mut R> {
 
 /// The section about the files of a copy.
 pub fn section(receipt: &Receipt) -> Markup {
-    let listed = receipt.outputs.kept.iter().find_map(|output| {
+    // An output that has everything comes before one that has not.
+    let (complete, others): (Vec<_>, Vec<_>) =
+        receipt.outputs.kept.iter().partition(|output| output.is_complete());
+    let listed = complete.into_iter().chain(others).find_map(|output| {
         let manifest = output.manifest.as_ref().filter(|manifest| manifest.finished)?;
         Some((manifest.name(), manifest.sha256.as_ref()?.0.clone()))
     });

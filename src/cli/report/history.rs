@@ -10,6 +10,9 @@ use crate::path::Shown;
 /// More runs than this are not shown one by one; the newest stay.
 pub const MOST_RUNS: usize = 400;
 
+/// So many outputs of a run are named.
+const MOST_NAMED: usize = 3;
+
 /// The height of the bars; the picture's own units.
 const HEIGHT: f64 = 60.0;
 
@@ -19,7 +22,7 @@ pub struct RunFigures {
     kind: String,
     what: Markup,
     class: &'static str,
-    title: &'static str,
+    title: String,
     bytes: u64,
     seconds: f64,
     failed: u64,
@@ -39,7 +42,13 @@ impl RunFigures {
         let rotten = sum(&mut counts().map(|it| it.rotten.saturating_add(it.damaged)));
         let verdict = verdict(receipt);
         let what = html! {
-            @if let Some(source) = &receipt.source { (name(source)) }
+            @if let Some(source) = &receipt.source {
+                (name(source))
+                @for (at, output) in receipt.outputs.kept.iter().take(MOST_NAMED).enumerate() {
+                    (if at == 0 { " to " } else { ", " }) (name(&output.name()))
+                }
+                @if receipt.outputs.all > MOST_NAMED as u64 { " and others" }
+            }
             @else {
                 @for word in receipt.command.kept.iter().skip(1).filter(|word| word.0 != "verify").take(6) {
                     (text(&word.0)) " "
@@ -105,7 +114,7 @@ fn bars(
     let step = (700.0 / runs.len().max(1) as f64).min(24.0);
     let label = format!("up to {}", most.unwrap_or_default());
     html! {
-        svg viewBox=(format!("0 -14 700 {}", HEIGHT + 26.0)) role="img" aria-label=(label) {
+        svg viewBox=(format!("0 -26 700 {}", HEIGHT + 46.0)) role="img" aria-label=(label) {
             text x="0" y="-4" { (label) }
             line .axis x1="0" x2="700" y1=(HEIGHT) y2=(HEIGHT) {}
             @for (at, run) in runs.iter().enumerate() {
@@ -116,7 +125,7 @@ fn bars(
                     title { (moment(&run.started)) ": " (run.title) ", " (words(run)) }
                 }
                 @if run.class != "good" {
-                    text .mark .(run.class) x=(format!("{:.2}", (at as f64 + 0.4) * step)) y=(HEIGHT + 10.0)
+                    text .mark .(run.class) x=(format!("{:.2}", (at as f64 + 0.4) * step)) y=(HEIGHT + 16.0)
                         text-anchor="middle" { "!" }
                 }
             }
@@ -126,7 +135,7 @@ fn bars(
 
 fn table(runs: &[RunFigures]) -> Markup {
     html! {
-        table {
+        table .stack {
             thead { tr {
                 th { "Started" } th { "Run" } th { "Verdict" } th .number { "Bytes" } th .number { "Time" }
                 th .number { "Failed" } th .number { "Rotten" } th .number { "Left to check" }
@@ -134,14 +143,14 @@ fn table(runs: &[RunFigures]) -> Markup {
             tbody {
                 @for run in runs.iter().rev() {
                     tr {
-                        td .time { (moment(&run.started)) }
-                        td { (run.kind) " " (run.what) }
-                        td .(run.class) { (run.title) }
-                        td .number { (size(run.bytes)) }
-                        td .number { (duration(run.seconds)) }
-                        td .number { (number(run.failed)) }
-                        td .number { (number(run.rotten)) }
-                        td .number { @match run.left { Some(left) => (number(left)), None => "–" } }
+                        td .time data-label="Started" { (moment(&run.started)) }
+                        td data-label="Run" { (run.kind) " " (run.what) }
+                        td .(run.class) data-label="Verdict" { (run.title) }
+                        td .number data-label="Bytes" { (size(run.bytes)) }
+                        td .number data-label="Time" { (duration(run.seconds)) }
+                        td .number data-label="Failed" { (number(run.failed)) }
+                        td .number data-label="Rotten" { (number(run.rotten)) }
+                        td .number data-label="Left to check" { @match run.left { Some(left) => (number(left)), None => "–" } }
                     }
                 }
             }

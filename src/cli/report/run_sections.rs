@@ -13,20 +13,26 @@ use crate::cli::report::words::{duration, moment, name, number, rate, size, text
 /// A verdict and how it is to look.
 pub struct ShownVerdict {
     pub class: &'static str,
-    pub title: &'static str,
+    pub title: String,
     pub sentence: &'static str,
 }
 
 /// The verdict of a receipt. Only one whose exit code and ending agree is good.
 pub fn verdict(receipt: &Receipt) -> ShownVerdict {
     let is_check = receipt.kind.0 == "verify";
-    let shown = |class, title, sentence| ShownVerdict { class, title, sentence };
+    let shown =
+        |class, title: &str, sentence| ShownVerdict { class, title: title.into(), sentence };
     match (receipt.exit_code, &*receipt.ending.0) {
         (0, "complete") if receipt.dry_run => shown("quiet", "Dry run", "Nothing was done."),
         (0, "complete") if is_check => {
             shown("good", "As listed", "Every listed file that was checked is as listed.")
         }
         (0, "complete") => shown("good", "Complete", "Everything that was asked for was done."),
+        (1, "incomplete") if receipt.outputs.all > 1 && receipt.kind.0 == "copy" => {
+            let title =
+                format!("{} of {} outputs complete", complete(receipt), receipt.outputs.all);
+            shown("bad", &title, "")
+        }
         (1, "incomplete") => {
             shown("bad", "Not complete", "Some entries failed, changed or were left different.")
         }
@@ -46,6 +52,11 @@ pub fn verdict(receipt: &Receipt) -> ShownVerdict {
     }
 }
 
+/// How many outputs of several have everything.
+fn complete(receipt: &Receipt) -> usize {
+    receipt.outputs.kept.iter().filter(|output| output.is_complete()).count()
+}
+
 /// Everything about one run.
 pub fn run(receipt: &Receipt) -> Markup {
     let verdict = verdict(receipt);
@@ -58,6 +69,11 @@ pub fn run(receipt: &Receipt) -> Markup {
             p .title { (verdict.title) }
             p { (verdict.sentence) " Exit code " (receipt.exit_code) " (" (text(&receipt.ending.0)) ")." }
             @if let Some(error) = &receipt.error { p { (sentence(error)) } }
+            @if receipt.kind.0 == "copy" && receipt.outputs.all > 1 {
+                @for output in receipt.outputs.kept.iter().filter(|output| !output.is_complete()) {
+                    p { (name(&output.name())) ": " (what_is_amiss(output)) }
+                }
+            }
         }
         (facts(receipt))
         @if receipt.kind.0 == "copy" { (ends(receipt)) (results(receipt)) }
@@ -71,6 +87,22 @@ pub fn run(receipt: &Receipt) -> Markup {
         }
         (entries(receipt))
         @if receipt.kind.0 == "copy" { (manifests(receipt)) (files::section(receipt)) }
+    }
+}
+
+/// Why an output of several has not everything.
+fn what_is_amiss(output: &ReceiptOutput) -> Markup {
+    let missing = output.counts.map_or(0, |counts| counts.failed.saturating_add(counts.left));
+    html! {
+        @match (&output.error, &output.ending) {
+            (Some(error), _) => {
+                @if output.counts.is_none() { "nothing was copied: " }
+                (sentence(error))
+            }
+            (None, _) if missing > 0 => { (number(missing)) " entries are not as in the source" }
+            (None, Some(ending)) => (text(&ending.0)),
+            (None, None) => "not known",
+        }
     }
 }
 
@@ -111,10 +143,10 @@ fn ends(receipt: &Receipt) -> Markup {
             tr {
                 th scope="row" { (what) }
                 td { (name(end)) }
-                td { (told(&volume.label)) }
-                td .id { (told(&volume.serial.clone().or_else(|| volume.uuid.clone()))) }
-                td { (told(&volume.file_system)) }
-                td .number {
+                td data-label="Volume" { (told(&volume.label)) }
+                td .id data-label="Serial number or UUID" { (told(&volume.serial.clone().or_else(|| volume.uuid.clone()))) }
+                td data-label="File system" { (told(&volume.file_system)) }
+                td .number data-label="Size" {
                     @match volume.size_bytes { Some(bytes) => (size(bytes)), None => span .quiet { "not known" } }
                 }
             }
@@ -124,7 +156,7 @@ fn ends(receipt: &Receipt) -> Markup {
     html! {
         section {
             h2 { "From and to" }
-            table {
+            table .stack {
                 thead { tr {
                     th {} th { "Path" } th { "Volume" } th { "Serial number or UUID" } th { "File system" }
                     th .number { "Size" }
@@ -163,7 +195,7 @@ fn results(receipt: &Receipt) -> Markup {
     html! {
         section {
             h2 { "Result" }
-            table {
+            table .stack {
                 thead { tr {
                     th { "Output" } th { "Ending" } th .number { "Copied" } th .number { "Bytes" }
                     th .number { "Time" } th .number { "Rate" } th { "Read back" } th .number { "Unchanged" }
@@ -173,16 +205,16 @@ fn results(receipt: &Receipt) -> Markup {
                     @for output in &receipt.outputs.kept {
                         @let seconds = output.elapsed_seconds.unwrap_or(receipt.elapsed_seconds);
                         tr {
-                            td { (name(&output.name())) }
-                            td { (text(&ending(output))) }
+                            th scope="row" { (name(&output.name())) }
+                            td data-label="Ending" { (text(&ending(output))) }
                             @if let Some(counts) = &output.counts {
-                                td .number { (number(counts.copied.saturating_add(counts.replaced))) }
-                                td .number { (size(counts.bytes)) }
-                                td .number { (duration(seconds)) }
-                                td .number { (rate(counts.bytes as f64, seconds)) }
-                                td { (proof(counts)) }
-                                td .number { (number(counts.unchanged)) }
-                                td .number { (number(counts.failed.saturating_add(counts.left))) }
+                                td .number data-label="Copied" { (number(counts.copied.saturating_add(counts.replaced))) }
+                                td .number data-label="Bytes" { (size(counts.bytes)) }
+                                td .number data-label="Time" { (duration(seconds)) }
+                                td .number data-label="Rate" { (rate(counts.bytes as f64, seconds)) }
+                                td data-label="Read back" { (proof(counts)) }
+                                td .number data-label="Unchanged" { (number(counts.unchanged)) }
+                                td .number data-label="Failed or left" { (number(counts.failed.saturating_add(counts.left))) }
                             } @else {
                                 td colspan="7" {
                                     "nothing was copied"
@@ -262,14 +294,26 @@ fn sentence(entry: &ReceiptEntry) -> Markup {
 
 fn entries(receipt: &Receipt) -> Markup {
     let more = receipt.entries.left_out().saturating_add(receipt.entries_left_out);
+    // They are no entries of a tree, and the worst of what can be amiss.
+    let refused: Vec<_> = match receipt.kind.0.as_str() {
+        "copy" => receipt.outputs.kept.iter().filter(|it| it.error.is_some()).collect(),
+        _ => Vec::new(),
+    };
     html! {
         section {
             h2 { "Warnings and failures" }
-            @if receipt.entries.all == 0 && more == 0 { p { "None." } }
+            @if receipt.entries.all == 0 && more == 0 && refused.is_empty() { p { "None." } }
             @else {
                 table {
                     thead { tr { th { "Event" } th { "What" } th { "At" } } }
                     tbody {
+                        @for output in refused {
+                            tr {
+                                td { (if output.counts.is_some() { "stopped" } else { "refused" }) }
+                                td { @if let Some(error) = &output.error { (sentence(error)) } }
+                                td { (name(&output.name())) }
+                            }
+                        }
                         @for entry in &receipt.entries.kept {
                             tr {
                                 td { (text(&entry.event.0)) }

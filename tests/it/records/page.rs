@@ -97,6 +97,33 @@ fn a_page_has_the_figures_of_its_receipt() {
     assert!(!scene.path("own.html").with_extension("json").exists());
 }
 
+/// One output of two is refused: the page says what the last line on the screen says.
+#[test]
+fn a_page_says_which_outputs_are_complete() {
+    if !have(&[Need::Program("python3")]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.src.file("a", content(100)).file("dir/b", content(3_000_000));
+    let args = ["-i", "src", "-o", "nowhere/o", "-o", "dst", "--report", "r.html"];
+    scene.bare(args).run().assert_code(1).assert_prints(&["1 OF 2 OUTPUTS COMPLETE"]);
+    let page = parsed(&scene, "r.html");
+    let (text, cells) = (page["text"].as_str().unwrap(), cells(&page));
+    assert!(text.contains("1 of 2 outputs complete"), "{text}");
+    assert!(!text.contains("Some entries failed") && !text.contains("None."), "{text}");
+    assert!(cells.contains(&"refused") && cells.contains(&"nowhere/o"), "{cells:?}");
+    assert!(text.matches("the directory nowhere does not exist").count() > 1, "{text}");
+    // The files are those of the output that has them.
+    assert!(cells.contains(&"dir/b"), "{cells:?}");
+    // A history names where a run went, and small screens have the names of the columns.
+    scene.bare(["src", "dst", "--report", "r.json"]).run().assert_code(0);
+    fs::copy(scene.path("r.json"), scene.path("again.json")).unwrap();
+    scene.bare(["report", "r.json", "again.json", "-o", "h.html"]).run().assert_code(0);
+    let page = parsed(&scene, "h.html");
+    assert!(self::cells(&page).iter().any(|cell| cell.contains("to dst")), "{page:#}");
+    assert!(page["values"].to_string().contains(r#""data-label","Time""#), "{page:#}");
+}
+
 fn spaced(number: u64) -> String {
     let digits = number.to_string();
     let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().collect();

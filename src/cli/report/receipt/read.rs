@@ -81,6 +81,11 @@ impl ReceiptOutput {
     pub fn name(&self) -> ReceiptName {
         ReceiptName { path: self.path.clone(), path_bytes: self.path_bytes.clone() }
     }
+
+    /// Whether it is one of several and has everything.
+    pub fn is_complete(&self) -> bool {
+        self.error.is_none() && self.ending.as_ref().is_some_and(|it| it.0 == "complete")
+    }
 }
 
 /// What became of the entries at an output.
