@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command, FromArgMatches};
 
 use crate::cli::args::command;
@@ -79,7 +79,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Usa
     let mut command = command::dircopy();
     let args = refuse_swallowed_quotes(args, &mut command)?;
     let mut command = command::with_short_help(command, &args);
-    let matches = command.try_get_matches_from_mut(args.clone())?;
+    let matches = command.try_get_matches_from_mut(args.clone());
+    let matches = matches.map_err(|error| explain_habit(error, &mut command))?;
     match matches.subcommand() {
         Some(("verify", matches)) => Ok(Invocation::Verify(VerifyArgs::from_arg_matches(matches)?)),
         Some(("heal", matches)) => Ok(Invocation::Heal(HealArgs::from_arg_matches(matches)?)),
@@ -151,6 +152,23 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
     let stream = stream.map(|job| args.stream.job(inputs, outputs, job));
     let (given, unknown) = names.into_iter().map(|name| (name.given, name.unknown)).unzip();
     Ok(CopyInvocation { args, jobs, given, unknown, stream })
+}
+
+/// Explains options that `cp` and `rsync` need for what is always done here.
+fn explain_habit(error: clap::Error, command: &mut Command) -> clap::Error {
+    const HABITS: [&str; 5] = ["-r", "-R", "-a", "--recursive", "--archive"];
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(option))
+            if error.kind() == ErrorKind::UnknownArgument && HABITS.contains(&&**option) =>
+        {
+            let text = format!(
+                "there is no option {option}, and none is needed\n\n  tip: leave it out: a directory is always copied \
+                 with all that is in it, times, permissions and attributes, and as root owners"
+            );
+            command.error(ErrorKind::UnknownArgument, text)
+        }
+        _ => error,
+    }
 }
 
 /// Takes `SRC DST…` for `-i SRC -o DST…`.
@@ -302,6 +320,12 @@ mod tests {
             ("dircopy -i a", "tip: name it with --output"),
             ("dircopy -o b a", "tip: dircopy SRC b, or dircopy -i SRC -o b"),
             ("dircopy -v", "tip: dircopy SRC DST"),
+            (
+                "dircopy -r a b",
+                "tip: leave it out: a directory is always copied with all that is in it",
+            ),
+            ("dircopy -av a b", "tip: leave it out"),
+            ("dircopy a b --archive", "tip: leave it out"),
         ] {
             match words(line) {
                 Err(UsageError::CommandLine(error)) => {

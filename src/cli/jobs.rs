@@ -30,6 +30,12 @@ pub fn list(console: &Console) -> Exit {
             Shown::path(path)
         ));
     }
+    if jobs.is_empty() && errors.is_empty() {
+        let places = job_file::directories();
+        let places: Vec<_> = places.iter().map(|dir| Shown::path(dir).to_string()).collect();
+        console
+            .err(&format!("dircopy: there are no jobs: no NAME.toml in {}", places.join(" or ")));
+    }
     for error in &errors {
         console.err(&format!("dircopy: {error}"));
     }

@@ -55,6 +55,12 @@ impl OutputName {
                 Shown::path(given)
             ));
         }
+        if disk.is_some() && below.split(is_separator).any(|part| part == "..") {
+            return Err(format!(
+                "{} names a disk, and \"..\" could lead out of it\n\n  tip: write the path from the top of the disk",
+                Shown::path(given)
+            ));
+        }
         if disk.is_none() && stands_for_itself(below, &pieces) {
             return Ok(name);
         }
@@ -268,6 +274,10 @@ mod tests {
         assert_eq!(disk("LABEL=my disk/a/b"), Some(("LABEL=", "my disk", "/a/b")));
         assert_eq!(disk("UUID=1a2b-3c4d"), Some(("UUID=", "1a2b-3c4d", "")));
         assert_eq!(disk("./LABEL=x"), None);
+        for out in ["LABEL=x/..", "UUID=1/../etc", "LABEL=x/a/../../b"] {
+            let wrong = OutputName::resolve(Path::new(out), None).unwrap_err();
+            assert!(wrong.contains("could lead out of it"), "{wrong}");
+        }
         let plain = ["/a/LABEL=x", "/a/{B}", ""].map(|text| is_plain(Path::new(text)));
         assert_eq!(plain, [true; 3]);
         let others = ["UUID=x", "/a/{date}", "{{a}}"].map(|text| is_plain(Path::new(text)));
