@@ -82,7 +82,9 @@ pub fn copy(
         _ => Exit::of_all(&reports, session.console.all_written()),
     };
     let is_quiet = args.verbosity.quiet;
-    session.end(&RunResult::Copied(&reports), exit, is_quiet, |exit| summary.verdict(exit))
+    session.end(&RunResult::Copied(&reports), exit, is_quiet, |exit, amiss| {
+        summary.verdict(exit, amiss)
+    })
 }
 
 /// The names in the list at `path`, or on standard input.

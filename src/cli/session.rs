@@ -108,7 +108,7 @@ impl<'a> Session<'a> {
         self.console.refused(error);
         let exit = self.stop.requested().map_or(Exit::Refused, Exit::of_stop);
         let closing = Closing {
-            verdict: &|_| format!("refused: {error}"),
+            verdict: &|_, _| format!("refused: {error}"),
             // It is what was just said.
             is_shown: false,
             stop: &self.stop,
@@ -117,13 +117,13 @@ impl<'a> Session<'a> {
     }
 
     /// Records how the run ended, `exit` being its exit code if everything can be written. `verdict` makes
-    /// the last line, which is shown on the screen unless that `is_quiet`.
+    /// the last line, which is shown on the screen unless that `is_quiet`; it is told what was amiss at the end.
     pub fn end(
         &self,
         ran: &RunResult<'_>,
         exit: Exit,
         is_quiet: bool,
-        verdict: impl Fn(Exit) -> String,
+        verdict: impl Fn(Exit, &str) -> String,
     ) -> Exit {
         let closing = Closing { verdict: &verdict, is_shown: !is_quiet, stop: &self.stop };
         self.close(ran, exit, &closing)

@@ -55,5 +55,6 @@ pub fn stream(
         session.console.out(&summary(report));
     }
     let exit = Exit::of_stream(report.ending, session.console.all_written());
-    session.end(&RunResult::Streamed(report), exit, !says, |exit| verdict(report, exit))
+    session
+        .end(&RunResult::Streamed(report), exit, !says, |exit, amiss| verdict(report, exit, amiss))
 }

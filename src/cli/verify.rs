@@ -119,7 +119,9 @@ impl Checking<'_> {
             session.console.out(&summary(report));
         }
         let exit = Exit::of_check(report, list_written && session.console.all_written());
-        session.end(&RunResult::Checked(report), exit, !says, |exit| verdict(report, exit))
+        session.end(&RunResult::Checked(report), exit, !says, |exit, amiss| {
+            verdict(report, exit, amiss)
+        })
     }
 }
 

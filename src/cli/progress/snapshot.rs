@@ -141,11 +141,11 @@ impl OutputSnapshot {
         }
     }
 
-    /// The files that are done, of how many.
+    /// The files that have their names, of how many: the bytes that are written come before.
     pub fn files(&self) -> String {
         match self.total_entries {
-            Some(total) => format!("{} of {}", self.entries, count(total, "file")),
-            None => count(self.entries, "file"),
+            Some(total) => format!("{} of {} finished", self.entries, count(total, "file")),
+            None => format!("{} finished", count(self.entries, "file")),
         }
     }
 

@@ -27,10 +27,16 @@ struct RemovedLine {
     path: JsonName,
 }
 
+/// What is amiss where something could not be written.
+pub const UNWRITTEN: &str = "not every message or record could be written";
+
+/// … and where only the command failed.
+const NOT_TOLD: &str = "the command of --on-end failed";
+
 /// How the end of a run is told.
 pub struct Closing<'c> {
-    /// The last line for this exit code.
-    pub verdict: &'c dyn Fn(Exit) -> String,
+    /// The last line for this exit code, and for what was amiss at the end if the run itself was complete.
+    pub verdict: &'c dyn Fn(Exit, &str) -> String,
     /// Whether it is shown on the screen.
     pub is_shown: bool,
     /// Signals ask for the end of what still runs.
@@ -64,7 +70,11 @@ impl Records<'_> {
         }
         self.rotate(end.exit(), console);
         self.look_again(&mut end, console);
+        let mut amiss = UNWRITTEN;
         if let Err(error) = self.tell(&end, closing) {
+            if end.all_written {
+                amiss = NOT_TOLD;
+            }
             self.note(&RecordEntry::error("warning", &error));
             errors.push(error);
             self.take_back(&mut end);
@@ -76,7 +86,7 @@ impl Records<'_> {
             console.error("failed", "", error);
         }
         if closing.is_shown {
-            console.out(&(closing.verdict)(end.exit()));
+            console.out(&(closing.verdict)(end.exit(), amiss));
         }
         if end.all_written && !console.all_written() {
             self.look_again(&mut end, console);

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::cli::record::finish::Closing;
+use crate::cli::record::finish::{Closing, UNWRITTEN};
 use crate::cli::record::records::Records;
 use crate::cli::record::task::{Finished, RunResult, Task};
 use crate::error::Result;
@@ -33,7 +33,7 @@ impl Records<'_> {
             ("DIRCOPY_KIND", self.task.kind().into()),
             ("DIRCOPY_EXIT_CODE", exit.code().to_string().into()),
             ("DIRCOPY_ENDING", exit.name().into()),
-            ("DIRCOPY_VERDICT", (closing.verdict)(exit).into()),
+            ("DIRCOPY_VERDICT", (closing.verdict)(exit, UNWRITTEN).into()),
             ("DIRCOPY_REPORT", path(report.as_deref().map(full))),
             ("DIRCOPY_MANIFEST", path(manifest.as_deref().map(full))),
             ("DIRCOPY_SOURCE", path(source.map(full))),

@@ -1,16 +1,16 @@
 //! The closing summary of a copy: what happened at each output, a line for each, and the verdict over all.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::cli::args::copy::CopyArgs;
 use crate::cli::exit::{Exit, TIME_IS_UP};
 use crate::cli::show::console::Console;
 use crate::cli::show::line::count;
-use crate::cli::show::rows::{Counted, Rows, files, proven, size, time, warn};
+use crate::cli::show::rows::{Counted, Rows, brief, files, per_second, proven, size, span, warn};
 use crate::cli::show::stages::{busy, limit, waiting};
 use crate::copy::report::{Counts, Ending, Report};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::io::read_back::HashedFrom;
 use crate::part::method::{Method, Tally};
 use crate::path::Shown;
@@ -31,14 +31,16 @@ impl CopySummary<'_> {
     /// Prints why outputs were refused or stopped, and, unless quiet, the rows of each and a line for each.
     pub fn print(&self, console: &Console) {
         for (output, report) in self.outputs.iter().zip(self.reports) {
-            let begin = match self.is_single() {
+            // An error at the output itself names it.
+            let begin = |error: &Error| match self.is_single() || error.path().starts_with(output) {
                 true => String::new(),
                 false => format!("{}: ", Shown::path(output)),
             };
             match report {
-                Err(refused) => console.error("refused", &begin, refused),
+                Err(refused) => console.error("refused", &begin(refused), refused),
                 Ok(Report { ending: Ending::Stopped(error), .. }) => {
-                    console.error("stopped", &format!("{begin}stopped early: "), error);
+                    let begin = format!("{}stopped early: ", begin(error));
+                    console.error("stopped", &begin, error);
                 }
                 Ok(_) => {}
             }
@@ -53,14 +55,10 @@ impl CopySummary<'_> {
     }
 
     fn rows(&self) -> Rows {
-        let mut rows = Rows::default();
-        for (output, report) in self.outputs.iter().zip(self.reports) {
-            let Ok(report) = report else { continue };
-            if !self.is_single() {
-                rows.row("OUTPUT", Shown::path(output));
-            }
-            self.output_rows(&mut rows, report);
-        }
+        let mut rows = match self.reports {
+            [Ok(report)] => self.output_rows(report),
+            _ => self.rows_of_several(),
+        };
         if !self.args.dry_run {
             let names = self.outputs.iter().map(|output| Shown::path(output).to_string());
             let names: Vec<String> = names.collect();
@@ -72,20 +70,69 @@ impl CopySummary<'_> {
         rows
     }
 
-    fn output_rows(&self, rows: &mut Rows, report: &Report) {
+    /// What is the same at all outputs once, and the rest of each below its name.
+    fn rows_of_several(&self) -> Rows {
+        let outputs = self.outputs.iter().zip(self.reports);
+        let outputs = outputs.filter_map(|(output, report)| Some((output, report.as_ref().ok()?)));
+        let each: Vec<_> =
+            outputs.map(|(output, report)| (output, self.output_rows(report))).collect();
+        let is_common =
+            |line: &&str| each.iter().all(|(_, rows)| rows.lines().any(|other| other == *line));
+        let mut all = Rows::default();
+        if let Some((_, first)) = each.first() {
+            all.add(first.lines().filter(is_common));
+        }
+        for (output, rows) in &each {
+            let own: Vec<&str> = rows.lines().filter(|line| !is_common(line)).collect();
+            if !own.is_empty() {
+                all.row("OUTPUT", Shown::path(output));
+                all.add(own);
+            }
+        }
+        let mut manifests: Vec<_> = self.reports.iter().flatten().filter_map(manifest).collect();
+        manifests.dedup_by_key(|path| path.file_name());
+        match *manifests {
+            [only] if each.len() > 1 => {
+                let name = Shown::path(Path::new(only.file_name().unwrap_or_default())).to_string();
+                all.row("manifest", format!("{name} at each output"));
+            }
+            _ => {
+                let manifests = self.reports.iter().flatten().filter_map(manifest);
+                manifests.for_each(|path| all.row("manifest", Shown::path(path)));
+            }
+        }
+        all
+    }
+
+    /// The rows of an output. Of several, the row of the output itself says how much was copied.
+    fn output_rows(&self, report: &Report) -> Rows {
+        let mut rows = Rows::default();
         let counts = &report.counts;
         let copied = files(counts.copied + counts.replaced, counts.bytes);
-        rows.row(
-            if self.args.dry_run { "to copy" } else { "copied" },
-            match counts.replaced {
-                0 => copied,
-                replaced => format!("{copied} ({replaced} in place of others)"),
-            },
-        );
-        self.method_rows(rows, report);
-        count_rows(rows, counts);
+        let is_told = !self.is_single() && !self.args.dry_run && counts.replaced == 0;
+        if !is_told {
+            rows.row(
+                if self.args.dry_run { "to copy" } else { "copied" },
+                match counts.replaced {
+                    0 => copied,
+                    replaced => format!("{copied} ({replaced} in place of others)"),
+                },
+            );
+        }
+        self.method_rows(&mut rows, report);
+        if counts.unchanged > 0 {
+            let kept = files(counts.unchanged, counts.unchanged_bytes);
+            rows.row(
+                "unchanged",
+                match self.args.dry_run {
+                    true => format!("{kept}, by size and time: a dry run reads no file"),
+                    false => kept,
+                },
+            );
+        }
+        count_rows(&mut rows, counts);
         if report.expected {
-            expected_rows(rows, counts);
+            expected_rows(&mut rows, counts);
         }
         if counts.from_device + counts.from_cache > 0 {
             let device = files(counts.from_device, counts.from_device_bytes);
@@ -93,7 +140,7 @@ impl CopySummary<'_> {
             let text = format!("{device}, from the device; {cache}, only through a cache");
             rows.row("read back", text);
         }
-        self.machine_rows(rows, report);
+        self.machine_rows(&mut rows, report);
         if counts.departed > 0 || report.trash.is_some() {
             let moved =
                 format!("{}, {}", count(counts.departed, "entry"), size(counts.departed_bytes));
@@ -101,9 +148,10 @@ impl CopySummary<'_> {
             let text = format!("{moved}{}", to.unwrap_or_default());
             rows.row(if self.args.dry_run { "to remove" } else { "removed" }, text);
         }
-        if let Some(manifest) = &report.manifest {
+        if let (Some(manifest), true) = (&report.manifest, self.is_single()) {
             rows.row("manifest", Shown::path(manifest));
         }
+        rows
     }
 
     /// By which methods the bytes came, unless all were read and written.
@@ -151,8 +199,12 @@ impl CopySummary<'_> {
         let counts = &report.counts;
         let copied = counts.copied + counts.replaced;
         let new_bytes = counts.bytes.saturating_sub(counts.resumed_bytes);
-        let copy = files(copied, counts.bytes);
-        format!("{copy} in {}; {}", time(report.elapsed, new_bytes), self.proof(counts))
+        let copy = format!("{}, {}", count(copied, "file"), brief(counts.bytes));
+        let rate = match new_bytes {
+            0 => String::new(),
+            bytes => format!(", {}/s", brief(per_second(bytes, report.elapsed))),
+        };
+        format!("{copy} in {}{rate}; {}", span(report.elapsed), self.proof(counts))
     }
 
     fn proof(&self, counts: &Counts) -> String {
@@ -168,10 +220,11 @@ impl CopySummary<'_> {
         }
     }
 
-    /// The last line: the verdict over every output, refused ones included, of a run that ends with `exit`.
-    pub fn verdict(&self, exit: Exit) -> String {
+    /// The last line: the verdict over every output, refused ones included, of a run that ends with `exit`. `amiss` says
+    /// what was at its end, if nothing else.
+    pub fn verdict(&self, exit: Exit, amiss: &str) -> String {
         if self.args.dry_run {
-            return self.dry_verdict();
+            return self.dry_verdict(exit);
         }
         let at = match self.outputs.len() {
             1 => "the output".to_owned(),
@@ -186,8 +239,7 @@ impl CopySummary<'_> {
                 format!("done: everything is at {at}")
             }
             _ if complete == self.reports.len() => {
-                let text = "but not every message or record could be written";
-                warn("NOT COMPLETE", exit, &format!("everything is at {at}, {text}"))
+                warn("NOT COMPLETE", exit, &format!("everything is at {at}, but {amiss}"))
             }
             [Ok(report)] => {
                 let (title, text) = ending(report);
@@ -206,19 +258,31 @@ impl CopySummary<'_> {
         }
     }
 
-    fn dry_verdict(&self) -> String {
-        let missing = |report: &Result<Report>| report.as_ref().map_or(0, missing);
-        let refused = self.reports.iter().filter(|report| report.is_err()).count();
-        let mut text = "nothing was done: this was a dry run".to_owned();
-        match self.reports.iter().map(missing).sum() {
-            0 => {}
-            missing => text = format!("{text}; {} would be missing", count(missing, "entry")),
-        }
-        match refused {
-            0 => text,
-            refused => format!("{text}; {} would be refused", count(refused as u64, "output")),
+    fn dry_verdict(&self, exit: Exit) -> String {
+        let sum = |of: fn(&Counts) -> u64| -> u64 {
+            self.reports.iter().flatten().map(|report| of(&report.counts)).sum()
+        };
+        let refused = self.reports.iter().filter(|report| report.is_err()).count() as u64;
+        let parts = [
+            (sum(|counts| counts.failed), "entry", "would fail"),
+            (sum(|counts| counts.left), "entry", "would be left as it is at the output"),
+            (refused, "output", "would be refused"),
+        ];
+        let parts = parts.iter().filter(|(number, ..)| *number > 0);
+        let parts: Vec<_> =
+            parts.map(|(number, noun, what)| format!("{} {what}", count(*number, noun))).collect();
+        match exit {
+            Exit::Complete => "nothing was done: this was a dry run".into(),
+            _ if parts.is_empty() => warn("NOTHING WAS DONE", exit, "this was a dry run"),
+            _ => {
+                warn("NOTHING WAS DONE", exit, &format!("this was a dry run; {}", parts.join(", ")))
+            }
         }
     }
+}
+
+fn manifest(report: &Report) -> Option<&PathBuf> {
+    report.manifest.as_ref()
 }
 
 fn missing(report: &Report) -> u64 {
@@ -235,9 +299,6 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
     )]);
     let kept = format!("begun, {} kept for the next run", size(counts.suspended_bytes));
     rows.counted(&[Counted("suspended", counts.suspended, "file", &kept)]);
-    if counts.unchanged > 0 {
-        rows.row("unchanged", files(counts.unchanged, counts.unchanged_bytes));
-    }
     rows.counted(&[
         Counted("attributes", counts.attributes, "file", "of these, now as at the source"),
         Counted("linked", counts.linked, "further name", "of the same files"),
@@ -289,7 +350,8 @@ fn ending(report: &Report) -> (&'static str, String) {
         1 => "1 entry is not at the output as in the source".to_owned(),
         missing => format!("{missing} entries are not at the output as in the source"),
     };
-    let again = "finished files are recorded; run the same command again to continue";
+    let again = "finished files are recorded; the same command continues, and copies again what was not \
+                 on the disk yet";
     match &report.ending {
         Ending::Complete => ("done", "everything is at the output".into()),
         Ending::Incomplete if missing == 0 && report.counts.not_departed > 0 => {

@@ -32,15 +32,32 @@ impl Rows {
         }
     }
 
+    /// Adds these rows, each a line.
+    pub fn add<'l>(&mut self, lines: impl IntoIterator<Item = &'l str>) {
+        lines.into_iter().for_each(|line| self.0.extend([line, "\n"]));
+    }
+
+    /// The rows, each a line.
+    pub fn lines(&self) -> impl Iterator<Item = &str> {
+        self.0.lines()
+    }
+
     /// The rows, without the last line's end.
     pub fn text(self) -> String {
         self.0.trim_end().to_owned()
     }
 }
 
-/// A number of bytes, for people.
+/// A number of bytes, for people. What is whole has no point, and neither has what is as good as whole.
 pub fn size(bytes: u64) -> String {
-    format_size(bytes, BINARY)
+    format_size(bytes, BINARY).replace(".00 ", " ")
+}
+
+/// The same with three digits.
+pub fn brief(bytes: u64) -> String {
+    let whole = format_size(bytes, BINARY.decimal_places(0));
+    let digits = whole.bytes().take_while(u8::is_ascii_digit).count();
+    format_size(bytes, BINARY.decimal_places(3usize.saturating_sub(digits)))
 }
 
 /// Files and their bytes.
@@ -50,16 +67,26 @@ pub fn files(number: u64, bytes: u64) -> String {
 
 /// How long a run took, and the rate of its bytes, if there are any.
 pub fn time(elapsed: Duration, bytes: u64) -> String {
+    let time = span(elapsed);
+    match bytes {
+        0 => time,
+        bytes => format!("{time}, {}/s", size(per_second(bytes, elapsed))),
+    }
+}
+
+/// So many bytes in a second.
+pub fn per_second(bytes: u64, elapsed: Duration) -> u64 {
+    (bytes as f64 / elapsed.as_secs_f64().max(1e-9)) as u64
+}
+
+/// A time, for people.
+pub fn span(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64();
-    let time = match elapsed.as_secs() {
+    match elapsed.as_secs() {
         0..10 => format!("{seconds:.2} s"),
         10..120 => format!("{seconds:.1} s"),
         whole @ 120..7200 => format!("{} min {} s", whole / 60, whole % 60),
         whole => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
-    };
-    match bytes {
-        0 => time,
-        bytes => format!("{time}, {}/s", size((bytes as f64 / seconds.max(1e-9)) as u64)),
     }
 }
 
@@ -74,5 +101,20 @@ pub fn proven(proof: Option<HashedFrom>) -> &'static str {
         Some(HashedFrom::Device) => "read back from the device",
         Some(HashedFrom::Cache) => "read back only through a cache",
         None => "written, not read back",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_are_brief() {
+        let all = [0, 999, 1 << 10, 12_345, 123_456_789, 1_234_567, 1023 << 20, 7 << 40];
+        let brief = all.map(brief);
+        let expected =
+            ["0 B", "999 B", "1 KiB", "12.1 KiB", "118 MiB", "1.18 MiB", "1023 MiB", "7 TiB"];
+        assert_eq!(brief, expected);
+        assert_eq!(size(83 << 20 | 1000), "83 MiB");
     }
 }

@@ -42,16 +42,17 @@ pub fn summary(report: &StreamReport) -> String {
     rows.text()
 }
 
-/// The last line: the verdict over every output, of a run that ends with `exit`.
-pub fn verdict(report: &StreamReport, exit: Exit) -> String {
+/// The last line: the verdict over every output, of a run that ends with `exit`. `amiss` says what was at its end, if nothing
+/// else.
+pub fn verdict(report: &StreamReport, exit: Exit, amiss: &str) -> String {
     let (title, text) = match report.ending {
         StreamEnding::Complete if exit == Exit::Complete => {
             return "done: everything is at every output".into();
         }
-        StreamEnding::Complete => (
-            "NOT COMPLETE",
-            "everything is at every output, but not every message or record could be written",
-        ),
+        StreamEnding::Complete => {
+            let text = format!("everything is at every output, but {amiss}");
+            return warn("NOT COMPLETE", exit, &text);
+        }
         StreamEnding::Incomplete => {
             let text = format!(
                 "{} of {} outputs have everything",

@@ -12,6 +12,7 @@ pub fn summary(report: &VerifyReport) -> String {
     let counts = &report.counts;
     let read = counts.from_device + counts.from_cache;
     let taken = format!("made whole with {}", size(counts.healed_bytes));
+    let unusable = counts.unusable + counts.empty;
     let mut rows = Rows::default();
     rows.row("checked", files(read, counts.bytes));
     rows.counted(&[
@@ -30,7 +31,7 @@ pub fn summary(report: &VerifyReport) -> String {
         Counted("refused", counts.refused, "name", "outside the directory"),
         Counted("repeated", counts.repeated, "line", "for a name that was listed before"),
         Counted("converted", counts.converted, "name", "taken for another spelling of it"),
-        Counted("unusable", counts.unusable + counts.empty, "manifest", "or directories"),
+        Counted("unusable", unusable, "place", "without a manifest that could be used"),
     ]);
     if read > 0 {
         let device = format!("{} from the device", counts.from_device);
@@ -49,8 +50,9 @@ pub fn summary(report: &VerifyReport) -> String {
     rows.text()
 }
 
-/// The last line: the verdict over every directory, of a check that ends with `exit`.
-pub fn verdict(report: &VerifyReport, exit: Exit) -> String {
+/// The last line: the verdict over every directory, of a check that ends with `exit`. `amiss` says what was at its end, if
+/// nothing else.
+pub fn verdict(report: &VerifyReport, exit: Exit, amiss: &str) -> String {
     let counts = &report.counts;
     let (title, text) = if report.interrupted.is_some() {
         ("INTERRUPTED", "not everything was checked")
@@ -61,10 +63,7 @@ pub fn verdict(report: &VerifyReport, exit: Exit) -> String {
     } else if counts.is_incomplete() {
         ("NOT PROVEN", "not everything could be read")
     } else if exit != Exit::Complete {
-        (
-            "NOT COMPLETE",
-            "every file is as listed, but not every message or record could be written",
-        )
+        return warn("NOT COMPLETE", exit, &format!("every file is as listed, but {amiss}"));
     } else {
         return match report.covered {
             Some(_) => "good: every file of this pass is as listed".into(),

@@ -77,7 +77,8 @@ fn files_that_are_too_large_for_the_file_system_are_named_before() {
     let fault = fault.exactly_on(scene.root());
     let run = fault.run(scene.command(["--dry-run", "-v"]));
     fault.fired(&run);
-    run.assert_code(1).assert_prints(&["7 entries would be missing"]);
+    run.assert_code(1)
+        .assert_prints(&["NOTHING WAS DONE (exit 1): this was a dry run; 7 entries would fail"]);
     assert!(!scene.dst.exists());
     for name in ["large1", "large7"] {
         run.assert_says(&format!("{name}: the output's file system is FAT, where no file can"));

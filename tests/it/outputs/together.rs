@@ -418,7 +418,7 @@ fn outputs_that_are_not_apart_are_refused() {
     }
     // What is wrong with one alone is no reason against the others.
     let run = command(&scene, &["missing/x", "b"], &[]).run();
-    run.assert_code(1).assert_says("missing/x: cannot copy to");
+    run.assert_code(1).assert_says("dircopy: cannot copy to ");
     is_complete(&scene, "b", &run);
     command(&scene, &["missing/x", "missing/y"], &[]).run().assert_code(2);
 }
@@ -432,7 +432,7 @@ fn what_happens_is_told_of_each() {
     run.assert_code(0);
     for name in ["a", "b"] {
         let output = scene.path(name).display().to_string();
-        run.assert_prints(&[&format!("{output}: copied file")]).assert_prints(&["OUTPUT", &output]);
+        run.assert_prints(&[&format!("{output}: copied file")]).assert_prints(&["output", &output]);
         let log = std::fs::read_to_string(scene.path("log")).unwrap();
         let mut lines =
             log.lines().map(|it| serde_json::from_str::<serde_json::Value>(it).unwrap());

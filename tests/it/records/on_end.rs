@@ -110,7 +110,9 @@ fn a_command_that_fails_is_told_and_costs_the_success() {
         ("sh -c 'kill -9 $$'", "it ended with signal: 9"),
     ] {
         let run = copy(command);
-        run.assert_code(1).assert_says(said).assert_prints(&["NOT COMPLETE (exit 1)"]);
+        run.assert_code(1)
+            .assert_says(said)
+            .assert_prints(&["NOT COMPLETE (exit 1)", "but the command of --on-end failed"]);
         let report = report(&scene);
         assert_eq!(report["exit_code"], 1);
         let entries = report["entries"].as_array().unwrap();

@@ -18,7 +18,7 @@ fn last_line(run: &Run) -> String {
 fn a_refused_output_is_part_of_the_verdict() {
     let scene = scene();
     let run = scene.bare(["src", "dst", "no/such/place"]).run();
-    run.assert_code(1).assert_says("no/such/place: cannot");
+    run.assert_code(1).assert_says("dircopy: cannot copy to no/such/place: ");
     let expected = "1 OF 2 OUTPUTS COMPLETE (exit 1): nothing was copied to no/such/place";
     assert_eq!(last_line(&run), expected);
     run.assert_prints(&["output", "dst", "2 files", "/s; written, not read back"]);
@@ -49,8 +49,21 @@ fn a_complete_copy_says_no_more_than_was_proven() {
     let run = scene.bare(["src", "a", "b", "--verify"]).run();
     run.assert_code(0).assert_prints(&["output", "b", "2 files", "; read back"]);
     assert_eq!(last_line(&run), "done: everything is at all 2 outputs");
+    // What is the same at all is said once, and an output takes a line of 80 columns.
+    let run = scene.bare(["src", "o1", "o2", "o3", "o4", "o5", "o6"]).run();
+    run.assert_code(0);
+    let rows: Vec<_> = run.out().lines().map(str::to_owned).collect();
+    assert!(rows.len() <= 9 && rows.iter().all(|row| row.chars().count() <= 80), "{rows:#?}");
+    let own = rows.iter().filter(|row| row.starts_with("output ")).count();
+    assert_eq!(own, 6, "{rows:#?}");
     let run = scene.bare(["src", "dst", "-n"]).run();
     assert_eq!(last_line(&run), "nothing was done: this was a dry run");
+    run.assert_prints(&["unchanged", "by size and time: a dry run reads no file"]);
+    scene.output().file("small", "other");
+    let run = scene.bare(["src", "dst", "-n"]).run();
+    run.assert_code(1);
+    let expected = "NOTHING WAS DONE (exit 1): this was a dry run; 1 entry would be left as it is at the output";
+    assert_eq!(last_line(&run), expected);
 }
 
 /// What fails after the summary changes the exit code, and so the last line.
