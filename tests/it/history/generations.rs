@@ -96,7 +96,10 @@ fn day(scene: &Scene, random: &mut Random, number: usize) {
     src.symlink(format!("sym {number}"), "dir 1/1");
     match number % 4 {
         1 => drop(shell(scene, "cd src && rm -f 'dir 1/1' \"$(find . -type f | sort | head -1)\"")),
-        2 => drop(shell(scene, "cd src && if test -d whole; then mv whole elsewhere; fi")),
+        2 => drop(shell(
+            scene,
+            "cd src && if test -d whole; then rm -rf elsewhere; mv whole elsewhere; fi",
+        )),
         3 => drop(shell(
             scene,
             "cd src && rm -f sym* && mkdir -p whole/empty && cp -r 'dir 1' whole/",
