@@ -178,6 +178,8 @@ fn holds(dir: &Dir, attributes: &Attributes, source: &Stat) -> io::Result<bool> 
     // It may have been made with the permissions in question: they must be seen to change.
     let other = Stat { mode: source.mode ^ 0o044, ..*source };
     let holds = takes(&Attributes::default(), &other) && takes(attributes, source);
+    // Without a cache rclone makes a file when it is closed, also one that was removed.
+    drop(file);
     dir.remove(&name)?;
     Ok(holds)
 }
