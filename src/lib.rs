@@ -66,6 +66,7 @@
 
 mod chain;
 mod cli;
+mod cluster;
 mod copy;
 mod error;
 mod event;

@@ -14,6 +14,7 @@ use crate::cli::args::job_file::JobFile;
 use crate::cli::args::report::ReportArgs;
 use crate::cli::args::stream;
 use crate::cli::args::verify::VerifyArgs;
+use crate::cli::cluster::args::{FinishArgs, PlanArgs, ShardArgs};
 use crate::cli::output_name::OutputName;
 use crate::copy::job::CopyJob;
 use crate::error::Error;
@@ -36,6 +37,10 @@ pub enum Invocation {
     CheckJob(Box<CopyInvocation>, JobFile, ArgMatches),
     /// To list the jobs.
     ListJobs,
+    /// A plan, with the job that is planned; without it, only its status is asked for.
+    Plan(Box<PlanArgs>, Option<Box<CopyJob>>),
+    Shard(ShardArgs),
+    Finish(FinishArgs),
 }
 
 /// A copy, as options and as jobs.
@@ -88,6 +93,14 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Usa
         Some(("generations", matches)) => {
             Ok(Invocation::Generations(GenerationsArgs::from_arg_matches(matches)?))
         }
+        Some(("plan", matches)) => {
+            let args = PlanArgs::from_arg_matches(matches)?;
+            let job = args.job(matches);
+            let job = job.map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
+            Ok(Invocation::Plan(Box::new(args), job.map(Box::new)))
+        }
+        Some(("shard", matches)) => Ok(Invocation::Shard(ShardArgs::from_arg_matches(matches)?)),
+        Some(("finish", matches)) => Ok(Invocation::Finish(FinishArgs::from_arg_matches(matches)?)),
         Some((_, jobs)) => {
             let Some(("check", check)) = jobs.subcommand() else { return Ok(Invocation::ListJobs) };
             let name = check.get_one::<OsString>("name").map_or(OsStr::new(""), |name| name);

@@ -2,6 +2,7 @@
 //! code.
 
 mod args;
+mod cluster;
 mod copy;
 mod exit;
 mod generations;

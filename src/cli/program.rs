@@ -3,6 +3,9 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use crate::cli::cluster::finish::finish;
+use crate::cli::cluster::plan::plan;
+use crate::cli::cluster::shard::shard;
 use crate::cli::copy::copy;
 use crate::cli::exit::Exit;
 use crate::cli::generations::generations;
@@ -31,6 +34,9 @@ pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(Invocation::CheckJob(invocation, file, matches)) => {
             jobs::check(&file, &invocation, &matches, &Console::plain()).into()
         }
+        Ok(Invocation::Plan(args, job)) => plan(&args, job.map(|job| *job)).into(),
+        Ok(Invocation::Shard(args)) => shard(&args).into(),
+        Ok(Invocation::Finish(args)) => finish(&args).into(),
         Ok(Invocation::ListJobs) => jobs::list(&Console::plain()).into(),
         Err(UsageError::CommandLine(error)) => explain(&error).into(),
         Err(UsageError::JobFile(errors)) => {

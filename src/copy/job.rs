@@ -12,6 +12,7 @@ use crate::hash::{Algorithm, Algorithms, Sha256};
 use crate::io::further;
 use crate::io::options::{Cache, Damaged, Journaling, Reflink, Resume, Sparse, States};
 use crate::manifest::lists::{ListFormat, ListKind};
+use crate::sys::ShardTag;
 use crate::transfer::small::batch;
 use crate::transfer::verifier::unverifiable;
 use crate::tree::classify::Classifier;
@@ -112,11 +113,24 @@ pub struct CopyJob {
     pub one_file_system: bool,
     /// Workers; at least 1. Without a number as many as suit both devices.
     pub workers: Option<usize>,
+    /// Which shard of a plan this run is, if it is one.
+    pub(crate) shard: Option<ShardRole>,
     /// Blocks of a worker; at least 1.
     pub queue_size: usize,
     /// Size of a block in bytes; at least 1. Memory is workers × blocks × this, and at most 2 MiB more for each
     /// thread that copies small files.
     pub block_size: usize,
+}
+
+/// What makes a run one of several at an output: it shares the lock, leaves the attributes of directories to the end of
+/// the plan, keeps nothing for later runs, and its manifest is none of the output's.
+#[derive(Clone, Debug)]
+pub(crate) struct ShardRole {
+    pub tag: ShardTag,
+    /// Earlier attempts at the shard that are dead: what they left is removed.
+    pub dead: Vec<ShardTag>,
+    /// The directory that the manifest goes to.
+    pub manifest: PathBuf,
 }
 
 impl CopyJob {
@@ -156,6 +170,7 @@ impl CopyJob {
             generations: None,
             one_file_system: false,
             workers: None,
+            shard: None,
             queue_size: QUEUE_SIZE,
             block_size: BLOCK_SIZE,
         }

@@ -10,7 +10,7 @@ mod record;
 pub mod report;
 pub mod run;
 
-mod before;
+pub mod before;
 mod commit;
 mod dry_run;
-mod special;
+pub mod special;

@@ -1,7 +1,10 @@
 //! What was asked of a run: plain values that every room from reading on looks at, and no state.
 
+use serde::{Deserialize, Serialize};
+
 use crate::hash::multibuffer::Backend;
 use crate::hash::{Algorithm, Sha256};
+use crate::sys::ShardTag;
 use crate::tree::overwrite::Policy;
 
 /// What was asked of a run.
@@ -36,6 +39,8 @@ pub struct Options {
     pub sparse: Sparse,
     /// What becomes of the copy's pages in the system's cache.
     pub cache: Cache,
+    /// Which of the runs that share the output this is, if they do.
+    pub shard: Option<ShardTag>,
 }
 
 /// When a finished part file gets its final name.
@@ -52,7 +57,7 @@ pub enum Durability {
 }
 
 /// What happens to a copy that is not on its medium as it was written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Damaged {
     /// It is removed, so that nothing wrong is left.
     #[default]
@@ -93,7 +98,7 @@ impl Journaling {
 }
 
 /// Whether copies share their data with the source where the file system can do that.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reflink {
     /// Where it can be done and gains something.
     #[default]
@@ -115,7 +120,7 @@ pub enum States {
 }
 
 /// What becomes of holes and zeros.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sparse {
     /// Holes of the source are holes of the copy.
     #[default]
@@ -127,7 +132,7 @@ pub enum Sparse {
 }
 
 /// What becomes of the copy's pages in the system's cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cache {
     /// What the copy brought into memory is dropped; what was there before stays.
     #[default]
@@ -155,6 +160,7 @@ impl Options {
             reflink: Reflink::Auto,
             sparse: Sparse::Auto,
             cache: Cache::Drop,
+            shard: None,
         }
     }
 }

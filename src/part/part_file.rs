@@ -52,7 +52,7 @@ impl Part {
     /// Makes an empty part file beside where the copy is to be. What replaces something needs a name to be
     /// renamed from.
     pub fn create(options: &Options, target: &CopyTarget) -> Result<Self> {
-        Self::create_named(options, target, Dir::create_part)
+        Self::create_named(options, target, |dir| dir.create_part_of(options.shard))
     }
 
     /// The same for an output directory that is not locked: what killed runs left of the file is removed, and

@@ -180,6 +180,7 @@ impl StreamJob {
             journaling: None,
             reflink: Reflink::Auto,
             sparse: Sparse::Auto,
+            shard: None,
             cache: self.cache,
         }
     }

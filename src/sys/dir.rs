@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::sys::part_name::under_part_name;
+use crate::sys::part_name::{ShardTag, under_part_name, under_part_name_of};
 #[cfg(unix)]
 use crate::sys::unix::volume::{close_file, persist_file};
 #[cfg(windows)]
@@ -24,6 +24,11 @@ impl Dir {
     /// owner only where that can be said. Returns it with its name.
     pub fn create_part(&self) -> io::Result<(File, OsString)> {
         under_part_name(|name| self.create_new(name, true))
+    }
+
+    /// The same for a part file of a shard, whose name tells that it is.
+    pub fn create_part_of(&self, shard: Option<ShardTag>) -> io::Result<(File, OsString)> {
+        under_part_name_of(shard, |name| self.create_new(name, true))
     }
 
     /// Makes a symbolic link to `target` under a random name, to be published; returns the name.

@@ -20,7 +20,9 @@ mod types;
 
 pub use dir::{Dir, LinkTarget};
 pub use interrupted::{Uninterrupted, uninterrupted, write_all};
-pub use part_name::{is_journal_name, is_part_name, journal_name, part_name_of};
+pub use part_name::{
+    ShardTag, is_journal_name, is_part_name, journal_name, part_name_of, shard_of_part,
+};
 pub use types::{
     CachePolicy, Cloned, Extent, FreeSpace, IoPriority, KernelCopy, ListedEntry, Lock,
     MountedVolume, NoOwnMount, PlainUse, ResidentBytes, Spliced, UsedSpace, VolumeDetails,

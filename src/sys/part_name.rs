@@ -18,7 +18,7 @@ const SUFFIX: &str = ".dircopy-part";
 const JOURNAL_SUFFIX: &str = ".dircopy-journal";
 
 /// The name of a part file, told from others by `random`, of which it has the last digits to the base of 62.
-fn part_name(mut random: u64) -> OsString {
+fn part_name(mut random: u64, shard: Option<ShardTag>) -> OsString {
     const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut name = String::with_capacity(PREFIX.len() + RANDOM + SUFFIX.len());
     name.push_str(PREFIX);
@@ -26,13 +26,50 @@ fn part_name(mut random: u64) -> OsString {
         name.push(char::from(DIGITS[(random % 62) as usize]));
         random /= 62;
     }
+    if let Some(shard) = shard {
+        name.push('.');
+        name.push_str(&shard.text());
+    }
     name.push_str(SUFFIX);
     name.into()
 }
 
+/// Which of the runs that share an output made a part file. It is in the file's name, so that no other of them removes it
+/// while that run lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardTag {
+    /// The plan, by its number.
+    pub plan: u32,
+    /// Which of its shards.
+    pub shard: u32,
+    /// Which of the attempts at that, by a random number.
+    pub attempt: u32,
+}
+
+impl ShardTag {
+    /// What stands between the random letters and the end of a name.
+    fn text(self) -> String {
+        let Self { plan, shard, attempt } = self;
+        format!("{plan:08x}-{shard}-{attempt:08x}")
+    }
+}
+
+/// Which shard made a part file; `None` if its name is not one that a shard gives.
+pub fn shard_of_part(name: &OsStr) -> Option<ShardTag> {
+    let (random, tag) = middle(name, SUFFIX)?.split_at_checked(RANDOM)?;
+    if !random.iter().all(u8::is_ascii_alphanumeric) {
+        return None;
+    }
+    let mut parts = std::str::from_utf8(tag).ok()?.strip_prefix('.')?.splitn(3, '-');
+    let plan = u32::from_str_radix(parts.next()?, 16).ok()?;
+    let shard = parts.next()?.parse().ok()?;
+    let found = ShardTag { plan, shard, attempt: u32::from_str_radix(parts.next()?, 16).ok()? };
+    (tag[1..] == *found.text().as_bytes()).then_some(found)
+}
+
 /// Whether a name is one that a part file gets. A file of the source may have such a name too.
 pub fn is_part_name(name: &OsStr) -> bool {
-    has_shape(name, SUFFIX)
+    has_shape(name, SUFFIX) || shard_of_part(name).is_some()
 }
 
 /// Whether a name is one that the journal of a part file gets.
@@ -62,11 +99,19 @@ fn of_key(key: [u8; RANDOM], suffix: &str) -> OsString {
 pub(super) fn under_part_name<T>(
     make: impl Fn(&OsStr) -> io::Result<T>,
 ) -> io::Result<(T, OsString)> {
+    under_part_name_of(None, make)
+}
+
+/// The same for a part file of a shard.
+pub(super) fn under_part_name_of<T>(
+    shard: Option<ShardTag>,
+    make: impl Fn(&OsStr) -> io::Result<T>,
+) -> io::Result<(T, OsString)> {
     // A name that is taken was made with intent: there are 62¹⁰ of them.
     const TRIES: u32 = 1 << 16;
     let mut taken = io::ErrorKind::AlreadyExists.into();
     for _ in 0..TRIES {
-        let name = part_name(RandomState::new().build_hasher().finish());
+        let name = part_name(RandomState::new().build_hasher().finish(), shard);
         match make(&name) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => taken = error,
             made => return made.map(|made| (made, name)),
@@ -76,12 +121,15 @@ pub(super) fn under_part_name<T>(
 }
 
 fn has_shape(name: &OsStr, suffix: &str) -> bool {
-    name.as_encoded_bytes()
-        .strip_prefix(PREFIX.as_bytes())
-        .and_then(|name| name.strip_suffix(suffix.as_bytes()))
-        .is_some_and(|random| {
-            random.len() == RANDOM && random.iter().all(u8::is_ascii_alphanumeric)
-        })
+    middle(name, suffix).is_some_and(|random| {
+        random.len() == RANDOM && random.iter().all(u8::is_ascii_alphanumeric)
+    })
+}
+
+/// What stands between the beginning and the end of a name.
+fn middle<'a>(name: &'a OsStr, suffix: &str) -> Option<&'a [u8]> {
+    let name = name.as_encoded_bytes().strip_prefix(PREFIX.as_bytes())?;
+    name.strip_suffix(suffix.as_bytes())
 }
 
 #[cfg(test)]
@@ -103,9 +151,24 @@ mod tests {
             assert!(!is_part_name(OsStr::new(other)), "{other}");
         }
         for random in [0, 1, 61, 62, u64::MAX] {
-            assert!(is_part_name(&part_name(random)), "{random}");
+            assert!(is_part_name(&part_name(random, None)), "{random}");
         }
-        assert_eq!(part_name(62 + 10), ".A100000000.dircopy-part");
+        assert_eq!(part_name(62 + 10, None), ".A100000000.dircopy-part");
+        let tag = ShardTag { plan: 0xab, shard: 4_000_000_000, attempt: 7 };
+        let of_shard = part_name(u64::MAX, Some(tag));
+        assert!(is_part_name(&of_shard) && of_shard.len() < 72, "{of_shard:?}");
+        assert_eq!(shard_of_part(&of_shard), Some(tag));
+        for other in [
+            ".a1B2c3D4e5.dircopy-part",
+            ".a1B2c3D4e5.000000ab-04-00000007.dircopy-part",
+            ".a1B2c3D4e5.ab-4-00000007.dircopy-part",
+            ".a1B2c3D4e5.000000ab-4.dircopy-part",
+            ".a1B2c3D4e5.000000AB-4-00000007.dircopy-part",
+            ".a1B2c3D4e5x000000ab-4-00000007.dircopy-part",
+            ".a1B2c3D4e.000000ab-4-00000007.dircopy-part",
+        ] {
+            assert_eq!(shard_of_part(OsStr::new(other)), None, "{other}");
+        }
         let journal = journal_name([0, 1, 25, 26, 31, 32, 99, 200, 254, 255]);
         assert_eq!(journal, ".abz27adi67.dircopy-journal");
         assert!(is_journal_name(&journal) && !is_part_name(&journal));

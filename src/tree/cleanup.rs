@@ -11,7 +11,7 @@ use std::io;
 use crate::error::{Error, Result};
 use crate::hash::Sha256;
 use crate::sys::stat::Kind;
-use crate::sys::{Dir, DirReader, is_journal_name, is_part_name};
+use crate::sys::{Dir, DirReader, ShardTag, is_journal_name, is_part_name, shard_of_part};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::journal::{Journal, Version};
 
@@ -34,6 +34,31 @@ pub struct Leftovers {
     pub error: Option<Error>,
 }
 
+/// Whose part files are removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cleanup<'a> {
+    /// None: another run may be at work.
+    Nothing,
+    /// Those of every run: this one is alone.
+    Everything,
+    /// Those that these attempts at a shard left, which are dead.
+    OfAttempts(&'a [ShardTag]),
+    /// Those that shards of this plan left.
+    OfPlan(u32),
+}
+
+impl Cleanup<'_> {
+    /// Whether a part file of this name is removed.
+    fn concerns(self, name: &OsStr) -> bool {
+        match self {
+            Cleanup::Nothing => false,
+            Cleanup::Everything => true,
+            Cleanup::OfAttempts(dead) => shard_of_part(name).is_some_and(|tag| dead.contains(&tag)),
+            Cleanup::OfPlan(plan) => shard_of_part(name).is_some_and(|tag| tag.plan == plan),
+        }
+    }
+}
+
 /// Which beginnings can be gone on with.
 #[derive(Clone, Copy, Debug)]
 pub struct Resumable {
@@ -45,6 +70,8 @@ pub struct Resumable {
 
 /// What is not removed.
 pub struct Protected<'a> {
+    /// What is removed at all.
+    pub cleanup: Cleanup<'a>,
     /// Beginnings that can be gone on with; none without.
     pub resumable: Option<Resumable>,
     /// Whether links in the source stand for what they point to.
@@ -61,7 +88,7 @@ pub fn clean_up(
     reader: &mut DirReader,
     spared: &Protected<'_>,
 ) -> Leftovers {
-    let Protected { resumable, follow, is_data } = *spared;
+    let Protected { cleanup, resumable, follow, is_data } = *spared;
     let mut leftovers = Leftovers::default();
     let Some(dir) = output.handle.as_ref().filter(|_| !output.fresh) else { return leftovers };
     let (mut parts, mut journals, mut trials) = (Vec::new(), Vec::new(), Vec::new());
@@ -76,12 +103,13 @@ pub fn clean_up(
             }
         };
         for listed in batch {
+            let all = cleanup == Cleanup::Everything;
             // sshfs lists no kinds.
             let kind = || listed.kind.or_else(|| Some(dir.stat(&listed.name, false).ok()?.kind));
             let names = match &listed.name {
-                name if is_part_name(name) && kind() == Some(Kind::Dir) => &mut trials,
-                name if is_part_name(name) => &mut parts,
-                name if is_journal_name(name) => &mut journals,
+                name if all && is_part_name(name) && kind() == Some(Kind::Dir) => &mut trials,
+                name if is_part_name(name) && cleanup.concerns(name) => &mut parts,
+                name if all && is_journal_name(name) => &mut journals,
                 _ => continue,
             };
             let absent = source.handle.stat(&listed.name, false).err();

@@ -32,6 +32,15 @@ pub struct Patience<'a> {
     pub stop: &'a Stop,
 }
 
+/// Who else may be at work on a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockShare {
+    /// No other run.
+    Alone,
+    /// Other shards of a plan.
+    WithShards,
+}
+
 impl Patience<'_> {
     /// Waits until no other run is at work on the directory at `path`, and leaves it unlocked: what is looked at
     /// next is then not half of another run. One that is not there, or cannot be opened, is no reason
@@ -50,9 +59,21 @@ impl Patience<'_> {
     /// # Errors
     /// Another run has it, and is not to be waited for; or the run was stopped while it waited.
     pub fn lock(self, dir: &Dir, path: &Path) -> Result<Lock> {
+        self.lock_as(LockShare::Alone, dir, path)
+    }
+
+    /// The same, alone or together with other runs of a plan.
+    ///
+    /// # Errors
+    /// As of [`lock`](Self::lock).
+    pub fn lock_as(self, sharing: LockShare, dir: &Dir, path: &Path) -> Result<Lock> {
         let mut told: Option<Instant> = None;
         loop {
-            let lock = dir.lock().map_err(|error| Error::io("lock", path, error))?;
+            let lock = match sharing {
+                LockShare::Alone => dir.lock(),
+                LockShare::WithShards => dir.lock_shared(),
+            };
+            let lock = lock.map_err(|error| Error::io("lock", path, error))?;
             if lock != Lock::Taken {
                 return Ok(lock);
             }

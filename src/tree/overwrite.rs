@@ -4,10 +4,12 @@
 //! not by position: swapping them is how a copier comes to overwrite the newer file and keep the
 //! cut-off one.
 
+use serde::{Deserialize, Serialize};
+
 use crate::sys::stat::{Kind, Stat};
 
 /// What to do about a destination that is there already and is not the same file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Policy {
     /// Replace what is evidently a cut-off copy; leave everything else that differs, and say so.
     #[default]

@@ -19,7 +19,7 @@ use crate::state::reference_time::MovedTimes;
 use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{self, Attributes, Dir, DirReader, ListedEntry};
 use crate::tree::classify::{Classifier, DirMemory, PendingLinks, Subdir, Unclassified};
-use crate::tree::cleanup::{self, Leftovers, Protected, Resumable, ResumablePart};
+use crate::tree::cleanup::{self, Cleanup, Leftovers, Protected, Resumable, ResumablePart};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::filter::Inclusion;
 use crate::tree::found::{Emit, WalkItem};
@@ -44,9 +44,8 @@ pub struct Walk<'a> {
     pub classifier: Classifier<'a>,
     /// Make nothing.
     pub dry: bool,
-    /// Remove part files that killed runs left at the output: only where no other run can be
-    /// at work.
-    pub cleans_up: bool,
+    /// Whose part files at the output are removed: those of killed runs.
+    pub cleanup: Cleanup<'a>,
     /// … but for the beginnings of files larger than this many bytes, which are gone on with.
     pub resumable: Option<Resumable>,
     /// Remember in which directory a new one was made: where names are made durable directory by
@@ -61,6 +60,8 @@ pub struct Walk<'a> {
     pub most_levels: usize,
     /// Only these names and what is below them.
     pub names: Option<&'a NameList>,
+    /// Leave the attributes of directories to another run.
+    pub leaves_dirs: bool,
 }
 
 /// A directory on the way from the root to where the walk is.
@@ -260,14 +261,15 @@ impl Walk<'_> {
         reader: &mut DirReader,
         emit: &mut impl Emit,
     ) -> ControlFlow<(), Vec<ResumablePart>> {
-        if !self.cleans_up {
+        if self.cleanup == Cleanup::Nothing {
             return ControlFlow::Continue(Vec::new());
         }
         let is_data = |name: &OsStr| {
             self.known.is_some_and(|known| known.has_heard_of(output.rel.join(name).as_bytes()))
         };
         let follow = self.classifier.follow;
-        let spared = Protected { resumable: self.resumable, follow, is_data: &is_data };
+        let Walk { cleanup, resumable, .. } = *self;
+        let spared = Protected { cleanup, resumable, follow, is_data: &is_data };
         let mut leftovers = cleanup::clean_up(source, output, reader, &spared);
         let resumable = std::mem::take(&mut leftovers.resumable);
         tell(output, leftovers, emit)?;
@@ -318,7 +320,7 @@ impl Walk<'_> {
             Ok(Attributes::default())
         })?;
         let mut output = OutputDir::below(&parent.output, name, &stat);
-        output.finish = Some((stat, attributes));
+        output.finish = Some((stat, attributes)).filter(|_| !self.leaves_dirs);
         if let Some((handle, fresh)) = self.open_output(&parent.output, name)? {
             let to = || parent.output.path_of(name);
             let there = handle.stat_self().map_err(|error| Error::io("look at", to(), error))?;

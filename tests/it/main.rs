@@ -17,6 +17,7 @@
 
 mod harness;
 
+mod cluster;
 mod copy;
 mod failures;
 mod heal;

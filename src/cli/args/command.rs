@@ -9,6 +9,7 @@ use crate::cli::args::generations::GenerationsArgs;
 use crate::cli::args::heal::HealArgs;
 use crate::cli::args::report::ReportArgs;
 use crate::cli::args::verify::VerifyArgs;
+use crate::cli::cluster::args::{FinishArgs, PlanArgs, ShardArgs};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -114,7 +115,8 @@ dircopy [OPTIONS] <SRC> <DST>...
        dircopy verify [OPTIONS] [DIR]...
        dircopy heal [OPTIONS] <TREE>...
        dircopy report <RECEIPT>... -o <FILE.html>
-       dircopy jobs list | check <NAME|FILE>";
+       dircopy jobs list | check <NAME|FILE>
+       dircopy plan [OPTIONS] <SRC> <DST> --plan <DIR>, then shard and finish --plan <DIR>";
 
 /// The command line of `dircopy`.
 pub fn dircopy() -> Command {
@@ -125,6 +127,9 @@ pub fn dircopy() -> Command {
         .subcommand(ReportArgs::command().display_name("dircopy-report"))
         .subcommand(GenerationsArgs::command().display_name("dircopy-generations"))
         .subcommand(jobs())
+        .subcommand(PlanArgs::command().display_name("dircopy-plan"))
+        .subcommand(ShardArgs::command().display_name("dircopy-shard"))
+        .subcommand(FinishArgs::command().display_name("dircopy-finish"))
         .args_conflicts_with_subcommands(true)
         .override_usage(USAGE)
         .after_help(EXIT_CODES)

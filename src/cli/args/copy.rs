@@ -265,7 +265,7 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
     job.formats.clone_from(&args.format);
     job.backend = args.simd;
     job.states = args.states;
-    job.filter = Filter::new(&patterns(args, matches))?;
+    job.filter = Filter::new(&patterns(matches, &args.include, &args.exclude))?;
     job.follow_links = args.follow_links;
     job.links = !args.no_links;
     job.hard_links = args.hard_links;
@@ -318,15 +318,15 @@ fn refuse_contradictions(args: &CopyArgs) -> Result<(), String> {
 }
 
 /// Refuses a malformed glob where it stands.
-fn parse_glob(text: &str) -> Result<String, String> {
+pub fn parse_glob(text: &str) -> Result<String, String> {
     Filter::new(&[Pattern::Exclude(text.to_owned())]).map(|_| text.to_owned())
 }
 
 /// Includes and excludes in the order they were given in.
-fn patterns(args: &CopyArgs, matches: &ArgMatches) -> Vec<Pattern> {
+pub fn patterns(matches: &ArgMatches, include: &[String], exclude: &[String]) -> Vec<Pattern> {
     let indices = |id| matches.indices_of(id).into_iter().flatten();
-    let includes = indices("include").zip(args.include.iter().cloned().map(Pattern::Include));
-    let excludes = indices("exclude").zip(args.exclude.iter().cloned().map(Pattern::Exclude));
+    let includes = indices("include").zip(include.iter().cloned().map(Pattern::Include));
+    let excludes = indices("exclude").zip(exclude.iter().cloned().map(Pattern::Exclude));
     let mut patterns: Vec<(usize, Pattern)> = includes.chain(excludes).collect();
     patterns.sort_by_key(|(index, _)| *index);
     patterns.into_iter().map(|(_, pattern)| pattern).collect()

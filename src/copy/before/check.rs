@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::io::options::Reflink;
 use crate::transfer::baseline::Baseline;
-use crate::tree::lock::Patience;
+use crate::tree::lock::{LockShare, Patience};
 
 impl CopyJob {
     /// Looks whether the job would be refused for what it asks, its source or its output, and makes
@@ -29,6 +29,7 @@ impl CopyJob {
             must_clone: self.reflink == Reflink::Always,
             must_be_mounted: self.require_mount,
             dry,
+            sharing: if self.shard.is_some() { LockShare::WithShards } else { LockShare::Alone },
             elsewhere: self.state.as_deref(),
         };
         if self.names.is_some() && open_source(&self.source)?.1.is_some() {

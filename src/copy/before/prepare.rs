@@ -14,7 +14,7 @@ use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{self, Attributes, Cloned, Dir, DirReader, Lock, Place};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
-use crate::tree::lock::Patience;
+use crate::tree::lock::{LockShare, Patience};
 
 /// Both sides, opened and found to be disjoint.
 pub struct Prepared {
@@ -48,6 +48,8 @@ pub struct Demands<'a> {
     pub must_be_mounted: bool,
     /// Nothing is made.
     pub dry: bool,
+    /// Who else may be at work there.
+    pub sharing: LockShare,
     /// Where private directories are, if not in the outputs.
     pub elsewhere: Option<&'a Path>,
 }
@@ -60,14 +62,14 @@ pub fn prepare(
     demands: Demands<'_>,
     patience: Patience<'_>,
 ) -> Result<Prepared> {
-    let Demands { must_clone, must_be_mounted, dry, elsewhere } = demands;
+    let Demands { must_clone, must_be_mounted, dry, elsewhere, .. } = demands;
     let (source, file) = open_source(from)?;
     let source_stat = source.stat_self().map_err(|error| cannot_look(from, error))?;
     let opened = mounted::open(to, must_be_mounted)?;
     let pair = Pair { from, to, source: &source, source_stat: &source_stat };
     pair.refuse_overlap(&opened, file.is_some())?;
     let may_share = pair.may_share(opened.dir(), must_clone)?;
-    let Some(mut root) = Root::take(opened, to, dry, patience, elsewhere)? else {
+    let Some(mut root) = Root::take(opened, to, demands, patience)? else {
         // Another run made the output meanwhile.
         return prepare(from, to, demands, patience);
     };
@@ -117,7 +119,7 @@ pub fn prepare(
         output: Arc::new(output),
         output_id,
         may_share,
-        is_ours_alone: lock == Lock::Held,
+        is_ours_alone: lock == Lock::Held && demands.sharing == LockShare::Alone,
         private,
         secret,
         parent,
@@ -193,10 +195,10 @@ impl Root {
     fn take(
         opened: Opened,
         to: &Path,
-        dry: bool,
+        demands: Demands<'_>,
         patience: Patience<'_>,
-        elsewhere: Option<&Path>,
     ) -> Result<Option<Self>> {
+        let Demands { dry, sharing, elsewhere, .. } = demands;
         let (handle, fresh, parent) = match opened {
             Opened::There(dir) => (Some(dir), false, None),
             Opened::Parent(above) if dry => (None, true, Some(above)),
@@ -211,7 +213,7 @@ impl Root {
         if !dry {
             root.open_private(to, elsewhere)?;
             if let Some(private) = &root.private {
-                root.lock = patience.lock(private.dir(), to)?;
+                root.lock = patience.lock_as(sharing, private.dir(), to)?;
             }
             if fresh && !is_empty(to).map_err(|error| cannot_look(to, error))? {
                 // Another run had the lock first. This one's goes with the handle.

@@ -99,7 +99,7 @@ pub fn known(
 ) -> Option<Knowledge> {
     let Prepared { source, output, .. } = prepared;
     let root = output.handle.as_ref()?;
-    if job.algorithm == Algorithm::None || output.fresh {
+    if job.algorithm == Algorithm::None || output.fresh || job.shard.is_some() {
         return None;
     }
     let is_in_source = |name: &OsStr| source.handle.stat(name, false).is_ok();

@@ -5,7 +5,7 @@ pub mod outputs;
 mod count;
 mod earlier;
 mod feed;
-mod output_run;
+pub mod output_run;
 mod threads;
 mod worker_pool;
 pub mod workers;

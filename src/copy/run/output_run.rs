@@ -42,7 +42,7 @@ use crate::sys::{self, Dir, is_on_turning_disk};
 use crate::transfer::baseline::Baseline;
 use crate::transfer::context::{Context, Shared};
 use crate::transfer::kernel::copy_methods::CopyMethods;
-use crate::tree::cleanup::Resumable;
+use crate::tree::cleanup::{Cleanup, Resumable};
 use crate::tree::dirs::OutputDir;
 use crate::tree::filter::Pattern;
 use crate::tree::lock::Patience;
@@ -126,7 +126,7 @@ impl OutputRun<'_> {
     }
 
     /// Refuses a run for which the output has no space; returns what is to be told of files that are too large.
-    fn check_space(&self, patience: Patience<'_>) -> Result<Option<Error>> {
+    pub(crate) fn check_space(&self, patience: Patience<'_>) -> Result<Option<Error>> {
         let Self { job, observer, reservations, .. } = *self;
         let dry = job.prepare(true, patience)?;
         // Clones take next to no space.
@@ -283,7 +283,7 @@ impl OutputRun<'_> {
         let group = Group::new(most_dirs);
         let mut committer =
             Committer::new(accounting, context, manifest, job.hard_links, group, verifying);
-        committer.record_in(private.as_ref(), job.sync);
+        committer.record_in(private.as_ref().filter(|_| job.shard.is_none()), job.sync);
         (committer, threads)
     }
 
@@ -311,8 +311,12 @@ impl OutputRun<'_> {
         let (Some(root), Algorithm::Sha256) = (&prepared.output.handle, self.job.algorithm) else {
             return Ok(None);
         };
-        let path = &self.job.output;
-        let root = root.try_clone().map_err(|error| Error::io("open", path, error))?;
+        let path = match &self.job.shard {
+            Some(shard) => &shard.manifest,
+            None => &self.job.output,
+        };
+        let root = if self.job.shard.is_some() { Dir::open(path) } else { root.try_clone() };
+        let root = root.map_err(|error| Error::io("open", path, error))?;
         let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
         let (path, now) = (path.as_path().into(), Timestamp::now());
         let lists = self.job.lists();
@@ -337,10 +341,11 @@ impl OutputRun<'_> {
             reflink: job.reflink,
             sparse: job.sparse,
             cache: job.cache,
+            shard: job.shard.as_ref().map(|shard| shard.tag),
         }
     }
 
-    fn walk<'a>(
+    pub(crate) fn walk<'a>(
         &'a self,
         prepared: &Prepared,
         dry: bool,
@@ -350,7 +355,11 @@ impl OutputRun<'_> {
         Walk {
             classifier: job.classifier(),
             dry,
-            cleans_up: prepared.is_ours_alone,
+            cleanup: match &job.shard {
+                Some(shard) => Cleanup::OfAttempts(&shard.dead),
+                None if prepared.is_ours_alone => Cleanup::Everything,
+                None => Cleanup::Nothing,
+            },
             resumable: job.journaling(prepared.secret).map(|journaling| Resumable {
                 larger_than: journaling.interval,
                 secret: journaling.secret,
@@ -360,6 +369,7 @@ impl OutputRun<'_> {
             source_root: prepared.source_id,
             output_root: prepared.output_id,
             names: job.names.as_ref(),
+            leaves_dirs: job.shard.is_some(),
             most_levels: most_levels(sys::open_file_limit() / self.outputs() as u64),
         }
     }

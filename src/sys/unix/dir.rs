@@ -314,6 +314,11 @@ impl Dir {
         Ok(stat.uid == acting_as().0 && stat.mode & 0o077 == 0)
     }
 
+    /// Closes the directory to all but its owner.
+    pub fn close_to_others(&self) -> io::Result<()> {
+        Ok(rustix::fs::fchmod(&self.0, Mode::RWXU)?)
+    }
+
     /// Waits until this directory's entries (not the files they name) are on the device. A file system
     /// without such a call (HFS: `EINVAL`, fsync(2)) writes them when it likes, which [its
     /// traits](crate::sys::traits::Traits::syncs_names) tell.
@@ -330,6 +335,12 @@ impl Dir {
         lock(&self.0)
     }
 
+    /// Locks the directory against runs that want to be alone with it, together with others that share it. A lock
+    /// that is held becomes a shared one.
+    pub fn lock_shared(&self) -> io::Result<Lock> {
+        lock_by(&self.0, FlockOperation::NonBlockingLockShared)
+    }
+
     /// A further handle of the same directory.
     pub fn try_clone(&self) -> io::Result<Dir> {
         Ok(Self(self.0.try_clone()?))
@@ -338,7 +349,11 @@ impl Dir {
 
 /// Locks what is open, until it is closed in all processes.
 pub(super) fn lock(open: impl AsFd) -> io::Result<Lock> {
-    match rustix::fs::flock(open, FlockOperation::NonBlockingLockExclusive) {
+    lock_by(open, FlockOperation::NonBlockingLockExclusive)
+}
+
+fn lock_by(open: impl AsFd, how: FlockOperation) -> io::Result<Lock> {
+    match rustix::fs::flock(open, how) {
         Ok(()) => Ok(Lock::Held),
         Err(Errno::WOULDBLOCK) => Ok(Lock::Taken),
         // Over NFS a lock needs a file opened for writing, which a directory cannot be.

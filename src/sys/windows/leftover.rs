@@ -15,6 +15,7 @@ use windows_sys::Win32::Foundation::{
 use windows_sys::Win32::Storage::FileSystem::{FILE_GENERIC_READ, FILE_GENERIC_WRITE};
 
 use crate::sys::stat::{Kind, Stat};
+use crate::sys::types::Lock;
 use crate::sys::windows::dir::Dir;
 use crate::sys::windows::name::component;
 use crate::sys::windows::nt::{self, OpenHow, SHARE_READ};
@@ -22,6 +23,16 @@ use crate::sys::windows::owner::is_ours;
 use crate::sys::windows::volume::persist_file;
 
 impl Dir {
+    /// Closes the directory to all but its owner: not here.
+    pub fn close_to_others(&self) -> io::Result<()> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "plans need a system with Unix permissions"))
+    }
+
+    /// Locks the directory together with others that share it: here a lock has one holder.
+    pub fn lock_shared(&self) -> io::Result<Lock> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "here no runs can share a directory"))
+    }
+
     /// Opens the file `name` for reading and writing, if it is a regular file with one name that
     /// belongs to the user of this process. `None` if there is no such file or it is anything else, or
     /// the file system does not say whose it is: it was not written to.

@@ -1,10 +1,13 @@
 //! The names that a copy is to take, read from a list of the user's or from one of a plan, in the order of a walk.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{MAIN_SEPARATOR, Path};
+use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
 use crate::path::{PathFault, RelPath, Shown};
+use crate::sys::stat::{Stat, Time};
 use crate::tree::names::order::compare;
 use crate::tree::names::sorter::{RecordReader, SortedRecords, Sorter};
 
@@ -26,12 +29,59 @@ pub enum NameEnd {
 #[derive(Clone, Debug)]
 pub struct NameList {
     records: SortedRecords,
+    /// Of a list of a plan: where files are noted that are not what was planned.
+    changed: Option<ChangedFiles>,
+}
+
+/// Files that are not what they were when they were planned, with the size that each has now.
+pub(crate) type ChangedFiles = Arc<Mutex<BTreeMap<Vec<u8>, u64>>>;
+
+/// A name of a list.
+#[derive(Debug)]
+pub(crate) struct NamedEntry<'a> {
+    pub path: &'a [u8],
+    /// What the file was when it was planned.
+    pub planned: Option<PlannedStat>,
+}
+
+/// What a plan says of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedStat {
+    pub size: u64,
+    pub mtime: Time,
+    pub ino: u64,
+}
+
+impl PlannedStat {
+    pub fn of(stat: &Stat) -> Self {
+        Self { size: stat.size, mtime: stat.mtime, ino: stat.id.ino }
+    }
+
+    /// Appends what a plan says of the file at `path`, without what ends a record.
+    pub fn write(&self, path: &[u8], out: &mut Vec<u8>) {
+        let Self { size, mtime, ino } = self;
+        // Writing to memory does not fail.
+        let _ = write!(out, "{size} {}.{:09} {ino} ", mtime.secs, mtime.nanos);
+        out.extend_from_slice(path);
+    }
+
+    /// Takes a record of a plan apart; `None` if it is not one that [`write`](Self::write) makes.
+    pub fn parse(record: &[u8]) -> Option<(Self, &[u8])> {
+        let mut parts = record.splitn(4, |&byte| byte == b' ');
+        let mut text = || std::str::from_utf8(parts.next()?).ok();
+        let size = text()?.parse().ok()?;
+        let (secs, nanos) = text()?.split_once('.')?;
+        let mtime = Time { secs: secs.parse().ok()?, nanos: nanos.parse().ok()? };
+        let ino = text()?.parse().ok()?;
+        Some((Self { size, mtime, ino }, parts.next()?))
+    }
 }
 
 /// Reads the names of a list, each once.
 #[derive(Debug)]
 pub struct NameReader {
     records: RecordReader,
+    is_planned: bool,
     last: Option<Vec<u8>>,
 }
 
@@ -72,28 +122,47 @@ impl NameList {
                 .map_err(|fault| refuse(path, number, &name, &fault.to_string(), separator))?;
             sorter.add(checked.as_bytes()).map_err(fail)?;
         }
-        Ok(Self { records: sorter.finish().map_err(fail)? })
+        Ok(Self { records: sorter.finish().map_err(fail)?, changed: None })
+    }
+
+    /// The list of a shard: records of a plan, which are sorted and were looked through.
+    pub(crate) fn planned(records: SortedRecords) -> Self {
+        Self { records, changed: Some(ChangedFiles::default()) }
+    }
+
+    /// Where files are noted that are not what was planned; `None` for a list of the user's.
+    pub(crate) fn changed(&self) -> Option<&ChangedFiles> {
+        self.changed.as_ref()
     }
 
     /// The names from the first to the last.
     pub(crate) fn reader(&self) -> NameReader {
-        NameReader { records: self.records.reader(), last: None }
+        let is_planned = self.changed.is_some();
+        NameReader { records: self.records.reader(), is_planned, last: None }
     }
 }
 
 impl NameReader {
     /// The next name; the empty one is the source itself.
-    pub(crate) fn next_name(&mut self) -> io::Result<Option<&[u8]>> {
-        loop {
-            let Some(name) = self.records.next_record()? else { return Ok(None) };
-            if self.last.as_deref() != Some(name) {
+    pub(crate) fn next_name(&mut self) -> io::Result<Option<NamedEntry<'_>>> {
+        let planned = loop {
+            let Some(record) = self.records.next_record()? else { return Ok(None) };
+            let (planned, path) = match self.is_planned {
+                true => {
+                    let parsed = PlannedStat::parse(record);
+                    let (planned, path) = parsed.ok_or(io::ErrorKind::InvalidData)?;
+                    (Some(planned), path)
+                }
+                false => (None, record),
+            };
+            if self.last.as_deref() != Some(path) {
                 let last = self.last.get_or_insert_default();
                 last.clear();
-                last.extend_from_slice(name);
-                break;
+                last.extend_from_slice(path);
+                break planned;
             }
-        }
-        Ok(self.last.as_deref())
+        };
+        Ok(self.last.as_deref().map(|path| NamedEntry { path, planned }))
     }
 }
 
@@ -130,7 +199,7 @@ mod tests {
         let list = NameList::read(text.as_bytes(), separator, Path::new("list"))?;
         let (mut reader, mut found) = (list.reader(), Vec::new());
         while let Some(name) = reader.next_name().unwrap() {
-            found.push(String::from_utf8(name.to_vec()).unwrap());
+            found.push(String::from_utf8(name.path.to_vec()).unwrap());
         }
         Ok(found)
     }

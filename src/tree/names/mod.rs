@@ -1,6 +1,6 @@
 //! Copying names from a list instead of everything: the list in the order of a walk, and the walk over it.
 
 pub mod list;
-mod order;
-mod sorter;
+pub mod order;
+pub mod sorter;
 mod walk;

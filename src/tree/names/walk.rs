@@ -1,16 +1,18 @@
 //! The walk over a list of names. They come in the order of a walk, so each directory on the way is entered once, gets
 //! its attributes once, and memory does not grow with the list.
 
+use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::path::RelPath;
 use crate::state::private_dir::{NAME, TRASH};
 use crate::sys::{self, ListedEntry};
-use crate::tree::classify::Unclassified;
-use crate::tree::found::{Emit, WalkItem};
-use crate::tree::names::list::NameList;
+use crate::tree::classify::{Subdir, Unclassified};
+use crate::tree::found::{Batch, Emit, SourceEntry, WalkEvent, WalkItem};
+use crate::tree::names::list::{ChangedFiles, NameList, NamedEntry, PlannedStat};
 use crate::tree::names::order::is_within;
 use crate::tree::walk::{Defer, Descent, Walk};
 
@@ -22,8 +24,10 @@ const TOGETHER: usize = 4096;
 struct Position {
     /// The directory whose names come.
     dir: Vec<u8>,
-    /// Names in it that are not looked at yet.
+    /// Names in it that are not looked at yet, …
     waiting: Vec<ListedEntry>,
+    /// … and what they were when they were planned.
+    planned: HashMap<Arc<OsStr>, PlannedStat>,
     /// A directory that was named: all that is in it is done.
     whole: Option<Vec<u8>>,
     /// A directory on the way that the walk is not in, …
@@ -45,7 +49,7 @@ impl Walk<'_> {
         let mut position = Position::default();
         self.clean_up_beside(descent, emit)?;
         loop {
-            let name = match reader.next_name() {
+            let NamedEntry { path: name, planned } = match reader.next_name() {
                 Ok(Some(name)) => name,
                 Ok(None) => break,
                 Err(error) => {
@@ -62,7 +66,7 @@ impl Walk<'_> {
             }
             let (dir, base) = split(name);
             if dir != position.dir || position.waiting.len() >= TOGETHER {
-                self.look_at_waiting(&mut position, descent, emit, defer)?;
+                self.look_at_waiting(&mut position, names, descent, emit, defer)?;
             }
             if position.whole.as_ref().is_some_and(|whole| is_within(name, whole)) {
                 continue;
@@ -71,8 +75,13 @@ impl Walk<'_> {
                 self.go_to(dir, &mut position, descent, emit)?;
             }
             Self::take(name, base, &mut position, descent, emit)?;
+            if position.closed.is_none()
+                && let (Some(planned), Some(last)) = (planned, position.waiting.last())
+            {
+                position.planned.insert(Arc::clone(&last.name), planned);
+            }
         }
-        self.look_at_waiting(&mut position, descent, emit, defer)?;
+        self.look_at_waiting(&mut position, names, descent, emit, defer)?;
         while !descent.stack.is_empty() {
             Self::leave(descent, emit)?;
         }
@@ -107,10 +116,12 @@ impl Walk<'_> {
     fn look_at_waiting(
         &self,
         position: &mut Position,
+        names: &NameList,
         descent: &mut Descent,
         emit: &mut impl Emit,
         defer: &mut Option<Defer<'_>>,
     ) -> ControlFlow<()> {
+        let planned = std::mem::take(&mut position.planned);
         let mut waiting = std::mem::take(&mut position.waiting);
         let last = waiting.last().map(|last| Arc::clone(&last.name));
         let levels = descent.stack.len();
@@ -121,8 +132,21 @@ impl Walk<'_> {
             Self::pass_over_private(&top.source, &top.output, &mut waiting, emit)?;
         }
         let entries = Unclassified::new(&top.source, &top.output, waiting, top.inclusion);
+        let mut noting = |found: WalkEvent| {
+            if let (WalkEvent::Files(batch), Some(changed)) = (&found, names.changed()) {
+                note_changed(batch, &planned, changed);
+            }
+            emit(found)
+        };
         let subdirs =
-            self.classifier.classify(entries, &mut top.memory, &mut descent.links, emit)?;
+            self.classifier.classify(entries, &mut top.memory, &mut descent.links, &mut noting)?;
+        if names.changed().is_some() {
+            return subdirs.into_iter().try_for_each(|Subdir { listed, .. }| {
+                let finding = "it has become a directory since it was planned";
+                let path = top.source.path_of(&listed.name);
+                emit.item(WalkItem::Failed(Error::finding("copy", path, finding)))
+            });
+        }
         if subdirs.iter().any(|subdir| subdir.listed.name == last) {
             position.whole = Some(top.source.rel.join(&last).as_bytes().to_vec());
         }
@@ -209,6 +233,16 @@ impl Walk<'_> {
         match stack.last() {
             Some(top) => self.clean_up(&top.source, &top.output, reader, emit).map_continue(drop),
             None => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// Notes the files that are not what they were when they were planned.
+fn note_changed(batch: &Batch, planned: &HashMap<Arc<OsStr>, PlannedStat>, changed: &ChangedFiles) {
+    for SourceEntry { name, stat } in &batch.files {
+        if planned.get(name).is_some_and(|planned| *planned != PlannedStat::of(stat)) {
+            let path = batch.source.rel.join(name).as_bytes().to_vec();
+            changed.lock().unwrap_or_else(PoisonError::into_inner).insert(path, stat.size);
         }
     }
 }

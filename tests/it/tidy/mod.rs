@@ -23,7 +23,7 @@ const FLOORS: &[&[&str]] = &[
     &["transfer"],
     &["pipeline"],
     &["copy", "stream", "verify"],
-    &["heal"],
+    &["heal", "cluster"],
     &["cli"],
     &["bin"],
 ];

@@ -1,0 +1,218 @@
+//! The options of a copy by many machines: `dircopy plan`, `dircopy shard` and `dircopy finish`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgMatches, Parser, value_parser};
+
+use crate::cli::args::copy::{parse_glob, patterns};
+use crate::cli::args::size;
+use crate::cli::args::values::one_of;
+use crate::cli::args::verbosity::VerbosityArgs;
+use crate::cli::schedule;
+use crate::copy::job::CopyJob;
+use crate::io::options::{Cache, Damaged, Reflink, Sparse};
+use crate::tree::filter::Filter;
+use crate::tree::overwrite::Policy;
+
+const PLAN_CODES: &str = "\
+Exit codes:
+  0    the plan is complete: every shard can be run
+  1    … but for entries that could not be planned, which are named
+  2    usage error, or refused: nothing was planned
+  3    the output or the plan's directory became unusable
+  130, 143
+       ended by a signal; remove the plan's directory and plan anew
+
+With --status: 0 if the plan is finished, else 1.";
+
+const SHARD_CODES: &str = "\
+Exit codes, and what an engine should make of them:
+  0    the shard is done, or there was none left to claim
+  1    files of it failed: try again a few times
+  2    refused, for example because there is no such shard: never try again
+  3    the output became unusable: try again a few times
+  4    the disk did not hold a copy as it was written (a plan with --verify): never
+  129, 130, 143
+       ended by a signal: requeue
+
+Shards are numbered from 0. SLURM_ARRAY_TASK_ID, PBS_ARRAY_INDEX and JOB_COMPLETION_INDEX are taken
+as they are, so arrays begin with 0; SGE_TASK_ID, which begins with 1, is taken less 1.";
+
+const FINISH_CODES: &str = "\
+Exit codes:
+  0    everything that was planned is at the output, durable, and listed in the manifest
+  1    shards are not done, or their records are not what was planned: each is named with
+       its shard, and nothing is said to be finished; or the plan is finished, and files
+       that left the source meanwhile, or could not be planned, are named
+  2    refused: the plan is not complete, a shard is at work, or something else
+  3    the output became unusable
+  130, 143
+       ended by a signal; run it again";
+
+/// Plan a copy that many machines make together
+///
+/// The source is walked once. The directories are made at the output, and what is to be copied is listed in shards, which
+/// any engine may run with `dircopy shard`; `dircopy finish` proves that all of them are done.
+#[derive(Debug, Parser)]
+#[command(name = "plan", after_help = PLAN_CODES)]
+pub struct PlanArgs {
+    /// Directory whose contents are copied
+    #[arg(value_name = "SRC", required_unless_present = "status")]
+    pub source: Option<PathBuf>,
+
+    /// Directory they go to
+    #[arg(value_name = "DST", required_unless_present = "status")]
+    pub output: Option<PathBuf>,
+
+    /// Directory of the plan, which is made; every machine must see it
+    #[arg(long, value_name = "DIR", required_unless_present = "status")]
+    pub plan: Option<PathBuf>,
+
+    /// Say how far the plan in DIR is
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["source", "output", "plan"])]
+    pub status: Option<PathBuf>,
+
+    /// Bytes of a shard
+    #[arg(long, value_name = "SIZE", default_value = "64G", value_parser = size::parse)]
+    pub shard_bytes: u64,
+
+    /// Files of a shard
+    #[arg(long, value_name = "N", default_value_t = 200_000,
+          value_parser = value_parser!(u64).range(1..))]
+    pub shard_files: u64,
+
+    /// Plan only what matches GLOB (as in .gitignore); repeatable
+    #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
+    pub include: Vec<String>,
+
+    /// Leave out what matches GLOB (as in .gitignore); repeatable
+    #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
+    pub exclude: Vec<String>,
+
+    /// Copy the targets of symbolic links instead of the links
+    #[arg(long)]
+    pub follow_links: bool,
+
+    /// Leave symbolic links out
+    #[arg(long, conflicts_with = "follow_links")]
+    pub no_links: bool,
+
+    /// Keep hard links: names of the same file become links to one copy
+    #[arg(long)]
+    pub hard_links: bool,
+
+    /// What happens to a file at the output that differs from the source
+    #[arg(long, value_name = "POLICY", default_value = "default", value_parser = one_of::<Policy>())]
+    pub overwrite_policy: Policy,
+
+    /// Do not check first that the output has room
+    #[arg(long)]
+    pub no_space_check: bool,
+
+    /// Read every file back from the disk before it gets its name
+    #[arg(long)]
+    pub verify: bool,
+
+    /// Do not wait for the disk
+    #[arg(long)]
+    pub no_sync: bool,
+
+    /// Share data with the source where the file system can
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of::<Reflink>())]
+    pub reflink: Reflink,
+
+    /// What happens to holes and zeros
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of::<Sparse>())]
+    pub sparse: Sparse,
+
+    /// What happens to the copy's pages in the system's cache
+    #[arg(long, value_name = "HOW", default_value = "drop", value_parser = one_of::<Cache>())]
+    pub cache: Cache,
+
+    /// Keep private records below DIR instead of in DST/.dircopy
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub verbosity: VerbosityArgs,
+}
+
+/// Run a shard of a plan, or one after the other
+#[derive(Debug, Parser)]
+#[command(name = "shard", after_help = SHARD_CODES)]
+pub struct ShardArgs {
+    /// Directory of the plan
+    #[arg(long, value_name = "DIR")]
+    pub plan: PathBuf,
+
+    /// Which shard; without it the engine's variable says
+    #[arg(long, value_name = "N", conflicts_with = "claim")]
+    pub index: Option<u32>,
+
+    /// Take shards until none is left: those not begun, then those whose worker died, then failed ones once more
+    #[arg(long)]
+    pub claim: bool,
+
+    /// Files that are copied side by side
+    #[arg(short = 'j', long, value_name = "N",
+          value_parser = value_parser!(u64).range(1..=size::MOST_WORKERS))]
+    pub workers: Option<u64>,
+
+    /// Read the source no faster than SIZE a second
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_rate)]
+    pub limit_rate: Option<u64>,
+
+    /// A worker that was silent for so long is dead
+    #[arg(long, value_name = "DURATION", default_value = "2m",
+          value_parser = schedule::parse_duration)]
+    pub dead_after: Duration,
+
+    #[command(flatten)]
+    pub verbosity: VerbosityArgs,
+}
+
+/// Prove that all shards of a plan are done, and leave one manifest
+#[derive(Debug, Parser)]
+#[command(name = "finish", after_help = FINISH_CODES)]
+pub struct FinishArgs {
+    /// Directory of the plan
+    #[arg(long, value_name = "DIR")]
+    pub plan: PathBuf,
+
+    /// Wait for shards that are at work
+    #[arg(long)]
+    pub wait: bool,
+
+    /// A worker that was silent for so long is dead
+    #[arg(long, value_name = "DURATION", default_value = "2m",
+          value_parser = schedule::parse_duration)]
+    pub dead_after: Duration,
+
+    #[command(flatten)]
+    pub verbosity: VerbosityArgs,
+}
+
+impl PlanArgs {
+    /// The job that is planned; `None` if only the status is asked for.
+    pub fn job(&self, matches: &ArgMatches) -> Result<Option<CopyJob>, String> {
+        let (Some(source), Some(output)) = (&self.source, &self.output) else { return Ok(None) };
+        let mut job = CopyJob::new(source, output);
+        job.filter = Filter::new(&patterns(matches, &self.include, &self.exclude))?;
+        job.policy = self.overwrite_policy;
+        job.follow_links = self.follow_links;
+        job.links = !self.no_links;
+        job.hard_links = self.hard_links;
+        job.check_space = !self.no_space_check;
+        job.verify = self.verify.then_some(Damaged::default());
+        job.sync = !self.no_sync;
+        job.reflink = self.reflink;
+        job.sparse = self.sparse;
+        job.cache = self.cache;
+        job.state.clone_from(&self.state);
+        if self.verify && self.no_sync {
+            return Err("--verify needs copies that are on the disk: leave out --no-sync".into());
+        }
+        Ok(Some(job))
+    }
+}

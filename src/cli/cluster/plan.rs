@@ -1,0 +1,48 @@
+//! `dircopy plan`.
+
+use humansize::{BINARY, format_size};
+
+use crate::cli::cluster::args::PlanArgs;
+use crate::cli::cluster::follow::Follower;
+use crate::cli::cluster::status::show;
+use crate::cli::exit::Exit;
+use crate::cluster::pack::ShardSize;
+use crate::cluster::plan::{PlanJob, PlanReport};
+use crate::copy::job::CopyJob;
+use crate::path::Shown;
+
+/// Makes a plan, or says how far one is.
+pub fn plan(args: &PlanArgs, job: Option<CopyJob>) -> Exit {
+    let follower = Follower::new(&args.verbosity);
+    let (Some(job), Some(path)) = (job, &args.plan) else {
+        return show(args.status.as_deref().unwrap_or(".".as_ref()), &follower);
+    };
+    let size = ShardSize { bytes: args.shard_bytes, files: args.shard_files };
+    let ran = PlanJob { job, path: path.clone(), size }.run(&follower.observer());
+    follower.rest();
+    let PlanReport { seal, broken, interrupted } = match ran {
+        Ok(report) => report,
+        Err(refused) => return follower.refused(&refused),
+    };
+    if let Some(error) = broken {
+        follower.console.error("stopped", "stopped: ", &error);
+        return Exit::Stopped;
+    }
+    if let Some(code) = interrupted {
+        follower.console.err("dircopy: interrupted: remove the plan's directory and plan anew");
+        return Exit::of_stop(code);
+    }
+    follower.say(&format!(
+        "planned {} files, {}, in shards 0 to {}, with {} directories and {} links, in {}",
+        seal.files,
+        format_size(seal.bytes, BINARY),
+        seal.shards.saturating_sub(1),
+        seal.directories,
+        seal.symlinks + seal.hard_links,
+        Shown::path(path),
+    ));
+    if seal.failed > 0 {
+        follower.console.err(&format!("dircopy: {} entries could not be planned", seal.failed));
+    }
+    follower.exit(if seal.failed == 0 { Exit::Complete } else { Exit::Incomplete })
+}

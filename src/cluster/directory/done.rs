@@ -1,0 +1,179 @@
+//! The record that a shard is done: the lines of its files in the order of its list, as `sha256sum -c` accepts them, with
+//! what differs from the plan in comments, and their sum at the end.
+
+use std::fs::File;
+use std::path::Path;
+
+use crate::cluster::directory::plan_dir::PlanDir;
+use crate::cluster::directory::summed::{SummedReader, SummedWriter, Trailer};
+use crate::error::{Error, Result};
+use crate::hash::{Digest, Sha256};
+use crate::manifest::read::escape;
+use crate::manifest::{Parsed, Parser, line};
+use crate::path::RelPath;
+
+/// Before the line of a file that is of another size than planned.
+const SIZE: &[u8] = b"# size ";
+
+/// Of a file that has left the source.
+const GONE: &[u8] = b"# gone ";
+
+/// What became of a file of a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DoneFile {
+    /// It is at the output; with its size, if that is not as planned.
+    Listed(RelPath, Sha256, Option<u64>),
+    /// It has left the source.
+    Gone(RelPath),
+}
+
+impl DoneFile {
+    pub fn path(&self) -> &RelPath {
+        match self {
+            DoneFile::Listed(path, ..) | DoneFile::Gone(path) => path,
+        }
+    }
+}
+
+/// Writes such a record.
+pub struct DoneWriter<'a> {
+    writer: SummedWriter<&'a mut File>,
+    text: Vec<u8>,
+    bytes: u64,
+}
+
+impl<'a> DoneWriter<'a> {
+    pub fn new(file: &'a mut File, header: &str) -> std::io::Result<Self> {
+        Ok(Self { writer: SummedWriter::new(file, b'\n', header)?, text: Vec::new(), bytes: 0 })
+    }
+
+    /// Adds a file, which is of so many bytes.
+    pub fn add(&mut self, file: &DoneFile, size: u64) -> std::io::Result<()> {
+        self.text.clear();
+        match file {
+            DoneFile::Listed(path, digest, changed) => {
+                self.bytes = self.bytes.saturating_add(size);
+                if let Some(size) = changed {
+                    self.writer.add(&[SIZE, size.to_string().as_bytes()].concat())?;
+                }
+                line::write_path(&mut self.text, &Digest::from(*digest), path.as_bytes());
+                self.text.pop();
+            }
+            DoneFile::Gone(path) => {
+                self.text.extend_from_slice(GONE);
+                escape::escape(path.as_bytes(), &mut self.text);
+            }
+        }
+        self.writer.add(&self.text)
+    }
+
+    pub fn finish(self) -> std::io::Result<Trailer> {
+        self.writer.finish(self.bytes)
+    }
+}
+
+/// Reads such a record.
+pub struct DoneReader {
+    reader: SummedReader,
+    parser: Parser,
+}
+
+impl DoneReader {
+    /// Opens the record of a shard.
+    pub fn open(plan: &PlanDir, shard: u32) -> Result<Self> {
+        Self::at(&plan.done(shard), &plan.done_header(shard))
+    }
+
+    fn at(path: &Path, header: &str) -> Result<Self> {
+        let reader = SummedReader::open(path, b'\n', header)?;
+        Ok(Self { reader, parser: Parser::new() })
+    }
+
+    /// The next file; `None` after the last, if the record is whole.
+    pub fn next_file(&mut self) -> Result<Option<DoneFile>> {
+        let mut changed = None;
+        loop {
+            let torn = |reader: &SummedReader| Err(reader.torn("a line of it is malformed"));
+            let Some(record) = self.reader.next_record()? else { return Ok(None) };
+            if let Some(size) = record.strip_prefix(SIZE) {
+                changed = std::str::from_utf8(size).ok().and_then(|size| size.parse().ok());
+                if changed.is_none() {
+                    return torn(&self.reader);
+                }
+                continue;
+            }
+            let found = match record.strip_prefix(GONE) {
+                Some(escaped) => {
+                    let mut path = Vec::new();
+                    escape::unescape(escaped, &mut path).ok();
+                    RelPath::parse(&path).ok().map(DoneFile::Gone)
+                }
+                None => match self.parser.parse(record) {
+                    Parsed::Record(record) => {
+                        let path = RelPath::parse(record.name).ok();
+                        path.zip(record.digest.as_sha256())
+                            .map(|(path, digest)| DoneFile::Listed(path, digest, changed))
+                    }
+                    _ => None,
+                },
+            };
+            return found.map_or_else(|| torn(&self.reader), |found| Ok(Some(found)));
+        }
+    }
+
+    /// What stands at the end, once that was reached.
+    pub fn trailer(&self) -> Option<Trailer> {
+        self.reader.trailer()
+    }
+}
+
+/// Reads a record to its end without looking at its lines.
+pub fn check(plan: &PlanDir, shard: u32) -> Result<Trailer> {
+    SummedReader::open(&plan.done(shard), b'\n', &plan.done_header(shard))?.check()
+}
+
+/// Where a record differs from another of the same shard, in the first file that does.
+pub fn difference(plan: &PlanDir, shard: u32, other: &Path) -> Result<Option<Error>> {
+    let mut first = DoneReader::open(plan, shard)?;
+    let mut second = DoneReader::at(other, &plan.done_header(shard))?;
+    loop {
+        match (first.next_file()?, second.next_file()?) {
+            (None, None) => return Ok(None),
+            (one, other) if one == other => {}
+            (one, other) => {
+                let path = one.or(other).map(|file| file.path().clone()).unwrap_or_default();
+                let path = String::from_utf8_lossy(path.as_bytes()).into_owned();
+                let finding = "another attempt at the same shard recorded something else of it, and was first";
+                return Ok(Some(Error::finding("record", path, finding)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_comes_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("0000.sha256sum");
+        let rel = |name: &[u8]| RelPath::parse(name).unwrap();
+        let files = [
+            DoneFile::Listed(rel(b"-"), Sha256([1; 32]), None),
+            DoneFile::Listed(rel(b"a\nb\\"), Sha256([2; 32]), Some(7)),
+            DoneFile::Gone(rel(b"c\n\\d")),
+            DoneFile::Listed(rel(b"# gone x"), Sha256([3; 32]), None),
+            DoneFile::Listed(rel(b"\xff"), Sha256([4; 32]), None),
+        ];
+        let mut file = File::create(&path).unwrap();
+        let mut writer = DoneWriter::new(&mut file, "# head").unwrap();
+        files.iter().for_each(|file| writer.add(file, 10).unwrap());
+        assert_eq!(writer.finish().unwrap().bytes, 40);
+        let mut reader = DoneReader::at(&path, "# head").unwrap();
+        for file in files {
+            assert_eq!(reader.next_file().unwrap(), Some(file));
+        }
+        assert_eq!(reader.next_file().unwrap(), None);
+    }
+}

@@ -1,0 +1,243 @@
+//! The directory of a plan as a whole: its layout, the plan itself, and what says that it is complete.
+//!
+//! It belongs to one user and is closed to others, so that nothing in it can be forged by them; all the same what is
+//! read from it is checked.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::io::options::{Cache, Damaged, Reflink, Sparse};
+use crate::sys::Dir;
+use crate::tree::overwrite::Policy;
+
+/// The version of all formats in the directory.
+const FORMAT: u32 = 1;
+
+/// No file but a list is longer; bytes.
+const MOST_JSON: u64 = 16 << 20;
+
+/// The directories in it.
+pub const SHARDS: &str = "shards";
+pub const OPEN: &str = "open";
+pub const CLAIMED: &str = "claimed";
+pub const FAILED: &str = "failed";
+pub const RUNNING: &str = "running";
+pub const DONE: &str = "done";
+
+const PLAN: &str = "plan.json";
+const SEALED: &str = "SEALED";
+const FINISHED: &str = "FINISHED";
+
+/// What a plan froze: every shard and the end of the plan go by it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FrozenPlan {
+    pub format: u32,
+    /// A random number that tells it from others.
+    pub plan: u32,
+    /// The version of the program that made it.
+    pub version: String,
+    pub source: PathBuf,
+    pub output: PathBuf,
+    /// The inode numbers of both roots. The numbers of their devices differ from machine to machine.
+    pub source_inode: u64,
+    pub output_inode: u64,
+    pub options: PlanOptions,
+}
+
+/// The options that every shard has.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlanOptions {
+    pub policy: Policy,
+    pub follow_links: bool,
+    pub sync: bool,
+    pub verify: Option<Damaged>,
+    pub reflink: Reflink,
+    pub sparse: Sparse,
+    pub cache: Cache,
+    /// Where the private directory of the output is, if not in it.
+    pub state: Option<PathBuf>,
+}
+
+/// What a complete plan has.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Seal {
+    pub plan: u32,
+    pub shards: u32,
+    pub files: u64,
+    pub bytes: u64,
+    pub directories: u64,
+    pub symlinks: u64,
+    /// Further names of files.
+    pub hard_links: u64,
+    /// Entries that could not be planned, and are not copied.
+    pub failed: u64,
+    /// Of the lists of all shards, their sums one behind the other.
+    pub shards_sum: String,
+    pub finish_sum: String,
+    pub links_sum: String,
+}
+
+/// What the end of a plan left.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlanEnd {
+    pub plan: u32,
+    pub manifest: Option<PathBuf>,
+    /// Entries that are not at the output.
+    pub missing: u64,
+}
+
+/// The open directory of a plan.
+#[derive(Clone, Debug)]
+pub struct PlanDir {
+    pub path: PathBuf,
+    pub plan: FrozenPlan,
+}
+
+impl PlanDir {
+    /// Makes the directory for `plan`.
+    ///
+    /// # Errors
+    /// It cannot be made, or there is one already, which is not empty.
+    pub fn create(path: &Path, plan: FrozenPlan) -> Result<Self> {
+        let fail = |error| Error::io("make the plan", path, error);
+        match fs::create_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let mut entries = fs::read_dir(path).map_err(fail)?;
+                if entries.next().is_some() {
+                    let finding = "it is not empty; a plan is made in a directory of its own, and one \
+                                   that was cut short is removed and made anew";
+                    return Err(Error::finding("make the plan", path, finding));
+                }
+            }
+            made => made.map_err(fail)?,
+        }
+        let dir = Dir::open(path).map_err(fail)?;
+        dir.close_to_others().map_err(fail)?;
+        for name in [SHARDS, OPEN, CLAIMED, FAILED, RUNNING, DONE] {
+            fs::create_dir(path.join(name)).map_err(fail)?;
+        }
+        let it = Self { path: path.to_path_buf(), plan };
+        it.write(PLAN, &it.plan)?;
+        Ok(it)
+    }
+
+    /// Opens the directory at `path`.
+    ///
+    /// # Errors
+    /// There is no plan, or it is not this user's alone.
+    pub fn open(path: &Path) -> Result<Self> {
+        let fail = |error| Error::io("open the plan", path, error);
+        if !Dir::open(path).map_err(fail)?.is_private().map_err(fail)? {
+            let finding =
+                "it is not a directory of this user's alone, so anyone may have changed it";
+            return Err(Error::finding("open the plan", path, finding));
+        }
+        let Some(plan) = read_json::<FrozenPlan>(&path.join(PLAN))? else {
+            let finding = "there is no plan in it: `dircopy plan` makes one";
+            return Err(Error::finding("open the plan", path, finding));
+        };
+        if plan.format != FORMAT {
+            let finding =
+                format!("it is of format {}, and this program knows {FORMAT}", plan.format);
+            return Err(Error::finding("open the plan", path, finding));
+        }
+        Ok(Self { path: path.to_path_buf(), plan })
+    }
+
+    /// A new plan with a random number.
+    pub fn format() -> u32 {
+        FORMAT
+    }
+
+    /// What the plan has, if it is complete.
+    pub fn seal(&self) -> Result<Option<Seal>> {
+        let seal: Option<Seal> = read_json(&self.path.join(SEALED))?;
+        match seal {
+            Some(seal) if seal.plan != self.plan.plan => {
+                let finding = "it is of another plan";
+                Err(Error::finding("open the plan", self.path.join(SEALED), finding))
+            }
+            seal => Ok(seal),
+        }
+    }
+
+    /// Says that the plan is complete.
+    pub fn write_seal(&self, seal: &Seal) -> Result<()> {
+        self.write(SEALED, seal)
+    }
+
+    /// How the plan ended, if it did.
+    pub fn finished(&self) -> Result<Option<PlanEnd>> {
+        read_json(&self.path.join(FINISHED))
+    }
+
+    pub fn write_finished(&self, finished: &PlanEnd) -> Result<()> {
+        self.write(FINISHED, finished)
+    }
+
+    /// Writes a file that appears whole.
+    fn write(&self, name: &str, value: &impl Serialize) -> Result<()> {
+        let fail = |error| Error::io("write", self.path.join(name), error);
+        let dir = Dir::open(&self.path).map_err(fail)?;
+        let text = serde_json::to_string_pretty(value).map_err(|error| fail(error.into()))?;
+        let fill = |file: &mut fs::File| file.write_all(text.as_bytes());
+        dir.write_atomically(fill, |part| dir.publish(part, name.as_ref(), false)).map_err(fail)
+    }
+
+    /// Where the list of a shard is, …
+    pub fn list(&self, shard: u32) -> PathBuf {
+        self.path.join(SHARDS).join(format!("{shard:04}.list"))
+    }
+
+    /// … and what it begins with.
+    pub fn list_header(&self, shard: u32) -> String {
+        format!("# dircopy shard {FORMAT} {:08x} {shard}", self.plan.plan)
+    }
+
+    /// Where it is recorded that a shard is done, …
+    pub fn done(&self, shard: u32) -> PathBuf {
+        self.path.join(DONE).join(format!("{shard:04}.sha256sum"))
+    }
+
+    /// … and what that begins with.
+    pub fn done_header(&self, shard: u32) -> String {
+        format!("# dircopy done {FORMAT} {:08x} {shard}", self.plan.plan)
+    }
+
+    /// Where the list `name` for the end of the plan is, …
+    pub fn end_list(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{name}.list"))
+    }
+
+    /// … and what it begins with.
+    pub fn end_header(&self, name: &str) -> String {
+        format!("# dircopy {name} {FORMAT} {:08x}", self.plan.plan)
+    }
+
+    /// A directory in it.
+    pub fn below(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+/// The number of the shard that a file in the directory is of.
+pub fn shard_number(name: &str) -> Option<u32> {
+    let digits = name.len() - name.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    name[..digits].parse().ok()
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    let fail = |error| Error::io("read the plan", path, error);
+    let file = match fs::File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(fail)?,
+    };
+    let mut text = String::new();
+    file.take(MOST_JSON).read_to_string(&mut text).map_err(fail)?;
+    serde_json::from_str(&text).map(Some).map_err(|error| fail(error.into()))
+}

@@ -1,0 +1,147 @@
+//! Which shard a worker takes: each has a token, an empty file whose name says where it stands, and taking one is a
+//! rename, which only one worker can do.
+//!
+//! `open/COST-SHARD-TRY` waits to be taken, the costliest first; `claimed/SHARD-TRY` is at work; `failed/SHARD-TRY` came
+//! to its end without being done. The try counts up, so that of two workers which take a shard from a dead one, only
+//! one finds the name that it renames.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::cluster::directory::attempt::{self, Clock};
+use crate::cluster::directory::plan_dir::{CLAIMED, FAILED, OPEN, PlanDir};
+use crate::error::{Error, Result};
+
+/// A shard that this worker has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardToken {
+    pub shard: u32,
+    attempt: u32,
+}
+
+impl ShardToken {
+    fn name(self) -> String {
+        format!("{:04}-{}", self.shard, self.attempt)
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        let (shard, attempt) = name.split_once('-')?;
+        Some(Self { shard: shard.parse().ok()?, attempt: attempt.parse().ok()? })
+    }
+
+    fn next(self) -> Self {
+        Self { attempt: self.attempt + 1, ..self }
+    }
+}
+
+/// Puts the token of a new shard out.
+pub fn put_out(plan: &PlanDir, shard: u32, cost: u64) -> Result<()> {
+    let name = format!("{cost:016x}-{}", ShardToken { shard, attempt: 0 }.name());
+    let path = plan.below(OPEN).join(name);
+    fs::File::create_new(&path).map(drop).map_err(|error| Error::io("make", path, error))
+}
+
+/// Takes a shard: the costliest that waits, else one whose worker is dead for so long, else one that failed and is not
+/// among `tried`. `None` if there is none.
+pub fn take(plan: &PlanDir, dead: Duration, tried: &BTreeSet<u32>) -> Result<Option<ShardToken>> {
+    let mut open = names(&plan.below(OPEN))?;
+    open.sort();
+    for name in open.into_iter().rev() {
+        let Some(token) = name.split_once('-').and_then(|(_, rest)| ShardToken::parse(rest)) else {
+            continue;
+        };
+        if rename(plan, [OPEN, &name], [CLAIMED, &token.name()])? {
+            return Ok(Some(token));
+        }
+    }
+    let clock = Clock::new(plan)?;
+    for name in names(&plan.below(CLAIMED))? {
+        let Some(token) = ShardToken::parse(&name) else { continue };
+        if plan.done(token.shard).exists() || !is_dead(plan, token, &clock, dead)? {
+            continue;
+        }
+        if rename(plan, [CLAIMED, &name], [CLAIMED, &token.next().name()])? {
+            return Ok(Some(token.next()));
+        }
+    }
+    for name in names(&plan.below(FAILED))? {
+        let Some(token) = ShardToken::parse(&name).filter(|it| !tried.contains(&it.shard)) else {
+            continue;
+        };
+        if rename(plan, [FAILED, &name], [CLAIMED, &token.next().name()])? {
+            return Ok(Some(token.next()));
+        }
+    }
+    Ok(None)
+}
+
+/// The shard came to its end: its token goes, or says that it failed.
+pub fn give_back(plan: &PlanDir, token: ShardToken, is_done: bool) -> Result<()> {
+    let path = plan.below(CLAIMED).join(token.name());
+    match is_done {
+        true => remove(&path),
+        false => rename(plan, [CLAIMED, &token.name()], [FAILED, &token.name()]).map(drop),
+    }
+}
+
+/// A shard that was run by its number came to its end: its token says so.
+pub fn settle(plan: &PlanDir, shard: u32, is_done: bool) -> Result<()> {
+    for dir in [OPEN, CLAIMED, FAILED] {
+        for name in names(&plan.below(dir))? {
+            let text =
+                if dir == OPEN { name.split_once('-').map_or("", |it| it.1) } else { &*name };
+            let Some(token) = ShardToken::parse(text).filter(|token| token.shard == shard) else {
+                continue;
+            };
+            match is_done {
+                true => remove(&plan.below(dir).join(&name))?,
+                false => drop(rename(plan, [dir, &name], [FAILED, &token.name()])?),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The shards whose token is in the directory `dir`.
+pub fn shards_in(plan: &PlanDir, dir: &str) -> Result<BTreeSet<u32>> {
+    let number = |name: String| ShardToken::parse(&name).map(|token| token.shard);
+    Ok(names(&plan.below(dir))?.into_iter().filter_map(number).collect())
+}
+
+/// Whether no attempt at a shard that was taken is at work. One that has just been taken may not have begun.
+fn is_dead(plan: &PlanDir, token: ShardToken, clock: &Clock, dead: Duration) -> Result<bool> {
+    let path = plan.below(CLAIMED).join(token.name());
+    let taken = attempt::age_of_entry(&path, clock).is_some_and(|age| age < dead);
+    Ok(!taken && !attempt::are_alive(plan, token.shard, clock, dead)?)
+}
+
+fn names(dir: &Path) -> Result<Vec<String>> {
+    let fail = |error| Error::io("look for shards in", dir, error);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir).map_err(fail)? {
+        names.extend(entry.map_err(fail)?.file_name().into_string());
+    }
+    Ok(names)
+}
+
+/// Renames a token; false if it is gone.
+fn rename(plan: &PlanDir, from: [&str; 2], to: [&str; 2]) -> Result<bool> {
+    let path = |[dir, name]: [&str; 2]| plan.below(dir).join(name);
+    match fs::rename(path(from), path(to)) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::io("take the shard", path(from), error)),
+    }
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io("remove", path, error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,329 @@
+//! The end of a plan, which alone may say that all is done: it holds what was planned against what was recorded, file by
+//! file, makes links, gives directories their attributes, and leaves one ordinary manifest.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+
+use crate::cluster::directory::done::{DoneFile, DoneReader};
+use crate::cluster::directory::plan_dir::{FAILED, PlanDir, PlanEnd, Seal};
+use crate::cluster::directory::summed::SummedReader;
+use crate::cluster::directory::{attempt, token};
+use crate::cluster::end_list::{FurtherName, LINKS};
+use crate::cluster::finish_tree::FinishTree;
+use crate::cluster::pack::sum_of_all;
+use crate::copy::before::prepare::Prepared;
+use crate::copy::job::CopyJob;
+use crate::error::{Error, Result};
+use crate::event::{Event, EventObserver};
+use crate::hash::{Digest, Sha256};
+use crate::manifest::carry::ours;
+use crate::manifest::line;
+use crate::manifest::writer::ManifestFile;
+use crate::path::RelPath;
+use crate::sys::Dir;
+use crate::tree::lock::Patience;
+use crate::tree::names::list::PlannedStat;
+use crate::tree::names::order::compare;
+
+/// So many bytes of lines are written at a time.
+const LINES: usize = 1 << 20;
+
+const DEED: &str = "finish the plan";
+
+/// The end of a plan.
+#[derive(Clone, Debug)]
+pub struct FinishJob {
+    pub plan: PlanDir,
+    /// Wait for shards that are at work, instead of refusing.
+    pub wait: bool,
+    /// An attempt that was silent for so long is dead.
+    pub dead: std::time::Duration,
+}
+
+/// What the end of a plan leaves to say.
+#[derive(Debug, Default)]
+pub struct FinishReport {
+    pub seal: Seal,
+    /// Shards that are not done, or whose record is not right.
+    pub unfinished: u64,
+    /// Entries that are not at the output.
+    pub missing: u64,
+    pub manifest: Option<PathBuf>,
+    /// An earlier run finished it.
+    pub before: bool,
+    pub broken: Option<Error>,
+    pub interrupted: Option<usize>,
+}
+
+impl FinishJob {
+    /// Finishes the plan.
+    ///
+    /// # Errors
+    /// It was refused, and nothing was touched.
+    pub fn run(&self, observer: &EventObserver<'_>) -> Result<FinishReport> {
+        let plan = &self.plan;
+        let Some(seal) = plan.seal()? else {
+            let finding = "it is not complete: `dircopy plan` is at work on it, or was cut short";
+            return Err(Error::finding(DEED, &plan.path, finding));
+        };
+        let mut report = FinishReport { seal: seal.clone(), ..FinishReport::default() };
+        if let Some(PlanEnd { missing, manifest, .. }) = plan.finished()? {
+            return Ok(FinishReport { missing, manifest, before: true, ..report });
+        }
+        report.unfinished = self.name_unfinished(&seal, observer)?;
+        if report.unfinished > 0 {
+            return Ok(report);
+        }
+        let prepared = self.prepare(observer)?;
+        let is_cut_short =
+            |report: &FinishReport| report.broken.is_some() || report.interrupted.is_some();
+        match self.finish(&prepared, &seal, &mut report, observer) {
+            Err(error) => report.broken = Some(error),
+            Ok(()) if is_cut_short(&report) || report.unfinished > 0 => {}
+            Ok(()) => {
+                let (missing, manifest) = (report.missing, report.manifest.clone());
+                plan.write_finished(&PlanEnd { plan: seal.plan, missing, manifest })?;
+            }
+        }
+        Ok(report)
+    }
+
+    /// Tells which shards are not done; how many.
+    fn name_unfinished(&self, seal: &Seal, observer: &EventObserver<'_>) -> Result<u64> {
+        let plan = &self.plan;
+        let missing = (0..seal.shards).filter(|shard| !plan.done(*shard).exists());
+        let missing: Vec<u32> = missing.collect();
+        if missing.is_empty() {
+            return Ok(0);
+        }
+        let failed = token::shards_in(plan, FAILED)?;
+        let running = attempt::running(plan, self.dead)?;
+        for shard in &missing {
+            let is = |alive| running.contains(&(*shard, alive));
+            let state = match () {
+                () if is(true) => "it is being run",
+                () if failed.contains(shard) => "files of it failed; run it again",
+                () if is(false) => "its last attempt was cut short; run it again",
+                () => "it was not run, or its record was lost; run it",
+            };
+            let error = Error::finding(
+                DEED,
+                plan.list(*shard),
+                format!("shard {shard} is not done: {state}"),
+            );
+            (observer.listen)(&Event::Failed(&error));
+        }
+        Ok(missing.len() as u64)
+    }
+
+    /// Opens both sides, and keeps every other run out.
+    fn prepare(&self, observer: &EventObserver<'_>) -> Result<Prepared> {
+        let plan = &self.plan.plan;
+        let mut job = CopyJob::new(&plan.source, &plan.output);
+        job.state.clone_from(&plan.options.state);
+        let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
+        let stop = &observer.stop;
+        let patience = Patience { wait: self.wait, deed: DEED, tell: &tell, stop };
+        // What a dry look finds must be what the plan was made with; only then anything is made.
+        let found = job.prepare(true, patience)?;
+        let is_output = found.output_id.is_some_and(|id| id.ino == plan.output_inode);
+        if found.source_id.ino != plan.source_inode || !is_output {
+            let finding = "source or output is not the directory that the plan was made with";
+            return Err(Error::finding(DEED, &self.plan.path, finding));
+        }
+        job.prepare(false, patience)
+    }
+
+    fn finish(
+        &self,
+        prepared: &Prepared,
+        seal: &Seal,
+        report: &mut FinishReport,
+        observer: &EventObserver<'_>,
+    ) -> Result<()> {
+        let mut tree = FinishTree::new(&self.plan, prepared, observer);
+        tree.make_links()?;
+        tree.persist(self.plan.plan.options.sync)?;
+        let mut manifest = self.begin_manifest(prepared)?;
+        let mut records = RecordCheck {
+            plan: &self.plan,
+            observer,
+            unmade: &tree.unmade,
+            manifest: &mut manifest,
+            lines: Vec::new(),
+            gone: 0,
+            wrong: 0,
+        };
+        let whole = records.write_all(seal)?;
+        let (gone, wrong) = (records.gone, records.wrong);
+        report.missing = gone + tree.unmade.len() as u64 + seal.failed;
+        report.interrupted = observer.stop.requested();
+        if !whole || report.interrupted.is_some() {
+            report.unfinished = wrong;
+            let finding = "what is recorded is not what was planned";
+            let error = manifest.discard(Error::finding(DEED, &self.plan.path, finding));
+            (observer.listen)(&Event::Failed(&error));
+            return Ok(());
+        }
+        tree.finish_directories(attempt::running(&self.plan, self.dead)?.is_empty())?;
+        let sync = self.plan.plan.options.sync;
+        tree.persist(sync)?;
+        report.manifest = Some(manifest.publish(sync)?);
+        tree.finish_root(sync)
+    }
+
+    fn begin_manifest(&self, prepared: &Prepared) -> Result<ManifestFile> {
+        let path = &self.plan.plan.output;
+        let fail = |error| Error::io("open", path, error);
+        let root = prepared.output.handle.as_ref().map(Dir::try_clone);
+        let root = root.unwrap_or_else(|| Dir::open(path)).map_err(fail)?;
+        let is_in_source =
+            |name: &std::ffi::OsStr| prepared.source.handle.stat(name, false).is_ok();
+        let newest = ours(&root, is_in_source).map_err(fail)?.first().copied();
+        let lists = CopyJob::new(&self.plan.plan.source, path).lists();
+        let path = path.as_path().into();
+        ManifestFile::create(root, path, Timestamp::now(), newest, is_in_source, &lists)
+    }
+}
+
+/// What was planned and what was recorded, side by side.
+struct RecordCheck<'a> {
+    plan: &'a PlanDir,
+    observer: &'a EventObserver<'a>,
+    /// Further names that could not be made.
+    unmade: &'a std::collections::BTreeSet<Vec<u8>>,
+    manifest: &'a mut ManifestFile,
+    lines: Vec<u8>,
+    gone: u64,
+    /// Shards whose record is not what was planned.
+    wrong: u64,
+}
+
+impl RecordCheck<'_> {
+    /// Writes the lines of all shards; whether everything that was planned is recorded, once.
+    fn write_all(&mut self, seal: &Seal) -> Result<bool> {
+        let header = self.plan.end_header(LINKS);
+        let mut links = SummedReader::open(&self.plan.end_list(LINKS), 0, &header)?;
+        let mut further = next_name(&mut links)?;
+        let mut sums = Vec::new();
+        for shard in 0..seal.shards {
+            match self.write_shard(shard, &mut links, &mut further) {
+                Ok(sum) => sums.push(sum),
+                Err(error) => {
+                    self.wrong += 1;
+                    let text = format!("; shard {shard} is to be run again");
+                    (self.observer.listen)(&Event::Failed(&error.with_note(text)));
+                }
+            }
+            if self.observer.stop.is_requested() {
+                return Ok(false);
+            }
+        }
+        self.flush()?;
+        let is_whole = self.wrong == 0 && further.is_none() && sum_of_all(sums) == seal.shards_sum;
+        if self.wrong == 0 && !is_whole {
+            let finding = "its lists are not those that it was made with: make a new plan";
+            let error = Error::finding(DEED, &self.plan.path, finding);
+            (self.observer.listen)(&Event::Failed(&error));
+            self.wrong = 1;
+        }
+        Ok(is_whole)
+    }
+
+    /// Writes the lines of a shard; the sum of its list.
+    fn write_shard(
+        &mut self,
+        shard: u32,
+        links: &mut SummedReader,
+        further: &mut Option<FurtherName>,
+    ) -> Result<Sha256> {
+        let list = self.plan.list(shard);
+        let mut planned = SummedReader::open(&list, 0, &self.plan.list_header(shard))?;
+        let mut done = DoneReader::open(self.plan, shard)?;
+        let (mut bytes, mut last) = (0_u64, None::<RelPath>);
+        let wrong = |path: &RelPath, finding: &'static str| {
+            let path =
+                self.plan.plan.output.join(String::from_utf8_lossy(path.as_bytes()).as_ref());
+            Err(Error::finding("find the record of", path, finding))
+        };
+        loop {
+            let record = planned.next_record()?;
+            let Some(record) = record else { break };
+            let parsed = PlannedStat::parse(record);
+            let parsed = parsed.and_then(|(stat, path)| Some((stat, RelPath::parse(path).ok()?)));
+            let Some((stat, path)) = parsed else {
+                return Err(planned.torn("a name in it leads out of the tree, or is none"));
+            };
+            let Some(found) = done.next_file()? else {
+                return wrong(&path, "it is missing from the record of its shard");
+            };
+            if *found.path() != path {
+                let twice = last.as_ref() == Some(found.path());
+                return match compare(path.as_bytes(), found.path().as_bytes()).is_lt() {
+                    true => wrong(&path, "it is missing from the record of its shard"),
+                    false if twice => wrong(found.path(), "it is recorded twice"),
+                    false => wrong(found.path(), "it is recorded and was not planned"),
+                };
+            }
+            let digest = match &found {
+                DoneFile::Listed(_, digest, changed) => {
+                    bytes = bytes.saturating_add(changed.unwrap_or(stat.size));
+                    let digest = Digest::from(*digest);
+                    line::write_path(&mut self.lines, &digest, path.as_bytes());
+                    Some(digest)
+                }
+                DoneFile::Gone(_) => {
+                    self.gone += 1;
+                    let finding =
+                        format!("it has left the source since it was planned (shard {shard})");
+                    let source = self
+                        .plan
+                        .plan
+                        .source
+                        .join(String::from_utf8_lossy(path.as_bytes()).as_ref());
+                    (self.observer.listen)(&Event::Failed(&Error::finding(
+                        "copy", source, finding,
+                    )));
+                    None
+                }
+            };
+            while let Some(name) = further.take_if(|name| name.shard == shard && name.first == path)
+            {
+                if let Some(digest) = digest.filter(|_| !self.unmade.contains(name.path.as_bytes()))
+                {
+                    line::write_path(&mut self.lines, &digest, name.path.as_bytes());
+                }
+                *further = next_name(links)?;
+            }
+            if self.lines.len() >= LINES {
+                self.flush()?;
+            }
+            last = Some(path);
+        }
+        if let Some(more) = done.next_file()? {
+            let twice = last.as_ref() == Some(more.path());
+            let finding =
+                if twice { "it is recorded twice" } else { "it is recorded and was not planned" };
+            return wrong(more.path(), finding);
+        }
+        if done.trailer().is_none_or(|trailer| trailer.bytes != bytes) {
+            let finding = "its files have another size than planned";
+            return Err(Error::finding("find the record of", list, finding));
+        }
+        planned.trailer().map(|trailer| trailer.sum).ok_or_else(|| planned.torn("it has no end"))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.manifest.append(&self.lines)?;
+        self.lines.clear();
+        Ok(())
+    }
+}
+
+/// The next further name.
+fn next_name(links: &mut SummedReader) -> Result<Option<FurtherName>> {
+    let Some(record) = links.next_record()? else { return Ok(None) };
+    let parsed = FurtherName::parse(record);
+    parsed.map(Some).ok_or_else(|| links.torn("a name in it leads out of the tree, or is none"))
+}

@@ -1,0 +1,271 @@
+//! What the end of a plan makes in the tree: symbolic links, further names of files, and then the attributes of
+//! directories, the deepest first.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::cluster::directory::plan_dir::PlanDir;
+use crate::cluster::directory::summed::SummedReader;
+use crate::cluster::end_list::{EndEntry, FINISH, FurtherName, LINKS};
+use crate::copy::before::prepare::Prepared;
+use crate::copy::special::hard_link::{self, First, Link};
+use crate::copy::special::symlink::{self, LinkOutcome};
+use crate::error::{Error, Result};
+use crate::event::{Done, Event, EventObserver};
+use crate::path::{DirPath, RelPath};
+use crate::sys::stat::Stat;
+use crate::sys::{self, Attributes, Dir, DirReader};
+use crate::tree::cleanup::{self, Cleanup, Protected};
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::SourceEntry;
+
+/// The tree at the end of a plan.
+pub struct FinishTree<'a> {
+    plan: &'a PlanDir,
+    prepared: &'a Prepared,
+    observer: &'a EventObserver<'a>,
+    /// The directory that something was made in last.
+    last: Option<DirPair>,
+    /// Entries that could not be made.
+    pub unmade: BTreeSet<Vec<u8>>,
+    /// What the root is to be given, when the manifest is there.
+    root: Option<Stat>,
+}
+
+/// A directory of both sides.
+#[derive(Clone)]
+struct DirPair {
+    path: RelPath,
+    source: Arc<SourceDir>,
+    output: Arc<OutputDir>,
+}
+
+impl<'a> FinishTree<'a> {
+    pub fn new(plan: &'a PlanDir, prepared: &'a Prepared, observer: &'a EventObserver<'a>) -> Self {
+        Self { plan, prepared, observer, last: None, unmade: BTreeSet::new(), root: None }
+    }
+
+    /// Makes symbolic links, and the further names of files. What cannot be made is told.
+    pub fn make_links(&mut self) -> Result<()> {
+        let mut links = self.list(LINKS)?;
+        while let Some(record) = links.next_record()? {
+            let Some(FurtherName { first, path, .. }) = FurtherName::parse(record) else {
+                return Err(links.torn("a name in it leads out of the tree, or is none"));
+            };
+            let made = self.further_name(&first, &path);
+            self.told(&path, made, Done::Linked)?;
+        }
+        let mut ends = self.list(FINISH)?;
+        while let Some(record) = ends.next_record()? {
+            let (path, made, done) = match EndEntry::parse(record) {
+                Some(EndEntry::Dir { .. }) => continue,
+                Some(EndEntry::Symlink(path)) => {
+                    let made = self.symlink(&path);
+                    (path, made, Done::Symlinked)
+                }
+                Some(EndEntry::FurtherSymlink(path, first)) => {
+                    let made = self.further_name(&first, &path);
+                    (path, made, Done::Linked)
+                }
+                None => return Err(ends.torn("an entry of it leads out of the tree, or is none")),
+            };
+            self.told(&path, made, done)?;
+        }
+        Ok(())
+    }
+
+    /// Gives directories their attributes, and removes what dead attempts left there unless there were none.
+    pub fn finish_directories(&mut self, is_clean: bool) -> Result<()> {
+        let mut ends = self.list(FINISH)?;
+        let mut reader = DirReader::default();
+        if !is_clean {
+            let (source, output) = (&self.prepared.source, &self.prepared.output);
+            self.clean_up(&source.clone(), &output.clone(), &mut reader);
+        }
+        while let Some(record) = ends.next_record()? {
+            let (path, stat) = match EndEntry::parse(record) {
+                Some(EndEntry::Dir { path, stat, .. }) => (path, stat),
+                Some(_) => continue,
+                None => return Err(ends.torn("an entry of it leads out of the tree, or is none")),
+            };
+            if path.is_root() {
+                self.root = Some(stat);
+                continue;
+            }
+            match self.enter(&path) {
+                Ok(pair) => {
+                    if !is_clean {
+                        self.clean_up(&pair.source, &pair.output, &mut reader);
+                    }
+                    self.set_attributes(&pair, &stat);
+                }
+                Err(error) => {
+                    self.unmade.insert(path.as_bytes().to_vec());
+                    (self.observer.listen)(&Event::Failed(&error));
+                }
+            }
+        }
+        self.last = None;
+        Ok(())
+    }
+
+    /// Gives the root its attributes.
+    pub fn finish_root(&mut self, sync: bool) -> Result<()> {
+        if let Some(stat) = self.root {
+            let root = self.enter(&RelPath::root())?;
+            self.set_attributes(&root, &stat);
+        }
+        self.persist(sync)
+    }
+
+    /// Makes everything durable that was made.
+    pub fn persist(&self, sync: bool) -> Result<()> {
+        let root = &self.prepared.output;
+        let Some(handle) = root.handle.as_ref().filter(|_| sync) else { return Ok(()) };
+        let persisted =
+            if handle.can_persist_all() { handle.persist_all() } else { handle.persist() };
+        persisted.map_err(|error| Error::io("make durable", root.path(), error))
+    }
+
+    fn list(&self, name: &str) -> Result<SummedReader> {
+        SummedReader::open(&self.plan.end_list(name), 0, &self.plan.end_header(name))
+    }
+
+    /// Opens a directory of both sides; no link on the way is followed at the output.
+    fn enter(&mut self, path: &RelPath) -> Result<DirPair> {
+        if let Some(last) = self.last.as_ref().filter(|last| last.path == *path) {
+            return Ok(last.clone());
+        }
+        let Prepared { source, output, .. } = self.prepared;
+        let rel = path.components().try_fold(DirPath::root(), |dir, name| {
+            sys::name_from_bytes(name).map(|name| dir.below(name))
+        });
+        let there = || output.path_below(path);
+        let fail = |error| Error::io("open directory", there(), error);
+        let rel = rel.map_err(fail)?;
+        let missing = || fail(io::ErrorKind::NotFound.into());
+        let root = output.handle.as_ref().ok_or_else(missing)?;
+        let handle = root.open_below(path).map_err(fail)?;
+        let follow = self.plan.plan.options.follow_links;
+        let above = || {
+            let names = path.components().filter_map(|name| sys::name_from_bytes(name).ok());
+            names.fold(source.path(), |above, name| above.join(name))
+        };
+        let from = source.handle.try_clone();
+        let from = path.components().try_fold(from.map_err(fail)?, |dir, name| {
+            let name = sys::name_from_bytes(name)?;
+            dir.open_dir(name, follow)
+        });
+        let from = from.map_err(|error| Error::io("open directory", above(), error))?;
+        let to = OutputDir {
+            handle: Some(handle),
+            rel: rel.clone(),
+            fresh: false,
+            gid: output.gid,
+            volume: output.volume.of_subdir(),
+            ..OutputDir::absent(Arc::clone(&output.root))
+        };
+        let pair = DirPair {
+            path: path.clone(),
+            source: Arc::new(SourceDir { handle: from, root: Arc::clone(&source.root), rel }),
+            output: Arc::new(to),
+        };
+        Ok(self.last.insert(pair).clone())
+    }
+
+    /// An entry of the source and the directory that it is in, on both sides.
+    fn entry(&mut self, path: &RelPath) -> Result<(DirPair, SourceEntry)> {
+        let nameless = || Error::finding("make", self.prepared.output.path(), "it has no name");
+        let (above, name) = path.split().ok_or_else(nameless)?;
+        let pair = self.enter(&above)?;
+        let fail = |error| Error::io("look at", pair.source.path(), error);
+        let name = sys::name_from_bytes(name).map_err(fail)?;
+        let stat = pair.source.handle.stat(name, false);
+        let stat = stat.map_err(|error| Error::io("look at", pair.source.path_of(name), error))?;
+        Ok((pair, SourceEntry { name: name.into(), stat }))
+    }
+
+    fn symlink(&mut self, path: &RelPath) -> Result<LinkOutcome> {
+        let (DirPair { source, output, .. }, entry) = self.entry(path)?;
+        let policy = self.plan.plan.options.policy;
+        let (outcome, warning) = symlink::copy(&source, &output, &entry, policy)?;
+        warning.iter().for_each(|warning| (self.observer.listen)(&Event::Warning(warning)));
+        Ok(outcome)
+    }
+
+    fn further_name(&mut self, first: &RelPath, path: &RelPath) -> Result<LinkOutcome> {
+        let (pair, first_entry) = self.entry(first)?;
+        let dir = pair.path;
+        let (DirPair { output, .. }, entry) = self.entry(path)?;
+        if first_entry.stat.id != entry.stat.id {
+            let finding = "it is no longer the same file as its first name";
+            return Err(Error::finding("make the hard link", output.path_of(&entry.name), finding));
+        }
+        let SourceEntry { name, .. } = first_entry;
+        let first = First { dir, name, stat: entry.stat, digest: None, there: true };
+        let policy = self.plan.plan.options.policy;
+        hard_link::make(&self.prepared.output, &Link { output, entry }, &first, policy)
+    }
+
+    /// Tells what became of a link.
+    fn told(&mut self, path: &RelPath, made: Result<LinkOutcome>, done: Done) -> Result<()> {
+        self.observer.progress.entries.fetch_add(1, Relaxed);
+        let event = match &made {
+            Ok(LinkOutcome::Made) => Event::Stands(path.as_bytes(), done),
+            Ok(LinkOutcome::Kept) => Event::Stands(path.as_bytes(), Done::Kept),
+            Ok(LinkOutcome::Left(why)) => Event::Left(path.as_bytes(), why),
+            Err(error) => Event::Failed(error),
+        };
+        (self.observer.listen)(&event);
+        if matches!(made, Err(_) | Ok(LinkOutcome::Left(_))) {
+            self.unmade.insert(path.as_bytes().to_vec());
+        }
+        let at_once = self.prepared.output.handle.as_ref().is_some_and(Dir::can_persist_all);
+        match self.last.as_ref().filter(|_| !at_once) {
+            Some(DirPair { output, .. }) => {
+                output.persist().map_err(|error| Error::io("make durable", output.path(), error))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn set_attributes(&self, pair: &DirPair, stat: &Stat) {
+        let DirPair { source, output, .. } = pair;
+        let warn = |deed, error| {
+            let error = Error::io(deed, output.path(), error);
+            (self.observer.listen)(&Event::Warning(&error));
+        };
+        let attributes = Attributes::read(&source.handle).unwrap_or_else(|error| {
+            warn("read the attributes of", error);
+            Attributes::default()
+        });
+        let Some(handle) = &output.handle else { return };
+        if !handle.stat_self().is_ok_and(|now| attributes.are_at(&now, handle, stat)) {
+            attributes.apply(handle, stat, false, warn);
+        }
+    }
+
+    /// Removes what was left in a directory: by all runs if this one is alone, else by shards of this plan.
+    fn clean_up(&self, source: &SourceDir, output: &Arc<OutputDir>, reader: &mut DirReader) {
+        let opened_anew = OutputDir {
+            handle: output.handle.as_ref().and_then(|handle| handle.try_clone().ok()),
+            rel: output.rel.clone(),
+            fresh: false,
+            ..OutputDir::absent(Arc::clone(&output.root))
+        };
+        let follow = self.plan.plan.options.follow_links;
+        let cleanup = match self.prepared.is_ours_alone {
+            true => Cleanup::Everything,
+            false => Cleanup::OfPlan(self.plan.plan.plan),
+        };
+        let spared = Protected { cleanup, resumable: None, follow, is_data: &|_| false };
+        let leftovers = cleanup::clean_up(source, &opened_anew, reader, &spared);
+        for name in &leftovers.removed {
+            let path = output.rel.join(name);
+            (self.observer.listen)(&Event::LeftoverRemoved(path.as_bytes()));
+        }
+        leftovers.error.iter().for_each(|error| (self.observer.listen)(&Event::Warning(error)));
+    }
+}

@@ -1,0 +1,11 @@
+//! One copy by many machines: a plan that is made once, shards that any engine runs, and an end that proves that all
+//! of them together are the whole.
+
+pub mod directory;
+mod end_list;
+pub mod finish;
+mod finish_tree;
+pub mod pack;
+pub mod plan;
+pub mod shard;
+pub mod status;

@@ -1,0 +1,190 @@
+//! Packing files into shards that cost about the same: bytes and files both count, each as its share of what a shard may
+//! have. A directory stays in one shard unless it is larger than one.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+
+use crate::cluster::directory::plan_dir::PlanDir;
+use crate::cluster::directory::summed::{SummedWriter, Trailer};
+use crate::cluster::directory::token;
+use crate::error::{Error, Result};
+use crate::hash::{Algorithm, Sha256};
+use crate::path::DirPath;
+use crate::sys::Dir;
+use crate::tree::found::SourceEntry;
+use crate::tree::names::list::PlannedStat;
+use crate::tree::names::order::compare;
+
+/// What of a shard is full, in these parts.
+const FULL: u64 = 1 << 20;
+
+/// So much more than full it may become for the sake of a directory.
+const TO_SPARE: u64 = FULL / 4;
+
+/// The most that the names of a shard take; bytes. A shard's list is sorted in memory.
+const MOST_NAMES: usize = 16 << 20;
+
+/// How much a shard may have.
+#[derive(Clone, Copy, Debug)]
+pub struct ShardSize {
+    pub bytes: u64,
+    pub files: u64,
+}
+
+/// A shard that is not full yet.
+#[derive(Default)]
+struct OpenShard {
+    number: u32,
+    text: Vec<u8>,
+    /// Where each record begins, where its path does, and where it ends.
+    spans: Vec<[u32; 3]>,
+    bytes: u64,
+    filled: u64,
+    /// The directory of the last file.
+    dir: Vec<u8>,
+}
+
+/// Packs files into shards, whose lists appear as they are full.
+pub struct Packer<'a> {
+    plan: &'a PlanDir,
+    size: ShardSize,
+    open: OpenShard,
+    next: u32,
+    pub files: u64,
+    pub bytes: u64,
+    /// Of the lists of all shards.
+    sums: BTreeMap<u32, Sha256>,
+}
+
+/// What was packed.
+#[derive(Clone, Debug)]
+pub struct Packed {
+    pub shards: u32,
+    pub files: u64,
+    pub bytes: u64,
+    pub sum: String,
+}
+
+/// Sums up the sums of all lists in the order of their numbers.
+pub fn sum_of_all(sums: impl IntoIterator<Item = Sha256>) -> String {
+    let mut hasher = Algorithm::Sha256.start();
+    sums.into_iter().for_each(|Sha256(sum)| hasher.update(&sum));
+    let sum = hasher.finish().and_then(|digest| digest.as_sha256());
+    hex(sum.unwrap_or(Sha256([0; Sha256::LEN])))
+}
+
+/// A digest as text.
+pub fn hex(digest: Sha256) -> String {
+    String::from_utf8_lossy(&digest.to_hex()).into_owned()
+}
+
+impl<'a> Packer<'a> {
+    pub fn new(plan: &'a PlanDir, size: ShardSize) -> Self {
+        let size = ShardSize { bytes: size.bytes.max(1), files: size.files.max(1) };
+        let (open, sums) = (OpenShard::default(), BTreeMap::new());
+        Self { plan, size, open, next: 1, files: 0, bytes: 0, sums }
+    }
+
+    /// Adds a file of the directory `dir`; returns the number of its shard.
+    pub fn add(&mut self, dir: &DirPath, entry: &SourceEntry) -> Result<u32> {
+        let stat = &entry.stat;
+        let cost = self.cost(stat.size);
+        self.files += 1;
+        self.bytes = self.bytes.saturating_add(stat.size);
+        let mut path = Vec::new();
+        dir.join_into(&entry.name, &mut path);
+        let dir_len = memchr::memrchr(b'/', &path).unwrap_or(0);
+        if cost >= FULL {
+            // A shard of its own, so that the others are not late.
+            let mut own = OpenShard { number: self.take_number(), ..OpenShard::default() };
+            own.push(PlannedStat::of(stat), &path, cost);
+            own.bytes = stat.size;
+            let number = own.number;
+            self.write(own)?;
+            return Ok(number);
+        }
+        let most = if self.open.dir == path[..dir_len] { FULL + TO_SPARE } else { FULL };
+        let room = self.open.text.len() + path.len() + 64 <= MOST_NAMES;
+        if !self.open.spans.is_empty() && (self.open.filled + cost > most || !room) {
+            self.close()?;
+        }
+        self.open.dir.clear();
+        self.open.dir.extend_from_slice(&path[..dir_len]);
+        self.open.bytes = self.open.bytes.saturating_add(stat.size);
+        self.open.push(PlannedStat::of(stat), &path, cost);
+        Ok(self.open.number)
+    }
+
+    fn cost(&self, size: u64) -> u64 {
+        let part = |value: u64, whole: u64| {
+            let part = u128::from(value) * u128::from(FULL) / u128::from(whole);
+            u64::try_from(part).unwrap_or(u64::MAX / 4).min(u64::MAX / 4)
+        };
+        part(size, self.size.bytes) + part(1, self.size.files)
+    }
+
+    fn take_number(&mut self) -> u32 {
+        let number = self.next;
+        self.next += 1;
+        number
+    }
+
+    /// Writes the shard that is open, and opens another.
+    fn close(&mut self) -> Result<()> {
+        let number = self.take_number();
+        let full = std::mem::replace(&mut self.open, OpenShard { number, ..OpenShard::default() });
+        self.write(full)
+    }
+
+    fn write(&mut self, shard: OpenShard) -> Result<()> {
+        let (plan, number, cost) = (self.plan, shard.number, shard.filled);
+        let Trailer { sum, .. } = shard.write(plan)?;
+        self.sums.insert(number, sum);
+        token::put_out(plan, number, cost)
+    }
+
+    /// Writes what is left. A plan without files has one shard with nothing in it.
+    pub fn finish(mut self) -> Result<Packed> {
+        let open = std::mem::take(&mut self.open);
+        self.write(open)?;
+        let Self { next: shards, files, bytes, sums, .. } = self;
+        Ok(Packed { shards, files, bytes, sum: sum_of_all(sums.into_values()) })
+    }
+}
+
+impl OpenShard {
+    fn push(&mut self, planned: PlannedStat, path: &[u8], cost: u64) {
+        let start = self.text.len();
+        planned.write(path, &mut self.text);
+        let end = self.text.len();
+        let span = [start, end - path.len(), end].map(|at| at as u32);
+        self.spans.push(span);
+        self.filled += cost;
+    }
+
+    /// Writes the list, whose name appears when it is whole.
+    fn write(mut self, plan: &PlanDir) -> Result<Trailer> {
+        let path = plan.list(self.number);
+        let fail = |error: io::Error| Error::io("write the list", &path, error);
+        let at = |at: u32| at as usize;
+        let text = &self.text;
+        let name = |&[_, start, end]: &[u32; 3]| &text[at(start)..at(end)];
+        self.spans.sort_unstable_by(|one, other| compare(name(one), name(other)));
+        let (Some(parent), Some(file_name)) = (path.parent(), path.file_name()) else {
+            return Err(fail(io::ErrorKind::InvalidInput.into()));
+        };
+        let dir = Dir::open(parent).map_err(fail)?;
+        let mut trailer = None;
+        let fill = |file: &mut File| {
+            let mut writer = SummedWriter::new(file, 0, &plan.list_header(self.number))?;
+            for &[start, _, end] in &self.spans {
+                writer.add(&text[at(start)..at(end)])?;
+            }
+            trailer = Some(writer.finish(self.bytes)?);
+            Ok(())
+        };
+        dir.write_atomically(fill, |part| dir.publish(part, file_name, false)).map_err(fail)?;
+        trailer.ok_or_else(|| fail(io::ErrorKind::UnexpectedEof.into()))
+    }
+}

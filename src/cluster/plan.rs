@@ -1,0 +1,326 @@
+//! Making a plan: one walk, which makes the directories at the output and lists everything else.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::cluster::directory::plan_dir::{FrozenPlan, PlanDir, PlanOptions, Seal};
+use crate::cluster::directory::summed::SummedWriter;
+use crate::cluster::end_list::{EndEntry, FINISH, FurtherName, LINKS, order};
+use crate::cluster::pack::{Packer, ShardSize, hex};
+use crate::copy::before::prepare::Prepared;
+use crate::copy::before::reservation::Reservations;
+use crate::copy::job::CopyJob;
+use crate::copy::run::output_run::OutputRun;
+use crate::error::{Error, Result};
+use crate::event::{Event, EventObserver};
+use crate::path::RelPath;
+use crate::sys::stat::{Identity, Kind};
+use crate::sys::{self, Dir};
+use crate::tree::dirs::OutputDir;
+use crate::tree::found::{SourceEntry, WalkEvent, WalkItem};
+use crate::tree::lock::Patience;
+use crate::tree::names::sorter::Sorter;
+
+/// A plan to be made.
+#[derive(Clone, Debug)]
+pub struct PlanJob {
+    /// What is to be copied, where to, and how.
+    pub job: CopyJob,
+    /// Its directory, which is made.
+    pub path: PathBuf,
+    pub size: ShardSize,
+}
+
+/// What a plan came to.
+#[derive(Debug)]
+pub struct PlanReport {
+    pub seal: Seal,
+    /// Why it could not be completed, if so.
+    pub broken: Option<Error>,
+    /// The code that it was asked to stop with, if it was.
+    pub interrupted: Option<usize>,
+}
+
+/// Where the first name of a file with several is.
+struct FirstName {
+    shard: u32,
+    path: RelPath,
+    to_come: u64,
+}
+
+/// A plan while it is made.
+struct Planner<'a> {
+    observer: &'a EventObserver<'a>,
+    packer: Packer<'a>,
+    ends: SummedWriter<File>,
+    links: Sorter,
+    /// Only where hard links are kept.
+    first: Option<HashMap<Identity, FirstName>>,
+    seal: Seal,
+    /// Names must be made durable directory by directory.
+    at_once: bool,
+    root: Arc<OutputDir>,
+}
+
+impl PlanJob {
+    /// Makes the plan.
+    ///
+    /// # Errors
+    /// It was refused: nothing was planned.
+    pub fn run(&self, observer: &EventObserver<'_>) -> Result<PlanReport> {
+        let job = &self.job;
+        let stop = &observer.stop.of_one();
+        job.check_options()?;
+        let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
+        let patience = Patience { wait: job.wait, deed: "plan a copy to", tell: &tell, stop };
+        let reservations = Reservations::default();
+        let run = OutputRun { job, observer, slot: None, reservations: &reservations };
+        let too_large = if job.check_space { run.check_space(patience)? } else { None };
+        let prepared = job.prepare(false, patience)?;
+        let plan = self.directory(&prepared)?;
+        if let Some(private) = &prepared.private {
+            // Shards may begin while the walk goes on; only a run that wants to be alone is kept out.
+            let shared = private.dir().lock_shared();
+            shared.map_err(|error| Error::io("lock", private.path(), error))?;
+        }
+        for warning in prepared.warnings.iter().chain(&too_large) {
+            (observer.listen)(&Event::Warning(warning));
+        }
+        let walk = run.walk(&prepared, false, None);
+        let root = Arc::clone(&prepared.output);
+        let mut planner = self.planner(observer, &plan, root)?;
+        let mut broken = None;
+        let Prepared { source, output, .. } = prepared;
+        let _ = walk.run(source, output, |found| match planner.take(found) {
+            Err(error) => {
+                broken = Some(error);
+                ControlFlow::Break(())
+            }
+            Ok(()) if stop.is_requested() => ControlFlow::Break(()),
+            Ok(()) => ControlFlow::Continue(()),
+        });
+        let interrupted = stop.requested();
+        let mut seal = planner.seal.clone();
+        if broken.is_none() && interrupted.is_none() {
+            match planner.finish(&plan) {
+                Ok(whole) => seal = whole,
+                Err(error) => broken = Some(error),
+            }
+        }
+        Ok(PlanReport { seal, broken, interrupted })
+    }
+
+    /// Makes the plan's directory.
+    fn directory(&self, prepared: &Prepared) -> Result<PlanDir> {
+        let Self { job, path, .. } = self;
+        if prepared.file.is_some() {
+            let finding = "it is a file; a plan is for directories";
+            return Err(Error::finding("plan a copy of", &job.source, finding));
+        }
+        let whole = |path: &Path| {
+            let whole =
+                std::path::absolute(path).map_err(|error| Error::io("find", path, error))?;
+            match whole.to_str() {
+                Some(_) => Ok(whole),
+                None => Err(Error::finding("plan with", path, "its path is not UTF-8")),
+            }
+        };
+        let plan = FrozenPlan {
+            format: PlanDir::format(),
+            plan: RandomState::new().build_hasher().finish() as u32,
+            version: env!("CARGO_PKG_VERSION").into(),
+            source: whole(&job.source)?,
+            output: whole(&job.output)?,
+            source_inode: prepared.source_id.ino,
+            output_inode: prepared.output_id.map_or(0, |id| id.ino),
+            options: PlanOptions {
+                policy: job.policy,
+                follow_links: job.follow_links,
+                sync: job.sync,
+                verify: job.verify,
+                reflink: job.reflink,
+                sparse: job.sparse,
+                cache: job.cache,
+                state: job.state.as_deref().map(whole).transpose()?,
+            },
+        };
+        PlanDir::create(path, plan)
+    }
+
+    fn planner<'a>(
+        &self,
+        observer: &'a EventObserver<'a>,
+        plan: &'a PlanDir,
+        root: Arc<OutputDir>,
+    ) -> Result<Planner<'a>> {
+        let fail = |error| Error::io("write the plan", &plan.path, error);
+        let file = File::create_new(unfinished(plan, FINISH)).map_err(fail)?;
+        Ok(Planner {
+            observer,
+            packer: Packer::new(plan, self.size),
+            ends: SummedWriter::new(file, 0, &plan.end_header(FINISH)).map_err(fail)?,
+            links: Sorter::new(order),
+            first: self.job.hard_links.then(HashMap::new),
+            seal: Seal { plan: plan.plan.plan, ..Seal::default() },
+            at_once: root.handle.as_ref().is_some_and(Dir::can_persist_all),
+            root,
+        })
+    }
+}
+
+/// Where a list is while it is written.
+fn unfinished(plan: &PlanDir, name: &str) -> PathBuf {
+    plan.path.join(format!("{name}.unfinished"))
+}
+
+impl Planner<'_> {
+    fn take(&mut self, found: WalkEvent) -> Result<()> {
+        match found {
+            WalkEvent::Files(batch) => {
+                for entry in &batch.files {
+                    let shard = self.packer.add(&batch.output.rel, entry)?;
+                    self.remember(&batch.output, entry, shard);
+                    self.count(entry.stat.size);
+                }
+                Ok(())
+            }
+            WalkEvent::Item(WalkItem::HardLink(output, entry)) => {
+                self.further_name(&output, &entry)
+            }
+            WalkEvent::Item(WalkItem::Symlink(_, output, entry)) => {
+                self.seal.symlinks += 1;
+                self.remember(&output, &entry, 0);
+                self.write(&EndEntry::Symlink(output.rel.join(&entry.name)))
+            }
+            WalkEvent::Item(WalkItem::Done(output)) => self.directory(&output),
+            WalkEvent::Item(WalkItem::Failed(error)) => {
+                self.seal.failed += 1;
+                self.observer.progress.failed.fetch_add(1, Relaxed);
+                (self.observer.listen)(&Event::Failed(&error));
+                Ok(())
+            }
+            WalkEvent::Item(WalkItem::Special(source, listed, kind)) => {
+                let path = source.rel.join(&listed.name);
+                (self.observer.listen)(&Event::Skipped(path.as_bytes(), kind));
+                Ok(())
+            }
+            WalkEvent::Item(WalkItem::LeftoverRemoved(output, name)) => {
+                let path = output.rel.join(&name);
+                (self.observer.listen)(&Event::LeftoverRemoved(path.as_bytes()));
+                Ok(())
+            }
+            WalkEvent::Item(WalkItem::Limits(output, limits)) => {
+                (self.observer.listen)(&Event::Limits(&output.path(), &limits));
+                Ok(())
+            }
+            WalkEvent::Item(WalkItem::OtherVolume(source)) => {
+                (self.observer.listen)(&Event::OtherVolume(source.rel.path().as_bytes()));
+                Ok(())
+            }
+            WalkEvent::Item(WalkItem::Warning(warning)) => {
+                (self.observer.listen)(&Event::Warning(&warning));
+                Ok(())
+            }
+            WalkEvent::Item(WalkItem::Looked(_)) => Ok(()),
+        }
+    }
+
+    fn count(&self, bytes: u64) {
+        self.observer.progress.entries.fetch_add(1, Relaxed);
+        self.observer.progress.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Remembers where the first name of a file is, until its last was found.
+    fn remember(&mut self, output: &OutputDir, entry: &SourceEntry, shard: u32) {
+        let SourceEntry { name, stat } = entry;
+        if let Some(known) = self.first.as_mut().filter(|_| stat.links > 1) {
+            let path = output.rel.join(name);
+            let first = FirstName { shard, path, to_come: stat.links - 1 };
+            known.insert(stat.id, first);
+        }
+    }
+
+    fn further_name(&mut self, output: &OutputDir, entry: &SourceEntry) -> Result<()> {
+        let path = output.rel.join(&entry.name);
+        let known = self.first.get_or_insert_default();
+        let Some(first) = known.get_mut(&entry.stat.id) else {
+            let finding = "its first name was not planned; this is a defect of dircopy";
+            return Err(Error::finding("plan", output.path_of(&entry.name), finding));
+        };
+        let (shard, first_path) = (first.shard, first.path.clone());
+        first.to_come -= 1;
+        if first.to_come == 0 {
+            known.remove(&entry.stat.id);
+        }
+        self.seal.hard_links += 1;
+        if entry.stat.kind == Kind::Symlink {
+            return self.write(&EndEntry::FurtherSymlink(path, first_path));
+        }
+        let mut record = Vec::new();
+        FurtherName { shard, first: first_path, path }.write(&mut record);
+        let fail =
+            |error| Error::io("sort the further names of files for", self.root.path(), error);
+        self.links.add(&record).map_err(fail)
+    }
+
+    /// The walk has nothing more from a directory, nor from those below it.
+    fn directory(&mut self, output: &Arc<OutputDir>) -> Result<()> {
+        self.seal.directories += 1;
+        if let Some((stat, _)) = &output.finish {
+            let (path, stat) = (output.rel.path(), *stat);
+            self.write(&EndEntry::Dir { path, stat, fresh: output.fresh })?;
+        }
+        if !(self.at_once && output.volume.with_root) {
+            let persisted = output.persist();
+            persisted.map_err(|error| Error::io("make durable", output.path(), error))?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, entry: &EndEntry) -> Result<()> {
+        let mut record = Vec::new();
+        entry.write(&mut record);
+        self.ends
+            .add(&record)
+            .map_err(|error| Error::io("write the plan for", self.root.path(), error))
+    }
+
+    /// Writes what is left, and says that the plan is complete.
+    fn finish(mut self, plan: &PlanDir) -> Result<Seal> {
+        let fail = |error| Error::io("write the plan", &plan.path, error);
+        if let Some(root) = self.root.handle.as_ref().filter(|_| self.at_once) {
+            let persisted = root.persist_all();
+            persisted.map_err(|error| Error::io("make durable", self.root.path(), error))?;
+        }
+        let packed = self.packer.finish()?;
+        (self.seal.shards, self.seal.files, self.seal.bytes) =
+            (packed.shards, packed.files, packed.bytes);
+        self.seal.shards_sum = packed.sum;
+        self.seal.finish_sum = hex(self.ends.finish(0).map_err(fail)?.sum);
+        publish(plan, FINISH)?;
+        let file = File::create_new(unfinished(plan, LINKS)).map_err(fail)?;
+        let mut links = SummedWriter::new(file, 0, &plan.end_header(LINKS)).map_err(fail)?;
+        let sorted = self.links.finish().map_err(fail)?;
+        let mut reader = sorted.reader();
+        while let Some(record) = reader.next_record().map_err(fail)? {
+            links.add(record).map_err(fail)?;
+        }
+        self.seal.links_sum = hex(links.finish(0).map_err(fail)?.sum);
+        publish(plan, LINKS)?;
+        plan.write_seal(&self.seal)?;
+        Ok(self.seal)
+    }
+}
+
+/// Gives a list that is complete its name.
+fn publish(plan: &PlanDir, name: &str) -> Result<()> {
+    let (from, to) = (unfinished(plan, name), plan.end_list(name));
+    let fail = |error| Error::io("write the plan", &to, error);
+    sys::persist_file(&File::open(&from).map_err(fail)?).map_err(fail)?;
+    std::fs::rename(&from, &to).map_err(fail)
+}

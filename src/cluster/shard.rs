@@ -1,0 +1,400 @@
+//! Running a shard: a copy of its list on this machine's workers, and the record that it is done.
+//!
+//! A shard may be run again, by several machines at once, or be cut short anywhere: files get their names whole and
+//! without replacing, and the record appears by a rename that replaces nothing. So the first to record it wins, and
+//! later ones compare.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use std::thread::{scope, sleep};
+use std::time::Duration;
+
+use crossbeam_channel::{Sender, bounded};
+
+use crate::cluster::directory::attempt::{self, Attempt};
+use crate::cluster::directory::done::{self, DoneFile, DoneWriter};
+use crate::cluster::directory::plan_dir::PlanDir;
+use crate::cluster::directory::summed::SummedReader;
+use crate::copy::job::{CopyJob, ShardRole};
+use crate::copy::report::{Counts, Ending, Report};
+use crate::error::{Error, Result};
+use crate::event::{Event, EventObserver, Observer, Progress};
+use crate::hash::Sha256;
+use crate::io::options::{Resume, States};
+use crate::manifest::{Entries, Parsed};
+use crate::path::RelPath;
+use crate::sys::{Dir, ShardTag};
+use crate::tree::last_dir::LastDir;
+use crate::tree::names::list::{NameList, PlannedStat};
+use crate::tree::names::order::compare;
+use crate::tree::names::sorter::{RecordReader, SortedRecords, Sorter};
+
+/// How often it is looked up whether a list has appeared.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// A shard is copied so many times if files of it fail: another attempt may have been at it, too.
+const PASSES: u32 = 3;
+
+/// How shards are run.
+#[derive(Clone, Debug)]
+pub struct ShardJob {
+    pub plan: PlanDir,
+    /// Workers; as many as suit both devices without.
+    pub workers: Option<usize>,
+    pub limit_rate: Option<u64>,
+    /// An attempt that was silent for so long is dead.
+    pub dead: Duration,
+}
+
+/// What became of a shard.
+#[derive(Debug)]
+pub enum ShardState {
+    /// It is done, and this run recorded it.
+    Done,
+    /// It is recorded as done already.
+    DoneBefore,
+    /// Files of it are not at the output.
+    Incomplete,
+    /// It was cut short.
+    Ended(Ending),
+}
+
+/// What a run of a shard leaves to say.
+#[derive(Debug)]
+pub struct ShardReport {
+    pub shard: u32,
+    pub state: ShardState,
+    pub counts: Counts,
+}
+
+/// The list of a shard, which was read through.
+struct ShardList {
+    records: SortedRecords,
+}
+
+impl ShardJob {
+    /// Runs a shard. One whose list is not there yet is waited for as long as the plan is being made.
+    ///
+    /// # Errors
+    /// It was refused, and nothing was touched; or its record could not be written.
+    pub fn run(&self, shard: u32, observer: &EventObserver<'_>) -> Result<ShardReport> {
+        let report = |state| ShardReport { shard, state, counts: Counts::default() };
+        if !self.wait_for_list(shard, observer)? {
+            let code = observer.stop.requested().unwrap_or(1);
+            return Ok(report(ShardState::Ended(Ending::Interrupted(code))));
+        }
+        if self.is_done(shard, observer)? {
+            return Ok(report(ShardState::DoneBefore));
+        }
+        self.check_roots()?;
+        let list = self.list(shard)?;
+        let dead = attempt::dead(&self.plan, shard, self.dead)?;
+        let attempt = Attempt::begin(&self.plan, shard)?;
+        let ran = scope(|scope| {
+            let (running, over) = bounded(0);
+            let begun = attempt.beat_beside(scope, over, self.dead);
+            begun.map_err(|error| Error::io("start the threads for", &attempt.dir, error))?;
+            let ran = self.copy(&list, &attempt, &dead, observer);
+            drop::<Sender<()>>(running);
+            ran
+        });
+        let warn = |error: Error| (observer.listen)(&Event::Warning(&error));
+        attempt.end().err().into_iter().for_each(warn);
+        ran
+    }
+
+    /// Waits until the list of a shard is there; false if the run is to stop.
+    ///
+    /// # Errors
+    /// The plan is complete and has no such shard.
+    fn wait_for_list(&self, shard: u32, observer: &EventObserver<'_>) -> Result<bool> {
+        let mut told = false;
+        while !self.plan.list(shard).exists() {
+            if let Some(seal) = self.plan.seal()? {
+                let finding = match shard < seal.shards {
+                    true => format!("the list of shard {shard} is missing: make a new plan"),
+                    false => format!(
+                        "it has the shards 0 to {}, and no shard {shard}",
+                        seal.shards.saturating_sub(1)
+                    ),
+                };
+                return Err(Error::finding("run a shard of", &self.plan.path, finding));
+            }
+            if observer.stop.is_requested() {
+                return Ok(false);
+            }
+            if !std::mem::replace(&mut told, true) {
+                (observer.listen)(&Event::Waiting(
+                    "the plan is not complete, and the shard has no list yet",
+                ));
+            }
+            sleep(AGAIN);
+        }
+        Ok(true)
+    }
+
+    /// Whether a shard is recorded as done. A record that is torn is put aside.
+    fn is_done(&self, shard: u32, observer: &EventObserver<'_>) -> Result<bool> {
+        let path = self.plan.done(shard);
+        if !path.exists() {
+            return Ok(false);
+        }
+        match done::check(&self.plan, shard) {
+            Ok(_) => Ok(true),
+            Err(torn) => {
+                (observer.listen)(&Event::Warning(&torn));
+                let aside = path.with_extension("torn");
+                std::fs::rename(&path, &aside)
+                    .map_err(|error| Error::io("put aside", &path, error))?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Refuses roots that are not those of the plan: a disk that is not mounted on this machine, for one.
+    fn check_roots(&self) -> Result<()> {
+        let plan = &self.plan.plan;
+        for (path, inode) in [(&plan.source, plan.source_inode), (&plan.output, plan.output_inode)]
+        {
+            let fail = |error| Error::io("open", path, error);
+            let found = Dir::open(path).and_then(|dir| dir.identity()).map_err(fail)?;
+            if found.ino != inode {
+                let finding = "it is not the directory that the plan was made with: is its file system \
+                               mounted here?";
+                return Err(Error::finding("run a shard with", path, finding));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a list through: nothing of one that is torn is copied.
+    fn list(&self, shard: u32) -> Result<ShardList> {
+        let mut reader =
+            SummedReader::open(&self.plan.list(shard), 0, &self.plan.list_header(shard))?;
+        let start = reader.at();
+        let mut last: Option<Vec<u8>> = None;
+        while let Some(record) = reader.next_record()? {
+            let path = PlannedStat::parse(record).map(|(_, path)| path.to_vec());
+            let Some(path) = path.filter(|path| RelPath::parse(path).is_ok()) else {
+                return Err(reader.torn("a name in it leads out of the tree, or is none"));
+            };
+            if last.as_ref().is_some_and(|last| compare(last, &path).is_ge()) {
+                return Err(reader.torn("its names are not in order"));
+            }
+            last = Some(path);
+        }
+        let end = reader.at();
+        let file = Arc::new(reader.into_file());
+        Ok(ShardList { records: SortedRecords::File { file, start, end } })
+    }
+
+    /// The job of an attempt.
+    fn job(&self, list: &ShardList, attempt: &Attempt, dead: &[ShardTag]) -> CopyJob {
+        let plan = &self.plan.plan;
+        let options = &plan.options;
+        let mut job = CopyJob::new(&plan.source, &plan.output);
+        job.policy = options.policy;
+        job.follow_links = options.follow_links;
+        job.sync = options.sync;
+        job.verify = options.verify;
+        job.reflink = options.reflink;
+        job.sparse = options.sparse;
+        job.cache = options.cache;
+        job.state.clone_from(&options.state);
+        job.states = States::None;
+        job.resume = Resume::Off;
+        job.check_space = false;
+        job.workers = self.workers;
+        job.limit_rate = self.limit_rate;
+        job.names = Some(NameList::planned(list.records.clone()));
+        let (tag, dead, manifest) = (attempt.tag, dead.to_vec(), attempt.dir.clone());
+        job.shard = Some(ShardRole { tag, dead, manifest });
+        job
+    }
+
+    fn copy(
+        &self,
+        list: &ShardList,
+        attempt: &Attempt,
+        dead: &[ShardTag],
+        observer: &EventObserver<'_>,
+    ) -> Result<ShardReport> {
+        let (shard, mut pass) = (attempt.tag.shard, 1);
+        loop {
+            let job = self.job(list, attempt, dead);
+            let Report { counts, ending, manifest, .. } = match pass {
+                1 => job.run(observer)?,
+                _ => {
+                    let progress = Arc::<Progress>::default();
+                    let listen = |event: &Event<'_>| (observer.listen)(event);
+                    job.run(&Observer { progress, stop: observer.stop.clone(), listen })?
+                }
+            };
+            let state = match (ending, manifest) {
+                (Ending::Complete | Ending::Incomplete, Some(manifest)) => {
+                    self.record(shard, list, &job, &manifest, observer)?
+                }
+                (ending, _) => ShardState::Ended(ending),
+            };
+            if !matches!(state, ShardState::Incomplete) || pass == PASSES {
+                return Ok(ShardReport { shard, state, counts });
+            }
+            pass += 1;
+            (observer.listen)(&Event::Waiting(
+                "files of the shard failed: they are tried once more",
+            ));
+        }
+    }
+
+    /// Records that a shard is done, if all of its files are at the output or have left the source.
+    fn record(
+        &self,
+        shard: u32,
+        list: &ShardList,
+        job: &CopyJob,
+        manifest: &Path,
+        observer: &EventObserver<'_>,
+    ) -> Result<ShardState> {
+        let path = self.plan.done(shard);
+        let fail = |error| Error::io("record the shard in", &path, error);
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(fail(io::ErrorKind::InvalidInput.into()));
+        };
+        let changed = job.names.as_ref().and_then(NameList::changed).cloned().unwrap_or_default();
+        let changed = changed.lock().unwrap_or_else(PoisonError::into_inner);
+        if !changed.is_empty() {
+            let finding = format!(
+                "{} of its files changed since it was planned, and were copied as they are now",
+                changed.len()
+            );
+            let warning = Error::finding("copy as planned", self.plan.list(shard), finding);
+            (observer.listen)(&Event::Warning(&warning));
+        }
+        let mut files = ShardFiles::new(&self.plan, list, manifest, &changed)?;
+        let mut missing = None;
+        let dir = Dir::open(parent).map_err(fail)?;
+        let mut lost = None;
+        let fill = |file: &mut File| {
+            let mut writer = DoneWriter::new(file, &self.plan.done_header(shard))?;
+            while let Some((file, size)) = files.next(&mut missing)? {
+                if let DoneFile::Gone(path) = &file {
+                    (observer.listen)(&Event::Gone(path.as_bytes()));
+                }
+                writer.add(&file, size)?;
+            }
+            match missing {
+                Some(_) => Err(io::ErrorKind::Other.into()),
+                None => writer.finish().map(drop),
+            }
+        };
+        let written = dir.write_atomically(fill, |part| match dir.publish(part, name, false) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                lost = Some(done::difference(&self.plan, shard, &parent.join(part)));
+                Err(error)
+            }
+            published => published,
+        });
+        match (lost, missing) {
+            (Some(difference), _) => match difference? {
+                Some(error) => {
+                    (observer.listen)(&Event::Failed(&error));
+                    Ok(ShardState::Incomplete)
+                }
+                None => Ok(ShardState::DoneBefore),
+            },
+            (None, Some(())) => Ok(ShardState::Incomplete),
+            (None, None) => written.map_err(fail).map(|()| ShardState::Done),
+        }
+    }
+}
+
+/// The files of a shard in the order of its list, each with what became of it.
+struct ShardFiles<'a> {
+    list: RecordReader,
+    /// Sorted as the list is: path and digest.
+    lines: RecordReader,
+    /// The line that comes next.
+    next: Option<(Vec<u8>, Sha256)>,
+    changed: &'a BTreeMap<Vec<u8>, u64>,
+    source: Dir,
+    last: LastDir,
+}
+
+/// What parts path and digest: no path has an empty component.
+const BETWEEN: &[u8] = b"//";
+
+impl<'a> ShardFiles<'a> {
+    fn new(
+        plan: &PlanDir,
+        list: &ShardList,
+        manifest: &Path,
+        changed: &'a BTreeMap<Vec<u8>, u64>,
+    ) -> Result<Self> {
+        let fail = |error| Error::io("read the manifest of the shard", manifest, error);
+        let mut entries = Entries::new(File::open(manifest).map_err(fail)?);
+        let mut sorter = Sorter::new(compare);
+        while let Some(entry) = entries.next_entry().map_err(fail)? {
+            if let Parsed::Record(record) = entry.parsed
+                && let Ok(path) = RelPath::parse(record.name)
+                && let Some(digest) = record.digest.as_sha256()
+            {
+                let line = [path.as_bytes(), BETWEEN, &digest.to_hex()].concat();
+                sorter.add(&line).map_err(fail)?;
+            }
+        }
+        let source = &plan.plan.source;
+        let source = Dir::open(source).map_err(|error| Error::io("open", source, error))?;
+        let lines = sorter.finish().map_err(fail)?.reader();
+        let last = LastDir::default();
+        let mut it = Self { list: list.records.reader(), lines, next: None, changed, source, last };
+        it.advance().map_err(fail)?;
+        Ok(it)
+    }
+
+    fn advance(&mut self) -> io::Result<()> {
+        self.next = match self.lines.next_record()? {
+            None => None,
+            Some(line) => {
+                let (path, hex) = line.split_at(line.len().saturating_sub(Sha256::HEX_LEN));
+                let digest = Sha256::from_hex(hex).ok_or(io::ErrorKind::InvalidData)?;
+                Some((path.strip_suffix(BETWEEN).unwrap_or(path).to_vec(), digest))
+            }
+        };
+        Ok(())
+    }
+
+    /// The next file that is at the output or has left the source, with its size; `missing` is told of others.
+    fn next(&mut self, missing: &mut Option<()>) -> io::Result<Option<(DoneFile, u64)>> {
+        loop {
+            let Some(record) = self.list.next_record()? else { return Ok(None) };
+            let (planned, path) = PlannedStat::parse(record).ok_or(io::ErrorKind::InvalidData)?;
+            let path = RelPath::parse(path).map_err(|_| io::ErrorKind::InvalidData)?;
+            while self.next.as_ref().is_some_and(|(line, _)| compare(line, path.as_bytes()).is_lt())
+            {
+                self.advance()?;
+            }
+            if let Some((line, digest)) = &self.next
+                && *line == path.as_bytes()
+            {
+                let changed = self.changed.get(path.as_bytes()).copied();
+                let size = changed.unwrap_or(planned.size);
+                let changed = changed.filter(|size| *size != planned.size);
+                return Ok(Some((DoneFile::Listed(path, *digest, changed), size)));
+            }
+            match self.last.stat(&self.source, &path, false) {
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                    ) =>
+                {
+                    return Ok(Some((DoneFile::Gone(path), 0)));
+                }
+                _ => *missing = Some(()),
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What is in a plan's directory is data until it is proven: lost, torn, doubled and forged files are named, and what can
+//! be mended is mended by running the shard again.
+
+use std::fs;
+
+use super::Cluster;
+
+/// A plan of which all shards are done.
+fn done() -> (Cluster, u32) {
+    let cluster = Cluster::new(4);
+    let shards = cluster.plan();
+    cluster.claim().assert_code(0);
+    (cluster, shards)
+}
+
+#[test]
+fn a_record_that_is_lost_or_torn_is_named_and_made_anew() {
+    let (cluster, shards) = done();
+    let record = |shard: u32| cluster.plan_dir().join(format!("done/{shard:04}.sha256sum"));
+    let (first, second) = (fs::read(record(0)).unwrap(), fs::read(record(1)).unwrap());
+    let lines = |bytes: &[u8]| -> Vec<Vec<u8>> {
+        bytes.split_inclusive(|&b| b == b'\n').map(<[u8]>::to_vec).collect()
+    };
+    let mut twice = lines(&first);
+    twice.insert(2, twice[1].clone());
+    let mut fewer = lines(&first);
+    fewer.remove(2);
+    let mut digest = first.clone();
+    let at = first.windows(3).position(|it| it == b"  d").unwrap() - 5;
+    digest[at] = if digest[at] == b'0' { b'1' } else { b'0' };
+    let wrong: [(&str, Vec<u8>); 6] = [
+        ("torn", first[..first.len() / 2].to_vec()),
+        ("of another shard", second),
+        ("doubled", [first.clone(), first.clone()].concat()),
+        ("a line twice", twice.concat()),
+        ("a line less", fewer.concat()),
+        ("another digest", digest),
+    ];
+    for (what, bytes) in wrong {
+        fs::write(record(0), &bytes).unwrap();
+        let run = cluster.finish();
+        run.assert_code(1).assert_says("shard 0 is to be run again");
+        assert!(!run.out().contains("finished"), "{what}");
+        assert!(no_manifest(&cluster), "{what}");
+        cluster.shard(0).assert_code(0);
+        assert_eq!(fs::read(record(0)).unwrap(), first, "{what}");
+    }
+    fs::remove_file(record(shards - 1)).unwrap();
+    let number = format!("shard {} is not done", shards - 1);
+    cluster.finish().assert_code(1).assert_says(&number);
+    assert!(no_manifest(&cluster));
+    cluster.shard(shards - 1).assert_code(0);
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}
+
+fn no_manifest(cluster: &Cluster) -> bool {
+    fs::read_dir(cluster.out())
+        .unwrap()
+        .all(|entry| !entry.unwrap().file_name().to_string_lossy().starts_with("dircopy-"))
+}
+
+#[test]
+fn a_list_that_is_torn_or_forged_is_not_copied() {
+    let cluster = Cluster::new(2);
+    cluster.plan();
+    let list = cluster.plan_dir().join("shards/0000.list");
+    let whole = fs::read(&list).unwrap();
+    for bytes in
+        [whole[..whole.len() - 30].to_vec(), whole[..10].to_vec(), Vec::new(), forged(&whole)]
+    {
+        fs::write(&list, bytes).unwrap();
+        cluster.shard(0).assert_code(2);
+    }
+    assert!(!cluster.scene.path("stolen").exists() && !cluster.out().join("stolen").exists());
+    fs::write(&list, &whole).unwrap();
+    cluster.claim().assert_code(0);
+    // A list that is another than the one that was copied shows at the end.
+    fs::write(&list, forged(&whole)).unwrap();
+    cluster.finish().assert_code(1);
+    assert!(no_manifest(&cluster));
+    fs::write(&list, &whole).unwrap();
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}
+
+/// The list with a name that leads out, and with the sum that belongs to it.
+fn forged(whole: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let mut records: Vec<&[u8]> = whole.split(|&b| b == 0).collect();
+    records.pop();
+    let end = records.pop().unwrap();
+    let mut bytes = records[0].to_vec();
+    bytes.extend_from_slice(b"\x001 5.000000000 7 ../stolen\0");
+    for record in &records[2..] {
+        bytes.extend_from_slice(record);
+        bytes.push(0);
+    }
+    let mut sum =
+        Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    sum.stdin.take().unwrap().write_all(&bytes).unwrap();
+    let out = sum.wait_with_output().unwrap().stdout;
+    let end = String::from_utf8(end.to_vec()).unwrap();
+    let mut words: Vec<&str> = end.split(' ').collect();
+    let hex = String::from_utf8(out[..64].to_vec()).unwrap();
+    *words.last_mut().unwrap() = &hex;
+    bytes.extend_from_slice(words.join(" ").as_bytes());
+    bytes.push(0);
+    bytes
+}
+
+#[test]
+fn a_plan_that_others_may_write_to_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let cluster = Cluster::new(2);
+    cluster.plan();
+    fs::set_permissions(cluster.plan_dir(), fs::Permissions::from_mode(0o755)).unwrap();
+    cluster.shard(0).assert_code(2).assert_says("this user's alone");
+    cluster.finish().assert_code(2);
+    fs::set_permissions(cluster.plan_dir(), fs::Permissions::from_mode(0o700)).unwrap();
+    // Not the directories that the plan was made with.
+    fs::rename(cluster.out(), cluster.scene.path("other")).unwrap();
+    fs::create_dir(cluster.out()).unwrap();
+    cluster.shard(0).assert_code(2).assert_says("not the directory that the plan was made with");
+    cluster.finish().assert_code(1);
+    assert_eq!(fs::read_dir(cluster.out()).unwrap().count(), 0);
+    fs::remove_dir(cluster.out()).unwrap();
+    fs::rename(cluster.scene.path("other"), cluster.out()).unwrap();
+    cluster.claim().assert_code(0);
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}
+
+#[test]
+fn a_source_that_changes_after_the_plan_is_told() {
+    let cluster = Cluster::new(3);
+    let shards = cluster.plan();
+    cluster.scene.src.file("d1/f2", "changed since, and of another size").remove("d2/f5");
+    let mut said = String::new();
+    for shard in 0..shards {
+        said += &cluster.shard(shard).assert_code(0).err();
+    }
+    assert!(said.contains("1 of its files changed since it was planned"), "{said}");
+    let finish = cluster.finish();
+    finish.assert_code(1).assert_says("d2/f5").assert_prints(&["finished"]);
+    cluster.finish().assert_code(1);
+    let manifest = fs::read(cluster.manifest(&cluster.out())).unwrap();
+    let manifest = String::from_utf8_lossy(&manifest);
+    assert!(manifest.contains("  d1/f2\n") && !manifest.contains("d2/f5"));
+    assert_eq!(
+        fs::read(cluster.out().join("d1/f2")).unwrap(),
+        b"changed since, and of another size"
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_copied_keeps_its_shard_open() {
+    let cluster = Cluster::new(2);
+    let shards = cluster.plan();
+    // What a directory stands in the way of fails until that is gone.
+    fs::create_dir(cluster.out().join("d1/f4")).unwrap();
+    let codes: Vec<_> = (0..shards).map(|shard| cluster.shard(shard).code.unwrap()).collect();
+    assert_eq!(codes.iter().filter(|&&code| code == 1).count(), 1, "{codes:?}");
+    let failed = codes.iter().position(|&code| code == 1).unwrap();
+    cluster
+        .finish()
+        .assert_code(1)
+        .assert_says(&format!("shard {failed} is not done: files of it failed"));
+    fs::remove_dir(cluster.out().join("d1/f4")).unwrap();
+    cluster.claim().assert_code(0).assert_prints(&[&format!("shard {failed} is done")]);
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}

@@ -1,0 +1,172 @@
+//! From plan to finish, by number, by claim and by the engine's variable.
+
+use std::time::Duration;
+
+use super::Cluster;
+use crate::harness::{content, shell};
+
+#[test]
+fn shards_together_are_the_whole() {
+    let cluster = Cluster::new(6);
+    let shards = cluster.plan();
+    assert!(shards > 4, "{shards}");
+    let early = cluster.finish();
+    early.assert_code(1).assert_says("shard 0 is not done: it was not run");
+    for shard in (0..shards).rev() {
+        cluster.shard(shard).assert_code(0).assert_prints(&["is", "done"]);
+    }
+    cluster.shard(1).assert_code(0).assert_prints(&["was", "done", "before"]);
+    let status =
+        cluster.scene.bare(["plan", "--status", cluster.plan_dir().to_str().unwrap()]).run();
+    status.assert_code(1).assert_prints(&[&format!("{shards} of {shards} shards done")]);
+    cluster.finish().assert_code(0).assert_prints(&["finished"]);
+    cluster.is_as_a_single_run();
+    // Again it only says so.
+    cluster.finish().assert_code(0).assert_prints(&["finished before"]);
+    let status =
+        cluster.scene.bare(["plan", "--status", cluster.plan_dir().to_str().unwrap()]).run();
+    status.assert_code(0);
+    cluster.shard(0).assert_code(0);
+    cluster.is_as_a_single_run();
+}
+
+#[test]
+fn claims_share_the_work() {
+    let cluster = Cluster::new(6);
+    cluster.plan();
+    let claims: Vec<_> = (0..3).map(|_| cluster.command("shard", &["--claim"]).spawn()).collect();
+    for claim in claims {
+        claim.wait().assert_code(0);
+    }
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}
+
+#[test]
+fn the_engine_says_which_shard() {
+    let cluster = Cluster::new(3);
+    let shards = cluster.plan();
+    let variables = [
+        ("SLURM_ARRAY_TASK_ID", 0),
+        ("JOB_COMPLETION_INDEX", 0),
+        ("PBS_ARRAY_INDEX", 0),
+        ("SGE_TASK_ID", 1),
+    ];
+    for (shard, (variable, first)) in (0..shards).zip(variables.iter().cycle()) {
+        let run = cluster
+            .command("shard", &[])
+            .after(&format!("export {variable}={}", shard + first))
+            .run();
+        run.assert_code(0).assert_prints(&[&format!("shard {shard} is done")]);
+    }
+    let none = cluster.command("shard", &[]).after("export SGE_TASK_ID=undefined").run();
+    none.assert_code(2).assert_says("--index");
+    cluster.command("shard", &[]).after("export SGE_TASK_ID=0").run().assert_code(2);
+    cluster.shard(shards).assert_code(2).assert_says("no shard");
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}
+
+#[test]
+fn the_same_shard_may_run_twice_at_once() {
+    for _ in 0..5 {
+        let cluster = Cluster::new(4);
+        let shards = cluster.plan();
+        for shard in 0..shards {
+            let number = shard.to_string();
+            let both = [0, 1].map(|_| cluster.command("shard", &["--index", &number]).spawn());
+            for run in both {
+                run.wait().assert_code(0);
+            }
+        }
+        cluster.finish().assert_code(0);
+        cluster.is_as_a_single_run();
+    }
+}
+
+#[test]
+fn only_shards_share_an_output() {
+    let cluster = Cluster::new(2);
+    cluster.scene.src.file("huge", content(6_000_000));
+    let shards = cluster.plan();
+    let number = (0..shards)
+        .find(|shard| {
+            let list = cluster.plan_dir().join(format!("shards/{shard:04}.list"));
+            std::fs::read(list).unwrap().windows(5).any(|it| it == b" huge")
+        })
+        .unwrap()
+        .to_string();
+    let mut slow = cluster.command("shard", &["--index", &number, "--limit-rate", "1M"]).spawn();
+    slow.until("a part file", || {
+        std::fs::read_dir(cluster.out()).unwrap().any(|it| {
+            it.unwrap().file_name().to_str().is_some_and(|it| it.ends_with(".dircopy-part"))
+        })
+    });
+    let plain = [cluster.scene.src.root().to_path_buf(), cluster.out()];
+    cluster.scene.bare(plain).run().assert_code(2).assert_says("at work on it");
+    cluster.plan_with(&[]).assert_code(2);
+    for other in (0..shards).filter(|other| other.to_string() != number) {
+        cluster.shard(other).assert_code(0);
+    }
+    cluster.finish().assert_code(1).assert_says("it is being run");
+    let status =
+        cluster.scene.bare(["plan", "--status", cluster.plan_dir().to_str().unwrap()]).run();
+    status.assert_prints(&["1", "running"]);
+    // One more attempt at the same shard leaves the part file of the first alone.
+    slow.wait().assert_code(0);
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}
+
+#[test]
+fn shards_begin_while_the_plan_is_made() {
+    let cluster = Cluster::new(2);
+    // Before there is anything a shard waits for, there is no plan.
+    cluster.shard(0).assert_code(2);
+    let planned = cluster.plan();
+    assert!(planned > 0);
+    // A plan without its seal is one that is being made: claims wait, and so does the end.
+    let seal = cluster.plan_dir().join("SEALED");
+    let kept = std::fs::read(&seal).unwrap();
+    std::fs::remove_file(&seal).unwrap();
+    cluster.finish().assert_code(2).assert_says("not complete");
+    let mut claim = cluster.command("shard", &["--claim"]).spawn();
+    let done = cluster.plan_dir().join("done");
+    claim
+        .until("all shards done", || std::fs::read_dir(&done).unwrap().count() == planned as usize);
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!claim.is_over());
+    std::fs::write(&seal, kept).unwrap();
+    claim.wait().assert_code(0);
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}
+
+#[test]
+fn an_output_that_is_there_keeps_what_is_unchanged() {
+    let cluster = Cluster::new(3);
+    let plain = [cluster.scene.src.root().to_path_buf(), cluster.out(), "--hard-links".into()];
+    cluster.scene.bare(plain).run().assert_code(0);
+    cluster.scene.src.file("d1/new", "new").mtime("d1", 1_000_000_001, 5);
+    let before = shell(&cluster.scene, "stat -c %i out/d0/large");
+    let shards = cluster.plan();
+    for shard in 0..shards {
+        cluster.shard(shard).assert_code(0);
+    }
+    cluster.finish().assert_code(0);
+    assert_eq!(shell(&cluster.scene, "stat -c %i out/d0/large"), before);
+    // The time of a root that was there is left alone, as by every run.
+    shell(&cluster.scene, "touch -r src out");
+    cluster.is_as_a_single_run();
+}
+
+#[test]
+fn an_empty_source_and_one_of_links_alone_have_a_plan() {
+    let scene = crate::harness::Scene::new();
+    scene.src.symlink("link", "nowhere");
+    let cluster = Cluster { scene };
+    assert_eq!(cluster.plan(), 1);
+    cluster.claim().assert_code(0);
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}
