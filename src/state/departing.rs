@@ -64,7 +64,7 @@ impl Departing {
     /// # Errors
     /// They cannot be written.
     pub fn write(private: &PrivateDir, paths: impl Iterator<Item = RelPath>) -> io::Result<()> {
-        private.write(FILE.as_ref(), |file| {
+        private.write(FILE.as_ref(), true, |file| {
             let mark = private.mark().of_file(file);
             let mut writer = BufWriter::new(file);
             writer.write_all(mark.text().as_bytes())?;

@@ -143,13 +143,14 @@ impl PrivateDir {
     }
 
     /// Writes the file `name` with what `fill` writes, for this user only: it appears whole, in place of what was there,
-    /// and durable.
+    /// and with `durable` only once it is on the device.
     ///
     /// # Errors
     /// It cannot be written, and what was there stays.
     pub fn write(
         &self,
         name: &OsStr,
+        durable: bool,
         fill: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> io::Result<()> {
         let mut temporary = name.to_os_string();
@@ -160,10 +161,12 @@ impl PrivateDir {
         }
         let mut file = self.dir.create_new(&temporary, true)?;
         fill(&mut file)?;
-        sys::persist_file(&file)?;
-        drop(file);
+        if durable {
+            sys::persist_file(&file)?;
+        }
+        sys::close_file(file)?;
         self.dir.publish(&temporary, name, true)?;
-        self.dir.persist()
+        if durable { self.dir.persist() } else { Ok(()) }
     }
 
     /// A number that only this user's runs know, made when it is first asked for.

@@ -65,11 +65,11 @@ impl SourceMark {
         Some(Self { root, mounts: lines.map(mount).collect::<Option<_>>()? })
     }
 
-    /// Notes it for later runs.
+    /// Notes it for later runs, on the device if `durable`.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn write(&self, private: &PrivateDir) -> io::Result<()> {
+    pub fn write(&self, private: &PrivateDir, durable: bool) -> io::Result<()> {
         let mut text = format!("root {}\n", self.root);
         for (path, id) in &self.mounts {
             // Writing to a string does not fail.
@@ -77,16 +77,9 @@ impl SourceMark {
             path.as_bytes().iter().for_each(|byte| _ = write!(text, "{byte:02x}"));
             text.push('\n');
         }
-        private.write(FILE.as_ref(), |file| {
+        private.write(FILE.as_ref(), durable, |file| {
             let head = head(private, file);
-            sys::write_all(
-                &*file,
-                format!(
-                    "{head}
-{text}"
-                )
-                .as_bytes(),
-            )
+            sys::write_all(&*file, format!("{head}\n{text}").as_bytes())
         })
     }
 }
@@ -128,7 +121,7 @@ mod tests {
         let mut mark = SourceMark::of(&dir);
         mark.add_mount(RelPath::parse(b"a/b\n c").unwrap(), &dir);
         for _ in 0..2 {
-            mark.write(&private).unwrap();
+            mark.write(&private, true).unwrap();
             assert_eq!(SourceMark::read(&private).as_ref(), Some(&mark));
         }
         assert!(mark.has_mount(&RelPath::parse(b"a/b\n c").unwrap()));

@@ -355,6 +355,7 @@ mod tests {
                 _ => match (option.get_possible_values().first(), long) {
                     (Some(value), _) => &format!("\"{}\"", value.get_name()),
                     (_, "max-duration" | "grace") => "\"8h\"",
+                    (_, "hash") => "\"sha256\"",
                     (_, "keep") => "\"last=3\"",
                     (_, "keep-trash") => "\"30d\"",
                     (_, "max-delete") => "\"20%\"",

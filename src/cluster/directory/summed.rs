@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Hasher, Sha256};
+use crate::sys::Uninterrupted;
 
 /// No record is longer; bytes.
 const MOST_RECORD: u64 = 4 << 20;
@@ -37,7 +38,7 @@ pub struct SummedWriter<W: Write> {
 /// Reads such a file from the first record to the last, and is content only if it is whole.
 #[derive(Debug)]
 pub struct SummedReader {
-    input: BufReader<File>,
+    input: BufReader<Uninterrupted<File>>,
     path: PathBuf,
     hasher: Option<Hasher>,
     end: u8,
@@ -87,7 +88,7 @@ impl SummedReader {
     pub fn open(path: &Path, end: u8, header: &str) -> Result<Self> {
         let file = File::open(path).map_err(|error| Error::io(READ, path, error))?;
         let mut reader = Self {
-            input: BufReader::with_capacity(256 << 10, file),
+            input: BufReader::with_capacity(256 << 10, Uninterrupted(file)),
             path: path.to_path_buf(),
             hasher: Some(Algorithm::Sha256.start()),
             end,
@@ -177,7 +178,7 @@ impl SummedReader {
     }
 
     pub fn into_file(self) -> File {
-        self.input.into_inner()
+        self.input.into_inner().0
     }
 }
 

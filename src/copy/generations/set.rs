@@ -104,7 +104,7 @@ impl GenerationNote {
     pub fn write(&self, private: &PrivateDir) -> io::Result<()> {
         let Self { files, bytes, new_bytes } = self;
         let text = format!("{NOTE_HEAD}\nfiles {files}\nbytes {bytes}\nnew {new_bytes}\n");
-        private.write(NOTE.as_ref(), |file| sys::write_all(&*file, text.as_bytes()))
+        private.write(NOTE.as_ref(), true, |file| sys::write_all(&*file, text.as_bytes()))
     }
 
     /// What stands in the private directory of the generation `name`; `None` if that cannot be read.

@@ -70,8 +70,8 @@ impl EarlierRecords {
         })
     }
 
-    /// The run is complete: later ones are to know its source again.
-    pub fn know_source(&self, source: &SourceDir) -> Result<()> {
+    /// The run is complete: later ones are to know its source again, with `durable` after a power cut too.
+    pub fn know_source(&self, source: &SourceDir, durable: bool) -> Result<()> {
         let Some(private) = &self.private else { return Ok(()) };
         let now = match self.departures() {
             Some(departures) if !departures.source.root.is_empty() => departures.source.clone(),
@@ -84,8 +84,9 @@ impl EarlierRecords {
         if last.is_some_and(holds) {
             return Ok(());
         }
-        let fail = |error| Error::io("note the source's file system in", private.path(), error);
-        now.write(private).map_err(fail)
+        let fail =
+            |error| Error::io("write the private note of the source in", private.path(), error);
+        now.write(private, durable).map_err(fail)
     }
 }
 

@@ -207,7 +207,7 @@ impl OutputRun<'_> {
         }
         if counts.is_whole()
             && !committer.is_cut_short()
-            && let Err(error) = earlier.know_source(&of_removal)
+            && let Err(error) = earlier.know_source(&of_removal, job.sync)
         {
             committer.accounting.warn(&error);
             counts.warnings += 1;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
 use crate::path::{PathFault, RelPath, Shown};
+use crate::sys::Uninterrupted;
 use crate::sys::stat::{Stat, Time};
 use crate::tree::names::order::compare;
 use crate::tree::names::sorter::{RecordReader, SortedRecords, Sorter};
@@ -94,7 +95,7 @@ impl NameList {
     pub fn read(input: impl Read, separator: NameEnd, path: &Path) -> Result<Self> {
         let fail = |error| Error::io("read the list of names", path, error);
         let (mut input, mut sorter) =
-            (BufReader::with_capacity(64 << 10, input), Sorter::new(compare));
+            (BufReader::with_capacity(64 << 10, Uninterrupted(input)), Sorter::new(compare));
         let end = if separator == NameEnd::Nul { 0 } else { b'\n' };
         let (mut name, mut number) = (Vec::new(), 0_u64);
         loop {

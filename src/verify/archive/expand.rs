@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::manifest::archive::bag::{DECLARATION, START};
 use crate::manifest::archive::mhl;
 use crate::path::directory_of;
-use crate::sys::Dir;
 use crate::sys::stat::Kind;
+use crate::sys::{Dir, Uninterrupted};
 use crate::verify::archive::bag;
 use crate::verify::archive::expanded::Expanded;
 use crate::verify::archive::history::{self, CHAIN, HISTORY};
@@ -73,7 +73,8 @@ fn archive_by(spec: &TargetSpec, path: &Path) -> Archive {
     if !std::fs::metadata(path).is_ok_and(|file| file.is_file()) || spec.root.is_some() {
         return Archive::None;
     }
-    let read = File::open(path).and_then(|file| file.take(512).read_to_end(&mut start));
+    let read =
+        File::open(path).and_then(|file| Uninterrupted(file).take(512).read_to_end(&mut start));
     if read.is_err() || spec.dir.is_some() {
         return Archive::None;
     }

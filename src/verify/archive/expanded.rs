@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::path::directory_of;
-use crate::sys::Dir;
 use crate::sys::stat::{Identity, Kind};
+use crate::sys::{Dir, Uninterrupted};
 use crate::verify::finding::{Finding, Findings};
 use crate::verify::target::{ManifestAt, Target, TargetSpec};
 
@@ -81,7 +81,7 @@ pub fn open(dir: &Dir, name: &str) -> io::Result<File> {
 /// It cannot be read, or is longer.
 pub fn read_short(input: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    input.take(most + 1).read_to_end(&mut bytes)?;
+    Uninterrupted(input).take(most + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > most {
         true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too long to be one")),
         false => Ok(bytes),

@@ -15,7 +15,7 @@ use crate::harness::{
 };
 
 /// More than any thread makes of one kind in this little tree.
-const MOST: u32 = 64;
+const MOST: u32 = 128;
 
 /// What a run finds, and how it is to work.
 #[derive(Clone, Copy, Debug, PartialEq)]

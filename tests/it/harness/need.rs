@@ -112,7 +112,7 @@ fn probe(need: Need) -> bool {
             root() && runs("mknod", &[dir.path().join("null").to_str().unwrap(), "c", "1", "3"])
         }
         Need::Sysfs => std::path::Path::new("/sys/kernel/fscaps").exists(),
-        Need::Program(name) => runs(name, &["--version"]),
+        Need::Program(name) => ["--version", "-V"].iter().any(|version| runs(name, &[version])),
         Need::Crypto => runs(
             "python3",
             &[

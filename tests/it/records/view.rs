@@ -92,7 +92,8 @@ fn a_signal_asks_how_far_a_run_is() {
     }
     let run = running.wait();
     run.assert_code(0);
-    let asked = run.err().lines().filter(|line| line.starts_with("dircopy: 0 files finished, ")).count();
+    let asked =
+        run.err().lines().filter(|line| line.starts_with("dircopy: 0 files finished, ")).count();
     assert!((1..=3).contains(&asked), "{}", run.err());
     scene.judge(&run).complete();
 }
