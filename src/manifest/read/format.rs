@@ -253,6 +253,7 @@ mod tests {
     fn what_is_taken() {
         let cases: &[(&str, &[u8])] = &[
             ("@  name", b"name"),
+            ("SHA256  (name) = @", b"name"),
             ("@ *name", b"name"),
             ("@ name", b"name"),
             ("@\tname", b"name"),
@@ -319,7 +320,6 @@ mod tests {
             ("SHA256 (name) = @ ", Fault::NotHex { column: 81, byte: b' ' }),
             ("SHA256 (name) = @ab", Fault::DigestLength { found: 66 }),
             ("SHA256 () = @", Fault::NoName),
-            ("SHA256  (name) = @", Fault::NotHex { column: 1, byte: b'S' }),
             ("sha256 (name) = @", Fault::NotHex { column: 1, byte: b's' }),
             ("MD5 (x) = abc", Fault::OtherAlgorithm("MD5")),
             ("SHA512(x)= abc", Fault::OtherAlgorithm("SHA512")),
