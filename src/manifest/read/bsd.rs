@@ -3,8 +3,7 @@
 //!
 //! As in `sha256sum -c` (coreutils 9.11) both are one: a tag, a space or none, `(`, the name up to
 //! the *last* `)` of the line, `=` with blanks around it or not, and 64 digits to the end. One tag
-//! is ours alone: OpenSSL 3 calls the algorithm `SHA2-256`. So are several spaces: RHash fills up shorter tags
-//! where it lists several algorithms (1.4.3, `MD5   (name) = HEX`).
+//! is ours alone: OpenSSL 3 calls the algorithm `SHA2-256`.
 
 use memchr::memrchr;
 
@@ -57,6 +56,14 @@ pub fn split(line: &[u8], at: usize) -> Option<Result<Split, Fault>> {
 
 /// Where the name begins, if the line has this tag and a `(`.
 pub fn after_tag(line: &[u8], at: usize, tag: &str) -> Option<usize> {
+    let rest = line.get(at..)?.strip_prefix(tag.as_bytes())?;
+    let open = rest.strip_prefix(b" ").unwrap_or(rest).strip_prefix(b"(")?;
+    Some(line.len() - open.len())
+}
+
+/// The same, with more spaces: RHash fills up shorter tags where it lists several algorithms (1.4.3,
+/// `MD5   (name) = HEX`).
+pub fn after_filled_tag(line: &[u8], at: usize, tag: &str) -> Option<usize> {
     let rest = line.get(at..)?.strip_prefix(tag.as_bytes())?;
     let open = rest.trim_ascii_start().strip_prefix(b"(")?;
     Some(line.len() - open.len())

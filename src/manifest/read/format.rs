@@ -253,7 +253,6 @@ mod tests {
     fn what_is_taken() {
         let cases: &[(&str, &[u8])] = &[
             ("@  name", b"name"),
-            ("SHA256  (name) = @", b"name"),
             ("@ *name", b"name"),
             ("@ name", b"name"),
             ("@\tname", b"name"),
@@ -320,6 +319,7 @@ mod tests {
             ("SHA256 (name) = @ ", Fault::NotHex { column: 81, byte: b' ' }),
             ("SHA256 (name) = @ab", Fault::DigestLength { found: 66 }),
             ("SHA256 () = @", Fault::NoName),
+            ("SHA256  (name) = @", Fault::NotHex { column: 1, byte: b'S' }),
             ("sha256 (name) = @", Fault::NotHex { column: 1, byte: b's' }),
             ("MD5 (x) = abc", Fault::OtherAlgorithm("MD5")),
             ("SHA512(x)= abc", Fault::OtherAlgorithm("SHA512")),
@@ -369,7 +369,9 @@ mod tests {
             line::write_path(&mut written, &Digest::sha256(digest), &name);
             let bare = written.strip_suffix(b"\n").unwrap();
             prop_assert!(memchr(b'\n', bare).is_none() && memchr(b'\r', bare).is_none());
-            let record = Record { digest: Digest::sha256(digest), name: &name };
+            // Alone it would mean standard input.
+            let name = if name == b"-" { &b"./-"[..] } else { &name };
+            let record = Record { digest: Digest::sha256(digest), name };
             let mut parser = Parser::new();
             prop_assert_eq!(parser.parse(bare), Parsed::Record(record));
         }

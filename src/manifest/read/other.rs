@@ -22,8 +22,9 @@ const UNTAGGED: [Algorithm; 5] =
 pub fn split(line: &[u8], at: usize, style: &mut Option<Style>) -> Option<Result<Split, Fault>> {
     let named = Algorithm::listed().chain([Algorithm::Crc32]);
     let tags = named.filter_map(|one| Some((one.spec()?.tag, one)));
-    let tagged =
-        tags.chain(ALIASES).find_map(|(tag, one)| Some((bsd::after_tag(line, at, tag)?, one)));
+    let tagged = tags
+        .chain(ALIASES)
+        .find_map(|(tag, one)| Some((bsd::after_filled_tag(line, at, tag)?, one)));
     if let Some((name, algorithm)) = tagged.filter(|(_, one)| *one != Algorithm::Sha256) {
         return Some(bsd::split_after_tag(line, name, algorithm));
     }

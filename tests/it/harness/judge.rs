@@ -21,7 +21,17 @@ fn find(root: &Path, args: &[&str]) -> Names {
         return Names::new();
     }
     let output = Command::new("find")
-        .args([".", "-mindepth", "1", "-name", ".dircopy", "-prune", "-o", "("])
+        .args([
+            ".",
+            "-ignore_readdir_race",
+            "-mindepth",
+            "1",
+            "-name",
+            ".dircopy",
+            "-prune",
+            "-o",
+            "(",
+        ])
         .args(args)
         .arg(")")
         .current_dir(root)
