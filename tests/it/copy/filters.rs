@@ -55,12 +55,8 @@ fn globs_choose_what_goes_over() {
 /// The side file of a manifest is left out with it, and a file of that name elsewhere is a file like any.
 #[test]
 fn the_side_file_of_a_manifest_follows_it() {
-    let scene = Scene::new();
     let side = "dircopy-20260101T000000Z.states";
     let manifest = "dircopy-20260101T000000Z.sha256sum";
-    for name in [side, manifest, &format!("below/{side}"), "dircopy-notes.states", "a"] {
-        scene.src.file(name, name);
-    }
     let below = format!("below/{side}");
     for (args, expected) in [
         (&["--exclude", "/dircopy-*.sha256sum"][..], &["a", &below, "dircopy-notes.states"][..]),
@@ -68,7 +64,10 @@ fn the_side_file_of_a_manifest_follows_it() {
         (&["--include", "a"], &["a"]),
         (&[], &["a", &below, "dircopy-notes.states", manifest, side]),
     ] {
-        let _ = std::fs::remove_dir_all(scene.output().root());
+        let scene = Scene::new();
+        for name in [side, manifest, &below, "dircopy-notes.states", "a"] {
+            scene.src.file(name, name);
+        }
         let run = scene.copy(args);
         run.assert_code(0);
         scene.judge(&run).lists(expected);
