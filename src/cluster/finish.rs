@@ -157,7 +157,8 @@ impl FinishJob {
         };
         let whole = records.write_all(seal)?;
         let (gone, wrong) = (records.gone, records.wrong);
-        report.missing = gone + tree.unmade.len() as u64 + seal.failed;
+        let missing = |tree: &FinishTree<'_>| gone + tree.unmade.len() as u64 + seal.failed;
+        report.missing = missing(&tree);
         report.interrupted = observer.stop.requested();
         if !whole || report.interrupted.is_some() {
             report.unfinished = wrong;
@@ -167,6 +168,7 @@ impl FinishJob {
             return Ok(());
         }
         tree.finish_directories(attempt::running(&self.plan, self.dead)?.is_empty())?;
+        report.missing = missing(&tree);
         let sync = self.plan.plan.options.sync;
         tree.persist(sync)?;
         report.manifest = Some(manifest.publish(sync)?);

@@ -18,7 +18,7 @@ use crate::path::{DirPath, RelPath};
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, Dir, DirReader};
 use crate::tree::cleanup::{self, Cleanup, Protected};
-use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::dirs::{OutputDir, SourceDir, open_source_below};
 use crate::tree::found::SourceEntry;
 
 /// The tree at the end of a plan.
@@ -149,16 +149,8 @@ impl<'a> FinishTree<'a> {
         let root = output.handle.as_ref().ok_or_else(missing)?;
         let handle = root.open_below(path).map_err(fail)?;
         let follow = self.plan.plan.options.follow_links;
-        let above = || {
-            let names = path.components().filter_map(|name| sys::name_from_bytes(name).ok());
-            names.fold(source.path(), |above, name| above.join(name))
-        };
-        let from = source.handle.try_clone();
-        let from = path.components().try_fold(from.map_err(fail)?, |dir, name| {
-            let name = sys::name_from_bytes(name)?;
-            dir.open_dir(name, follow)
-        });
-        let from = from.map_err(|error| Error::io("open directory", above(), error))?;
+        let from = open_source_below(&source.handle, path, follow)
+            .map_err(|error| Error::io("open directory", source.path_below(path), error))?;
         let to = OutputDir {
             handle: Some(handle),
             rel: rel.clone(),

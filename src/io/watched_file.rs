@@ -77,19 +77,7 @@ impl<'a> WatchedFile<'a> {
         residency: &'a ResidentTotal,
     ) -> Self {
         let PausedFile(file, pages) = file;
-        let (changed, residency) = (Cell::new(false), Some(residency));
-        let (has_exact_size, times_tell) = (false, true);
-        Self {
-            file,
-            before,
-            path,
-            changed,
-            pages,
-            residency,
-            rate: None,
-            has_exact_size,
-            times_tell,
-        }
+        Self { pages, residency: Some(residency), ..Self::of(file, before, path) }
     }
 
     /// Ends reading without asking whether it changed.

@@ -98,14 +98,7 @@ impl Scene {
                 nameless: self.nameless,
                 ..Options::plain()
             },
-            shared: Shared {
-                known: None,
-                baseline: None,
-                methods: &methods,
-                slot: None,
-                states: None,
-                further: None,
-            },
+            shared: Shared::alone(&methods),
             control: Control {
                 progress: &progress,
                 stop,

@@ -100,14 +100,7 @@ impl StreamJob {
         let resident = Residency::default();
         let options = self.options();
         let ways = CopyMethods::new(&options);
-        let shared = Shared {
-            known: None,
-            baseline: None,
-            methods: &ways,
-            slot: None,
-            states: None,
-            further: None,
-        };
+        let shared = Shared::alone(&ways);
         let resident = &resident;
         let control = Control { progress, stop, rate: rate.as_ref(), timings, resident };
         let context = Context { options, shared, control };

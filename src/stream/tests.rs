@@ -24,14 +24,7 @@ pub fn told(work: impl FnOnce(&Context<'_>, &mut OutputStates<'_>)) -> Vec<Strin
     let (ways, timings, stop) = (CopyMethods::default(), Timings::default(), Stop::default());
     let context = Context {
         options: Options::plain(),
-        shared: Shared {
-            known: None,
-            baseline: None,
-            methods: &ways,
-            slot: None,
-            states: None,
-            further: None,
-        },
+        shared: Shared::alone(&ways),
         control: Control {
             progress: &progress,
             stop: &stop,

@@ -39,6 +39,13 @@ pub struct Shared<'a> {
     pub further: Option<&'a FurtherDigests>,
 }
 
+impl<'a> Shared<'a> {
+    /// Of a transfer that stands alone: nothing is known from before, and its bytes are read for it alone.
+    pub fn alone(methods: &'a CopyMethods) -> Self {
+        Self { known: None, baseline: None, methods, slot: None, states: None, further: None }
+    }
+}
+
 impl Context<'_> {
     /// Starts the digest of a file that is expected to have so many bytes, and its chain if that is kept.
     pub fn start_chain(&self, size: u64) -> ChainHasher {

@@ -77,6 +77,21 @@ impl SourceDir {
     pub fn path(&self) -> PathBuf {
         path_of(&self.root, &self.rel.path())
     }
+
+    /// The full path of what is at `rel` below the source's root, for messages.
+    pub fn path_below(&self, rel: &RelPath) -> PathBuf {
+        path_of(&self.root, rel)
+    }
+}
+
+/// Opens the directory at `path` below `root`, a directory of the source, as the walk enters it: through symbolic links
+/// only with `follow`.
+///
+/// # Errors
+/// It is not there, or is no directory that may be entered.
+pub fn open_source_below(root: &Dir, path: &RelPath, follow: bool) -> io::Result<Dir> {
+    let enter = |dir: Dir, name: &[u8]| dir.open_dir(sys::name_from_bytes(name)?, follow);
+    path.components().try_fold(root.try_clone()?, enter)
 }
 
 impl OutputDir {

@@ -90,9 +90,7 @@ impl Descent {
 
     /// The full path of what is at `rel` below it, for messages.
     pub(crate) fn path_below(&self, rel: &RelPath) -> PathBuf {
-        let mut path = self.path();
-        path.extend(rel.components().filter_map(|name| sys::name_from_bytes(name).ok()));
-        path
+        self.stack.first().map(|root| root.source.path_below(rel)).unwrap_or_default()
     }
 }
 

@@ -24,6 +24,7 @@ use crate::state::row::{Row, Trace};
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Attributes, Cloned, Dir, DirReader, is_journal_name, is_part_name};
 use crate::tree::classify::Classifier;
+use crate::tree::dirs::open_source_below;
 use crate::tree::filter::Inclusion;
 
 /// So many bytes of rows are recorded at a time.
@@ -335,7 +336,7 @@ pub fn prune(
         }
         let here = new.open_below(&rel)?.open_dir(".".as_ref(), false)?;
         // Without its counterpart by now it is the copy's to name.
-        let Ok(source) = below(source, &rel, classifier.follow) else { continue };
+        let Ok(source) = open_source_below(source, &rel, classifier.follow) else { continue };
         here.open_up(&here.stat_self()?)?;
         let mut names = Vec::new();
         loop {
@@ -366,10 +367,4 @@ pub fn prune(
         }
     }
     Ok(())
-}
-
-/// The directory at `path` below `root`.
-fn below(root: &Dir, path: &RelPath, follow: bool) -> io::Result<Dir> {
-    let step = |dir: Dir, name: &[u8]| dir.open_dir(sys::name_from_bytes(name)?, follow);
-    path.components().try_fold(root.try_clone()?, step)
 }

@@ -18,7 +18,7 @@ use crate::path::RelPath;
 use crate::state::departing::Departing;
 use crate::state::private_dir::PrivateDir;
 use crate::sys::{self, Attributes, Dir};
-use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::dirs::{OutputDir, SourceDir, open_source_below};
 use crate::tree::walk::most_levels;
 
 /// What is to leave the output at the end of a run.
@@ -161,19 +161,10 @@ impl Removal<'_> {
 
     /// The counterpart of a directory of the output; `None` if it has left the source.
     fn source_dir(&self, path: &RelPath) -> Result<Option<Dir>> {
-        let open = || {
-            path.components().try_fold(self.source.handle.try_clone()?, |dir, name| {
-                dir.open_dir(sys::name_from_bytes(name)?, self.follow)
-            })
-        };
-        match open() {
+        match open_source_below(&self.source.handle, path, self.follow) {
             Ok(dir) => Ok(Some(dir)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => {
-                let mut full = self.source.path();
-                full.extend(path.components().filter_map(|name| sys::name_from_bytes(name).ok()));
-                Err(Error::io("open directory", full, error))
-            }
+            Err(error) => Err(Error::io("open directory", self.source.path_below(path), error)),
         }
     }
 }

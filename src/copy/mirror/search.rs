@@ -153,7 +153,7 @@ impl DepartureSearch<'_> {
                 // A file or a link: the copy says what becomes of it.
                 Err(error) if is_no_directory(above, name, &error) => return Ok(None),
                 Err(error) => {
-                    let path = self.source.path().join(name_of(&rel));
+                    let path = self.source.path_below(&rel.path());
                     return Err(Error::io("open directory", path, error));
                 }
             },
@@ -169,7 +169,7 @@ impl DepartureSearch<'_> {
             } else if self.last.is_some_and(|last| last.has_mount(&rel.path())) {
                 let finding = "another file system was mounted there last time, and is not now: is its disk \
                                missing? nothing was touched; if it was taken away for good, run once without --mirror";
-                let path = self.source.path().join(name_of(&rel));
+                let path = self.source.path_below(&rel.path());
                 return Err(Error::finding("mirror", path, finding));
             }
         }
@@ -196,7 +196,7 @@ impl DepartureSearch<'_> {
             None => None,
             Some(source) => {
                 let names = SourceNames::read(source, folds, reader);
-                let path = || self.source.path().join(name_of(&top.rel));
+                let path = || self.source.path_below(&top.rel.path());
                 Some(names.map_err(|error| Error::io("list", path(), error))?)
             }
         };
@@ -250,7 +250,7 @@ impl DepartureSearch<'_> {
                 // It came a moment ago, or the source's own file system takes another name for it.
                 Ok(_) => return Ok(()),
                 Err(error) => {
-                    let path = self.source.path().join(name_of(&top.rel)).join(&*name);
+                    let path = self.source.path_below(&top.rel.path()).join(&*name);
                     return Err(Error::io("look at", path, error));
                 }
             }
@@ -308,13 +308,6 @@ fn top_of(stack: &mut [ComparedDir]) -> Result<&mut ComparedDir> {
 fn is_no_directory(above: &Dir, name: &OsStr, error: &io::Error) -> bool {
     let is_gone = error.kind() == io::ErrorKind::NotFound;
     is_gone || above.stat(name, false).is_ok_and(|stat| stat.kind != Kind::Dir)
-}
-
-/// A path below a root as the system has it, for messages.
-fn name_of(rel: &DirPath) -> std::path::PathBuf {
-    let path = rel.path();
-    let names = path.components().filter_map(|name| crate::sys::name_from_bytes(name).ok());
-    names.collect()
 }
 
 fn last_name(rel: &DirPath) -> OsString {

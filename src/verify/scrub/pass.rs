@@ -6,7 +6,7 @@
 //! the first of the next scrub until it is repaired.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -169,9 +169,7 @@ impl Scrub {
         };
         // Also if it fails: a failure is told once a minute, not for each file.
         *saved = Some(Instant::now());
-        let (dir, mark) = (private.dir(), private.mark());
-        let publish = |temporary: &OsStr| dir.publish(temporary, name, true);
-        dir.write_atomically(|file| verified.write(file, mark), publish).map_err(|error| {
+        private.write(name, true, |file| verified.write(file, private.mark())).map_err(|error| {
             Error::io("write what was verified to", private.path().join(name), error)
         })
     }

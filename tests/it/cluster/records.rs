@@ -172,3 +172,18 @@ fn a_file_that_cannot_be_copied_keeps_its_shard_open() {
     cluster.finish().assert_code(0);
     cluster.is_as_a_single_run();
 }
+
+/// What stands in the way of a directory when its attributes are due is no success.
+#[test]
+fn a_directory_that_is_gone_at_the_end_is_told() {
+    let cluster = Cluster::new(2);
+    cluster.plan();
+    cluster.claim().assert_code(0);
+    let empty = cluster.out().join("empty");
+    fs::remove_dir(&empty).unwrap();
+    std::os::unix::fs::symlink("d1", &empty).unwrap();
+    cluster.finish().assert_code(1).assert_says("open directory").assert_says("empty");
+    // What was said once is said again: the end is remembered with what is missing.
+    cluster.finish().assert_code(1);
+    assert!(fs::read_link(&empty).is_ok(), "the link was replaced or followed");
+}
