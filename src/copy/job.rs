@@ -3,6 +3,7 @@
 use std::num::NonZero;
 use std::path::PathBuf;
 
+use crate::copy::bag::options::{BagOptions, PayloadRole, no_algorithm_of_bags};
 use crate::copy::generations::options::Generations;
 use crate::copy::mirror::options::Mirror;
 use crate::copy::run::workers::{blocks_each, most_full, most_small};
@@ -109,12 +110,16 @@ pub struct CopyJob {
     pub mirror: Option<Mirror>,
     /// The output has a tree for each run, which shares what did not change with the one before.
     pub generations: Option<Generations>,
+    /// The output is a bag (BagIt 1.0), with the source as its payload.
+    pub bag: Option<BagOptions>,
     /// Directories of the source on which another file system is mounted are not entered.
     pub one_file_system: bool,
     /// Workers; at least 1. Without a number as many as suit both devices.
     pub workers: Option<usize>,
     /// Which shard of a plan this run is, if it is one.
     pub(crate) shard: Option<ShardRole>,
+    /// Whose payload this run copies, if it is one of a bag.
+    pub(crate) payload: Option<PayloadRole>,
     /// Blocks of a worker; at least 1.
     pub queue_size: usize,
     /// Size of a block in bytes; at least 1. Memory is workers × blocks × this, and at most 2 MiB more for each
@@ -168,9 +173,11 @@ impl CopyJob {
             keep_manifests: None,
             mirror: None,
             generations: None,
+            bag: None,
             one_file_system: false,
             workers: None,
             shard: None,
+            payload: None,
             queue_size: QUEUE_SIZE,
             block_size: BLOCK_SIZE,
         }
@@ -222,8 +229,42 @@ impl CopyJob {
         }
     }
 
+    /// Refuses what a bag cannot be had with.
+    fn check_bag(&self) -> Result<()> {
+        let refuse = |why| Err(Error::finding("make a bag at", &self.output, why));
+        if self.bag.is_none() {
+            return Ok(());
+        }
+        if let Some(other) = no_algorithm_of_bags(self.further.with(self.algorithm)) {
+            let why = format!(
+                "the manifests of bags are of sha256, sha512, sha1 and md5; leave {} out of --hash",
+                other.name()
+            );
+            return Err(Error::finding("make a bag at", &self.output, why));
+        }
+        match () {
+            () if self.algorithm == Algorithm::None => {
+                refuse("a bag has manifests; leave out --hash none")
+            }
+            () if self.generations.is_some() => {
+                refuse("a bag is one tree; leave out --generations")
+            }
+            () if self.mirror.is_some() => {
+                refuse("nothing leaves the payload of a bag; leave out --mirror")
+            }
+            () if self.formats != [ListFormat::Gnu] => {
+                refuse("a bag has manifests of its own form; leave out --format")
+            }
+            () if self.keep_manifests.is_some() => {
+                refuse("a bag has its own manifests; leave out --keep-manifests")
+            }
+            () => Ok(()),
+        }
+    }
+
     /// Refuses options that cannot be had together.
     pub(crate) fn check_options(&self) -> Result<()> {
+        self.check_bag()?;
         if !self.lists().is_empty() && self.hard_links {
             let why = "the further names of a file would be in the manifest alone; leave out \
                        --hard-links, or all but --hash sha256 and --format";

@@ -1,7 +1,8 @@
 //! The copy of a tree: what was asked (`job`), what is refused before anything is touched (`before`), the
-//! threads (`run`), what makes copies durable and records them (`commit`), what leaves the output (`mirror`), and the
-//! report.
+//! threads (`run`), what makes copies durable and records them (`commit`), what leaves the output (`mirror`), an
+//! output that is a bag (`bag`), and the report.
 
+pub mod bag;
 pub mod dated_name;
 pub mod generations;
 pub mod job;

@@ -74,6 +74,22 @@ pub enum Missing {
     Leave,
 }
 
+/// Where the private directory of an output is.
+#[derive(Clone, Copy, Debug)]
+pub enum PrivatePlace<'a> {
+    /// In the output.
+    InOutput,
+    /// In this directory, among those of other outputs.
+    Among(&'a Path),
+    /// In this one, which is of what the output is a part of.
+    Within(&'a PrivateDir),
+    /// There is none.
+    Nowhere,
+}
+
+/// What it is called in the private directory of what the output is a part of.
+const PART: &str = "payload";
+
 /// An open private directory.
 #[derive(Debug)]
 pub struct PrivateDir {
@@ -94,8 +110,29 @@ impl PrivateDir {
         elsewhere: Option<&Path>,
         missing: Missing,
     ) -> Result<Option<Self>> {
-        let Some(elsewhere) = elsewhere else {
-            return Self::open_in(root, root, NAME.as_ref(), path.join(NAME), missing);
+        let place = elsewhere.map_or(PrivatePlace::InOutput, PrivatePlace::Among);
+        Self::open_at(root, path, place, missing)
+    }
+
+    /// The same at another place.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub fn open_at(
+        root: &Dir,
+        path: &Path,
+        place: PrivatePlace<'_>,
+        missing: Missing,
+    ) -> Result<Option<Self>> {
+        let elsewhere = match place {
+            PrivatePlace::InOutput => {
+                return Self::open_in(root, root, NAME.as_ref(), path.join(NAME), missing);
+            }
+            PrivatePlace::Within(Self { dir, path, .. }) => {
+                return Self::open_in(root, dir, PART.as_ref(), path.join(PART), missing);
+            }
+            PrivatePlace::Nowhere => return Ok(None),
+            PrivatePlace::Among(elsewhere) => elsewhere,
         };
         let fail = |error| Error::io("open the directory for private records", elsewhere, error);
         let above = Dir::open(elsewhere).map_err(fail)?;

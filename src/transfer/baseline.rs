@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::error::{Error, Result};
 use crate::manifest::Index;
+use crate::manifest::archive::bag_list;
 use crate::manifest::index::Lookup;
 use crate::path::RelPath;
 use crate::sys::Dir;
@@ -28,17 +29,23 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// Reads the manifest at `path`, twice; it takes 13 to 14 bytes and 1 bit of memory a line. Nothing more
+    /// Reads the manifest at `path`, twice, which may be that of a bag; it is held against `source`. It takes 13 to 14 bytes and 1 bit of memory a line. Nothing more
     /// is read once `is_to_stop` says so.
     ///
     /// # Errors
     /// It is not a regular file, cannot be read, or lists nothing.
-    pub fn open(path: &Path, is_to_stop: &dyn Fn() -> bool) -> Result<Self> {
+    pub fn open(path: &Path, source: &Path, is_to_stop: &dyn Fn() -> bool) -> Result<Self> {
+        let of_bag = bag_list::manifest_of(path);
+        let path = of_bag.as_deref().unwrap_or(path);
         let fail = |error| Error::io("read the expected manifest", path, error);
         let file = Self::open_file(path)?;
         let stat = Dir::stat_file(&file).map_err(fail)?;
         let read = (stat.size, stat.mtime);
-        let index = Index::build(file.try_clone().map_err(fail)?, is_to_stop).map_err(fail)?;
+        let list = match bag_list::as_list(path, &file, source)? {
+            Some(list) => list,
+            None => file.try_clone().map_err(fail)?,
+        };
+        let index = Index::build(list, is_to_stop).map_err(fail)?;
         if index.is_empty() && !is_to_stop() {
             let finding = "it has no line with a SHA-256 digest and a name";
             return Err(Error::finding("expect what is listed in", path, finding));

@@ -17,6 +17,7 @@
 
 mod harness;
 
+mod archives;
 mod cluster;
 mod copy;
 mod failures;

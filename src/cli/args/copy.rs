@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Parser, value_parser};
 
+use crate::cli::args::archive::bag::BagArgs;
 use crate::cli::args::mirror::MirrorArgs;
 use crate::cli::args::size;
 use crate::cli::args::stream::StreamArgs;
@@ -242,6 +243,9 @@ pub struct CopyArgs {
     pub mirror: MirrorArgs,
 
     #[command(flatten)]
+    pub bag: BagArgs,
+
+    #[command(flatten)]
     pub stream: StreamArgs,
 }
 
@@ -283,6 +287,7 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
     job.cache = args.cache;
     job.dry_run = args.dry_run;
     args.mirror.apply(&mut job);
+    job.bag = args.bag.options()?;
     args.unattended.apply(&mut job);
     job.workers = args.workers.map(|workers| workers as usize);
     job.queue_size = args.queue_size as usize;

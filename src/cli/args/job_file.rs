@@ -356,6 +356,7 @@ mod tests {
                     (Some(value), _) => &format!("\"{}\"", value.get_name()),
                     (_, "max-duration" | "grace") => "\"8h\"",
                     (_, "hash") => "\"sha256\"",
+                    (_, "bag-info") => "\"Contact-Name=Ann\"",
                     (_, "keep") => "\"last=3\"",
                     (_, "keep-trash") => "\"30d\"",
                     (_, "max-delete") => "\"20%\"",

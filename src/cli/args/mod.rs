@@ -1,5 +1,6 @@
 //! The options of the programs, and how they become jobs.
 
+mod archive;
 pub mod command;
 pub mod copy;
 pub mod generations;

@@ -27,7 +27,7 @@ pub struct StreamArgs {
 }
 
 /// Options that say nothing about a stream.
-const OF_TREES: [&str; 30] = [
+const OF_TREES: [&str; 33] = [
     "include",
     "exclude",
     "follow_links",
@@ -55,6 +55,9 @@ const OF_TREES: [&str; 30] = [
     "max_delete",
     "keep_trash",
     "one_file_system",
+    "bag",
+    "bag_info",
+    "bag_info_from",
     "expect",
     "format",
     "lag",

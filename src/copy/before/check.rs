@@ -1,10 +1,12 @@
 //! Looking at a job before it is run.
 
+use crate::copy::bag::options::PayloadRole;
 use crate::copy::before::prepare::{Demands, Prepared, open_source, prepare};
 use crate::copy::job::CopyJob;
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::io::options::Reflink;
+use crate::state::private_dir::PrivatePlace;
 use crate::transfer::baseline::Baseline;
 use crate::tree::lock::{LockShare, Patience};
 
@@ -18,7 +20,8 @@ impl CopyJob {
         self.check_options()?;
         let stop = Stop::default();
         let patience = Patience { wait: false, deed: "copy to", tell: &|_| (), stop: &stop };
-        let expected = self.expect.as_deref().map(|path| Baseline::open(path, &|| false));
+        let expected =
+            self.expect.as_deref().map(|path| Baseline::open(path, &self.source, &|| false));
         expected.transpose()?;
         self.prepare(true, patience).map(drop)
     }
@@ -30,12 +33,26 @@ impl CopyJob {
             must_be_mounted: self.require_mount,
             dry,
             sharing: if self.shard.is_some() { LockShare::WithShards } else { LockShare::Alone },
-            elsewhere: self.state.as_deref(),
+            private: match (&self.payload, &self.state) {
+                (Some(PayloadRole { private: Some(private), .. }), _) => {
+                    PrivatePlace::Within(private)
+                }
+                (Some(_), _) => PrivatePlace::Nowhere,
+                (None, Some(state)) => PrivatePlace::Among(state),
+                (None, None) => PrivatePlace::InOutput,
+            },
         };
         if self.names.is_some() && open_source(&self.source)?.1.is_some() {
             let finding = "it is a file, and names below a directory were asked for";
             return Err(Error::finding("copy names of", &self.source, finding));
         }
-        prepare(&self.source, &self.output, demands, patience)
+        let prepared = prepare(&self.source, &self.output, demands, patience)?;
+        if let Some(payload) = &self.payload
+            && prepared.output_id != Some(payload.id)
+        {
+            let finding = "it is not the directory that the bag has; was it replaced meanwhile?";
+            return Err(Error::finding("copy to", &self.output, finding));
+        }
+        Ok(prepared)
     }
 }

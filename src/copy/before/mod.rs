@@ -2,8 +2,8 @@
 
 mod check;
 pub mod disjoint;
-mod mounted;
-mod open;
+pub mod mounted;
+pub mod open;
 pub mod prepare;
 pub mod reservation;
 pub mod space;

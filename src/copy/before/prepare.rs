@@ -9,7 +9,7 @@ use crate::copy::before::{mounted, volume};
 use crate::error::{Error, Result};
 use crate::hash::Sha256;
 use crate::path::{DirPath, Shown, directory_of};
-use crate::state::private_dir::{Missing, NAME, PrivateDir};
+use crate::state::private_dir::{Missing, NAME, PrivateDir, PrivatePlace};
 use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{self, Attributes, Cloned, Dir, DirReader, Lock, Place};
 use crate::tree::dirs::{OutputDir, SourceDir};
@@ -50,8 +50,8 @@ pub struct Demands<'a> {
     pub dry: bool,
     /// Who else may be at work there.
     pub sharing: LockShare,
-    /// Where private directories are, if not in the outputs.
-    pub elsewhere: Option<&'a Path>,
+    /// Where the private directory is.
+    pub private: PrivatePlace<'a>,
 }
 
 /// Opens the source and the output, makes the output's directory if it is missing, and refuses a pair that is not
@@ -62,7 +62,7 @@ pub fn prepare(
     demands: Demands<'_>,
     patience: Patience<'_>,
 ) -> Result<Prepared> {
-    let Demands { must_clone, must_be_mounted, dry, elsewhere, .. } = demands;
+    let Demands { must_clone, must_be_mounted, dry, private, .. } = demands;
     let (source, file) = open_source(from)?;
     let source_stat = source.stat_self().map_err(|error| cannot_look(from, error))?;
     let opened = mounted::open(to, must_be_mounted)?;
@@ -92,7 +92,7 @@ pub fn prepare(
         }
         (output.gid, output.volume.dev) = (stat.gid, stat.id.dev);
         output.volume.tried = Arc::new(match dry {
-            true => volume::look_at(handle, to, elsewhere),
+            true => volume::look_at(handle, to, private),
             false => volume::try_out(handle, root.private.as_ref(), &mut warnings),
         });
         output_id = Some(stat.id);
@@ -198,7 +198,7 @@ impl Root {
         demands: Demands<'_>,
         patience: Patience<'_>,
     ) -> Result<Option<Self>> {
-        let Demands { dry, sharing, elsewhere, .. } = demands;
+        let Demands { dry, sharing, private: place, .. } = demands;
         let (handle, fresh, parent) = match opened {
             Opened::There(dir) => (Some(dir), false, None),
             Opened::Parent(above) if dry => (None, true, Some(above)),
@@ -211,7 +211,7 @@ impl Root {
         let (lock, private, before, warnings) = (Lock::Unknown, None, None, Vec::new());
         let mut root = Self { handle, fresh, parent, private, lock, before, warnings };
         if !dry {
-            root.open_private(to, elsewhere)?;
+            root.open_private(to, place)?;
             if let Some(private) = &root.private {
                 root.lock = patience.lock_as(sharing, private.dir(), to)?;
             }
@@ -231,14 +231,16 @@ impl Root {
     }
 
     /// Opens the private directory, or makes it. That there can be none is a warning.
-    fn open_private(&mut self, to: &Path, elsewhere: Option<&Path>) -> Result<()> {
+    fn open_private(&mut self, to: &Path, place: PrivatePlace<'_>) -> Result<()> {
         let Some(handle) = &self.handle else { return Ok(()) };
-        let mut opened = PrivateDir::open(handle, to, elsewhere, Missing::Leave);
-        if let Ok(None) = opened {
+        let mut opened = PrivateDir::open_at(handle, to, place, Missing::Leave);
+        if let (Ok(None), PrivatePlace::InOutput | PrivatePlace::Among(_)) = (&opened, place) {
             let stat = handle.stat_self().map_err(|error| cannot_look(to, error))?;
             let fail = |error| Error::io("make writable", to, error);
             self.before = handle.open_up(&stat).map_err(fail)?.then_some(stat);
-            opened = PrivateDir::open(handle, to, elsewhere, Missing::Make);
+            opened = PrivateDir::open_at(handle, to, place, Missing::Make);
+        } else if let Ok(None) = opened {
+            opened = PrivateDir::open_at(handle, to, place, Missing::Make);
         }
         match opened {
             Ok(opened) => self.private = opened,

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use crate::error::Error;
-use crate::state::private_dir::{Missing, NAME, PrivateDir};
+use crate::state::private_dir::{Missing, NAME, PrivateDir, PrivatePlace};
 use crate::state::reference_time::{self, MovedTimes};
 use crate::sys::Dir;
 use crate::volume::output_volume::TriedVolume;
@@ -40,9 +40,9 @@ fn moved_in_the_open(root: &Dir) -> io::Result<MovedTimes> {
 }
 
 /// What can be known of it in a dry run of an output at `path`, where nothing may be made. Its private directory is
-/// in `elsewhere`, if that is given.
-pub fn look_at(root: &Dir, path: &Path, elsewhere: Option<&Path>) -> TriedVolume {
-    let private = PrivateDir::open(root, path, elsewhere, Missing::Leave).ok().flatten();
+/// at `place`.
+pub fn look_at(root: &Dir, path: &Path, place: PrivatePlace<'_>) -> TriedVolume {
+    let private = PrivateDir::open_at(root, path, place, Missing::Leave).ok().flatten();
     let Some(private) = private.filter(|private| is_with(root, private)) else {
         return TriedVolume::default();
     };

@@ -8,5 +8,5 @@ pub mod departures;
 pub mod look;
 pub mod options;
 pub mod removal;
-mod search;
+pub mod search;
 pub mod trash;

@@ -1,12 +1,14 @@
 //! A copy to one output, from the first look at both sides to the report.
 
 use std::ffi::OsStr;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
 
 use crate::chain::states::StatesFile;
+use crate::copy::bag::run::{BagRun, TreeCopy};
 use crate::copy::before::prepare::Prepared;
 use crate::copy::before::reservation::Reservations;
 use crate::copy::before::space::SpaceCheck;
@@ -45,6 +47,7 @@ use crate::transfer::kernel::copy_methods::CopyMethods;
 use crate::tree::cleanup::{Cleanup, Resumable};
 use crate::tree::dirs::OutputDir;
 use crate::tree::filter::Pattern;
+use crate::tree::found::WalkEvent;
 use crate::tree::lock::Patience;
 use crate::tree::walk::{Walk, most_levels};
 
@@ -60,6 +63,28 @@ impl CopyJob {
             return GenerationRun { job: self, generations, observer }.run();
         }
         OutputRun { job: self, observer, slot: None, reservations: &Reservations::default() }.run()
+    }
+}
+
+impl TreeCopy for OutputRun<'_> {
+    fn copy_tree(&self, job: &CopyJob) -> Result<Report> {
+        OutputRun { job, ..*self }.copy_or_tell()
+    }
+
+    fn look_for_space(&self, job: &CopyJob, patience: Patience<'_>) -> Result<Option<Error>> {
+        OutputRun { job, ..*self }.check_space(patience)
+    }
+
+    fn walk_source(
+        &self,
+        job: &CopyJob,
+        prepared: &Prepared,
+        emit: &mut dyn FnMut(WalkEvent) -> ControlFlow<()>,
+    ) {
+        let run = OutputRun { job, ..*self };
+        let (source, output) = (Arc::clone(&prepared.source), Arc::clone(&prepared.output));
+        // That it ends early is no more than it was asked for.
+        let _ = run.walk(prepared, true, None).run(source, output, emit);
     }
 }
 
@@ -79,7 +104,11 @@ impl OutputRun<'_> {
     /// # Errors
     /// The job was refused and nothing was touched.
     pub fn run(&self) -> Result<Report> {
-        let report = self.copy_or_tell()?;
+        let Self { job, observer, .. } = *self;
+        let report = match &job.bag {
+            Some(bag) => BagRun { job, bag, observer, tree: self }.run()?,
+            None => self.copy_or_tell()?,
+        };
         if !matches!(report.ending, Ending::Stopped(_) | Ending::Interrupted(_)) {
             let idle = |pattern: &Pattern| {
                 (self.observer.listen)(&Event::IdlePattern(&pattern.to_string()));
@@ -96,7 +125,7 @@ impl OutputRun<'_> {
         let stop = &observer.stop.of_one();
         job.check_options()?;
         let is_to_stop = || stop.is_requested();
-        let open = |path| Baseline::open(path, &is_to_stop);
+        let open = |path| Baseline::open(path, &job.source, &is_to_stop);
         let baseline = job.expect.as_deref().map(open).transpose()?;
         let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
         let wait = job.wait && !job.dry_run;
@@ -311,11 +340,11 @@ impl OutputRun<'_> {
         let (Some(root), Algorithm::Sha256) = (&prepared.output.handle, self.job.algorithm) else {
             return Ok(None);
         };
-        let path = match &self.job.shard {
-            Some(shard) => &shard.manifest,
-            None => &self.job.output,
+        let (path, root) = match (&self.job.shard, &self.job.payload) {
+            (Some(shard), _) => (&shard.manifest, Dir::open(&shard.manifest)),
+            (None, Some(payload)) => (&payload.lists_path, payload.lists.try_clone()),
+            (None, None) => (&self.job.output, root.try_clone()),
         };
-        let root = if self.job.shard.is_some() { Dir::open(path) } else { root.try_clone() };
         let root = root.map_err(|error| Error::io("open", path, error))?;
         let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
         let (path, now) = (path.as_path().into(), Timestamp::now());

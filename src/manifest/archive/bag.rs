@@ -8,6 +8,15 @@ use crate::manifest::Fault;
 /// The name of the file that makes a directory a bag.
 pub const DECLARATION: &str = "bagit.txt";
 
+/// The declaration of a bag of this version.
+pub const DECLARED: &str = "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n";
+
+/// The name of the file that has the tags.
+pub const INFO: &str = "bag-info.txt";
+
+/// The name of the directory that has the payload.
+pub const PAYLOAD: &str = "data";
+
 /// What the declaration begins with, in every version.
 pub const START: &[u8] = b"BagIt-Version";
 
@@ -77,7 +86,7 @@ impl Declaration {
 }
 
 /// Lines that end with LF, CR or both.
-fn lines(text: &str) -> impl Iterator<Item = &str> {
+pub fn lines(text: &str) -> impl Iterator<Item = &str> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     let mut rest = Some(text).filter(|text| !text.is_empty());

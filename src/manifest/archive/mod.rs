@@ -4,6 +4,8 @@
 //! Here is how they are written down. What a check makes of them is in `verify::archive`.
 
 pub mod bag;
+pub mod bag_info;
+pub mod bag_list;
 pub mod line_ends;
 pub mod mhl;
 mod xml;

@@ -1,0 +1,244 @@
+//! The directory that becomes a bag: what is there before a run, and how the run takes it.
+//!
+//! It is a bag as long as `bagit.txt` is there. A run takes that file away before it changes anything else, so what is
+//! left by one that is cut short is no bag. That a directory is a bag of this user's runs, begun or finished, is noted
+//! in its private directory. Without one, on a file system without owners, only a bag that is begun can be told: it
+//! has nothing but its payload and the lists of the run.
+
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::copy::before::mounted;
+use crate::copy::before::open::{Opened, new_name};
+use crate::copy::job::CopyJob;
+use crate::error::{Error, Result};
+use crate::hash::Algorithms;
+use crate::manifest::ManifestName;
+use crate::manifest::archive::bag::{DECLARATION, PAYLOAD, manifest_name};
+use crate::state::private_dir::{Missing, NAME, PrivateDir};
+use crate::sys::{self, Dir, DirReader, Uninterrupted, is_part_name};
+use crate::tree::lock::Patience;
+
+/// Notes in the private directory that the directory is a bag of this user's runs.
+const NOTE: &str = "bag";
+
+const HEAD: &str = "dircopy bag 1";
+
+/// More is not read of a note.
+const MOST_NOTE: u64 = 4 << 10;
+
+const DEED: &str = "make a bag at";
+
+/// What is there before a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BagState {
+    /// Nothing.
+    Empty,
+    /// A bag without `bagit.txt`.
+    Begun,
+    /// A bag.
+    Finished,
+}
+
+impl BagState {
+    /// Looks at the directory `dir`, which is at `path` and whose private directory is `private`; the bag is to have
+    /// manifests of these algorithms.
+    ///
+    /// # Errors
+    /// No bag can be made there.
+    pub fn look(
+        dir: &Dir,
+        path: &Path,
+        private: Option<&PrivateDir>,
+        algorithms: Algorithms,
+    ) -> Result<Self> {
+        let fail = |error| Error::io("list", path, error);
+        let refuse = |why: String| Err(Error::finding(DEED, path, why));
+        let is_noted = private.is_some_and(is_noted);
+        let mut state = if is_noted { Self::Begun } else { Self::Empty };
+        // The handle has one position for all.
+        let here = dir.open_dir(".".as_ref(), false).map_err(fail)?;
+        let mut reader = DirReader::default();
+        loop {
+            let batch = reader.next_batch(&here).map_err(fail)?;
+            if batch.is_empty() {
+                return Ok(state);
+            }
+            for name in batch.iter().map(|entry| &*entry.name) {
+                let text = name.to_str().unwrap_or_default();
+                let others = match manifest_name(text) {
+                    Some((_, algorithm)) => !algorithm.is_ok_and(|it| algorithms.has(it)),
+                    None => false,
+                };
+                match () {
+                    () if name == NAME || is_part_name(name) => {}
+                    () if is_noted && others => {
+                        return refuse(format!(
+                            "it is a bag with {text}; give --hash with that algorithm too, or another output"
+                        ));
+                    }
+                    () if is_noted && name == DECLARATION => state = Self::Finished,
+                    () if is_noted => {}
+                    () if private.is_none() && (name == PAYLOAD || is_list(name)) => {
+                        state = Self::Begun;
+                    }
+                    () => {
+                        return refuse(
+                            "it is not empty, and no bag that this user's runs began there; give an empty or a new \
+                             directory"
+                                .into(),
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether a private directory has the note, and it is of this very output.
+fn is_noted(private: &PrivateDir) -> bool {
+    let Ok(Some((file, _))) = private.dir().open_ours(NOTE.as_ref()) else { return false };
+    let mut text = String::new();
+    let read = Uninterrupted(file).take(MOST_NOTE).read_to_string(&mut text);
+    read.is_ok() && text == note(private)
+}
+
+fn note(private: &PrivateDir) -> String {
+    format!("{HEAD} {}\n", private.mark().text())
+}
+
+/// Whether a file is one of those that a run lists in what it copies.
+pub fn is_list(name: &OsStr) -> bool {
+    let list = ManifestName::parse(name).or_else(|| ManifestName::of_list(name));
+    list.or_else(|| ManifestName::of_states(name)).is_some()
+}
+
+/// The directory of a bag, while a run has it.
+pub struct BagRoot {
+    pub dir: Arc<Dir>,
+    pub path: PathBuf,
+    /// It holds the lock.
+    pub private: Option<Arc<PrivateDir>>,
+    pub state: BagState,
+    /// The directory that it was made in, if it was.
+    parent: Option<Dir>,
+    /// Why there is no private directory.
+    pub warning: Option<Error>,
+}
+
+impl BagRoot {
+    /// What is at the output before the run: its directory and what that is. None if there is no directory.
+    ///
+    /// # Errors
+    /// No bag can be made there.
+    pub fn find(job: &CopyJob, algorithms: Algorithms) -> Result<Option<BagState>> {
+        let Opened::There(dir) = mounted::open(&job.output, job.require_mount)? else {
+            return Ok(None);
+        };
+        let private = PrivateDir::open(&dir, &job.output, job.state.as_deref(), Missing::Leave);
+        let private = private.ok().flatten();
+        BagState::look(&dir, &job.output, private.as_ref(), algorithms).map(Some)
+    }
+
+    /// Makes the directory if it is missing, keeps other runs out, and takes its `bagit.txt` away.
+    ///
+    /// # Errors
+    /// No bag can be made there, or another run is at work on it.
+    pub fn take(job: &CopyJob, algorithms: Algorithms, patience: Patience<'_>) -> Result<Self> {
+        let path = &job.output;
+        let fail = |error| Error::io("make the output", path, error);
+        let (dir, parent) = match mounted::open(path, job.require_mount)? {
+            Opened::There(dir) => (dir, None),
+            Opened::Parent(above) => {
+                let name = new_name(path)?;
+                above.make_dir(&name, false).map_err(fail)?;
+                (above.open_dir(&name, false).map_err(fail)?, Some(above))
+            }
+        };
+        let opened = PrivateDir::open(&dir, path, job.state.as_deref(), Missing::Make);
+        let (private, warning) = match opened {
+            Ok(opened) => (opened.map(Arc::new), None),
+            Err(error) => (None, Some(error.with_note("; so no other run is kept out"))),
+        };
+        if let Some(private) = &private {
+            patience.lock(private.dir(), path)?;
+        }
+        let state = BagState::look(&dir, path, private.as_deref(), algorithms)?;
+        let root = Self { dir: Arc::new(dir), path: path.clone(), private, state, parent, warning };
+        root.begin(job.sync)?;
+        Ok(root)
+    }
+
+    /// Notes whose bag it is, and takes `bagit.txt` and what a killed run left away.
+    fn begin(&self, durable: bool) -> Result<()> {
+        let fail = |error| Error::io("begin the bag", &self.path, error);
+        if let Some(private) = self.private.as_ref().filter(|private| !is_noted(private)) {
+            let text = note(private);
+            let write = |file: &mut std::fs::File| sys::write_all(&*file, text.as_bytes());
+            private.write(NOTE.as_ref(), durable, write).map_err(fail)?;
+        }
+        self.remove_all(&self.dir, is_part_name).map_err(fail)?;
+        match self.dir.remove(DECLARATION.as_ref()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
+            _ => {}
+        }
+        if durable {
+            self.dir.persist().map_err(fail)?;
+            if let Some(parent) = &self.parent {
+                parent.persist().map_err(fail)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The directory of the payload, which is made if it is missing.
+    ///
+    /// # Errors
+    /// It cannot be made or opened, or something else has its name.
+    pub fn payload(&self, durable: bool) -> Result<Dir> {
+        let name = OsStr::new(PAYLOAD);
+        let fail = |error| Error::io("make the directory", self.path.join(PAYLOAD), error);
+        match self.dir.make_dir(name, false) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(fail(error)),
+            _ => {}
+        }
+        if durable {
+            self.dir.persist().map_err(fail)?;
+        }
+        self.dir.open_dir(name, false).map_err(fail)
+    }
+
+    /// The directory that the run's own lists go to, and where it is: where this user's files alone are, if there is
+    /// such a directory.
+    pub fn lists(&self) -> io::Result<(Dir, PathBuf)> {
+        match &self.private {
+            Some(private) => Ok((private.dir().try_clone()?, private.path().to_path_buf())),
+            None => Ok((self.dir.try_clone()?, self.path.clone())),
+        }
+    }
+
+    /// Removes the run's own lists: the bag has its own now.
+    ///
+    /// # Errors
+    /// One cannot be removed.
+    pub fn remove_lists(&self) -> Result<()> {
+        let fail = |error| Error::io("remove the lists of the copy in", &self.path, error);
+        let (dir, _) = self.lists().map_err(fail)?;
+        self.remove_all(&dir, is_list).map_err(fail)
+    }
+
+    fn remove_all(&self, dir: &Dir, is_to_go: fn(&OsStr) -> bool) -> io::Result<()> {
+        let here = dir.open_dir(".".as_ref(), false)?;
+        let (mut reader, mut names) = (DirReader::default(), Vec::new());
+        loop {
+            let batch = reader.next_batch(&here)?;
+            if batch.is_empty() {
+                break;
+            }
+            names.extend(batch.into_iter().map(|it| it.name).filter(|name| is_to_go(name)));
+        }
+        names.iter().try_for_each(|name| dir.remove(name))
+    }
+}

@@ -1,0 +1,243 @@
+//! A run that makes a bag: what it refuses first, the copy of the payload, and what becomes of the bag after it.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::copy::bag::fit::{Fit, refuse_strangers};
+use crate::copy::bag::options::{BagOptions, PayloadRole};
+use crate::copy::bag::place::{BagRoot, BagState};
+use crate::copy::bag::seal::BagSeal;
+use crate::copy::before::prepare::Prepared;
+use crate::copy::job::CopyJob;
+use crate::copy::report::{Ending, Report};
+use crate::error::{Error, Result};
+use crate::event::{Event, EventObserver, Stop};
+use crate::hash::Algorithms;
+use crate::io::options::States;
+use crate::manifest::archive::bag::PAYLOAD;
+use crate::sys::stat::Identity;
+use crate::sys::{Attributes, Dir};
+use crate::tree::found::{Batch, WalkEvent};
+use crate::tree::lock::Patience;
+
+/// What the run of a bag has done by one that copies a tree.
+pub trait TreeCopy {
+    /// Copies the tree of this job, or in a dry run tells what would be copied.
+    ///
+    /// # Errors
+    /// It was refused.
+    fn copy_tree(&self, job: &CopyJob) -> Result<Report>;
+
+    /// Refuses a job for which the output has no space; returns what is to be told of files that are too large.
+    ///
+    /// # Errors
+    /// There is not enough.
+    fn look_for_space(&self, job: &CopyJob, patience: Patience<'_>) -> Result<Option<Error>>;
+
+    /// Walks the source of a job that was prepared as a dry run.
+    fn walk_source(
+        &self,
+        job: &CopyJob,
+        prepared: &Prepared,
+        emit: &mut dyn FnMut(WalkEvent) -> ControlFlow<()>,
+    );
+}
+
+/// A run that makes a bag.
+pub struct BagRun<'a> {
+    pub job: &'a CopyJob,
+    pub bag: &'a BagOptions,
+    pub observer: &'a EventObserver<'a>,
+    pub tree: &'a dyn TreeCopy,
+}
+
+impl BagRun<'_> {
+    /// Makes the bag, or goes on with it.
+    ///
+    /// # Errors
+    /// The job was refused, and nothing was touched.
+    pub fn run(&self) -> Result<Report> {
+        let Self { job, observer, tree, .. } = *self;
+        job.check_options()?;
+        let stop = &observer.stop.of_one();
+        let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
+        let wait = job.wait && !job.dry_run;
+        let patience = Patience { wait, deed: "copy to", tell: &tell, stop };
+        patience.until_free(&job.output, job.state.as_deref())?;
+        let found = BagRoot::find(job, self.algorithms())?;
+        let looked = self.looked_at(found);
+        self.refuse_misfits(&looked, patience)?;
+        let too_large =
+            if job.check_space { tree.look_for_space(&looked, patience)? } else { None };
+        if job.dry_run {
+            return tree.copy_tree(&CopyJob { check_space: false, ..looked });
+        }
+        if stop.is_requested() {
+            let finding = "the run was stopped before it was begun; nothing was touched";
+            return Err(Error::finding("make a bag at", &job.output, finding));
+        }
+        let root = BagRoot::take(job, self.algorithms(), patience)?;
+        let mut warnings: Vec<Error> = too_large.into_iter().collect();
+        let report = match self.fill(&root, stop, &mut warnings) {
+            Ok(report) => report,
+            Err(refused) => {
+                if root.state == BagState::Finished {
+                    BagSeal::restore(&root, job, stop)?;
+                }
+                return Err(refused);
+            }
+        };
+        Ok(self.with_warnings(report, root.warning.iter().chain(&warnings)))
+    }
+
+    fn algorithms(&self) -> Algorithms {
+        self.job.further.with(self.job.algorithm)
+    }
+
+    /// The job of a copy into the payload as far as it is there, to look at and make nothing.
+    fn looked_at(&self, found: Option<BagState>) -> CopyJob {
+        let output = self.job.output.join(PAYLOAD);
+        let is_there = found.is_some() && output.symlink_metadata().is_ok();
+        let output = if is_there { output } else { self.job.output.clone() };
+        CopyJob { bag: None, states: States::None, output, wait: false, ..self.job.clone() }
+    }
+
+    /// Refuses a source that a bag cannot hold, and a payload that is not of it.
+    fn refuse_misfits(&self, looked: &CopyJob, patience: Patience<'_>) -> Result<()> {
+        let prepared = looked.prepare(true, patience)?;
+        let mut fit = Fit::default();
+        let Prepared { source, output, file, .. } = &prepared;
+        match file {
+            Some(entry) => {
+                let (source, output) = (Arc::clone(source), Arc::clone(output));
+                fit.files(&Batch { source, output, files: vec![entry.clone()] });
+            }
+            None => {
+                let take = &mut |found| fit.take(found, patience.stop);
+                self.tree.walk_source(looked, &prepared, take);
+            }
+        }
+        fit.judge(self.job)?;
+        if looked.output == self.job.output {
+            return Ok(());
+        }
+        refuse_strangers(looked, &prepared, patience.stop)
+    }
+
+    /// Copies the payload, and finishes the bag if it is complete.
+    fn fill(&self, root: &BagRoot, stop: &Stop, warnings: &mut Vec<Error>) -> Result<Report> {
+        let job = self.job;
+        let payload = root.payload(job.sync)?;
+        let cannot = |error| Error::io("look at", root.path.join(PAYLOAD), error);
+        let id = payload.identity().map_err(cannot)?;
+        let mut report = self.tree.copy_tree(&self.payload_job(root, id)?)?;
+        let counts = report.counts;
+        let is_changed = counts.copied + counts.replaced + counts.linked > 0;
+        let finished = match (&report.ending, &report.manifest) {
+            (Ending::Complete, _) if counts.reused_lines > 0 => {
+                let finding = format!(
+                    "{} of the files of its payload are not among what this run copies; move them away, or make a new \
+                     bag",
+                    counts.reused_lines
+                );
+                Err(Error::finding("finish the bag", &root.path, finding))
+            }
+            (Ending::Complete, Some(manifest)) => {
+                BagSeal { job, bag: self.bag, root, payload: &payload, stop }.run(manifest)
+            }
+            (Ending::Stopped(_), _) => Ok(false),
+            _ if root.state == BagState::Finished && !is_changed => {
+                BagSeal::restore(root, job, stop).map(|()| false)
+            }
+            _ => Ok(false),
+        };
+        match finished {
+            Ok(true) => {
+                if root.state != BagState::Finished {
+                    self.label(&payload, warnings);
+                }
+                warnings.extend(root.remove_lists().err());
+                report.manifest = Some(self.manifest());
+            }
+            Ok(false) => {
+                match (&report.ending, stop.requested()) {
+                    (Ending::Complete, Some(code)) => report.ending = Ending::Interrupted(code),
+                    (Ending::Incomplete | Ending::Unproven | Ending::Rotten, _) => {
+                        warnings.push(self.not_finished(root, is_changed));
+                    }
+                    _ => {}
+                }
+                // What is in the private directory is for later runs alone.
+                report.manifest = None;
+            }
+            Err(error) => {
+                (report.ending, report.manifest) = (Ending::Stopped(error), None);
+            }
+        }
+        Ok(report)
+    }
+
+    /// What is told where not all of the payload was copied.
+    fn not_finished(&self, root: &BagRoot, is_changed: bool) -> Error {
+        let is_as_before = root.state == BagState::Finished && !is_changed;
+        let finding = match is_as_before {
+            true => "not all of the source is in its payload; it is the bag that it was",
+            false => {
+                "not all of the source is in its payload; it has no bagit.txt before the same command copies all"
+            }
+        };
+        Error::finding("finish the bag", &root.path, finding)
+    }
+
+    /// The manifest that has what the run proves with.
+    fn manifest(&self) -> PathBuf {
+        self.job.output.join(format!("manifest-{}.txt", self.job.algorithm.name()))
+    }
+
+    /// The job that copies the payload, whose directory is this.
+    fn payload_job(&self, root: &BagRoot, id: Identity) -> Result<CopyJob> {
+        let job = self.job;
+        let fail = |error| Error::io("open", &root.path, error);
+        let (lists, lists_path) = root.lists().map_err(fail)?;
+        let (private, lists) = (root.private.clone(), Arc::new(lists));
+        Ok(CopyJob {
+            bag: None,
+            payload: Some(PayloadRole { id, private, lists, lists_path }),
+            output: job.output.join(PAYLOAD),
+            states: States::None,
+            check_space: false,
+            wait: false,
+            state: None,
+            ..job.clone()
+        })
+    }
+
+    /// Gives the directory of the payload what the source's has.
+    fn label(&self, payload: &Dir, warnings: &mut Vec<Error>) {
+        let path = self.job.output.join(PAYLOAD);
+        let Ok(source) = Dir::open(&self.job.source) else { return };
+        let read = source.stat_self().and_then(|stat| Ok((stat, Attributes::read(&source)?)));
+        match read {
+            Ok((stat, attributes)) => {
+                let warn = |deed, error| warnings.push(Error::io(deed, &path, error));
+                attributes.apply(payload, &stat, false, warn);
+            }
+            Err(error) => {
+                warnings.push(Error::io("read the attributes of", &self.job.source, error));
+            }
+        }
+    }
+
+    fn with_warnings<'e>(
+        &self,
+        mut report: Report,
+        warnings: impl Iterator<Item = &'e Error>,
+    ) -> Report {
+        for warning in warnings {
+            report.counts.warnings += 1;
+            (self.observer.listen)(&Event::Warning(warning));
+        }
+        report
+    }
+}

@@ -1,0 +1,81 @@
+//! What a bag holds, as what is expected of a source: the manifest of its payload, as a list of other programs has it.
+//!
+//! Its names begin with `data/`, and have line ends and `%` in an escape of their own. Where the source is not the bag
+//! itself but its payload, or what was unpacked of it, the names begin below that.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::bag::{self, DECLARATION, Declaration, PAYLOAD};
+use super::line_ends::LineEnds;
+use crate::error::{Error, Result};
+use crate::hash::Algorithm;
+use crate::manifest::read::scan::Text;
+use crate::manifest::{Scanner, Utf16Reader, line};
+use crate::path::directory_of;
+use crate::sys::{self, Dir, PlainUse, Uninterrupted};
+
+/// More is no declaration of a bag; bytes.
+const MOST_DECLARATION: u64 = 4 << 10;
+
+/// So many bytes are written at a time.
+const BUFFER: usize = 256 << 10;
+
+/// Where the manifest of the bag is that is at `path`, if one is.
+pub fn manifest_of(path: &Path) -> Option<PathBuf> {
+    let is_bag = path.is_dir() && path.join(DECLARATION).is_file();
+    is_bag.then(|| path.join(format!("manifest-{}.txt", Algorithm::Sha256.name())))
+}
+
+/// The file at `path` as an ordinary list, if it is a manifest of a bag's payload that is expected of `source`.
+///
+/// # Errors
+/// It cannot be read, or what it becomes not be written.
+pub fn as_list(path: &Path, file: &File, source: &Path) -> Result<Option<File>> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if !matches!(bag::manifest_name(name), Some((false, Ok(Algorithm::Sha256)))) {
+        return Ok(None);
+    }
+    let Some(declaration) = declaration(directory_of(path)) else { return Ok(None) };
+    let identity = |path: &Path| Dir::open(path).and_then(|dir| dir.identity()).ok();
+    let is_whole = identity(directory_of(path)).is_some_and(|id| identity(source) == Some(id));
+    let fail = |error| Error::io("read the expected manifest", path, error);
+    let input = file.try_clone().map_err(fail)?;
+    convert(input, declaration, is_whole).map(Some).map_err(fail)
+}
+
+/// What makes the directory a bag, if it is one.
+fn declaration(bag: &Path) -> Option<Declaration> {
+    let file = sys::open_plain(&bag.join(DECLARATION), PlainUse::Read).ok()?;
+    let mut text = Vec::new();
+    Uninterrupted(file).take(MOST_DECLARATION).read_to_end(&mut text).ok()?;
+    Declaration::parse(&text).ok()
+}
+
+/// Writes the lines of a manifest as those of a list to a file without a name. One that says nothing stays one that
+/// says nothing.
+fn convert(input: File, declaration: Declaration, is_whole: bool) -> io::Result<File> {
+    let (out, mut text) = (tempfile::tempfile()?, Vec::new());
+    let mut lines = Scanner::new(LineEnds::new(Utf16Reader::new(input)));
+    let below = format!("{PAYLOAD}/");
+    while let Some(found) = lines.next_line()? {
+        let read = match found.text {
+            Text::Whole(bytes) => bag::line(bytes, Algorithm::Sha256, declaration).ok(),
+            Text::TooLong { .. } => None,
+        };
+        let prefix = if is_whole { &b""[..] } else { below.as_bytes() };
+        let named =
+            read.as_ref().and_then(|line| Some((line.digest, line.name.strip_prefix(prefix)?)));
+        match named.filter(|(_, name)| !name.is_empty()) {
+            Some((digest, name)) => line::write_path(&mut text, &digest, name),
+            None => text.extend_from_slice(b"?\n"),
+        }
+        if text.len() >= BUFFER {
+            sys::write_all(&out, &text)?;
+            text.clear();
+        }
+    }
+    sys::write_all(&out, &text)?;
+    Ok(out)
+}

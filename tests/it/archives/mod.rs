@@ -1,0 +1,3 @@
+//! Outputs that are archives of a known form: what is written is judged by the reference implementations.
+
+mod bags;
