@@ -295,7 +295,7 @@ fn holes_stay_holes() {
             Outcome::Published { digest, .. } => assert_eq!(*digest, Some(digest_of(&expected))),
             fate => panic!("{fate:?}"),
         }
-        // Where nobody tells where the holes are (Wine), only what goes through one block is searched.
+        // Where the system does not tell where the holes are (Wine), only what goes through one block is searched.
         let file = std::fs::File::open(&path).unwrap();
         let is_mapped = crate::sys::next_extent(&file, 0, 700_000).unwrap().is_some();
         assert!(

@@ -107,7 +107,7 @@ impl<'scope, 'a: 'scope> TeeEngine<'scope, 'a> {
 }
 
 impl TeeEngine<'_, '_> {
-    /// Hands on what is at the head, to everybody; how much that was.
+    /// Hands on what is at the head, to every branch; how much that was.
     fn round(
         &mut self,
         head: Option<&File>,
@@ -126,7 +126,7 @@ impl TeeEngine<'_, '_> {
         Ok(spliced)
     }
 
-    /// Tells everybody, and waits until they are done with it.
+    /// Tells every branch, and waits until they are done with it.
     fn tell_all(&mut self, turn: impl Fn() -> BranchOrder, states: &mut OutputStates<'_>) {
         self.branches.iter().for_each(|branch| drop(branch.tell.send(turn())));
         let mut answered = 0;
