@@ -11,7 +11,7 @@ use crate::cli::args::copy::CopyArgs;
 use crate::cli::args::job_file::JobFile;
 use crate::cli::exit::Exit;
 use crate::cli::invocation::CopyInvocation;
-use crate::cli::progress::view::View;
+use crate::cli::progress::view::{CountTotal, View};
 use crate::cli::record::options::RecordOptions;
 use crate::cli::record::task::{RunResult, Task};
 use crate::cli::session::{Session, Setup};
@@ -21,9 +21,10 @@ use crate::cli::show::line::Detail;
 use crate::cli::show::reporter::Reporter;
 use crate::copy::job::CopyJob;
 use crate::copy::report::Report;
+use crate::copy::run::count::count;
 use crate::copy::run::outputs::{OutputJob, copy_to_all};
 use crate::error::{Error, Result};
-use crate::event::{Event, Progress};
+use crate::event::{Event, Progress, Stop};
 use crate::path::Shown;
 use crate::sys::{self, PlainUse};
 use crate::tree::names::list::{NameEnd, NameList};
@@ -116,14 +117,18 @@ fn run(
     let outputs = jobs.iter().zip(&observers).zip(&unknown);
     let outputs = outputs.filter(|(_, unknown)| unknown.is_none());
     let outputs: Vec<_> = outputs.map(|((job, observer), _)| OutputJob { job, observer }).collect();
+    // Every output has the same total.
+    let job = jobs.first().filter(|job| job.names.is_none());
+    let count = job.map(|job| |progress: &Progress, stop: &Stop| count(job, progress, stop));
+    let count = count.as_ref().map(|count| count as CountTotal<'_>);
     let mut ran = match (&*outputs, jobs.len()) {
         ([], _) => Vec::new(),
         ([OutputJob { job, observer }], 1) => {
             let run = || job.run(observer).map(|report| vec![Ok(report)]);
-            in_time(args, session, &job.output, || session.run(&progress, run))?
+            in_time(args, session, &job.output, || session.run(&progress, count, run))?
         }
         ([OutputJob { job, .. }, ..], _) => in_time(args, session, &job.output, || {
-            session.run(&progress, || copy_to_all(&outputs, args.lag as u64))
+            session.run(&progress, count, || copy_to_all(&outputs, args.lag as u64))
         })?,
     }
     .into_iter();

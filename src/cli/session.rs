@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crossbeam_channel::{Sender, bounded};
 
 use crate::cli::exit::Exit;
-use crate::cli::progress::view::{View, Watched};
+use crate::cli::progress::view::{CountTotal, View, Watched};
 use crate::cli::record::finish::Closing;
 use crate::cli::record::options::RecordOptions;
 use crate::cli::record::records::Records;
@@ -77,8 +77,14 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Runs `work` and shows how far it is; `progress` has the counters of each output.
-    pub fn run<R>(&self, progress: &[Arc<Progress>], work: impl FnOnce() -> R) -> R {
+    /// Runs `work` and shows how far it is; `progress` has the counters of each output, and `count` their total where
+    /// the run itself has not counted it.
+    pub fn run<R>(
+        &self,
+        progress: &[Arc<Progress>],
+        count: Option<CountTotal<'_>>,
+        work: impl FnOnce() -> R,
+    ) -> R {
         for progress in progress {
             progress.watched.store(!matches!(self.view, View::None), Relaxed);
         }
@@ -86,7 +92,7 @@ impl<'a> Session<'a> {
             let (running, done) = bounded(0);
             self.service.report_beside(scope, &self.names, progress, &self.stop, done.clone());
             let (names, asked, samples) = (&*self.names, &*self.asked, self.records.samples());
-            let watched = Watched { names, progress, asked, samples };
+            let watched = Watched { names, progress, asked, count, samples };
             self.view.watch_beside(scope, watched, &self.console, done);
             let result = work();
             if let Some(samples) = samples {
@@ -100,7 +106,7 @@ impl<'a> Session<'a> {
     /// Runs `work`, which has one progress.
     pub fn run_one<R>(&self, work: impl FnOnce(Arc<Progress>) -> R) -> R {
         let progress = Arc::<Progress>::default();
-        self.run(&[Arc::clone(&progress)], || work(progress))
+        self.run(&[Arc::clone(&progress)], None, || work(progress))
     }
 
     /// Ends a run that was refused.

@@ -52,7 +52,7 @@ pub fn stream(
     // A reader that closed its end wants no summary.
     let says = detail != Detail::Quiet && report.ending != StreamEnding::Closed;
     if says {
-        session.console.out(&summary(report));
+        session.console.out_rows(summary(report));
     }
     let exit = Exit::of_stream(report.ending, session.console.all_written());
     session

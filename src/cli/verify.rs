@@ -116,7 +116,7 @@ impl Checking<'_> {
         let list_written = reporter.close_list();
         let says = detail != Detail::Quiet;
         if says {
-            session.console.out(&summary(report));
+            session.console.out_rows(summary(report));
         }
         let exit = Exit::of_check(report, list_written && session.console.all_written());
         session.end(&RunResult::Checked(report), exit, !says, |exit, amiss| {

@@ -18,6 +18,9 @@ pub struct Progress {
     pub read_back: AtomicU64,
     /// Files and links that are done, whatever became of them.
     pub entries: AtomicU64,
+    /// The same, and files that are written and wait to become durable and get their names: thousands of small ones
+    /// become durable at once.
+    pub handled: AtomicU64,
     /// Entries that failed.
     pub failed: AtomicU64,
     /// Bytes that there are to do, as far as counted.

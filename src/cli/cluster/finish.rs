@@ -13,7 +13,8 @@ use crate::path::Shown;
 pub fn finish(args: &FinishArgs) -> Exit {
     let follower = Follower::new(&args.verbosity);
     let ran = PlanDir::open(&args.plan).and_then(|plan| {
-        FinishJob { plan, wait: args.wait, dead: args.dead_after }.run(&follower.observer())
+        let job = FinishJob { plan, wait: args.wait, dead: args.dead_after };
+        follower.run(|observer| job.run(observer))
     });
     follower.rest();
     let FinishReport { seal, unfinished, missing, manifest, before, broken, interrupted } =

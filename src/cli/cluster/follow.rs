@@ -1,20 +1,27 @@
-//! What the commands of a plan have in common: the screen, signals, and what happens on it.
+//! What the commands of a plan have in common: the screen, signals, and how far they are.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crossbeam_channel::{Sender, bounded};
 
 use crate::cli::args::verbosity::VerbosityArgs;
 use crate::cli::exit::Exit;
+use crate::cli::progress::view::{View, Watched};
 use crate::cli::show::console::Console;
 use crate::cli::show::gathered::Gathered;
 use crate::cli::show::line::Detail;
 use crate::error::Error;
-use crate::event::{Event, Observer, Progress, Stop};
+use crate::event::{Event, EventObserver, Observer, Progress, Stop};
 use crate::sys;
 
 /// The screen of a command of a plan, and what stops it.
 pub struct Follower {
     pub console: Console,
     pub stop: Stop,
+    view: View,
+    /// Set by a signal that asks how far the command is.
+    asked: Arc<AtomicBool>,
     gathered: Gathered,
     is_quiet: bool,
 }
@@ -22,20 +29,33 @@ pub struct Follower {
 impl Follower {
     /// Catches signals.
     pub fn new(verbosity: &VerbosityArgs) -> Self {
-        let detail = verbosity.detail();
-        let (console, stop) = (Console::new("dircopy", detail, None), Stop::default());
-        if let Err(error) = sys::on_interrupt(stop.handle()) {
+        let (detail, view) = (verbosity.detail(), verbosity.view());
+        let (console, stop) = (Console::new("dircopy", detail, view.bar()), Stop::default());
+        let asked = Arc::default();
+        let caught = sys::on_interrupt(stop.handle()).and_then(|()| sys::on_status_request(&asked));
+        if let Err(error) = caught {
             console.warn(&format!("cannot catch signals: {error}"));
         }
         sys::raise_open_file_limit();
         let is_quiet = detail == Detail::Quiet;
-        Self { console, stop, gathered: Gathered::default(), is_quiet }
+        Self { console, stop, view, asked, gathered: Gathered::default(), is_quiet }
     }
 
-    /// The observer of a run.
-    pub fn observer(&self) -> Observer<impl Fn(&Event<'_>) + Sync> {
+    /// Runs `work`, and shows how far it is.
+    pub fn run<R>(&self, work: impl FnOnce(&EventObserver<'_>) -> R) -> R {
+        let progress = [Arc::<Progress>::default()];
+        progress[0].watched.store(!matches!(self.view, View::None), Relaxed);
         let listen = |event: &Event<'_>| self.console.event(event, None, &self.gathered);
-        Observer { progress: Arc::<Progress>::default(), stop: self.stop.clone(), listen }
+        std::thread::scope(|scope| {
+            let (running, done) = bounded(0);
+            let (names, asked, samples) = (&[][..], &*self.asked, None);
+            let watched = Watched { names, progress: &progress, asked, count: None, samples };
+            self.view.watch_beside(scope, watched, &self.console, done);
+            let progress = Arc::clone(&progress[0]);
+            let result = work(&Observer { progress, stop: self.stop.clone(), listen });
+            drop::<Sender<()>>(running);
+            result
+        })
     }
 
     /// Tells what was gathered.

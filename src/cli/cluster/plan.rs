@@ -18,7 +18,8 @@ pub fn plan(args: &PlanArgs, job: Option<CopyJob>) -> Exit {
         return show(args.status.as_deref().unwrap_or(".".as_ref()), &follower);
     };
     let size = ShardSize { bytes: args.shard_bytes, files: args.shard_files };
-    let ran = PlanJob { job, path: path.clone(), size }.run(&follower.observer());
+    let job = PlanJob { job, path: path.clone(), size };
+    let ran = follower.run(|observer| job.run(observer));
     follower.rest();
     let PlanReport { seal, broken, interrupted } = match ran {
         Ok(report) => report,

@@ -68,7 +68,7 @@ fn index(plan: &PlanDir) -> Result<u32> {
 }
 
 fn run(job: &ShardJob, shard: u32, follower: &Follower) -> Result<ShardReport> {
-    let ran = job.run(shard, &follower.observer());
+    let ran = follower.run(|observer| job.run(shard, observer));
     follower.rest();
     ran
 }

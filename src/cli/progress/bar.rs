@@ -2,11 +2,20 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::sys;
+
 /// The characters that a terminal can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charset {
     Unicode,
     Ascii,
+}
+
+impl Charset {
+    /// What the locale promises.
+    pub fn of_terminal() -> Self {
+        if sys::shows_unicode() { Charset::Unicode } else { Charset::Ascii }
+    }
 }
 
 /// A bar of `width` columns for this part of a whole.

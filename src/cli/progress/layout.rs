@@ -254,7 +254,7 @@ mod tests {
             ]
         );
         let wide = lines(&run(), room(120, 40));
-        assert!(wide[1].ends_with("18.0 of 27.0 GiB  2 of 4 files finished"), "{wide:?}");
+        assert!(wide[1].ends_with("18.0 of 27.0 GiB  2 of 4 files"), "{wide:?}");
     }
 
     #[test]

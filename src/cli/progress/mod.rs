@@ -1,6 +1,6 @@
 //! What a person sees while a run goes on: a row for each output and one for the file in hand, or a line.
 
-mod bar;
+pub mod bar;
 mod layout;
 mod rate;
 pub mod snapshot;

@@ -35,7 +35,7 @@ pub struct OutputSnapshot {
     /// Bytes that are done, and that there are to do, if that is counted.
     pub bytes: u64,
     pub total_bytes: Option<u64>,
-    /// The same of files and links.
+    /// The same of files and links; those that wait to become durable are among them.
     pub entries: u64,
     pub total_entries: Option<u64>,
     /// Entries that failed.
@@ -118,7 +118,7 @@ impl OutputSnapshot {
             name,
             bytes,
             total_bytes,
-            entries: progress.entries.load(Relaxed),
+            entries: progress.entries.load(Relaxed).max(progress.handled.load(Relaxed)),
             total_entries: counted.map(|total| total.total_entries.load(Relaxed)),
             failed: progress.failed.load(Relaxed),
             rate: rates.per_second() as u64,
@@ -141,11 +141,11 @@ impl OutputSnapshot {
         }
     }
 
-    /// The files that have their names, of how many: the bytes that are written come before.
+    /// The files that are written, of how many; an output says that it is syncing while they wait for their names.
     pub fn files(&self) -> String {
         match self.total_entries {
-            Some(total) => format!("{} of {} finished", self.entries, count(total, "file")),
-            None => format!("{} finished", count(self.entries, "file")),
+            Some(total) => format!("{} of {}", self.entries.min(total), count(total, "file")),
+            None => count(self.entries, "file"),
         }
     }
 
@@ -228,6 +228,11 @@ pub fn end_note(RunEnd { state, .. }: RunEnd) -> &'static str {
 }
 
 impl RunSnapshot {
+    /// Whether it is known how much there is to do.
+    pub fn has_total(&self) -> bool {
+        self.outputs.iter().any(|output| output.total_bytes.is_some())
+    }
+
     /// How far the run is, in a line.
     pub fn line(&self) -> String {
         let each = |output: &OutputSnapshot| match (&*output.name, self.outputs.len()) {

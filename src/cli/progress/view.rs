@@ -15,14 +15,19 @@ use crate::cli::progress::bar::Charset;
 use crate::cli::progress::layout::{Room, lines};
 use crate::cli::progress::snapshot::Tracker;
 use crate::cli::show::console::Console;
-use crate::event::{Progress, SampleSeries};
-use crate::sys;
+use crate::event::{Progress, SampleSeries, Stop};
 
 /// How often the thread looks and the rows are drawn: smooth to the eye, and no load.
 const DRAW: Duration = Duration::from_millis(100);
 
 /// How often a plain line is written.
 const LINE: Duration = Duration::from_secs(5);
+
+/// How long who asks how far a run is waits for the total.
+const COUNTING: Duration = Duration::from_secs(1);
+
+/// Counts what there is to do into the totals, until it is stopped.
+pub type CountTotal<'a> = &'a (dyn Fn(&Progress, &Stop) + Sync);
 
 /// When progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +55,17 @@ pub struct Watched<'a> {
     pub progress: &'a [Arc<Progress>],
     /// Set by a signal that asks how far the run is.
     pub asked: &'a AtomicBool,
+    /// Counts the total for a run that was not watched from its start, if that can be counted.
+    pub count: Option<CountTotal<'a>>,
     /// Takes the samples of the report, if there is one.
     pub samples: Option<&'a SampleSeries>,
+}
+
+/// What asked how far the run is, and still waits for the answer.
+#[derive(Default)]
+struct Request {
+    since: Option<Instant>,
+    is_counting: bool,
 }
 
 impl View {
@@ -86,17 +100,24 @@ impl View {
         console: &'scope Console,
         done: Receiver<()>,
     ) {
-        let watch = move || self.watch(&watched, console, &done);
+        let watch = move || self.watch(scope, &watched, console, &done);
         let started = Builder::new().name("progress".into()).spawn_scoped(scope, watch);
         if let (Err(error), false) = (started, matches!(self, View::None)) {
             console.warn(&format!("cannot show progress: {error}"));
         }
     }
 
-    fn watch(&self, watched: &Watched<'_>, console: &Console, done: &Receiver<()>) {
-        let Watched { names, progress, asked, samples } = *watched;
+    fn watch<'scope>(
+        &self,
+        scope: &'scope Scope<'scope, '_>,
+        watched: &Watched<'scope>,
+        console: &Console,
+        done: &Receiver<()>,
+    ) {
+        let Watched { names, progress, asked, samples, .. } = *watched;
         let mut tracker = Tracker::new(names, progress);
-        let charset = if sys::shows_unicode() { Charset::Unicode } else { Charset::Ascii };
+        let (mut request, counting) = (Request::default(), Stop::default());
+        let charset = Charset::of_terminal();
         let mut next_line = Instant::now() + LINE;
         while done.recv_timeout(DRAW) == Err(RecvTimeoutError::Timeout) {
             let seen = tracker.look();
@@ -107,16 +128,38 @@ impl View {
             if is_due {
                 next_line = Instant::now() + LINE;
             }
-            if asked.swap(false, Relaxed) || is_due {
+            if asked.swap(false, Relaxed) {
+                request.since.get_or_insert_with(Instant::now);
+                if !seen.has_total() && !std::mem::replace(&mut request.is_counting, true) {
+                    watched.start_counting(scope, &counting);
+                }
+            }
+            let is_answered = request.since.is_some_and(|since| {
+                seen.has_total() || watched.count.is_none() || since.elapsed() >= COUNTING
+            });
+            if is_answered || is_due {
+                request.since = None;
                 console.err(&format!("dircopy: {}", seen.line()));
             }
             if let View::Rows(bar) = self {
                 bar.set_message(lines(&seen, room(charset)).join("\n"));
             }
         }
+        counting.request(Stop::GIVEN_UP);
         if let View::Rows(bar) = self {
             bar.finish_and_clear();
         }
+    }
+}
+
+impl<'scope> Watched<'scope> {
+    /// Counts the total in a thread of its own, for a run that did not. Without a thread there is none.
+    fn start_counting(&self, scope: &'scope Scope<'scope, '_>, counting: &Stop) {
+        self.progress.iter().for_each(|progress| progress.watched.store(true, Relaxed));
+        let (Some(count), Some(progress)) = (self.count, self.progress.first()) else { return };
+        let counting = counting.clone();
+        let count = move || count(progress, &counting);
+        let _ = Builder::new().name("count".into()).spawn_scoped(scope, count);
     }
 }
 

@@ -7,12 +7,15 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use indicatif::ProgressBar;
+use terminal_size::{Width, terminal_size_of};
 
+use crate::cli::progress::bar::Charset;
 use crate::cli::record::entry::RecordEntry;
 use crate::cli::record::log::{TextLine, json_line};
 use crate::cli::show::copy_messages::message;
 use crate::cli::show::gathered::{Gathered, LineKind};
 use crate::cli::show::line::{Detail, ScreenLine};
+use crate::cli::show::rows::Rows;
 use crate::error::Error;
 use crate::event::Event;
 use crate::sys;
@@ -66,6 +69,22 @@ impl Console {
             let mut out = io::stdout().lock();
             out.write_all(line).and_then(|()| out.flush())
         });
+    }
+
+    /// The rows of a summary, for standard output; on a terminal in lines that it has room for.
+    pub fn out_rows(&self, rows: Rows) {
+        let room = if self.aside {
+            terminal_size_of(io::stderr())
+        } else {
+            terminal_size_of(io::stdout())
+        };
+        let text = match room {
+            Some((Width(columns), _)) if columns > 0 => {
+                rows.folded(columns.into(), Charset::of_terminal())
+            }
+            _ => rows.text(),
+        };
+        self.out(&text);
     }
 
     /// A line for standard error, in one call, so that lines of two programs that share a log do

@@ -46,7 +46,7 @@ impl CopySummary<'_> {
             }
         }
         if !self.args.verbosity.quiet {
-            console.out(&self.rows().text());
+            console.out_rows(self.rows());
         }
     }
 

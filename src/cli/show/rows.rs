@@ -6,11 +6,16 @@ use std::time::Duration;
 use humansize::{BINARY, format_size};
 
 use crate::cli::exit::Exit;
+use crate::cli::progress::bar::{Charset, columns as width, path_end};
 use crate::cli::show::line::count;
 use crate::io::read_back::HashedFrom;
 
 /// The room for the name of a row; characters.
 const WIDTH: usize = 11;
+
+/// What a row is broken at where it is too long for a terminal, the best places first: behind a path, between
+/// sentences, between parts of one.
+const BREAKS: [&str; 3] = ["  ", "; ", ", "];
 
 /// A summary that is being written.
 #[derive(Default)]
@@ -37,6 +42,24 @@ impl Rows {
         lines.into_iter().for_each(|line| self.0.extend([line, "\n"]));
     }
 
+    /// The rows for a terminal with so many columns. What does not fit stands in further lines, below what it is about.
+    pub fn folded(&self, columns: usize, charset: Charset) -> String {
+        let (room, below) = (columns.saturating_sub(WIDTH + 2), format!("\n{:1$}", "", WIDTH + 1));
+        let lines = self.lines().map(|line| match line.split_at_checked(WIDTH + 1) {
+            Some((name, what)) if width(line) >= columns => {
+                let what = match what.split_once(BREAKS[0]) {
+                    Some((path, rest)) if width(path) > room => {
+                        format!("{}{}{rest}", path_end(path, room, charset), BREAKS[0])
+                    }
+                    _ => what.to_owned(),
+                };
+                format!("{name}{}", fold(&what, room, &BREAKS).join(&below))
+            }
+            _ => line.to_owned(),
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     /// The rows, each a line.
     pub fn lines(&self) -> impl Iterator<Item = &str> {
         self.0.lines()
@@ -46,6 +69,22 @@ impl Rows {
     pub fn text(self) -> String {
         self.0.trim_end().to_owned()
     }
+}
+
+/// A text in lines of so many columns, broken at the first of these places that there are, or at none.
+fn fold(text: &str, room: usize, breaks: &[&str]) -> Vec<String> {
+    let Some((first, others)) = breaks.split_first().filter(|_| width(text) > room) else {
+        return vec![text.trim().to_owned()];
+    };
+    let gap = if *first == BREAKS[0] { BREAKS[0] } else { " " };
+    let mut lines: Vec<String> = Vec::new();
+    for part in text.split_inclusive(first).map(str::trim).filter(|part| !part.is_empty()) {
+        match lines.last_mut() {
+            Some(line) if width(line) + gap.len() + width(part) <= room => line.extend([gap, part]),
+            _ => lines.extend(fold(part, room, others)),
+        }
+    }
+    lines
 }
 
 /// A number of bytes, for people. What is whole has no point, and neither has what is as good as whole.
@@ -107,6 +146,37 @@ pub fn proven(proof: Option<HashedFrom>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_that_is_too_long_goes_on_below() {
+        let mut rows = Rows::default();
+        rows.row("copied", "4 files, 26.2 MiB");
+        let what = "/mnt/a disk  4 files, 26.2 MiB in 1.04 s, 25.3 MiB/s; written, not read back";
+        rows.row("output", what);
+        let folded = |columns| rows.folded(columns, Charset::Unicode);
+        assert_eq!(folded(120), format!("copied      4 files, 26.2 MiB\noutput      {what}"));
+        assert_eq!(
+            folded(80),
+            "copied      4 files, 26.2 MiB\n\
+             output      /mnt/a disk\n            4 files, 26.2 MiB in 1.04 s, 25.3 MiB/s; written, not read back"
+        );
+        assert_eq!(
+            folded(41),
+            "copied      4 files, 26.2 MiB\n\
+             output      /mnt/a disk\n            4 files, 26.2 MiB in 1.04 s,\n            25.3 MiB/s;\n\
+             \u{20}           written, not read back"
+        );
+        // What has no place to be broken at is left to the terminal.
+        let mut path = Rows::default();
+        path.row("manifest", "/mnt/archive/dircopy-20261122T020837Z.sha256sum");
+        assert_eq!(path.folded(41, Charset::Unicode), path.text());
+        // The end of an output's name tells it from others.
+        let mut long = Rows::default();
+        long.row("output", "/run/media/editor/ARCHIVE-2026-A  refused: nothing was copied");
+        let shown =
+            "output      …n/media/editor/ARCHIVE-2026-A\n            refused: nothing was copied";
+        assert_eq!(long.folded(43, Charset::Unicode), shown);
+    }
 
     #[test]
     fn three_digits_are_brief() {

@@ -9,7 +9,7 @@ use crate::stream::outcome::OutputOutcome;
 use crate::stream::report::StreamEnding;
 
 /// The rows of the summary.
-pub fn summary(report: &StreamReport) -> String {
+pub fn summary(report: &StreamReport) -> Rows {
     let mut rows = Rows::default();
     rows.row("read", format!("{}, {}", count(report.inputs, "input"), size(report.bytes)));
     rows.counted(&[Counted("failed", report.failed, "input", "or manifests")]);
@@ -39,7 +39,7 @@ pub fn summary(report: &StreamReport) -> String {
     if let Some(manifest) = &report.manifest {
         rows.row("manifest", Shown::path(manifest));
     }
-    rows.text()
+    rows
 }
 
 /// The last line: the verdict over every output, of a run that ends with `exit`. `amiss` says what was at its end, if nothing

@@ -8,7 +8,7 @@ use crate::cli::show::rows::{Counted, Rows, files, size, time, warn};
 use crate::verify::{Coverage, VerifyReport};
 
 /// The rows of the summary.
-pub fn summary(report: &VerifyReport) -> String {
+pub fn summary(report: &VerifyReport) -> Rows {
     let counts = &report.counts;
     let read = counts.from_device + counts.from_cache;
     let taken = format!("made whole with {}", size(counts.healed_bytes));
@@ -47,7 +47,7 @@ pub fn summary(report: &VerifyReport) -> String {
         rows.row("scrub", format!("{} verified; {left}", count(now, "file")));
     }
     rows.row("time", time(report.elapsed, counts.bytes));
-    rows.text()
+    rows
 }
 
 /// The last line: the verdict over every directory, of a check that ends with `exit`. `amiss` says what was at its end, if

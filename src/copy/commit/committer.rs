@@ -222,6 +222,7 @@ impl<'a> Committer<'a> {
         let TransferResult { transfer: Transfer { source, target }, outcome, warnings, resumed } =
             result;
         let CopyTarget { output, entry, .. } = &target;
+        self.context.control.progress.handled.fetch_add(1, Relaxed);
         warnings.iter().for_each(|warning| self.accounting.warn(warning));
         if resumed > 0 && matches!(outcome, Outcome::Written(_) | Outcome::Published { .. }) {
             self.accounting.resumed(output, &entry.name, resumed);

@@ -82,8 +82,7 @@ impl Committer<'_> {
                 Ok(_) => self.accounting.rotten(error),
                 Err(_) => self.accounting.failed(error),
             }
-            self.context.control.progress.entries.fetch_add(1, Relaxed);
-            return self.arrived(&link.output);
+            return self.link_done(&link.output);
         }
         let made = hard_link::make(self.root(), link, first, self.context.options.policy);
         if matches!(made, Ok(LinkOutcome::Made)) {
@@ -141,7 +140,13 @@ impl Committer<'_> {
                 self.accounting.failed(&error);
             }
         }
-        self.context.control.progress.entries.fetch_add(1, Relaxed);
+        self.link_done(output);
+    }
+
+    fn link_done(&mut self, output: &Arc<OutputDir>) {
+        let progress = self.context.control.progress;
+        progress.handled.fetch_add(1, Relaxed);
+        progress.entries.fetch_add(1, Relaxed);
         self.arrived(output);
     }
 }

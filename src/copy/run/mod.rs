@@ -2,7 +2,7 @@
 
 pub mod outputs;
 
-mod count;
+pub mod count;
 mod earlier;
 mod feed;
 pub mod output_run;

@@ -92,9 +92,62 @@ fn a_signal_asks_how_far_a_run_is() {
     }
     let run = running.wait();
     run.assert_code(0);
-    // With a total where the look for room has walked the source.
-    let tells = |line: &&str| line.starts_with("dircopy: 0 ") && line.contains(" finished, ");
+    let tells = |line: &&str| {
+        line.starts_with("dircopy: 0 of 1 file, ")
+            && line.contains("%, ")
+            && line.contains(" of 2.9 MiB, ")
+    };
     let asked = run.err().lines().filter(tells).count();
     assert!((1..=3).contains(&asked), "{}", run.err());
     scene.judge(&run).complete();
+}
+
+/// A batch system sends the same signal, and a shard does not die of it.
+#[test]
+fn a_shard_says_how_far_it_is() {
+    let scene = Scene::new();
+    scene.src.file("large", content(3_000_000));
+    let (src, dst, plan) = (scene.src.root(), scene.path("out"), scene.path("plan"));
+    let words = ["plan", "-q", "--plan"].map(std::path::Path::new);
+    scene.bare(words.into_iter().chain([&*plan, src, &*dst])).run().assert_code(0);
+    let words = ["shard", "--index", "0", "--limit-rate", "2M", "--plan"].map(std::path::Path::new);
+    let mut running = scene.bare(words.into_iter().chain([&*plan])).spawn();
+    running.until("a part file", || !crate::harness::names_below(&dst, "f").is_empty());
+    running.signal(Signal::USR1);
+    let run = running.wait();
+    run.assert_code(0);
+    assert!(run.err().contains("dircopy: 0 files, "), "{}", run.err());
+}
+
+/// A row of the summary that is too long goes on below what it is about; elsewhere it is one line.
+#[test]
+fn the_summary_has_the_room_of_the_terminal() {
+    if !have(&[Need::Program("script")]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.src.file("file", content(100_000));
+    let output =
+        scene.path("an output with a name that is longer than a terminal of forty columns");
+    for (columns, lines) in [(40, 10), (80, 24)] {
+        let size = Size { columns, lines };
+        let run = |name: &str| drawn(&scene, size, "LC_ALL=C.UTF-8", &["-o", name]);
+        let lines = run(&format!("'{}'", output.display()));
+        let row = lines.iter().find(|line| line.starts_with("output      ") && line.contains('…'));
+        assert!(row.is_some_and(|row| row.chars().count() < columns), "{lines:#?}");
+        assert!(
+            lines
+                .iter()
+                .any(|line| line.starts_with("            ") && line.contains("written, not"))
+        );
+        std::fs::remove_dir_all(&output).unwrap();
+        std::fs::remove_dir_all(&scene.dst).unwrap();
+    }
+    let run = scene.copy(&[]);
+    let rows = run.out();
+    assert!(
+        rows.lines()
+            .any(|row| row.starts_with("output ") && row.ends_with("written, not read back")),
+        "{rows}"
+    );
 }
