@@ -32,13 +32,26 @@ pub fn write(dir: &Path) -> io::Result<()> {
         }
         if name == "dircopy" {
             adapt(&completions.join("dircopy.bash"), &BASH)?;
-            adapt(&completions.join("dircopy.fish"), &FISH)?;
+            let commands: Vec<&str> = commands(&command).map(Command::get_name).collect();
+            let is_command = format!(
+                "    # What is no command is a source or an output.\n    \
+                 if set -q argv[1]; and contains -- $argv[1] {} help\n",
+                commands.join(" ")
+            );
+            let fish = completions.join("dircopy.fish");
+            adapt(&fish, &[("    if set -q argv[1]\n", &is_command)])?;
+            adapt(&fish, &FISH)?;
+            let positional = ZSH_POSITIONAL.replace("COMMANDS", &commands.join(" "));
+            let zsh = completions.join("_dircopy");
+            adapt(&zsh, &[("    _arguments \"${_arguments_options[@]}\" : \\\n", &positional)])?;
+            adapt(&zsh, &ZSH)?;
         }
-        // A page for `dircopy help` would say nothing, and `clap_mangen` is silent about options that `-h` hides.
-        let mut command = with_all_options(command).disable_help_subcommand(true);
+        // `clap_mangen` is silent about options that `-h` hides.
+        let mut command = with_all_options(command);
         // Subcommands learn from it what they are called in full.
         command.build();
-        pages(&command, &man)?;
+        let others: Vec<&str> = commands(&command).filter_map(Command::get_display_name).collect();
+        pages(&command, &others, &man)?;
     }
     Ok(())
 }
@@ -64,17 +77,12 @@ const BASH: [(&str, &str); 3] = [
 
 /// The same for fish. The generated condition for options fails where the word before the cursor is an option that
 /// waits for its value, and takes the source for a subcommand.
-const FISH: [(&str, &str); 5] = [
+const FISH: [(&str, &str); 4] = [
     (
         "    argparse -s (__fish_dircopy_global_optspecs) -- $cmd 2>/dev/null\n    or return\n",
         "    if not argparse -s (__fish_dircopy_global_optspecs) -- $cmd 2>/dev/null\n        \
          # The last option waits for its value.\n        set -e cmd[-1]\n        \
          argparse -s (__fish_dircopy_global_optspecs) -- $cmd 2>/dev/null\n        or return\n    end\n",
-    ),
-    (
-        "    if set -q argv[1]\n",
-        "    # What is no command is a source or an output.\n    \
-         if set -q argv[1]; and contains -- $argv[1] verify jobs help\n",
     ),
     (
         "'Take the options of a job: NAME.toml where jobs are kept, or a file' -r",
@@ -90,6 +98,35 @@ const FISH: [(&str, &str); 5] = [
         "__fish_seen_subcommand_from check\" -a \"(dircopy jobs list 2>/dev/null | string replace -r ' .*' '')\"\n\
          complete -c dircopy -n \"__fish_dircopy_using_subcommand jobs; and __fish_seen_subcommand_from check\" -s h",
     ),
+];
+
+/// The generated function for zsh counts a command behind source and outputs, and so finds none. A command is always the
+/// first word.
+const ZSH_POSITIONAL: &str = "    _dircopy_first() {
+        _alternative 'commands:command:_dircopy_commands' 'files:source:_files'
+    }
+    local -a positional
+    if (( CURRENT == 2 )); then
+        positional=('1: :_dircopy_first')
+    elif (( ${${(z)${:-COMMANDS help}}[(Ie)$words[2]]} )); then
+        positional=(':: :_dircopy_commands' '*::: :->dircopy')
+    else
+        positional=('*: :_files')
+    fi
+    _arguments \"${_arguments_options[@]}\" : \\
+";
+
+const ZSH: [(&str, &str); 4] = [
+    (
+        "'::source -- Directory whose contents are copied, or a file:_files' \\\n\
+         '::destinations -- Directories they go to; the source is read once for all of them:_files' \\\n\
+         \":: :_dircopy_commands\" \\\n\
+         \"*::: :->dircopy\" \\\n",
+        "\"${positional[@]}\" \\\n",
+    ),
+    ("words=($line[3] ", "words=($line[1] "),
+    ("dircopy-command-$line[3]:", "dircopy-command-$line[1]:"),
+    ("case $line[3] in", "case $line[1] in"),
 ];
 
 /// Puts other texts in place of some of a file.
@@ -112,10 +149,15 @@ fn with_all_options(command: Command) -> Command {
     command.mut_args(|arg| arg.hide_short_help(false)).mut_subcommands(with_all_options)
 }
 
-/// Writes the page of a command and those of its subcommands.
-fn pages(command: &Command, dir: &Path) -> io::Result<()> {
-    for subcommand in command.get_subcommands() {
-        pages(subcommand, dir)?;
+/// The subcommands but `help`, which what writes completions has added, and whose page would say nothing.
+fn commands(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|command| command.get_name() != "help")
+}
+
+/// Writes the page of a command, which names `others`, and those of its subcommands.
+fn pages(command: &Command, others: &[&str], dir: &Path) -> io::Result<()> {
+    for subcommand in commands(command) {
+        pages(subcommand, others, dir)?;
     }
     let man = Man::new(command.clone());
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
@@ -130,13 +172,13 @@ fn pages(command: &Command, dir: &Path) -> io::Result<()> {
     if command.has_subcommands() {
         man.render_subcommands_section(&mut page)?;
     }
-    closing_sections(command).to_writer(&mut page)?;
+    closing_sections(command, others).to_writer(&mut page)?;
     fs::write(dir.join(man.get_filename()), page)
 }
 
 /// What the help ends with: a table of exit codes up to the first empty line, then notes. `clap_mangen`
 /// knows nothing of the table and would run it together.
-fn closing_sections(command: &Command) -> Roff {
+fn closing_sections(command: &Command, others: &[&str]) -> Roff {
     let text = command
         .get_after_long_help()
         .or(command.get_after_help())
@@ -161,15 +203,20 @@ fn closing_sections(command: &Command) -> Roff {
             }
         }
     }
-    roff.control("SH", ["NOTES"]);
+    if !notes.is_empty() {
+        roff.control("SH", ["NOTES"]);
+    }
     for line in notes.lines() {
         match line {
             "" => roff.control("PP", []),
             line => roff.text([roman(line)]),
         };
     }
-    let others = ["dircopy", "dircopy-verify", "dirverify", "sha256sum"].map(|n| format!("{n}(1)"));
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+    let own =
+        ["dircopy", "dirverify"].into_iter().chain(others.iter().copied()).filter(|it| *it != name);
+    let all: Vec<_> = own.chain(["sha256sum"]).map(|name| format!("{name}(1)")).collect();
     roff.control("SH", ["SEE ALSO"]);
-    roff.text([roman(others.join(", "))]);
+    roff.text([roman(all.join(", "))]);
     roff
 }

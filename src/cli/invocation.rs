@@ -1,7 +1,7 @@
 //! What a command line asks for, together with the job file it may name.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command, FromArgMatches};
@@ -144,6 +144,13 @@ fn with_job(
 
 fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, clap::Error> {
     let mut args = CopyArgs::from_arg_matches(matches)?;
+    let first = args.source.as_deref().filter(|_| args.input.is_empty()).map(Path::as_os_str);
+    if let Some((word, meant)) = first.and_then(|word| Some((word, meant_command(word, command)?)))
+    {
+        let word = Shown::path(Path::new(word));
+        let text = format!("there is no command and no file {word}\n\n  tip: dircopy {meant}");
+        return Err(command.error(ErrorKind::InvalidSubcommand, text));
+    }
     take_positionals(&mut args)
         .map_err(|text| command.error(ErrorKind::MissingRequiredArgument, text))?;
     let source = args.input.first().map(|path| &**path);
@@ -167,21 +174,51 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
     Ok(CopyInvocation { args, jobs, given, unknown, stream })
 }
 
-/// Explains options that `cp` and `rsync` need for what is always done here.
+/// Explains options that `cp` and `rsync` need for what is always done here, or is called otherwise.
 fn explain_habit(error: clap::Error, command: &mut Command) -> clap::Error {
-    const HABITS: [&str; 5] = ["-r", "-R", "-a", "--recursive", "--archive"];
-    match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(option))
-            if error.kind() == ErrorKind::UnknownArgument && HABITS.contains(&&**option) =>
-        {
-            let text = format!(
-                "there is no option {option}, and none is needed\n\n  tip: leave it out: a directory is always copied \
-                 with all that is in it, times, permissions and attributes, and as root owners"
-            );
-            command.error(ErrorKind::UnknownArgument, text)
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let tip = match &**option {
+        _ if error.kind() != ErrorKind::UnknownArgument => return error,
+        "-r" | "-R" | "-a" | "--recursive" | "--archive" => {
+            ", and none is needed\n\n  tip: leave it out: a directory is always copied with all that is in it, times, \
+             permissions and attributes, and as root owners"
         }
-        _ => error,
+        "--delete" => {
+            "\n\n  tip: --mirror moves what has left the source into a trash at the output"
+        }
+        "-c" | "--checksum" => {
+            "\n\n  tip: every file that is copied is hashed; --verify also reads what is at the output"
+        }
+        _ => return error,
+    };
+    let text = format!("there is no option {option}{tip}");
+    command.error(ErrorKind::UnknownArgument, text)
+}
+
+/// The command that a word was perhaps meant to be, if it is no file.
+fn meant_command<'c>(word: &OsStr, command: &'c Command) -> Option<&'c str> {
+    let word = word.to_str().filter(|word| word.len() > 3)?;
+    if word.contains(['/', '\\']) || std::fs::symlink_metadata(word).is_ok() {
+        return None;
     }
+    let mut names = command.get_subcommands().map(Command::get_name);
+    names.find(|name| distance(word, name) <= 2 || (word == "check" && *name == "verify"))
+}
+
+/// How many letters two words differ in: left out, added, or others.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.bytes().enumerate() {
+        let mut before = std::mem::replace(&mut row[0], at + 1);
+        for (column, of_other) in other.bytes().enumerate() {
+            let changed = before + usize::from(letter != of_other);
+            before = row[column + 1];
+            row[column + 1] = changed.min(before + 1).min(row[column] + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
 }
 
 /// Takes `SRC DST…` for `-i SRC -o DST…`.
@@ -317,6 +354,13 @@ mod tests {
     }
 
     #[test]
+    fn words_that_are_nearly_the_same() {
+        let all = [("verify", "verify"), ("verfy", "verify"), ("hael", "heal"), ("heel", "heal")];
+        assert_eq!(all.map(|(one, other)| distance(one, other)), [0, 1, 2, 1]);
+        assert_eq!(distance("", "plan"), 4);
+    }
+
+    #[test]
     fn paths_need_no_options() {
         let words = |words: &str| parse(words.split(' ').map(OsString::from));
         match words("dircopy a b c -v") {
@@ -339,6 +383,11 @@ mod tests {
             ),
             ("dircopy -av a b", "tip: leave it out"),
             ("dircopy a b --archive", "tip: leave it out"),
+            ("dircopy --delete a b", "tip: --mirror moves what has left the source"),
+            ("dircopy -c a b", "tip: every file that is copied is hashed"),
+            ("dircopy verfy a", "tip: dircopy verify"),
+            ("dircopy heel a b", "tip: dircopy heal"),
+            ("dircopy check a", "tip: dircopy verify"),
         ] {
             match words(line) {
                 Err(UsageError::CommandLine(error)) => {

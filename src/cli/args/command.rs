@@ -6,42 +6,44 @@ use clap::{Arg, Command, CommandFactory, value_parser};
 
 use crate::cli::args::copy::CopyArgs;
 use crate::cli::args::generations::GenerationsArgs;
-use crate::cli::args::heal::HealArgs;
+use crate::cli::args::heal::{self, HealArgs};
 use crate::cli::args::report::ReportArgs;
 use crate::cli::args::verify::VerifyArgs;
-use crate::cli::cluster::args::{FinishArgs, PlanArgs, ShardArgs};
+use crate::cli::cluster::args::{self as cluster, FinishArgs, PlanArgs, ShardArgs};
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    everything asked for was done: every regular file of the source is at every
-       output, byte-equal and listed in the manifest
-  1    finished, but some entries failed, changed whenever they were read, or were
-       left different; or lines of --expect's manifest could not be used
+  0    everything asked for was done: every regular file of the source is at
+       every output, byte-equal and listed in the manifest
+  1    finished, but some entries failed, changed whenever they were read, or
+       were left different; or lines of --expect's manifest could not be used
   2    usage error, or refused before anything was touched
   3    stopped early: the output became unusable (full, read-only, gone), or the
        manifest could not be written
-  4    verify: a listed file is missing or differs (or, when asked, an unlisted file
-       is there); --verify: the disk did not hold a copy as it was written,
+  4    verify: a listed file is missing or differs (or, when asked, an unlisted
+       file is there); --verify: the disk did not hold a copy as it was written,
        twice; or files of the source have rotted and were not copied (--expect)
   5    verify: the manifest is malformed or has nothing to check
-  6    stopped at the time that was set (--max-duration, --stop-at); finished files are
-       recorded, and the same command continues
+  6    stopped at the time that was set (--max-duration, --stop-at); finished
+       files are recorded, and the same command continues
   129, 130, 143
-       ended by SIGHUP, SIGINT or SIGTERM: finished files are recorded, temporary ones
-       removed but for durable beginnings of large files
-  141  of a stream: the reader of an output closed it early, and nothing else is amiss
+       ended by SIGHUP, SIGINT or SIGTERM: finished files are recorded,
+       temporary ones removed but for durable beginnings of large files
+  141  of a stream: the reader of an output closed it early, and nothing else is
+       amiss
 
-With several outputs it is the worst of theirs: a signal, 6, 4, 3, 1, 0; a refused
-output counts as 1 if others were not refused. The last line of the summary is the verdict
-over all of them, and names the exit code unless it is 0.
+With several outputs it is the worst of theirs: a signal, 6, 4, 3, 1, 0; a
+refused output counts as 1 if others were not refused. The last line of the
+summary is the verdict over all of them, and names the exit code unless it is 0.
 
 The manifest OUTPUT/dircopy-<UTC time>.sha256sum is checked with
 `dircopy verify OUTPUT`, or `sha256sum -c --strict` from inside OUTPUT.
 
-A copy is a stream where an input or output is \"-\", an input is a FIFO or a device,
-several inputs are given, or a file goes where something other than a directory is; every
-output is then a file or \"-\", and gets all inputs one after the other. Otherwise the
-output is a directory, also a new one, and a single file goes into it under its own name.";
+A copy is a stream where an input or output is \"-\", an input is a FIFO or a
+device, several inputs are given, or a file goes where something other than a
+directory is; every output is then a file or \"-\", and gets all inputs one after
+the other. Otherwise the output is a directory, also a new one, and a single
+file goes into it under its own name.";
 
 /// What `dircopy -h` says: one screen of 80 columns with what most people need.
 const SHORT_COPY: &str = "\
@@ -52,6 +54,7 @@ Usage: dircopy [OPTIONS] <SRC> <DST>...     what is in SRC goes into every DST
        dircopy heal [OPTIONS] <TREE>...     make copies whole from one another
        dircopy report <RECEIPT>... -o FILE  make a page of what --report left
        dircopy jobs list | check <NAME>     list and check jobs kept in files
+       dircopy COMMAND -h                   generations, plan, shard, finish
 
 Options:
   -n, --dry-run                  Only say what would happen
@@ -93,14 +96,23 @@ Options:
 Exit code 0: every listed file was read and is as listed; 4: one is not.
 ";
 
+/// What `-h` says of commands; the help of others fits on one screen as it is.
+const SHORT: [(&str, &str); 5] = [
+    ("verify", SHORT_VERIFY),
+    ("heal", heal::SHORT),
+    ("plan", cluster::SHORT_PLAN),
+    ("shard", cluster::SHORT_SHARD),
+    ("finish", cluster::SHORT_FINISH),
+];
+
 const CHECK_EXIT_CODES: &str = "\
 Exit codes:
   0    nothing is in the way
   1    something is: no such source, no place for the output or the report …
   2    the job cannot be found or read, or something in it is wrong
 
-The tree itself is not read: `dircopy --job NAME --dry-run` says what would happen to
-every file.";
+The tree itself is not read: `dircopy --job NAME --dry-run` says what would
+happen to every file.";
 
 const LIST_EXIT_CODES: &str = "\
 Exit codes:
@@ -116,7 +128,7 @@ dircopy [OPTIONS] <SRC> <DST>...
        dircopy heal [OPTIONS] <TREE>...
        dircopy report <RECEIPT>... -o <FILE.html>
        dircopy jobs list | check <NAME|FILE>
-       dircopy plan [OPTIONS] <SRC> <DST> --plan <DIR>, then shard and finish --plan <DIR>";
+       dircopy plan [OPTIONS] <SRC> <DST> --plan <DIR>, then shard and finish";
 
 /// The command line of `dircopy`.
 pub fn dircopy() -> Command {
@@ -140,12 +152,13 @@ pub fn with_short_help(command: Command, args: &[OsString]) -> Command {
     if !wants_short_help(args) {
         return command;
     }
-    match command.get_name() {
-        "dirverify" => command.override_help(SHORT_VERIFY),
-        _ => command
-            .override_help(SHORT_COPY)
-            .mut_subcommand("verify", |verify| verify.override_help(SHORT_VERIFY)),
+    if command.get_name() == "dirverify" {
+        return command.override_help(SHORT_VERIFY);
     }
+    let command = command.override_help(SHORT_COPY);
+    SHORT.iter().fold(command, |command, (name, help)| {
+        command.mut_subcommand(*name, |subcommand| subcommand.override_help(*help))
+    })
 }
 
 /// Whether `-h` is given, also among other letters, and not `--help`. Nothing else depends on it.
@@ -192,10 +205,14 @@ mod tests {
 
     #[test]
     fn short_help_is_one_screen_of_options_that_exist() {
-        for (help, mut command) in [(SHORT_COPY, dircopy()), (SHORT_VERIFY, dirverify())] {
-            assert!(help.lines().count() < 24, "a prompt needs a line of 24");
-            assert_eq!(help.lines().find(|line| line.chars().count() > 79), None);
-            command.build();
+        let mut program = dircopy();
+        program.build();
+        let mut verify = dirverify();
+        verify.build();
+        let named = SHORT.map(|(name, help)| (help, program.find_subcommand(name).unwrap()));
+        let all = [(SHORT_COPY, &program), (SHORT_VERIFY, &verify)].into_iter().chain(named);
+        for (help, command) in all {
+            assert_one_screen(help);
             let words = help.split(|c: char| !c.is_ascii_alphabetic() && c != '-');
             for word in words.filter_map(|word| word.strip_prefix("--")) {
                 assert!(command.get_arguments().any(|it| it.get_long() == Some(word)), "--{word}");
@@ -206,6 +223,43 @@ mod tests {
                 assert!(letter == 'o' || command.get_arguments().any(is_it), "-{letter}");
             }
         }
+    }
+
+    fn assert_one_screen(help: &str) {
+        assert!(help.lines().count() < 24, "a prompt needs a line of 24:\n{help}");
+        assert_eq!(help.lines().find(|line| line.chars().count() > 80), None, "\n{help}");
+    }
+
+    /// As clap writes it on a terminal of 80 columns.
+    #[test]
+    fn the_short_help_of_every_command_is_one_screen() {
+        fn each(command: &mut Command, path: &[&str]) {
+            let names: Vec<String> =
+                command.get_subcommands().map(|it| it.get_name().to_owned()).collect();
+            let line: Vec<OsString> =
+                path.iter().copied().chain(["-h"]).map(OsString::from).collect();
+            let whole = with_short_help(dircopy().term_width(80), &line);
+            let help = whole.try_get_matches_from(&line).unwrap_err().to_string();
+            assert!(help.contains("Usage: dircopy"), "{path:?}: {help}");
+            assert_one_screen(help.trim_end());
+            for name in names.iter().filter(|name| *name != "help") {
+                let path: Vec<&str> = path.iter().copied().chain([name.as_str()]).collect();
+                each(command.find_subcommand_mut(name).unwrap(), &path);
+            }
+        }
+        each(&mut dircopy(), &["dircopy"]);
+    }
+
+    /// Lines of our own that clap does not have to break.
+    #[test]
+    fn the_ends_of_long_help_fit_a_terminal() {
+        fn each(command: &Command) {
+            let end = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let long = end.lines().find(|line| line.chars().count() > 80);
+            assert_eq!(long, None, "{}", command.get_name());
+            command.get_subcommands().for_each(each);
+        }
+        each(&dircopy());
     }
 
     #[test]

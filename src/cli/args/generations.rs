@@ -10,7 +10,8 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    the generations are listed, or those named are in the trash
   1    one could not be moved to the trash
-  2    usage error, another run is at work there, or there is no such generation or output";
+  2    usage error, another run is at work there, or there is no such generation
+       or output";
 
 /// List the generations at an output, or move some to its trash
 #[derive(Debug, Parser)]

@@ -18,16 +18,41 @@ Exit codes; of several that fit, the first of this list:
        ended by SIGHUP, SIGINT or SIGTERM: each file is what it was, or whole
   2    usage error, or another run is at work on a tree; nothing was touched
   4    a file is still not as it is listed: no tree has it good, the trees list
-       different digests for it, or it could not be written; with --dry-run, if any
-       file is bad
+       different digests for it, or it could not be written; with --dry-run, if
+       any file is bad
   5    a tree has no manifest, or a malformed one
   1    something could not be read, or not everything could be said
   0    every file of every tree is as it is listed, now
 
-A bad file is never written to. Its good chunks, and the missing ones from other trees, each
-proven by its SHA-256 states before it is written, make a file beside it. That is synced, read
-back, compared with the listed digest, and renamed. A file without states is taken as a whole;
-`dirverify --write-states` makes states for a tree that has none, while its files are good.";
+A bad file is never written to. Its good chunks, and the missing ones from
+other trees, each proven by its SHA-256 states before it is written, make a file
+beside it. That is synced, read back, compared with the listed digest, and
+renamed. A file without states is taken as a whole; `dirverify --write-states`
+makes states for a tree that has none, while its files are good.";
+
+/// What `dircopy heal -h` says.
+pub const SHORT: &str = "\
+Make trees whole that are copies of one another, by their manifests
+
+Usage: dircopy heal [OPTIONS] <TREE>...
+
+Options:
+  -n, --dry-run             Only say what could be made whole
+      --from-tree TREE      Take from this one too; it is only read
+  -m, --manifest FILE       Check against this one, of any program; repeatable
+      --wait                Wait for another run on a tree, and do not refuse
+      --report FILE         A record of the run: JSON, or a page if .html
+  -j, --workers N           Files that are checked side by side
+  -q, --quiet               Only say what is wrong
+  -v, --verbose             Name every file
+  -h; --help                This; all options and exit codes
+
+Each TREE is checked against the manifest of dircopy in it. A bad file is never
+written to: what is good of it, and the rest from other trees, make a new one
+beside it, which is proven and then gets its name.
+
+Exit code 0: every file of every tree is now as it is listed; 4: one is not.
+";
 
 /// Make trees whole that are copies of one another, by their manifests
 #[derive(Debug, Parser)]
@@ -42,32 +67,34 @@ pub struct HealArgs {
     pub dry_run: bool,
 
     /// A further tree to take from, which is only read and need have no manifest; repeatable
-    #[arg(long, value_name = "TREE")]
+    #[arg(long, value_name = "TREE", help_heading = "What is checked")]
     pub from_tree: Vec<PathBuf>,
 
     /// Manifest of any program, for all trees; repeatable
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = "What is checked")]
     pub manifest: Vec<PathBuf>,
 
     /// Where the bytes of the check must come from
-    #[arg(long, value_name = "WHERE", default_value = "medium", value_parser = one_of::<ReadFrom>())]
+    #[arg(long, value_name = "WHERE", default_value = "medium", value_parser = one_of::<ReadFrom>(),
+          help_heading = "Speed and memory")]
     pub from: ReadFrom,
 
     /// Wait for another run on a tree to end instead of refusing
-    #[arg(long)]
+    #[arg(long, help_heading = "Unattended runs")]
     pub wait: bool,
 
     /// Your private records are below DIR instead of in .dircopy
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "What is checked")]
     pub state: Option<PathBuf>,
 
     /// Files that are checked side by side
-    #[arg(short = 'j', long, alias = "jobs", value_name = "N",
+    #[arg(short = 'j', long, alias = "jobs", value_name = "N", help_heading = "Speed and memory",
           value_parser = value_parser!(u64).range(1..=size::MOST_WORKERS))]
     pub workers: Option<u64>,
 
     /// Hash several files at a time in vector registers
-    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of::<Backend>())]
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of::<Backend>(),
+          help_heading = "Speed and memory")]
     pub simd: Backend,
 
     #[command(flatten)]

@@ -10,8 +10,9 @@ Exit codes:
   1    receipts could not be read: the page has the others, and says so
   2    usage error, none of them could be read, or the page could not be written
 
-The newest run is shown in full, and of several a history. The page is one file that needs
-neither script nor network, and prints on A4. Sizes of files are looked up where the manifest is.";
+The newest run is shown in full, and of several a history. The page is one file
+that needs neither script nor network, and prints on A4. Sizes of files are
+looked up where the manifest is.";
 
 /// Make a page that people read of the receipts that --report left
 #[derive(Debug, Parser)]

@@ -22,16 +22,16 @@ Exit codes; of several that fit, the first of this list:
   2    usage error; or, a scrub, and another run is at work on the directory
   4    a listed file is missing, is not a regular file or differs, or a name is
        listed with two digests; with --complete also: a file is not listed
-  5    there is no manifest, it cannot be read, lists nothing, has malformed lines
-       or names that lead out of the directory; all other lines were checked
+  5    there is no manifest, it cannot be read, lists nothing, has malformed
+       lines or names that lead out of the directory; all others were checked
   1    a file or directory could not be read, or not everything could be said
   0    every listed file was read and has the listed digest; of a scrub
        (--budget, --max-bytes), every file of this pass
 
 Only regular files below the root are opened; symbolic links are not followed.
-Lines are accepted as sha256sum (also --tag), shasum and openssl write them, with
-LF or CRLF, in UTF-8 or UTF-16. BagIt bags, histories of ASC MHL and legacy Media
-Hash Lists are known by their content.";
+Lines are accepted as sha256sum (also --tag), shasum and openssl write them,
+with LF or CRLF, in UTF-8 or UTF-16. BagIt bags, histories of ASC MHL and legacy
+Media Hash Lists are known by their content.";
 
 /// Check directories against their SHA-256 manifests, reading from the disk
 #[derive(Debug, Parser)]
@@ -47,30 +47,30 @@ pub struct VerifyArgs {
     /// Manifest of any program, in any place; "-" is standard input; repeatable
     ///
     /// Without DIR and --root its names start at the directory it is in.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = "What is checked")]
     pub manifest: Vec<PathBuf>,
 
     /// Where the names start [default: DIR]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "What is checked")]
     pub root: Option<PathBuf>,
 
     /// Also name the regular files below the root that are not listed
-    #[arg(long)]
+    #[arg(long, help_heading = "What is checked")]
     pub complete: bool,
 
     /// Where there is no file of a listed name, take "\" in it for "/"
-    #[arg(long)]
+    #[arg(long, help_heading = "What is checked")]
     pub convert_paths: bool,
 
     /// Write the paths of listed files that did not pass to FILE
     ///
     /// One on each line; "\", LF and CR in them are written as \\, \n and \r. If FILE ends in .json or .jsonl, each
     /// line is an object with the path, the verdict and, where they are known, the ranges that differ.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "What becomes of bad files")]
     pub list_failed: Option<PathBuf>,
 
     /// End the paths in that file with NUL and write them as they are
-    #[arg(short = '0', long, requires = "list_failed")]
+    #[arg(short = '0', long, requires = "list_failed", help_heading = "What becomes of bad files")]
     pub null: bool,
 
     /// Make bad files whole from TREE, a copy of DIR; repeatable
@@ -78,49 +78,52 @@ pub struct VerifyArgs {
     /// What of a file is bad is taken from there chunk by chunk, where the states of its digest tell, each proven
     /// before it is written; else the whole file. It is made beside the bad one, checked, and renamed. TREE is only
     /// read. `dircopy heal` makes several trees whole from one another.
-    #[arg(long, value_name = "TREE", conflicts_with_all = ["budget", "max_bytes", "root", "convert_paths"])]
+    #[arg(long, value_name = "TREE", conflicts_with_all = ["budget", "max_bytes", "root", "convert_paths"],
+          help_heading = "What becomes of bad files")]
     pub heal_from: Vec<PathBuf>,
 
     /// Make states of large files that are good and have none, beside the manifest
     ///
     /// With them later checks use all cores for one file, name the damaged MiB, and `dircopy heal` mends by the MiB. A copy
     /// makes them by itself.
-    #[arg(long)]
+    #[arg(long, help_heading = "What is checked")]
     pub write_states: bool,
 
     /// Where the bytes must come from
-    #[arg(long, value_name = "WHERE", default_value = "medium", value_parser = one_of::<ReadFrom>())]
+    #[arg(long, value_name = "WHERE", default_value = "medium", value_parser = one_of::<ReadFrom>(),
+          help_heading = "Speed and memory")]
     pub from: ReadFrom,
 
     /// Scrub: read what was not verified for the longest time, for this time (45m, 2h)
     ///
     /// When it is over no more files are begun. What was verified is kept in DIR/dircopy.verified.
     #[arg(long, value_name = "DURATION", value_parser = schedule::parse_duration,
-          conflicts_with_all = ["complete", "convert_paths"])]
+          conflicts_with_all = ["complete", "convert_paths"], help_heading = "Scrubs")]
     pub budget: Option<Duration>,
 
     /// The same, and read no more than SIZE (500G, 2TiB); one file is always read
     #[arg(long, value_name = "SIZE", value_parser = size::parse,
-          conflicts_with_all = ["complete", "convert_paths"])]
+          conflicts_with_all = ["complete", "convert_paths"], help_heading = "Scrubs")]
     pub max_bytes: Option<u64>,
 
     /// With --budget or --max-bytes: wait for another run on the directory instead of refusing
-    #[arg(long)]
+    #[arg(long, help_heading = "Scrubs")]
     pub wait: bool,
 
     /// Your private records are below DIR instead of in .dircopy, also what was verified
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "What is checked")]
     pub state: Option<PathBuf>,
 
     /// Files that are read side by side
     ///
     /// By default 8, and 1 on a disk that turns; from the cache one for each core, at most 8.
-    #[arg(short = 'j', long, alias = "jobs", value_name = "N",
+    #[arg(short = 'j', long, alias = "jobs", value_name = "N", help_heading = "Speed and memory",
           value_parser = value_parser!(u64).range(1..=size::MOST_WORKERS))]
     pub workers: Option<u64>,
 
     /// Hash several files at a time in vector registers
-    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of::<Backend>())]
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of::<Backend>(),
+          help_heading = "Speed and memory")]
     pub simd: Backend,
 
     /// For tests: the order in which files are read

@@ -32,23 +32,89 @@ Exit codes, and what an engine should make of them:
   1    files of it failed: try again a few times
   2    refused, for example because there is no such shard: never try again
   3    the output became unusable: try again a few times
-  4    the disk did not hold a copy as it was written (a plan with --verify): never
+  4    the disk did not hold a copy as it was written (a plan with --verify):
+       never try again
   129, 130, 143
        ended by a signal: requeue
 
-Shards are numbered from 0. SLURM_ARRAY_TASK_ID, PBS_ARRAY_INDEX and JOB_COMPLETION_INDEX are taken
-as they are, so arrays begin with 0; SGE_TASK_ID, which begins with 1, is taken less 1.";
+Shards are numbered from 0. SLURM_ARRAY_TASK_ID, PBS_ARRAY_INDEX and
+JOB_COMPLETION_INDEX are taken as they are, so arrays begin with 0; SGE_TASK_ID,
+which begins with 1, is taken less 1.";
 
 const FINISH_CODES: &str = "\
 Exit codes:
-  0    everything that was planned is at the output, durable, and listed in the manifest
-  1    shards are not done, or their records are not what was planned: each is named with
-       its shard, and nothing is said to be finished; or the plan is finished, and files
-       that left the source meanwhile, or could not be planned, are named
+  0    everything that was planned is at the output, durable, and listed in the
+       manifest
+  1    shards are not done, or their records are not what was planned: each is
+       named with its shard, and nothing is said to be finished; or the plan is
+       finished, and files that left the source meanwhile, or could not be
+       planned, are named
   2    refused: the plan is not complete, a shard is at work, or something else
   3    the output became unusable
   130, 143
        ended by a signal; run it again";
+
+/// What `dircopy plan -h` says.
+pub const SHORT_PLAN: &str = "\
+Plan a copy that many machines make together
+
+Usage: dircopy plan [OPTIONS] <SRC> <DST> --plan <DIR>
+       dircopy plan --status <DIR>           say how far the plan in DIR is
+
+Options:
+      --plan DIR                 Where the plan is made; every machine sees it
+      --shard-bytes SIZE         Bytes of a shard (64G)
+      --shard-files N            Files of a shard (200000)
+      --include, --exclude GLOB  Plan only, or leave out, what matches
+      --verify                   Read every file back from the disk
+      --overwrite-policy POLICY  What differs: default, update, never, always
+  -q, --quiet; -v, --verbose     Only say what is wrong; name every entry
+  -h; --help                     This; all options and exit codes
+
+Any engine then runs `dircopy shard --plan DIR` on each machine, and in the end
+`dircopy finish --plan DIR` proves that everything that was planned is there.
+
+Exit code 0: the plan is complete, and every shard can be run.
+";
+
+/// What `dircopy shard -h` says.
+pub const SHORT_SHARD: &str = "\
+Run a shard of a plan, or one after the other
+
+Usage: dircopy shard [OPTIONS] --plan <DIR>
+
+Options:
+      --plan DIR           The plan's directory
+      --index N            Which shard, from 0; else the engine's variable says
+      --claim              Take shards until none is left, those of dead workers
+                           and, once more, failed ones among them
+  -j, --workers N          Files that are copied side by side
+      --limit-rate SIZE    Read no faster than so much a second: 50M
+      --dead-after TIME    A worker that was silent for so long is dead (2m)
+  -q, --quiet              Only say what is wrong
+  -v, --verbose            Name every entry
+  -h; --help               This; what each exit code asks of the engine
+
+Exit code 0: the shard is done; 2 and 4: never try again; any other: try again.
+";
+
+/// What `dircopy finish -h` says.
+pub const SHORT_FINISH: &str = "\
+Prove that all shards of a plan are done, and leave one manifest
+
+Usage: dircopy finish [OPTIONS] --plan <DIR>
+
+Options:
+      --plan DIR           The plan's directory
+      --wait               Wait for shards that are at work
+      --dead-after TIME    A worker that was silent for so long is dead (2m)
+  -q, --quiet              Only say what is wrong
+  -v, --verbose            Name every entry
+  -h; --help               This; all options and exit codes
+
+Exit code 0: everything that was planned is at the output, durable, and listed;
+1: shards are missing, or not what was planned, and are named.
+";
 
 /// Plan a copy that many machines make together
 ///
@@ -83,55 +149,59 @@ pub struct PlanArgs {
     pub shard_files: u64,
 
     /// Plan only what matches GLOB (as in .gitignore); repeatable
-    #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
+    #[arg(long, value_name = "GLOB", value_parser = parse_glob, help_heading = "What is copied")]
     pub include: Vec<String>,
 
     /// Leave out what matches GLOB (as in .gitignore); repeatable
-    #[arg(long, value_name = "GLOB", value_parser = parse_glob)]
+    #[arg(long, value_name = "GLOB", value_parser = parse_glob, help_heading = "What is copied")]
     pub exclude: Vec<String>,
 
     /// Copy the targets of symbolic links instead of the links
-    #[arg(long)]
+    #[arg(long, help_heading = "What is copied")]
     pub follow_links: bool,
 
     /// Leave symbolic links out
-    #[arg(long, conflicts_with = "follow_links")]
+    #[arg(long, conflicts_with = "follow_links", help_heading = "What is copied")]
     pub no_links: bool,
 
     /// Keep hard links: names of the same file become links to one copy
-    #[arg(long)]
+    #[arg(long, help_heading = "What is copied")]
     pub hard_links: bool,
 
     /// What happens to a file at the output that differs from the source
-    #[arg(long, value_name = "POLICY", default_value = "default", value_parser = one_of::<Policy>())]
+    #[arg(long, value_name = "POLICY", default_value = "default", value_parser = one_of::<Policy>(),
+          help_heading = "Files at the output")]
     pub overwrite_policy: Policy,
 
     /// Do not check first that the output has room
-    #[arg(long)]
+    #[arg(long, help_heading = "Files at the output")]
     pub no_space_check: bool,
 
     /// Read every file back from the disk before it gets its name
-    #[arg(long)]
+    #[arg(long, help_heading = "Proof")]
     pub verify: bool,
 
     /// Do not wait for the disk
-    #[arg(long)]
+    #[arg(long, help_heading = "Proof")]
     pub no_sync: bool,
 
     /// Share data with the source where the file system can
-    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of::<Reflink>())]
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of::<Reflink>(),
+          help_heading = "Storage")]
     pub reflink: Reflink,
 
     /// What happens to holes and zeros
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of::<Sparse>())]
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of::<Sparse>(),
+          help_heading = "Storage")]
     pub sparse: Sparse,
 
     /// What happens to the copy's pages in the system's cache
-    #[arg(long, value_name = "HOW", default_value = "drop", value_parser = one_of::<Cache>())]
+    #[arg(long, value_name = "HOW", default_value = "drop", value_parser = one_of::<Cache>(),
+          help_heading = "Storage")]
     pub cache: Cache,
 
     /// Keep private records below DIR instead of in DST/.dircopy
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Files at the output")]
     pub state: Option<PathBuf>,
 
     #[command(flatten)]
