@@ -11,6 +11,14 @@ use crate::cli::report::words::{self, duration, rate};
 const WIDTH: f64 = 700.0;
 const HEIGHT: f64 = 110.0;
 
+/// An output with a picture.
+#[derive(Clone, Default)]
+pub struct ChartedOutput {
+    pub name: ReceiptName,
+    /// When the run to it was over, if that is known; others may have gone on.
+    pub seconds: Option<f64>,
+}
+
 /// What can limit an output, and the words for it.
 const LIMITS: [(&str, &str); 6] = [
     ("read", "reading the source"),
@@ -30,11 +38,13 @@ struct Step {
     limit: Option<usize>,
 }
 
-fn steps(samples: &[ReceiptSample], output: usize) -> Vec<Step> {
+/// The steps of the output of this number, up to its end.
+fn steps(samples: &[ReceiptSample], output: usize, end: Option<f64>) -> Vec<Step> {
+    let end = end.filter(|end| *end > 0.0).unwrap_or(f64::INFINITY);
     let (mut from, mut before) = (0.0, 0u64);
     let mut steps = Vec::with_capacity(samples.len());
     for sample in samples {
-        let to = sample.seconds.min(1e12);
+        let to = sample.seconds.min(1e12).min(end);
         let Some(&bytes) = sample.bytes.kept.get(output) else { break };
         if to <= from {
             continue;
@@ -49,8 +59,9 @@ fn steps(samples: &[ReceiptSample], output: usize) -> Vec<Step> {
 }
 
 /// A picture for each output.
-pub fn throughput(samples: &[ReceiptSample], outputs: &[ReceiptName]) -> Markup {
-    let all: Vec<_> = (0..outputs.len()).map(|output| steps(samples, output)).collect();
+pub fn throughput(samples: &[ReceiptSample], outputs: &[ChartedOutput]) -> Markup {
+    let steps = |(at, output): (usize, &ChartedOutput)| steps(samples, at, output.seconds);
+    let all: Vec<_> = outputs.iter().enumerate().map(steps).collect();
     let top = all.iter().flatten().map(|step| step.rate).fold(0.0, f64::max);
     let end = all.iter().flatten().map(|step| step.to).fold(0.0, f64::max);
     if samples.len() < 2 || top <= 0.0 {
@@ -60,7 +71,7 @@ pub fn throughput(samples: &[ReceiptSample], outputs: &[ReceiptName]) -> Markup 
     let has_limits = (0..LIMITS.len()).any(used);
     html! {
         // Of an output that got nothing there is nothing to see.
-        @for (steps, name) in all.iter().zip(outputs).filter(|it| it.0.iter().any(|step| step.rate > 0.0)) {
+        @for (steps, ChartedOutput { name, .. }) in all.iter().zip(outputs).filter(|it| it.0.iter().any(|step| step.rate > 0.0)) {
             figure {
                 figcaption {
                     @if !name.path.0.is_empty() { (words::name(name)) ": " }
@@ -99,7 +110,7 @@ fn picture(steps: &[Step], top: f64, end: f64, has_limits: bool) -> Markup {
     let last = steps.last().map_or(0.0, |step| step.to);
     let _ = write!(line, "L{:.1} {HEIGHT:.1}Z", x(last));
     html! {
-        svg viewBox=(format!("0 -28 {WIDTH} {}", HEIGHT + 60.0)) role="img" aria-label=(summary(steps, top)) {
+        svg viewBox=(format!("0 -28 {WIDTH} {}", HEIGHT + 64.0)) role="img" aria-label=(summary(steps, top)) {
             line .axis x1="0" x2=(WIDTH) y1=(HEIGHT) y2=(HEIGHT) {}
             line .grid x1="0" x2=(WIDTH) y1="0" y2="0" {}
             line .grid x1="0" x2=(WIDTH) y1=(HEIGHT / 2.0) y2=(HEIGHT / 2.0) {}
@@ -110,8 +121,8 @@ fn picture(steps: &[Step], top: f64, end: f64, has_limits: bool) -> Markup {
                     width=(format!("{:.1}", x(to) - x(from))) height="6" {}
             }
             text x="0" y="-5" { (rate(top, 1.0)) }
-            text x="0" y=(HEIGHT + 24.0) { "0 s" }
-            text x=(WIDTH) y=(HEIGHT + 24.0) text-anchor="end" { (duration(end)) }
+            text x="0" y=(HEIGHT + 28.0) { "0 s" }
+            text x=(WIDTH) y=(HEIGHT + 28.0) text-anchor="end" { (duration(end)) }
         }
     }
 }

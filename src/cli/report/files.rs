@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use maud::{Markup, html};
 
 use crate::cli::report::receipt::read::{Receipt, ReceiptName};
-use crate::cli::report::words::{self, bytes, name_of, number, size};
+use crate::cli::report::words::{self, bytes, counted, name_of, number, size};
 use crate::hash::{Algorithm, Hasher};
 use crate::manifest::ManifestName;
 use crate::manifest::read::{Entries, Parsed};
@@ -158,7 +158,7 @@ fn listing(list: &FileList, manifest: &ReceiptName) -> Markup {
         |bytes: Option<u64>| html! { @match bytes { Some(bytes) => (size(bytes)), None => "–" } };
     html! {
         p {
-            (number(files)) " files"
+            (counted(files, "file"))
             @if unknown < files { ", " (size(bytes)) }
             @if unknown > 0 { " (the size of " (number(unknown)) " is not known)" }
             ", as " (words::name(manifest)) " lists them. Sizes are those at the output when this page was made."

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::cli::report::receipt::read::Receipt;
 use crate::cli::report::run_sections::verdict;
-use crate::cli::report::words::{duration, moment, name, number, size, text};
+use crate::cli::report::words::{counted, duration, moment, name, number, size, text};
 use crate::path::Shown;
 
 /// More runs than this are not shown one by one; the newest stay.
@@ -75,14 +75,14 @@ pub fn section(runs: &[RunFigures], left_out: usize) -> Markup {
     let amiss = runs.iter().filter(|run| run.class != "good").count();
     html! {
         section {
-            h2 { "History" }
+            h2 { "All runs" }
             p {
-                (number(runs.len() as u64)) " runs"
+                (counted(runs.len() as u64, "run"))
                 @if let (Some(first), Some(last)) = (runs.first(), runs.last()) {
                     " from " (moment(&first.started)) " to " (moment(&last.started))
                 }
                 @if amiss == 0 { ", all good." } @else { ", " (number(amiss as u64)) " not good." }
-                @if left_out > 0 { " " (number(left_out as u64)) " older ones are left out." }
+                @if left_out > 0 { " The oldest are left out: " (number(left_out as u64)) "." }
             }
             figure {
                 figcaption { "Bytes" }

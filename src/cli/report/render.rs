@@ -10,7 +10,7 @@ use crate::cli::report::history::{self, MOST_RUNS, RunFigures};
 use crate::cli::report::page::{MARK, page};
 use crate::cli::report::receipt::read::Receipt;
 use crate::cli::report::run_sections;
-use crate::cli::report::words::moment;
+use crate::cli::report::words::{counted, moment};
 use crate::error::{Error, Result};
 use crate::sys::{self, PlainUse};
 
@@ -87,7 +87,7 @@ impl PageBuilder {
         self.runs.sort_by(|one, other| one.started.cmp(&other.started));
         let sections = html! {
             @if unread > 0 {
-                section .verdict .warn { p { (unread) " receipts could not be read and are missing here." } }
+                section .verdict .warn { p { "Missing here: " (counted(unread as u64, "receipt")) " that could not be read." } }
             }
             (history::section(&self.runs, self.left_out))
             h2 .newest { "The newest run: " (moment(&newest.started.0)) }

@@ -2,13 +2,13 @@
 
 use maud::{Markup, html};
 
-use crate::cli::report::charts::throughput;
+use crate::cli::report::charts::{ChartedOutput, throughput};
 use crate::cli::report::files;
 use crate::cli::report::receipt::bounded::ClippedText;
 use crate::cli::report::receipt::read::{
     MOST_ENTRIES, Receipt, ReceiptCounts, ReceiptEntry, ReceiptName, ReceiptOutput, ReceiptVolume,
 };
-use crate::cli::report::words::{duration, moment, name, number, rate, size, text};
+use crate::cli::report::words::{counted, duration, moment, name, number, rate, size, text};
 
 /// A verdict and how it is to look.
 pub struct ShownVerdict {
@@ -60,9 +60,13 @@ fn complete(receipt: &Receipt) -> usize {
 /// Everything about one run.
 pub fn run(receipt: &Receipt) -> Markup {
     let verdict = verdict(receipt);
-    let outputs: Vec<ReceiptName> = match receipt.kind.0.as_str() {
-        "copy" => receipt.outputs.kept.iter().map(ReceiptOutput::name).collect(),
-        _ => vec![ReceiptName::default()],
+    let charted = |output: &ReceiptOutput| ChartedOutput {
+        name: output.name(),
+        seconds: output.elapsed_seconds,
+    };
+    let outputs: Vec<ChartedOutput> = match receipt.kind.0.as_str() {
+        "copy" => receipt.outputs.kept.iter().map(charted).collect(),
+        _ => vec![ChartedOutput::default()],
     };
     html! {
         section .verdict .(verdict.class) {
@@ -99,7 +103,9 @@ fn what_is_amiss(output: &ReceiptOutput) -> Markup {
                 @if output.counts.is_none() { "nothing was copied: " }
                 (sentence(error))
             }
-            (None, _) if missing > 0 => { (number(missing)) " entries are not as in the source" }
+            (None, _) if missing > 0 => {
+                "not as in the source: " (counted(missing, "entry"))
+            }
             (None, Some(ending)) => (text(&ending.0)),
             (None, None) => "not known",
         }
@@ -258,14 +264,14 @@ fn check(receipt: &Receipt) -> Markup {
         section {
             h2 { "Check" }
             dl {
-                dt { "As listed" } dd { (number(checked.good)) " files" }
+                dt { "As listed" } dd { (counted(checked.good, "file")) }
                 dt { "Differ" } dd { (number(checked.differ)) }
                 dt { "Missing" } dd { (number(checked.missing)) }
                 dt { "Unreadable" } dd { (number(checked.unreadable)) }
                 dt { "Read" }
                 dd {
                     (size(checked.bytes)) ", " (rate(checked.bytes as f64, receipt.elapsed_seconds)) "; "
-                    (number(checked.from_device)) " files from the device, " (number(checked.from_cache))
+                    (counted(checked.from_device, "file")) " from the device, " (number(checked.from_cache))
                     " only through a cache"
                 }
                 @if let Some(scrub) = &receipt.scrub {

@@ -4,6 +4,7 @@ use humansize::{BINARY, format_size};
 use maud::{Markup, html};
 
 use crate::cli::report::receipt::read::ReceiptName;
+use crate::cli::show::line::count;
 use crate::path::Shown;
 
 /// A name: control and deceptive characters are escaped, and its direction is its own.
@@ -45,6 +46,12 @@ pub fn number(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// So many of these: "1 file", "1 234 files".
+pub fn counted(many: u64, noun: &str) -> String {
+    let text = count(many, noun);
+    text.replacen(&many.to_string(), &number(many), 1)
 }
 
 /// So many bytes in a second.
@@ -99,6 +106,7 @@ mod tests {
     fn numbers_are_read_at_a_glance() {
         assert_eq!(number(1_234_567), "1\u{202f}234\u{202f}567");
         assert_eq!(number(12), "12");
+        assert_eq!([1, 2000].map(|it| counted(it, "file")), ["1 file", "2\u{202f}000 files"]);
         let times = [0.26, 61.0, 7260.0, 1e300].map(duration);
         assert_eq!(times, ["0.3 s", "1 min 1 s", "2 h 1 min", "11574074 d 1 h"]);
         assert_eq!(moment("2026-11-22T02:08:39.123Z"), "2026-11-22 02:08:39 UTC");
