@@ -30,7 +30,7 @@ RUN target="$(uname -m)-unknown-linux-musl" \
  && cargo install --locked --target "$target" --path . --root /installed \
  && mkdir "/out/linux-$(uname -m)" \
  && cp /installed/bin/* "/out/linux-$(uname -m)/" \
- && cp -r README.md CHANGELOG.md SECURITY.md LICENSE-* docs /out/ \
+ && cp -r README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE-* docs contrib /out/ \
  && rm -rf target
 
 # Windows.
