@@ -1,7 +1,8 @@
 //! The table of algorithms: one line for each, and which of several a run proves with.
 
 use crate::hash::c4;
-use crate::hash::kind::{blake3, crc32, md5::Md5, sha1::Sha1, sha512::Sha512, xxh3, xxh64, xxh128};
+use crate::hash::kind::{blake3, crc32, md5::Md5, sha1::Sha1, xxh3, xxh64, xxh128};
+use crate::hash::kind::{sha224::Sha224, sha384::Sha384, sha512::Sha512};
 use crate::hash::running::Running;
 
 /// What is computed over every byte that is copied.
@@ -33,6 +34,10 @@ pub enum Algorithm {
     Xxh64,
     /// CRC-32, of SFV lists that are read.
     Crc32,
+    /// SHA-224 (FIPS 180-4), of bags that are read.
+    Sha224,
+    /// SHA-384 (FIPS 180-4), of bags that are read.
+    Sha384,
     /// Nothing: no digest and no manifest.
     None,
 }
@@ -77,7 +82,7 @@ const fn spec(
 
 /// Every algorithm but none, in the order of [`Algorithm`].
 #[rustfmt::skip]
-pub static TABLE: [Spec; 10] = [
+pub static TABLE: [Spec; 12] = [
     spec(Algorithm::Sha256, ["sha256", "SHA-256", "SHA256", "sha256sum"], 32, None, None),
     spec(Algorithm::Sha512, ["sha512", "SHA-512", "SHA512", "sha512sum"], 64, Some(Sha512::start), Some(Sha512::go_on)),
     spec(Algorithm::C4, ["c4", "C4", "C4", "c4"], 64, Some(Sha512::start), Some(Sha512::go_on)),
@@ -88,6 +93,8 @@ pub static TABLE: [Spec; 10] = [
     spec(Algorithm::Xxh3, ["xxh3", "XXH3", "XXH3", "xxh3sum"], 8, Some(xxh3::start), None),
     spec(Algorithm::Xxh64, ["xxh64", "XXH64", "XXH64", "xxh64sum"], 8, Some(xxh64::start), None),
     spec(Algorithm::Crc32, ["crc32", "CRC-32", "CRC32", "sfv"], 4, Some(crc32::start), None),
+    spec(Algorithm::Sha224, ["sha224", "SHA-224", "SHA224", "sha224sum"], 28, Some(Sha224::start), Some(Sha224::go_on)),
+    spec(Algorithm::Sha384, ["sha384", "SHA-384", "SHA384", "sha384sum"], 48, Some(Sha384::start), Some(Sha384::go_on)),
 ];
 
 impl Algorithm {
@@ -135,7 +142,13 @@ impl Algorithm {
 
     /// Those that a run can compute and list, the strongest first.
     pub fn listed() -> impl Iterator<Item = Algorithm> {
-        TABLE.iter().map(|spec| spec.algorithm).filter(|algorithm| *algorithm != Algorithm::Crc32)
+        TABLE.iter().map(|spec| spec.algorithm).filter(|algorithm| *algorithm < Algorithm::Crc32)
+    }
+
+    /// Those that manifests of bags may be of.
+    pub fn of_bags() -> impl Iterator<Item = Algorithm> {
+        let is_other = |it: &Algorithm| matches!(it, Algorithm::C4 | Algorithm::Crc32);
+        TABLE.iter().map(|spec| spec.algorithm).filter(move |algorithm| !is_other(algorithm))
     }
 }
 

@@ -5,6 +5,8 @@ pub mod crc32;
 pub mod md5;
 mod rust_crypto;
 pub mod sha1;
+pub mod sha224;
+pub mod sha384;
 pub mod sha512;
 pub mod xxh128;
 pub mod xxh3;

@@ -107,8 +107,8 @@ pub fn manifest_name(name: &str) -> Option<(bool, Result<Algorithm, &str>)> {
         None => (false, name.strip_prefix("manifest-")?),
     };
     let name = rest.strip_suffix(".txt")?;
-    let known = |algorithm: &Algorithm| *algorithm != Algorithm::C4 && algorithm.name() == name;
-    Some((is_tag, Algorithm::listed().find(known).ok_or(name)))
+    let found = Algorithm::of_bags().find(|algorithm| algorithm.name() == name);
+    Some((is_tag, found.ok_or(name)))
 }
 
 /// A line of a manifest.

@@ -19,6 +19,7 @@ use crate::verify::archive::part::PartOf;
 use crate::verify::finding::Verdict;
 use crate::verify::lines::manifest_lines::{absolute_on_windows, converted};
 use crate::verify::target::Target;
+use crate::verify::work::folded;
 use crate::verify::work::found::{FoundFile, ListedFile};
 use crate::verify::work::linked::{LinkChecker, Linked};
 use crate::verify::work::made_states::MadeStates;
@@ -46,13 +47,19 @@ pub struct Checker<'a> {
     links: Option<LinkChecker<'a>>,
     /// For files of which there are to be some.
     states: Option<&'a MadeStates>,
+    /// For so many missing files another form of their names is looked for.
+    forms_left: u32,
 }
+
+/// Each takes the listing of a directory.
+const MOST_FORMS: u32 = 1000;
 
 impl<'a> Checker<'a> {
     /// One that takes `\` in names for `/` where nothing else is found, if `convert`.
     pub fn new(from: ReadFrom, convert: bool, progress: &'a Progress, stop: &'a Stop) -> Self {
-        let (last, links, states) = (None, None, None);
-        Self { from, convert, progress, stop, last, read_back: ReadBack::new(), links, states }
+        let (last, links, states, forms_left) = (None, None, None, MOST_FORMS);
+        let read_back = ReadBack::new();
+        Self { from, convert, progress, stop, last, read_back, links, states, forms_left }
     }
 
     /// Hashes several files at a time by `backend`.
@@ -81,20 +88,39 @@ impl<'a> Checker<'a> {
         path: &RelPath,
         looked_at: bool,
     ) -> Result<FoundFile, Verdict> {
-        let missing = match self.open(target, path, looked_at) {
-            Err(Verdict::Missing) => Verdict::Missing,
+        match self.open(target, path, looked_at) {
+            Err(Verdict::Missing) => {}
             opened => return opened.map(|(file, stat)| FoundFile { file, stat, converted: None }),
-        };
+        }
         // On Unix such a name may be that of a file, and dircopy lists it if it is.
         if target.ours.is_none()
             && let Some(why) = absolute_on_windows(path)
         {
             return Err(Verdict::Refused(why));
         }
-        let Some(converted) = self.other_name(target, path) else { return Err(missing) };
-        let converted = converted.map_err(|fault| Verdict::Refused(fault.to_string()))?;
+        let converted = self.other_name(target, path).transpose();
+        if let Some(converted) = converted.map_err(|fault| Verdict::Refused(fault.to_string()))? {
+            match self.open(target, &converted, looked_at) {
+                Err(Verdict::Missing) => {}
+                opened => {
+                    let (file, stat) = opened?;
+                    return Ok(FoundFile { file, stat, converted: Some(converted) });
+                }
+            }
+        }
+        let converted = self.other_form(target, path).ok_or(Verdict::Missing)?;
         let (file, stat) = self.open(target, &converted, looked_at)?;
         Ok(FoundFile { file, stat, converted: Some(converted) })
+    }
+
+    /// The name of a file of a bag's payload as it is there, if that differs in letter case or Unicode form alone.
+    fn other_form(&mut self, target: &Arc<Target>, path: &RelPath) -> Option<RelPath> {
+        let is_payload = target.part.bag().is_some_and(|bag| !bag.is_tag);
+        let (dir, name) = path.split().filter(|_| is_payload && self.forms_left > 0)?;
+        self.forms_left -= 1;
+        let name = std::str::from_utf8(name).ok()?.to_owned();
+        let found = folded::find(self.enter(target, dir.clone()).ok()?, &name)?;
+        Some(dir.join(&found))
     }
 
     /// What to try where there is no file of the name: with `\` taken for `/`, or as other programs write it

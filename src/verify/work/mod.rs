@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod collector;
+mod folded;
 mod found;
 pub mod linked;
 pub mod look_ahead;

@@ -4,6 +4,7 @@ mod algorithms;
 mod bags;
 mod budget;
 mod chain;
+mod conformance;
 mod copies;
 mod expect;
 mod manifests;
