@@ -27,7 +27,7 @@ pub struct RunFigures {
     seconds: f64,
     failed: u64,
     rotten: u64,
-    /// Of a check in portions: what is not verified yet.
+    /// Of a scrub: what is not verified yet.
     left: Option<u64>,
 }
 

@@ -275,7 +275,7 @@ fn check(receipt: &Receipt) -> Markup {
                     " only through a cache"
                 }
                 @if let Some(scrub) = &receipt.scrub {
-                    dt { "In portions" }
+                    dt { "Scrub" }
                     dd {
                         (number(scrub.verified_now)) " verified now, " (number(scrub.not_verified)) " of "
                         (number(scrub.listed)) " not yet"

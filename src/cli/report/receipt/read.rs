@@ -149,7 +149,7 @@ pub struct ReceiptChecked {
     pub from_cache: u64,
 }
 
-/// How far a check in portions is.
+/// How far a scrub is.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ReceiptScrub {
