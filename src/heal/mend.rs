@@ -159,7 +159,7 @@ impl Mender<'_> {
         let len = |link| prover.range(link).end - prover.range(link).start;
         let bytes = taken.iter().map(|TakenLink { link, .. }| len(*link)).sum();
         let mut mend = self.mend_of(case, taken.iter().map(|taken| taken.copy));
-        mend.bytes = bytes;
+        mend.bytes = if case.own().is_some() { bytes } else { content.size };
         if !self.dry_run {
             let filled = self.replace(case, base, |new| {
                 let is_cloned = new.clone_of(&base.file)?;
@@ -197,11 +197,12 @@ impl Mender<'_> {
         let Some(medium) = open.media.first().filter(|_| base.stat.size > 0) else {
             return Ok(all.collect());
         };
+        let turns = self.trees.get(base.tree).is_some_and(|tree| tree.turns);
         let is_to_stop = || self.stop.is_urgent();
         let check = LinkCheck {
             content,
             medium,
-            reads: LinkReads::ByLinks { in_order: !medium.is_direct() },
+            reads: LinkReads::ByLinks { in_order: turns || !medium.is_direct() },
             backend: self.backend,
             is_to_stop: &is_to_stop,
             on_read: &|_| (),
@@ -310,8 +311,17 @@ impl Mender<'_> {
                 })
             }
         };
-        parents.settle(dir_path, self.warn);
-        replaced
+        match (replaced, parents.settle(dir_path, self.warn)) {
+            (Ok(_), Err(error)) => {
+                let note = "; the file is whole now, but may not be so after a power cut";
+                Err(error.with_note(note).into())
+            }
+            (Err(why), Err(error)) => {
+                (self.warn)(error);
+                Err(why)
+            }
+            (replaced, Ok(())) => replaced,
+        }
     }
 
     /// Makes a filled file durable, and finds out whether it may take the place of the bad one.
@@ -322,6 +332,10 @@ impl Mender<'_> {
             Attributes::default()
         });
         new.settle(&attributes, &like.stat, self.warn)?;
+        if case.own().is_some() && !new.has_owner_of(&like.stat) {
+            let finding = "only root can give files to others, so it is yours now";
+            (self.warn)(Error::finding("keep the owner of", path, finding));
+        }
         let told = |bytes| {
             self.progress.read_back.fetch_add(bytes, Relaxed);
         };

@@ -141,10 +141,19 @@ impl<'a> NewFile<'a> {
     ) -> Result<()> {
         let file = self.file()?;
         let gid = self.dir.stat_self().map_err(|error| self.cannot("look at", error))?.gid;
+        attributes
+            .shed_inherited(file)
+            .map_err(|error| self.cannot("set the permissions of", error))?;
         attributes.apply_to_new(file, like, gid, None, |deed, error| {
             failed(Error::io(deed, self.path, error));
         });
         sys::persist_file(file).map_err(|error| self.cannot("make durable", error))
+    }
+
+    /// Whether it has the owner and the group of `like`, as far as can be told.
+    pub fn has_owner_of(&self, like: &Stat) -> bool {
+        let now = self.file.as_ref().and_then(|file| Dir::stat_file(file).ok());
+        now.is_none_or(|now| (now.uid, now.gid) == (like.uid, like.gid))
     }
 
     /// Reads it from its device; whether it has this digest. `None` if `is_to_stop` says so before.

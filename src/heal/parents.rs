@@ -71,13 +71,20 @@ impl Parents {
     }
 
     /// Gives the directories their times back, and those that were made all else; then waits until they are on the
-    /// device. What could not be done is told, about `path`.
-    pub fn settle(self, path: &Path, mut failed: impl FnMut(Error)) {
+    /// device. What they could not be given is told to `warn`, about `path`.
+    ///
+    /// # Errors
+    /// One of them may not be on the device. It is not tried again: the system reports a lost write only once.
+    pub fn settle(self, path: &Path, mut warn: impl FnMut(Error)) -> Result<()> {
+        let mut settled = Ok(());
         for held in self.0.into_iter().rev() {
             let HeldDir { dir, like, made, gid, opened_up } = held;
-            let mut warn = |deed, error| failed(Error::io(deed, path, error));
+            let mut warn = |deed, error| warn(Error::io(deed, path, error));
             match (made, opened_up) {
                 (Some(attributes), _) => {
+                    if let Err(error) = attributes.shed_inherited(&dir) {
+                        warn("set the permissions of", error);
+                    }
                     attributes.apply_to_new(&dir, &like, gid, None, &mut warn);
                 }
                 (None, true) => Attributes::default().apply(&dir, &like, true, &mut warn),
@@ -91,10 +98,11 @@ impl Parents {
                     }
                 }
             }
-            if let Err(error) = dir.persist() {
-                warn("make durable", error);
-            }
+            let durable = dir.persist();
+            settled = settled
+                .and(durable.map_err(|error| Error::io("make durable the directory", path, error)));
         }
+        settled
     }
 }
 

@@ -9,8 +9,8 @@ use crate::hash::Digest;
 use crate::hash::chain::Chain;
 use crate::path::RelPath;
 use crate::state::private_dir::{Missing, NAME, PrivateDir};
-use crate::sys::Dir;
 use crate::sys::stat::Identity;
+use crate::sys::{Dir, is_on_turning_disk};
 use crate::tree::lock::Patience;
 use crate::verify::{Target, TargetSpec};
 
@@ -26,6 +26,8 @@ pub struct Tree {
     private: Option<PrivateDir>,
     /// Why nothing may be written to it.
     pub barrier: Option<String>,
+    /// Whether it is on a disk that turns, where one sequence of reads is fastest.
+    pub turns: bool,
 }
 
 /// A manifest that is to be read.
@@ -58,7 +60,8 @@ impl Tree {
             targets.push(Arc::clone(&opened.target));
             listed.push(ListedTree { target: opened.target, manifest: opened.manifest });
         }
-        Ok((Self { root, dir, id, targets, private: None, barrier: None }, listed))
+        let turns = is_on_turning_disk(&dir);
+        Ok((Self { root, dir, id, targets, private: None, barrier: None, turns }, listed))
     }
 
     /// Keeps other runs out until this is dropped. A tree that cannot have a private directory is not written to.

@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, value_parser};
+use clap::Parser;
 
-use crate::cli::args::size;
 use crate::cli::args::unattended::RecordArgs;
 use crate::cli::args::values::one_of;
 use crate::cli::args::verbosity::VerbosityArgs;
-use crate::hash::multibuffer::Backend;
+use crate::cli::args::verify::CheckEffort;
 use crate::heal::HealJob;
 use crate::verify::{ManifestAt, ReadFrom};
 
@@ -87,15 +86,8 @@ pub struct HealArgs {
     #[arg(long, value_name = "DIR", help_heading = "What is checked")]
     pub state: Option<PathBuf>,
 
-    /// Files that are checked side by side
-    #[arg(short = 'j', long, alias = "jobs", value_name = "N", help_heading = "Speed and memory",
-          value_parser = value_parser!(u64).range(1..=size::MOST_WORKERS))]
-    pub workers: Option<u64>,
-
-    /// Hash several files at a time in vector registers
-    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of::<Backend>(),
-          help_heading = "Speed and memory")]
-    pub simd: Backend,
+    #[command(flatten)]
+    pub effort: CheckEffort,
 
     #[command(flatten)]
     pub verbosity: VerbosityArgs,
@@ -112,9 +104,8 @@ impl HealArgs {
         let check = &mut job.check;
         check.manifests = self.manifest.iter().cloned().map(ManifestAt::File).collect();
         check.from = self.from;
-        check.backend = self.simd;
+        self.effort.tell(check);
         check.state.clone_from(&self.state);
-        check.jobs = self.workers.map(|workers| workers as usize);
         job
     }
 }

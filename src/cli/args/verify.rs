@@ -114,6 +114,23 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "DIR", help_heading = "What is checked")]
     pub state: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub effort: CheckEffort,
+
+    /// For tests: the order in which files are read
+    #[arg(long, hide = true, value_name = "ORDER", value_parser = one_of::<ReadOrder>())]
+    pub order: Option<ReadOrder>,
+
+    #[command(flatten)]
+    pub verbosity: VerbosityArgs,
+
+    #[command(flatten)]
+    pub records: RecordArgs,
+}
+
+/// How much a check does at a time.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct CheckEffort {
     /// Files that are read side by side
     ///
     /// By default 8, and 1 on a disk that turns; from the cache one for each core, at most 8.
@@ -125,16 +142,14 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_of::<Backend>(),
           help_heading = "Speed and memory")]
     pub simd: Backend,
+}
 
-    /// For tests: the order in which files are read
-    #[arg(long, hide = true, value_name = "ORDER", value_parser = one_of::<ReadOrder>())]
-    pub order: Option<ReadOrder>,
-
-    #[command(flatten)]
-    pub verbosity: VerbosityArgs,
-
-    #[command(flatten)]
-    pub records: RecordArgs,
+impl CheckEffort {
+    /// Tells the check.
+    pub fn tell(self, job: &mut VerifyJob) {
+        job.backend = self.simd;
+        job.jobs = self.workers.map(|workers| workers as usize);
+    }
 }
 
 impl VerifyArgs {
@@ -156,14 +171,13 @@ impl VerifyArgs {
         job.complete = self.complete;
         job.convert_paths = self.convert_paths;
         job.from = self.from;
-        job.backend = self.simd;
+        self.effort.tell(&mut job);
         let (time, bytes) = (self.budget, self.max_bytes);
         job.budget = (time.is_some() || bytes.is_some()).then_some(Budget { time, bytes });
         job.wait = self.wait;
         job.write_states = self.write_states;
         job.state.clone_from(&self.state);
         job.order = self.order;
-        job.jobs = self.workers.map(|workers| workers as usize);
         job
     }
 }

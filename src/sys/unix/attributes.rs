@@ -146,6 +146,32 @@ impl Attributes {
         }
     }
 
+    /// Takes from an entry that was just made the access lists that its directory gave it and these attributes do not
+    /// have. Its permissions are to be set afterwards.
+    ///
+    /// # Errors
+    /// It may still have one.
+    #[cfg(target_os = "linux")]
+    pub fn shed_inherited(&self, from: impl AsFd) -> io::Result<()> {
+        let from = from.as_fd();
+        for name in [c"system.posix_acl_access", c"system.posix_acl_default"] {
+            if self.0.iter().any(|(own, _)| own.as_c_str() == name) {
+                continue;
+            }
+            match rustix::fs::fremovexattr(from, name) {
+                Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS) => {}
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// There are no such lists here.
+    #[cfg(not(target_os = "linux"))]
+    pub fn shed_inherited(&self, _: impl AsFd) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Gives an open file, which is `there`, `source`'s modification time and nothing else.
     pub fn set_time(to: impl AsFd, _there: &Stat, source: &Stat) -> io::Result<()> {
         Ok(rustix::fs::futimens(to, &times_of(source))?)

@@ -49,6 +49,11 @@ impl Attributes {
         self.streams.is_empty()
     }
 
+    /// Access lists are no part of a copy here.
+    pub fn shed_inherited(&self, _: impl AsHandle) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Gives an open file or directory `source`'s attributes and modification time, and the time at
     /// which it was made. What could not be set, and what is lost, is handed to `failed` with the deed.
     pub fn apply(

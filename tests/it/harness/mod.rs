@@ -1,6 +1,7 @@
 //! The vocabulary of the tests: a scene is set, the program is run in it, judges look at the result.
 
 mod beside;
+mod chain;
 mod disk;
 mod fault;
 mod judge;
@@ -13,6 +14,7 @@ mod scene;
 pub mod several;
 mod tree;
 
+pub use chain::states_of;
 pub use disk::{Crash, Disk, tool};
 pub use fault::{Strace, whole_calls};
 pub use judge::{Judge, ctimes, inventory, is_temp_name, names_below};

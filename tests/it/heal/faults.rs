@@ -123,6 +123,35 @@ fn an_error_leaves_the_old_file_and_says_so() {
     }
 }
 
+/// A name that may not outlast a power cut is a failure, although the file is right by now: whoever is told that it
+/// was healed may throw away the other copy.
+#[test]
+fn a_directory_that_cannot_be_synced_is_a_failure() {
+    need!(Strace);
+    for (harm, directory) in [
+        ("true", "A/dir"),
+        // The directory is made, and the one that it is made in cannot be synced.
+        ("rm -r A/dir", "A"),
+    ] {
+        let scene = scene();
+        rot(&scene, "A/dir/a.mov", &[7]);
+        rot(&scene, "B/b", &[MIB]);
+        shell(&scene, harm);
+        let strace = Strace::inject(&scene, Strace::SYNCS, "error=EIO");
+        let strace = strace.exactly_on(scene.path(directory));
+        let run = strace.run(scene.bare(["heal", "A", "B"]));
+        strace.fired(&run);
+        // Once: an error of fsync is final.
+        assert_eq!(strace.injected().len(), 1, "{:?}", strace.injected());
+        run.assert_code(4).assert_prints(&["not healed", "1 bad file"]);
+        run.assert_says("not healed: A/dir/a.mov: cannot make durable the directory");
+        run.assert_says("but may not be so after a power cut");
+        assert_eq!(healed(&run), ["B/b: 1 MiB from A"], "{}", run.err());
+        are_whole(&scene, &["A", "B"]);
+        heal(&scene, &["-q", "A", "B"]).assert_code(0);
+    }
+}
+
 /// A signal ends it soon, with nothing left behind.
 #[test]
 fn a_signal_leaves_nothing_behind() {

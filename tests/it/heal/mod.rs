@@ -1,7 +1,10 @@
 //! Making trees whole from one another: what is healed, what is left alone, and what a fault in between leaves.
 
+mod bounds;
 mod damages;
 mod faults;
+mod hostile;
+mod labels;
 mod powercut;
 mod trees;
 

@@ -1,34 +1,11 @@
 //! Chains of large files: kept by every way of copying, equal to what a program of a few lines computes with
 //! another library, and found again by later runs.
 
-use std::path::Path;
-use std::process::Command;
-
-use crate::harness::{Mount, Run, Scene, Strace, Tree, content, names_below, need, shell};
+use crate::harness::{
+    Mount, Run, Scene, Strace, Tree, content, names_below, need, shell, states_of,
+};
 
 const MIB: usize = 1 << 20;
-
-/// Reads a side file and computes the states of each file in it from the file's bytes by OpenSSL. Prints the
-/// path and the number of states of each.
-const ORACLE: &str = r#"
-import ctypes, ctypes.util, hashlib, struct, sys
-crypto = ctypes.CDLL(ctypes.util.find_library("crypto"))
-side, at = open(sys.argv[1], "rb").read(), 17
-assert side.startswith(b"dircopy states 1\n")
-while at < len(side):
-    tag, path_len, span, size, digest = struct.unpack("<4sIIQ32s", side[at:at+52])
-    path, states = side[at+52:at+52+path_len], at + 52 + path_len
-    end, context = states + 32 * ((size - 1) // (span << 20)), (ctypes.c_uint32 * 64)()
-    data = open(sys.argv[2].encode() + b"/" + path, "rb").read()
-    assert tag == b"FILE" and side[end:end+8] == hashlib.sha256(side[at:end]).digest()[:8]
-    assert len(data) == size and hashlib.sha256(data).digest() == digest and end + 8 - at <= size / 10000
-    crypto.SHA256_Init(context)
-    for link, state in enumerate(range(states, end, 32)):
-        crypto.SHA256_Update(context, data[link*(span<<20):(link+1)*(span<<20)], ctypes.c_size_t(span << 20))
-        assert struct.pack(">8I", *context[:8]) == side[state:state+32], (path, link)
-    print(path.decode(), (end - states) // 32)
-    at = end + 8
-"#;
 
 /// The side files at an output.
 fn side_files(output: &Tree) -> Vec<String> {
@@ -42,17 +19,7 @@ fn side_files(output: &Tree) -> Vec<String> {
 fn chains(output: &Tree) -> Vec<String> {
     let names = side_files(output);
     let [name] = &names[..] else { panic!("{names:?}") };
-    oracle(&output.path(name), output.root())
-}
-
-#[track_caller]
-fn oracle(side: &Path, root: &Path) -> Vec<String> {
-    let output = Command::new("python3").args(["-c", ORACLE]).arg(side).arg(root).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut lines: Vec<_> =
-        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
-    lines.sort();
-    lines
+    states_of(output.path(name), output.root())
 }
 
 /// Files of one link, of several, and with holes.
@@ -328,6 +295,44 @@ fn a_run_that_finds_damage_says_where() {
     scene.judge(&run).complete();
 }
 
+/// What it says of it is a range for each place; and a file that was cut off is completed.
+#[test]
+fn a_run_that_finds_several_damages_says_where_all_are() {
+    for (args, sides) in [(&[][..], "right"), (&[][..], "forged"), (&["--simd", "off"], "none")] {
+        let scene = Scene::on_disk();
+        scene.src.file("a.mov", content(20 * MIB + 3)).file("b.mov", content(9 * MIB));
+        scene.copy(&["-q"]).assert_code(0);
+        let output = scene.output();
+        let was = scene.path("was");
+        shell(&scene, "cp -p dst/a.mov was");
+        flip(&output, "a.mov", &[0, 4 * MIB, 5 * MIB - 1, 5 * MIB, 20 * MIB + 2]);
+        shell(
+            &scene,
+            "touch -r was dst/a.mov; truncate -s 5M dst/b.mov; touch -r src/b.mov dst/b.mov",
+        );
+        assert!(was.exists());
+        let side = side_files(&output).pop().unwrap();
+        match sides {
+            "forged" => {
+                let mut bytes = output.read(&side);
+                bytes[17 + 52 + 5 + 40] ^= 1;
+                output.file(&side, bytes);
+            }
+            "none" => drop(output.remove(&side)),
+            _ => {}
+        }
+        let run = scene.copy(&[&["--verify"], args].concat());
+        run.assert_code(0).assert_says("a.mov: its content differs").assert_says("copied anew");
+        if sides == "right" {
+            run.assert_says("(4 MiB of 21: 0-1 MiB, 4-6 MiB, 20-21 MiB)");
+        }
+        scene.judge(&run).complete();
+        let run = scene.copy(&["--verify"]);
+        scene.judge(&run).complete();
+        assert!(!run.err().contains("differs"));
+    }
+}
+
 /// A check makes the states that a copy would have made, in one reading, of what is good.
 #[test]
 fn a_check_makes_states_where_there_are_none() {
@@ -354,7 +359,7 @@ fn a_check_makes_states_where_there_are_none() {
         shell(&scene, "touch -r src/even dst/even");
         scene.copy(&["-q"]).assert_code(0);
         let newest = side_files(&output).pop().unwrap();
-        assert_eq!(oracle(&output.path(&newest), output.root()), ALL);
+        assert_eq!(states_of(output.path(&newest), output.root()), ALL);
     }
 }
 
