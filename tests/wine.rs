@@ -229,6 +229,67 @@ fn names_that_differ_in_case_only_are_not_lost() {
     assert_eq!(fs::read_dir(scene.root().join("dst")).unwrap().count(), 3);
 }
 
+/// Trees that are damaged in different places are healed there, and are right by what judges here. What their states
+/// are does not matter for the verdict.
+#[test]
+fn trees_are_healed_from_one_another() {
+    let Some(wine) = wine() else { return };
+    let scene = Scene::new();
+    let mib = 1 << 20;
+    let film: Vec<u8> = (0..9 * mib + 77).map(|at| (at % 251 + at / mib) as u8).collect();
+    scene.file("src/film.mov", &film).file("src/dir/small", "small");
+    scene.file("src/gone/away", &film[..2 * mib]);
+    let flip = |name: &str, at: usize| {
+        let file = File::options().read(true).write(true).open(scene.root().join(name)).unwrap();
+        let (mut byte, was) = ([0], file.metadata().unwrap().modified().unwrap());
+        file.read_exact_at(&mut byte, at as u64).unwrap();
+        file.write_all_at(&[byte[0] ^ 1], at as u64).unwrap();
+        file.set_modified(was).unwrap();
+    };
+    for tree in ["A", "B"] {
+        wine.run("dircopy", &["-i", "src", "-o", tree], &scene).code(0);
+    }
+    flip("A/film.mov", mib);
+    flip("B/film.mov", 5 * mib);
+    flip("A/dir/small", 0);
+    fs::remove_dir_all(scene.root().join("A/gone")).unwrap();
+    let run = wine.run("dirverify", &["A"], &scene);
+    run.code(4).says(&["film.mov", "1 MiB of 10: 1-2 MiB"]);
+    wine.run("dircopy", &["heal", "--dry-run", "A", "B"], &scene).code(4);
+    let modified = |name: &str| fs::metadata(scene.root().join(name)).unwrap().modified().unwrap();
+    let was = modified("A/film.mov");
+    let run = wine.run("dircopy", &["heal", "A", "B"], &scene);
+    run.code(0).says(&["healed: A", "film.mov", "1 MiB from B"]);
+    run.says(&["healed: B", "film.mov", "1 MiB from A"]).says(&["healed", "4 files"]);
+    assert_eq!(was, modified("A/film.mov"));
+    for tree in ["A", "B"] {
+        scene.verifies(tree, &mut ["film.mov", "dir/small", "gone/away"]);
+        let mut find = Command::new("find");
+        find.args([tree, "-name", "*dircopy-part*"]).current_dir(scene.root());
+        Run::of(&find.output().unwrap()).code(0);
+        assert_eq!(Run::of(&find.output().unwrap()).all, "");
+    }
+    // A good file is not condemned by forged states, wherever it is read from.
+    let side = fs::read_dir(scene.root().join("A")).unwrap().map(|entry| entry.unwrap().path());
+    let side = side.filter(|path| path.extension() == Some(OsStr::new("states"))).max().unwrap();
+    let mut bytes = fs::read(&side).unwrap();
+    let (head, fixed, name) = (17, 52, bytes[21] as usize);
+    let size = u64::from_le_bytes(bytes[head + 12..head + 20].try_into().unwrap()) as usize;
+    let end = head + fixed + name + 32 * ((size - 1) / mib);
+    bytes[head + fixed + name + 7] ^= 1;
+    let sum: [u8; 32] = sha2::Digest::finalize(sha2::Digest::chain_update(
+        <sha2::Sha256 as sha2::Digest>::new(),
+        &bytes[head..end],
+    ))
+    .into();
+    bytes[end..end + 8].copy_from_slice(&sum[..8]);
+    fs::write(&side, bytes).unwrap();
+    for from in ["medium", "cache"] {
+        wine.run("dirverify", &["--from", from, "A"], &scene).code(0);
+        native("dirverify", &["--from", from, "A", "-q"], &scene).code(0);
+    }
+}
+
 /// Libraries that every Windows since 8 has.
 const SYSTEM: [&str; 9] = [
     "advapi32.dll",

@@ -56,9 +56,15 @@ impl<'a> Medium<'a> {
         Ok(medium)
     }
 
-    /// The next bytes; none at the end. `room` starts and is cut at multiples of [`ALIGNMENT`].
+    /// The next bytes, from the file's beginning on; none at the end. `room` starts and is cut at multiples of
+    /// [`ALIGNMENT`].
     pub fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        let Some(direct) = &self.direct else { return io::Read::read(&mut self.file, room) };
+        // Every read moves the file's position, also one that says where it reads.
+        let Some(direct) = &self.direct else {
+            let read = self.file.seek_read(room, self.read)?;
+            self.read += read as u64;
+            return Ok(read);
+        };
         // Only the last read is not of whole sectors (the documentation of unbuffered files).
         if !self.read.is_multiple_of(ALIGNMENT as u64) {
             return Ok(0);
