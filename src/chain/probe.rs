@@ -36,7 +36,7 @@ impl StatesProbe {
             assert_eq!(chain.links(), links_of(size, chain.span()));
             assert!(size > chain.span() && chain.before(chain.links() - 1).is_some());
             let mut again = Vec::new();
-            if record::write(&mut again, b"path", size, digest, chain) {
+            if record::write(&mut again, b"path", size, digest, &chain) {
                 assert!(again.len() as u64 <= size / 10_000);
             }
         }

@@ -77,19 +77,16 @@ impl RecordHead {
 
 /// Appends the record of the file at `path`; nothing if that would take too much of the file's size. The
 /// links are made as long as it takes.
-pub fn write(out: &mut Vec<u8>, path: &[u8], size: u64, digest: &Digest, chain: Chain) -> bool {
-    let most = size / MOST_SHARE;
-    let (mut fitting, path_len) = (Some(chain), path.len());
-    let len = |chain: &Chain| (FIXED + path_len + STATE * chain.states().len() + SUM) as u64;
-    while fitting.as_ref().is_some_and(|chain| len(chain) > most) {
-        fitting = fitting.and_then(Chain::widened);
+pub fn write(out: &mut Vec<u8>, path: &[u8], size: u64, digest: &Digest, chain: &Chain) -> bool {
+    let (all, path_len, mut step) = (chain.states().len(), path.len(), 1);
+    let len = |step: usize| (FIXED + path_len + STATE * (all / step) + SUM) as u64;
+    while step <= all && len(step) > size / MOST_SHARE {
+        step *= 2;
     }
-    let (Some(sha256), Some(chain)) =
-        (digest.as_sha256(), fitting.filter(|_| path_len <= MOST_PATH))
-    else {
+    let Some(sha256) = digest.as_sha256().filter(|_| step <= all && path_len <= MOST_PATH) else {
         return false;
     };
-    let Ok(span) = u32::try_from(chain.span() / LEAST_SPAN) else { return false };
+    let Ok(span) = u32::try_from(chain.span() / LEAST_SPAN * step as u64) else { return false };
     let start = out.len();
     out.extend_from_slice(TAG);
     out.extend_from_slice(&(path_len as u32).to_le_bytes());
@@ -97,7 +94,7 @@ pub fn write(out: &mut Vec<u8>, path: &[u8], size: u64, digest: &Digest, chain: 
     out.extend_from_slice(&size.to_le_bytes());
     out.extend_from_slice(&sha256.0);
     out.extend_from_slice(path);
-    for word in chain.states().iter().flatten() {
+    for word in chain.states().iter().skip(step - 1).step_by(step).flatten() {
         out.extend_from_slice(&word.to_be_bytes());
     }
     let sum = sum(&out[start..]);
@@ -137,7 +134,7 @@ mod tests {
 
     fn written(path: &[u8], size: u64) -> Vec<u8> {
         let mut record = Vec::new();
-        write(&mut record, path, size, &DIGEST, chain(size));
+        write(&mut record, path, size, &DIGEST, &chain(size));
         record
     }
 

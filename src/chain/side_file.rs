@@ -158,7 +158,13 @@ mod tests {
         let mut bytes = HEAD.to_vec();
         for links in 3..8 {
             let (name, size) = (format!("file {links}"), links * LEAST_SPAN);
-            assert!(record::write(&mut bytes, name.as_bytes(), size, &digest(links), chain(links)));
+            assert!(record::write(
+                &mut bytes,
+                name.as_bytes(),
+                size,
+                &digest(links),
+                &chain(links)
+            ));
         }
         bytes
     }

@@ -16,6 +16,12 @@ use crate::hash::Digest;
 use crate::hash::chain::{Chain, LEAST_SPAN};
 use crate::sys::{self, Dir};
 
+/// All of a side file that is of one content; `None` if that is too small to have one.
+pub fn side_file_of(path: &[u8], size: u64, digest: &Digest, chain: &Chain) -> Option<Vec<u8>> {
+    let mut bytes = HEAD.to_vec();
+    record::write(&mut bytes, path, size, digest, chain).then_some(bytes)
+}
+
 /// The side file of a run.
 #[derive(Debug, Default)]
 pub struct StatesFile {
@@ -66,7 +72,7 @@ impl StatesFile {
             return;
         }
         let mut record = Vec::new();
-        if record::write(&mut record, path, size, digest, chain)
+        if record::write(&mut record, path, size, digest, &chain)
             && let Err(error) = written.append(place, &record, digest)
         {
             (written.error, written.failed) = (Some(error), true);

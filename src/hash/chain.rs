@@ -59,12 +59,6 @@ impl Chain {
     pub fn behind(&self, link: u64) -> Option<ChainingState> {
         self.states.get(usize::try_from(link).ok()?).copied()
     }
-
-    /// The same with links of twice the span; `None` if then there is but one.
-    pub fn widened(mut self) -> Option<Self> {
-        widen(&mut self.span, &mut self.states);
-        (!self.states.is_empty()).then_some(self)
-    }
 }
 
 /// How many links a content of `size` bytes has.
@@ -293,10 +287,14 @@ mod tests {
     fn a_longer_span_is_every_second_state() {
         let content = content(5 * MIB);
         let (_, chain) = chain_of(&content, MIB);
-        let (narrow, wide) = (chain.clone().unwrap(), chain.unwrap().widened().unwrap());
+        let narrow = chain.unwrap();
+        let (mut span, mut states) = (LEAST_SPAN, narrow.states().to_vec());
+        widen(&mut span, &mut states);
+        assert_eq!(states, [narrow.states()[1], narrow.states()[3]]);
+        let wide = Chain::new(span, states.clone(), content.len() as u64).unwrap();
         assert_eq!((wide.span(), wide.links()), (2 * LEAST_SPAN, 3));
-        assert_eq!(wide.states(), [narrow.states()[1], narrow.states()[3]]);
-        assert_eq!(wide.widened().unwrap().states(), &narrow.states()[3..]);
+        widen(&mut span, &mut states);
+        assert_eq!((span, &states[..]), (4 * LEAST_SPAN, &narrow.states()[3..]));
         let mut kept = KeptStates { span: LEAST_SPAN, states: Vec::new() };
         (1..=MOST_STATES as u64 + 2).for_each(|n| kept.keep(n * LEAST_SPAN, [n as u32; 8]));
         assert_eq!((kept.span, kept.states.len()), (2 * LEAST_SPAN, MOST_STATES / 2 + 1));

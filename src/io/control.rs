@@ -2,6 +2,7 @@
 
 use crate::event::timing::Timings;
 use crate::event::{Progress, Stop};
+use crate::io::link_check::Helpers;
 use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
 
@@ -18,4 +19,6 @@ pub struct Control<'a> {
     pub timings: &'a Timings,
     /// How much of large files stays in memory.
     pub resident: &'a Residency,
+    /// Threads that may help to check a large copy.
+    pub helpers: &'a Helpers,
 }

@@ -11,6 +11,6 @@ mod stamp;
 pub mod writer;
 
 pub use index::Index;
-pub use name::ManifestName;
+pub use name::{ManifestName, states_name};
 pub use read::{Entries, Entry, Fault, Parsed, Parser, Record, Scanner, Utf16Reader};
 pub use stamp::Stamp;

@@ -7,8 +7,9 @@
 //! Only a name that this file could have made is ours: a user's `dircopy-notes.sha256sum` is a file
 //! like any other.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::path::Path;
 
 use jiff::Timestamp;
 
@@ -19,6 +20,19 @@ const START: &[u8] = b"dircopy-";
 const EXTENSION: &[u8] = b".sha256sum";
 const STATES: &[u8] = b".states";
 const PART: &[u8] = b".part";
+
+/// What the side file of any manifest is called: `.states` stands in the place of `.sha256sum`, or behind another
+/// name.
+pub fn states_name(manifest: &Path) -> Option<OsString> {
+    let name = manifest.file_name()?;
+    if let Some(ours) = ManifestName::parse(name) {
+        return Some(ours.states().into());
+    }
+    let is_usual = manifest.extension().is_some_and(|extension| extension == "sha256sum");
+    let mut states = if is_usual { manifest.file_stem()?.to_owned() } else { name.to_owned() };
+    states.push(".states");
+    Some(states)
+}
 
 /// The name of a manifest, taken apart. The order is that of time, then number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

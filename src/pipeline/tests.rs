@@ -14,6 +14,7 @@ use crate::event::{Progress, Stop};
 use crate::hash::multibuffer::Backend;
 use crate::hash::{Algorithm, Digest};
 use crate::io::control::Control;
+use crate::io::link_check::Helpers;
 use crate::io::options::Options;
 use crate::io::resident::Residency;
 use crate::path::DirPath;
@@ -105,6 +106,7 @@ impl Scene {
                 rate: None,
                 timings: &timings,
                 resident: &resident,
+                helpers: &Helpers::of_processors(),
             },
         };
         let (small, large): (Vec<_>, Vec<_>) =

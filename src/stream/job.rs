@@ -9,13 +9,14 @@ use crate::event::{EventObserver, Observer, Progress};
 use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
 use crate::io::control::Control;
-use crate::io::options::{Cache, Damaged, Durability, Options, Reflink, Sparse};
+use crate::io::link_check::Helpers;
+use crate::io::options::{Cache, Damaged, Durability, Options, Reflink, Sparse, States};
 use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
 use crate::stream::endpoint::Endpoint;
 use crate::stream::outcome::OutputStates;
 use crate::stream::output::place::OutputPlace;
-use crate::stream::output::places::OutputPlaces;
+use crate::stream::output::places::{BesideFiles, OutputPlaces};
 use crate::stream::refusal;
 use crate::stream::report::StreamReport;
 use crate::stream::run::StreamRun;
@@ -36,6 +37,8 @@ pub struct StreamJob {
     /// What is computed over the bytes; with [`Algorithm::None`] there is no manifest, and the kernel
     /// moves the bytes where it can.
     pub algorithm: Algorithm,
+    /// Whether the states of the digest stand beside the manifest.
+    pub states: States,
     /// What happens to files that are there already: a stream is newer than any of them.
     pub policy: Policy,
     /// Make files durable before they get their names.
@@ -68,6 +71,7 @@ impl StreamJob {
             outputs,
             manifest: None,
             algorithm: Algorithm::default(),
+            states: States::default(),
             policy: Policy::default(),
             sync: true,
             verify: None,
@@ -101,17 +105,19 @@ impl StreamJob {
         let options = self.options();
         let ways = CopyMethods::new(&options);
         let shared = Shared::alone(&ways);
-        let resident = &resident;
-        let control = Control { progress, stop, rate: rate.as_ref(), timings, resident };
+        let (resident, helpers) = (&resident, &Helpers::of_processors());
+        let rate = rate.as_ref();
+        let control = Control { progress, stop, rate, timings, resident, helpers };
         let context = Context { options, shared, control };
         let states = OutputStates::new(&self.outputs, listen, progress);
         let mut run = StreamRun::new(&self.inputs, &context, states, taken);
         let OutputPlaces { outputs, mut manifest } = places;
-        let digest = run.pass_on(outputs, manifest.as_mut())?;
-        let is_listed = match (&digest, manifest) {
-            (Some(digest), Some(manifest)) => run.write_manifest(digest, manifest),
+        let content = run.pass_on(outputs, manifest.as_mut())?;
+        let is_listed = match (&content, manifest) {
+            (Some(content), Some(manifest)) => run.write_manifest(content, manifest),
             _ => false,
         };
+        let digest = content.map(|content| content.digest);
         let manifest = self.manifest.clone().filter(|_| is_listed);
         Ok(run.into_report(digest, manifest, started))
     }
@@ -150,8 +156,11 @@ impl StreamJob {
         &self,
         find: &dyn Fn(&Endpoint) -> Result<Option<OutputPlace>>,
     ) -> Result<OutputPlaces> {
-        let beside =
-            (self.algorithm != Algorithm::None && self.manifest.is_none()).then_some(self.policy);
+        let is_listed = self.algorithm != Algorithm::None;
+        let beside = BesideFiles {
+            manifests: (is_listed && self.manifest.is_none()).then_some(self.policy),
+            states: (is_listed && self.states == States::Auto).then_some(self.policy),
+        };
         OutputPlaces::find(&self.outputs, self.manifest.as_deref(), beside, find)
     }
 

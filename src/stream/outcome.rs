@@ -2,8 +2,20 @@
 
 use crate::error::Error;
 use crate::event::{Done, Event, EventListener, Progress};
+use crate::hash::Digest;
+use crate::hash::chain::Chain;
 use crate::io::read_back::HashedFrom;
 use crate::stream::endpoint::Endpoint;
+
+/// What came, where all of it did.
+#[derive(Clone, Debug)]
+pub struct StreamContent {
+    pub digest: Digest,
+    /// How many bytes.
+    pub size: u64,
+    /// Its chain, if one was kept and it is long enough.
+    pub chain: Option<Chain>,
+}
 
 /// What is said where a thread ended as it never should.
 pub const DIED: &str = "its thread died; this is a defect of dircopy";

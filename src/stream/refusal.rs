@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::hash::Algorithm;
 use crate::stream::endpoint::{Endpoint, stat};
-use crate::stream::output::manifest::StreamManifest;
 use crate::stream::output::place::{FilePlace, OutputPlace};
 use crate::stream::output::places::{OutputPlaces, PlacedOutput};
+use crate::stream::output::states::StreamStates;
 use crate::sys;
 use crate::sys::stat::{Identity, Kind};
 use crate::transfer::verifier::unverifiable;
@@ -54,17 +54,7 @@ pub fn keep_apart(
     placed: &OutputPlaces,
 ) -> Result<HashSet<Identity>> {
     let mut files: Vec<(&FilePlace, PathBuf)> = Vec::new();
-    let listing = match &placed.manifest {
-        Some(StreamManifest::File(place)) => Some(place),
-        _ => None,
-    };
-    let both =
-        placed.outputs.iter().flat_map(|output| [Some(&output.place), output.beside.as_ref()]);
-    let places = both.flatten().filter_map(|place| match place {
-        OutputPlace::File(place) => Some(place),
-        _ => None,
-    });
-    for place in places.chain(listing) {
+    for place in placed.files() {
         let path = place.path();
         if files.iter().any(|(other, _)| other.is_same(place)) {
             return Err(Error::finding("write twice to", path, "each needs a file of its own"));
@@ -75,7 +65,9 @@ pub fn keep_apart(
         return Err(Error::finding("write twice to", "-", "there is one standard output"));
     }
     let id = |place: &FilePlace| place.there.filter(|stat| stat.kind == Kind::File);
-    let there = files.iter().filter_map(|(place, _)| id(place)).map(|stat| stat.id);
+    let side_files = placed.states().filter_map(StreamStates::place);
+    let there = files.iter().map(|(place, _)| *place).chain(side_files).filter_map(id);
+    let there = there.map(|stat| stat.id);
     let open = placed.outputs.iter().filter_map(|output| output.place.identity());
     // Those behind links, too, and those that stay as they are.
     let there_by_name = outputs.iter().filter_map(|endpoint| stat(endpoint.path()).ok());

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::scope;
 use std::time::Instant;
@@ -12,8 +13,8 @@ use crate::hash::Digest;
 use crate::stream::endpoint::Endpoint;
 use crate::stream::engine::common::{Engine, FeedError};
 use crate::stream::input::{self, Input};
-use crate::stream::outcome::{OutputOutcome, OutputStates};
-use crate::stream::output::manifest::{StreamManifest, add_line};
+use crate::stream::outcome::{OutputOutcome, OutputStates, StreamContent};
+use crate::stream::output::manifest::{StreamLines, StreamManifest, add_line};
 use crate::stream::output::open::{DropReason, Sink};
 use crate::stream::output::places::PlacedOutput;
 use crate::stream::refusal::is_output;
@@ -55,8 +56,8 @@ impl<'r> StreamRun<'r> {
         Self { inputs, context, states, taken, counts: InputCounts::default() }
     }
 
-    /// Passes on all inputs to the outputs, and settles these. Returns the digest of everything, if there
-    /// is one. An older manifest is removed before a file that it lists is replaced.
+    /// Passes on all inputs to the outputs, and settles these. Returns what is known of everything, if it was
+    /// hashed. An older manifest is removed before a file that it lists is replaced.
     ///
     /// # Errors
     /// No output can be opened. Nothing was read.
@@ -64,14 +65,19 @@ impl<'r> StreamRun<'r> {
         &mut self,
         outputs: Vec<PlacedOutput>,
         manifest: Option<&mut StreamManifest>,
-    ) -> Result<Option<Digest>> {
+    ) -> Result<Option<Arc<StreamContent>>> {
+        let keeps = |manifest: &Option<StreamManifest>| {
+            manifest.as_ref().is_some_and(|manifest| manifest.states.is_some())
+        };
         let outputs = open_outputs(self.context, outputs, &mut self.states)?;
         let replaces = outputs.iter().any(|output| match &output.sink {
             Sink::File(file) => file.place().there.is_some(),
             Sink::Open(_) => false,
         });
+        let keeps_chain = outputs.iter().any(|output| keeps(&output.manifest))
+            || manifest.as_ref().is_some_and(|manifest| manifest.states.is_some());
         Ok(scope(|scope| {
-            let mut engine = match start_engine(scope, self.context, outputs) {
+            let mut engine = match start_engine(scope, self.context, outputs, keeps_chain) {
                 Ok(engine) => engine?,
                 Err(error) => {
                     self.counts.failed += 1;
@@ -142,18 +148,18 @@ impl<'r> StreamRun<'r> {
         }
     }
     /// Writes the manifest of all outputs that are complete; false if there is none.
-    pub fn write_manifest(&mut self, digest: &Digest, manifest: StreamManifest) -> bool {
-        let mut lines = Vec::new();
+    pub fn write_manifest(&mut self, content: &StreamContent, manifest: StreamManifest) -> bool {
+        let (mut lines, mut first) = (Vec::new(), None);
         for (endpoint, outcome) in self.states.all() {
             if outcome.is_some_and(OutputOutcome::is_complete) {
-                add_line(&mut lines, digest, endpoint);
+                add_line(&mut lines, &content.digest, endpoint);
+                first.get_or_insert(endpoint.path());
             }
         }
-        if lines.is_empty() {
-            return false;
-        }
-        let mut warnings = Vec::new();
-        let written = manifest.write(self.context, &lines, &mut warnings);
+        let Some(first) = first else { return false };
+        let (mut warnings, path) = (Vec::new(), first.as_os_str().as_encoded_bytes());
+        let listed = StreamLines { lines: &lines, path, content };
+        let written = manifest.write(self.context, listed, &mut warnings);
         if let Err(error) = &written {
             self.states.tell(error);
             self.counts.failed += 1;

@@ -10,7 +10,7 @@ use crate::stream::engine::hashed::HashedEngine;
 use crate::stream::engine::tee::TeeEngine;
 use crate::stream::outcome::{OutputOutcome, OutputStates};
 use crate::stream::output::atomic_file::AtomicFile;
-use crate::stream::output::manifest::StreamManifest;
+use crate::stream::output::manifest::{ManifestSink, StreamManifest};
 use crate::stream::output::open::{OpenOutput, Sink};
 use crate::stream::output::place::OutputPlace;
 use crate::stream::output::places::PlacedOutput;
@@ -28,11 +28,13 @@ pub fn open_outputs<'a>(
     let (mut outputs, mut settled) = (Vec::new(), Vec::new());
     let endpoints = states.endpoints();
     for (number, (endpoint, placed)) in endpoints.iter().zip(places).enumerate() {
-        let PlacedOutput { place, beside } = placed;
+        let PlacedOutput { place, beside, states } = placed;
         let refuse = |why| OutputOutcome::Failed(Error::finding("write to", endpoint.path(), why));
         let manifest = match beside {
             None => Ok(None),
-            Some(OutputPlace::File(place)) => Ok(Some(StreamManifest::File(place))),
+            Some(OutputPlace::File(place)) => {
+                Ok(Some(StreamManifest { sink: ManifestSink::File(place), states }))
+            }
             Some(OutputPlace::Failed(error)) => Err(OutputOutcome::Failed(error)),
             Some(_) => Err(OutputOutcome::Left(
                 "its manifest is there already; --overwrite-policy update or always replaces it",
@@ -71,11 +73,13 @@ pub fn open_outputs<'a>(
     refused.map(|()| outputs)
 }
 
-/// Starts the engine that suits; `None` if no output is open.
+/// Starts the engine that suits; `None` if no output is open. Where bytes are hashed, their chain is kept if
+/// `keeps_chain`.
 pub fn start_engine<'scope, 'a: 'scope>(
     scope: &'scope Scope<'scope, '_>,
     context: &Context<'a>,
     mut outputs: Vec<OpenOutput<'a>>,
+    keeps_chain: bool,
 ) -> Result<Option<Box<dyn Engine + 'scope>>> {
     if outputs.is_empty() {
         return Ok(None);
@@ -92,5 +96,5 @@ pub fn start_engine<'scope, 'a: 'scope>(
             Err(back) => outputs = back,
         }
     }
-    Ok(Some(Box::new(HashedEngine::start(scope, context, outputs)?)))
+    Ok(Some(Box::new(HashedEngine::start(scope, context, outputs, keeps_chain)?)))
 }

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use crate::event::timing::Timings;
 use crate::event::{Event, Progress, Stop};
 use crate::io::control::Control;
+use crate::io::link_check::Helpers;
 use crate::io::options::Options;
 use crate::io::resident::Residency;
 use crate::stream::endpoint::Endpoint;
@@ -31,6 +32,7 @@ pub fn told(work: impl FnOnce(&Context<'_>, &mut OutputStates<'_>)) -> Vec<Strin
             rate: None,
             timings: &timings,
             resident: &Residency::default(),
+            helpers: &Helpers::of_processors(),
         },
     };
     work(&context, &mut OutputStates::new(&names, &listen, &progress));

@@ -19,7 +19,7 @@ use crate::state::row::{Origin, Row, Trace};
 use crate::sys::{self, Medium, stat::Stat};
 use crate::transfer::context::Context;
 use crate::transfer::labels::Labels;
-use crate::transfer::locate;
+use crate::transfer::locate::{ChainedCopy, CheckControl};
 use crate::transfer::outcome::{Action, KeptRow, Outcome};
 use crate::transfer::source;
 use crate::tree::overwrite::Policy;
@@ -149,13 +149,23 @@ impl ExistingFile<'_> {
         if !target.output.volume.tried.traits.keeps_times {
             file.distrust_times();
         }
-        let medium = match verify {
+        let medium = || match verify {
             true => Medium::of(file.file(), there),
             false => Ok(Medium::any(file.file())),
         };
         let is_to_stop = || context.control.stop.is_urgent();
         let algorithms = context.algorithms();
-        let hashed = medium.and_then(|medium| read_back.hash_by(medium, algorithms, is_to_stop));
+        let proven = self.known().filter(|_| context.further().is_none()).and_then(|digest| {
+            let (file, dir, bytes) = (file.file(), Some(dir), there.size);
+            let copy = ChainedCopy { context, file, dir, digest: &digest, chain: None };
+            let control = CheckControl { is_to_stop: &is_to_stop, on_read: &|_| () };
+            let hashed_from = copy.prove(bytes, medium, control)?;
+            Some((FileDigest { digest: Some(digest), bytes, hashed_from }, None))
+        });
+        let hashed = match proven {
+            Some(proven) => Ok(Some(proven)),
+            None => medium().and_then(|it| read_back.hash_by(it, algorithms, is_to_stop)),
+        };
         let (FileDigest { digest, bytes, hashed_from: proof }, all) = match hashed {
             Ok(Some(hashed)) => hashed,
             Ok(None) => return Ok(CopyRead::Abandoned),
@@ -199,7 +209,10 @@ impl ExistingFile<'_> {
         let dir = target.output.handle.as_ref();
         let file = dir.and_then(|dir| dir.open_file(&target.entry.name, false).ok());
         copy_anew(match file {
-            Some(file) => locate::with_place(self.context, &file, source, error),
+            Some(file) => {
+                let (context, file, digest) = (self.context, &file, source);
+                ChainedCopy { context, file, dir, digest, chain: None }.with_place(error)
+            }
             None => error,
         })
     }

@@ -6,10 +6,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Cause, Error, Result};
 use crate::hash::Algorithm;
+use crate::hash::chain::Chain;
 use std::sync::Arc;
 
 use crate::io::block::BlockPool;
@@ -20,7 +22,7 @@ use crate::part::transfer::Transfer;
 use crate::path::Shown;
 use crate::sys::{self, Dir, Medium};
 use crate::transfer::context::Context;
-use crate::transfer::locate;
+use crate::transfer::locate::{ChainedCopy, CheckControl};
 use crate::transfer::outcome::{Outcome, PendingPublish};
 use crate::transfer::small::file::SmallFile;
 
@@ -69,6 +71,8 @@ pub struct ReadBackVerifier<'a> {
     context: &'a Context<'a>,
     damaged: Damaged,
     read_back: ReadBack,
+    /// The chain of what is read back, if that is not in the run's side file.
+    chain: Option<&'a Chain>,
     /// One block, for copying once more.
     pool: BlockPool,
 }
@@ -77,7 +81,13 @@ impl<'a> ReadBackVerifier<'a> {
     /// One that deals with `damaged` copies as that says.
     pub fn new(context: &'a Context<'a>, damaged: Damaged) -> Self {
         let pool = BlockPool::new(1, context.options.block_size);
-        Self { context, damaged, read_back: ReadBack::new(), pool }
+        Self { context, damaged, read_back: ReadBack::new(), chain: None, pool }
+    }
+
+    /// For a content that has this chain.
+    pub fn knowing(mut self, chain: Option<&'a Chain>) -> Self {
+        self.chain = chain;
+        self
     }
 
     /// Reads a copy back; if it is bad, makes another and reads that back.
@@ -126,19 +136,39 @@ impl<'a> ReadBackVerifier<'a> {
         let path = || file.target.path();
         let cannot = |error| Error::io("read back", path(), error);
         let (opened, stat) = open(file).map_err(cannot)?;
-        let medium = Medium::of(&opened, &stat).map_err(cannot)?;
         let (algorithm, stop) = (self.context.options.algorithm, self.context.control.stop);
         let is_to_stop = || stop.is_at_once();
         let progress = self.context.control.progress;
+        let counted = AtomicU64::new(0);
         let told = |read| {
+            counted.fetch_add(read, Relaxed);
             progress.read_back.fetch_add(read, Relaxed);
         };
+        let dir = file.target.output.handle.as_ref();
+        let (context, chain) = (self.context, self.chain);
+        let copy = file.written.digest.as_ref().map(|digest| {
+            let file = &opened;
+            ChainedCopy { context, file, dir, digest, chain }
+        });
+        let by_links = CheckControl { is_to_stop: &is_to_stop, on_read: &told };
+        let medium = || Medium::of(&opened, &stat);
+        if let Some(from) = copy.as_ref().and_then(|it| it.prove(stat.size, medium, by_links)) {
+            return Ok(Some(from));
+        }
+        // What its links came to decides nothing unless they all hold; its bytes are counted.
+        let is_counted = counted.load(Relaxed) > 0;
+        let told = |read| {
+            if !is_counted {
+                progress.read_back.fetch_add(read, Relaxed);
+            }
+        };
+        let medium = medium().map_err(cannot)?;
         match self.read_back.hash(medium, algorithm, is_to_stop, told).map_err(cannot)? {
             Some(hashed) if hashed.digest != file.written.digest => {
                 let finding = "what the disk holds is not what was written";
                 let error = Error::finding("prove", path(), finding);
-                Err(match &file.written.digest {
-                    Some(digest) => locate::with_place(self.context, &opened, digest, error),
+                Err(match copy {
+                    Some(copy) => copy.with_place(error),
                     None => error,
                 })
             }

@@ -1,6 +1,6 @@
 //! What is checked: a manifest and the directory its names start at.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::hash::chain::Chain;
 use crate::manifest::ManifestName;
+use crate::manifest::states_name;
 use crate::path::{RelPath, directory_of};
 use crate::sys::stat::{Identity, Kind};
 use crate::sys::{self, Dir};
@@ -125,19 +126,6 @@ impl Target {
     pub fn is_unfinished(&self) -> bool {
         self.ours.is_some_and(|name| !name.is_finished())
     }
-}
-
-/// What the side file of a manifest is called: `.states` stands in the place of `.sha256sum`, or behind
-/// another name.
-pub fn states_name(manifest: &Path) -> Option<OsString> {
-    let name = manifest.file_name()?;
-    if let Some(ours) = ManifestName::parse(name) {
-        return Some(ours.states().into());
-    }
-    let is_usual = manifest.extension().is_some_and(|extension| extension == "sha256sum");
-    let mut states = if is_usual { manifest.file_stem()?.to_owned() } else { name.to_owned() };
-    states.push(".states");
-    Some(states)
 }
 
 /// Opens a regular file in a directory, not through a link.

@@ -110,6 +110,7 @@ impl StreamArgs {
         job.manifest.clone_from(&self.manifest);
         job.strict = self.strict;
         job.algorithm = copy.algorithm;
+        job.states = copy.states;
         job.policy = copy.policy;
         job.sync = copy.sync;
         job.verify = copy.verify;

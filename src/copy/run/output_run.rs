@@ -34,6 +34,7 @@ use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
 use crate::io::control::Control;
 use crate::io::further::FurtherDigests;
+use crate::io::link_check::Helpers;
 use crate::io::options::{Durability, Options, Reflink, Sparse, States};
 use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
@@ -193,6 +194,7 @@ impl OutputRun<'_> {
         let Self { job, observer, slot, .. } = *self;
         let options = self.options(&prepared);
         let (timings, resident) = (&observer.progress.timings, Residency::default());
+        let helpers = &Helpers::of_processors();
         let own_rate = job.limit_rate.map(RateLimit::new);
         let rate = slot.map_or(own_rate.as_ref(), Slot::rate);
         let EarlierRecords { baseline, known, .. } = earlier;
@@ -204,7 +206,7 @@ impl OutputRun<'_> {
         let further = (!further.lists().is_empty()).then_some(&further);
         let shared = Shared { known: known.as_ref(), baseline, methods, slot, states, further };
         let progress = &*observer.progress;
-        let control = Control { progress, stop, rate, timings, resident: &resident };
+        let control = Control { progress, stop, rate, timings, resident: &resident, helpers };
         let context = Context { options, shared, control };
         let walk = self.walk(&prepared, false, known.as_ref());
         let workers = self.workers(&prepared, slot.is_some());

@@ -1,11 +1,11 @@
 //! How bytes come from the inputs to the outputs: three ways with the same meaning.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::hash::Digest;
 use crate::stream::input::Input;
-use crate::stream::outcome::OutputStates;
+use crate::stream::outcome::{OutputStates, StreamContent};
 
 /// Why an input is not gone on with.
 pub enum FeedError {
@@ -32,7 +32,11 @@ pub trait Engine {
     /// An input was cut short: files are given up.
     fn spoil(&mut self, states: &mut OutputStates<'_>);
 
-    /// Everything came, or, unless `whole`, it did not: settles the outputs that are left. Returns the
-    /// digest of everything.
-    fn finish(self: Box<Self>, whole: bool, states: &mut OutputStates<'_>) -> Option<Digest>;
+    /// Everything came, or, unless `whole`, it did not: settles the outputs that are left. Returns what
+    /// is known of everything, if it was hashed.
+    fn finish(
+        self: Box<Self>,
+        whole: bool,
+        states: &mut OutputStates<'_>,
+    ) -> Option<Arc<StreamContent>>;
 }

@@ -4,13 +4,13 @@
 //! otherwise read and written. A way is given up for the next only while it moved nothing, or where what it
 //! did not move is still in the pipe.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::hash::Digest;
 use crate::io::block::{Block, BlockPool};
 use crate::stream::engine::common::{Engine, FeedError};
 use crate::stream::input::{Input, ReadResult};
-use crate::stream::outcome::OutputStates;
+use crate::stream::outcome::{OutputStates, StreamContent};
 use crate::stream::output::open::{DropReason, OpenOutput};
 use crate::sys::stat::Kind;
 use crate::sys::{self, KernelCopy, Mover, Spliced};
@@ -160,7 +160,11 @@ impl Engine for DirectEngine<'_> {
         }
     }
 
-    fn finish(mut self: Box<Self>, whole: bool, states: &mut OutputStates<'_>) -> Option<Digest> {
+    fn finish(
+        mut self: Box<Self>,
+        whole: bool,
+        states: &mut OutputStates<'_>,
+    ) -> Option<Arc<StreamContent>> {
         if let Some(output) = self.output.take() {
             let outcome = match whole {
                 true => output.finish(None),

@@ -13,12 +13,13 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use crate::error::{Error, Result};
 use crate::event::timing::Timer;
-use crate::hash::{Algorithm, Digest};
+use crate::hash::Algorithm;
+use crate::hash::chain::ChainHasher;
 use crate::io::block::{Block, BlockPool};
 use crate::io::control::Control;
 use crate::stream::engine::common::{Engine, FeedError, LOOK};
 use crate::stream::input::{Input, ReadResult};
-use crate::stream::outcome::{DIED, OutputOutcome, OutputStates};
+use crate::stream::outcome::{DIED, OutputOutcome, OutputStates, StreamContent};
 use crate::stream::output::open::{DropReason, OpenOutput};
 use crate::transfer::context::Context;
 
@@ -34,7 +35,7 @@ enum ToHasher {
 enum ToWriter {
     Data(Arc<Block>),
     Spoiled,
-    End(Option<Digest>),
+    End(Option<Arc<StreamContent>>),
 }
 
 /// The engine: the reader's side of it.
@@ -45,16 +46,17 @@ pub struct HashedEngine<'scope, 'a> {
     block: Option<Block>,
     to_hasher: Option<Sender<ToHasher>>,
     told: Receiver<(usize, OutputOutcome)>,
-    hasher: Option<ScopedJoinHandle<'scope, Option<Digest>>>,
+    hasher: Option<ScopedJoinHandle<'scope, Option<Arc<StreamContent>>>>,
     writers: Vec<(usize, ScopedJoinHandle<'scope, ()>)>,
 }
 
 impl<'scope, 'a: 'scope> HashedEngine<'scope, 'a> {
-    /// Starts the threads for these outputs.
+    /// Starts the threads for these outputs; the chain of what comes is kept if `keeps_chain`.
     pub fn start(
         scope: &'scope Scope<'scope, '_>,
         context: &Context<'a>,
         outputs: Vec<OpenOutput<'a>>,
+        keeps_chain: bool,
     ) -> Result<Self> {
         let context = *context;
         let fail = |error| Error::io("start the threads for", "the stream", error);
@@ -77,7 +79,7 @@ impl<'scope, 'a: 'scope> HashedEngine<'scope, 'a> {
             writers.push((number, writer.spawn_scoped(scope, work).map_err(fail)?));
             to_writers.push(to_writer);
         }
-        let work = move || hash(&context, &from_reader, to_writers);
+        let work = move || hash(&context, keeps_chain, &from_reader, to_writers);
         let hasher = Builder::new().name("hash".into()).spawn_scoped(scope, work).map_err(fail)?;
         Ok(Self {
             pool: BlockPool::new(context.options.blocks, context.options.block_size),
@@ -141,14 +143,18 @@ impl Engine for HashedEngine<'_, '_> {
         let _ = self.send(ToHasher::Spoiled);
     }
 
-    fn finish(mut self: Box<Self>, whole: bool, states: &mut OutputStates<'_>) -> Option<Digest> {
+    fn finish(
+        mut self: Box<Self>,
+        whole: bool,
+        states: &mut OutputStates<'_>,
+    ) -> Option<Arc<StreamContent>> {
         self.block = None;
         if whole {
             let _ = self.send(ToHasher::End);
         }
         self.to_hasher = None;
-        let digest = match self.hasher.take().map(ScopedJoinHandle::join) {
-            Some(Ok(digest)) => digest,
+        let content = match self.hasher.take().map(ScopedJoinHandle::join) {
+            Some(Ok(content)) => content,
             None => None,
             Some(Err(_)) => {
                 // The outputs know no more than that nothing comes any more.
@@ -165,17 +171,21 @@ impl Engine for HashedEngine<'_, '_> {
         for number in died {
             states.died(number);
         }
-        digest
+        content
     }
 }
 
-/// Hashes what comes, until it ends or no output is left. Returns the digest of all.
+/// Hashes what comes, until it ends or no output is left. Returns what is known of all.
 fn hash(
     context: &Context<'_>,
+    keeps_chain: bool,
     from: &Receiver<ToHasher>,
     mut to: Vec<Sender<ToWriter>>,
-) -> Option<Digest> {
-    let mut hasher = context.options.algorithm.start();
+) -> Option<Arc<StreamContent>> {
+    let mut hasher = match keeps_chain {
+        true => ChainHasher::keeping(context.options.algorithm.start()),
+        false => ChainHasher::without(context.options.algorithm.start()),
+    };
     let clock = &context.control.timings.hash;
     while !to.is_empty() {
         let read = {
@@ -190,9 +200,11 @@ fn hash(
             }
             Ok(ToHasher::Spoiled) => ToWriter::Spoiled,
             Ok(ToHasher::End) => {
-                let digest = hasher.finish();
-                to.retain(|to| to.send(ToWriter::End(digest)).is_ok());
-                return digest;
+                let size = hasher.hasher().taken();
+                let (digest, chain) = hasher.finish();
+                let content = digest.map(|digest| Arc::new(StreamContent { digest, size, chain }));
+                to.retain(|to| to.send(ToWriter::End(content.clone())).is_ok());
+                return content;
             }
             Err(_) => return None,
         };
@@ -230,7 +242,7 @@ fn write(mut output: OpenOutput<'_>, from: &Receiver<ToWriter>) -> OutputOutcome
                 let error = Error::finding("complete", output.endpoint.path(), finding);
                 return output.discard(DropReason::Failed(error));
             }
-            Ok(ToWriter::End(digest)) => return output.finish(digest),
+            Ok(ToWriter::End(content)) => return output.finish(content.as_deref()),
             Err(RecvTimeoutError::Disconnected) => return output.discard(DropReason::Stopped),
         }
     }
@@ -245,7 +257,8 @@ mod tests {
     fn the_death_of_the_hasher_is_told() {
         let failures = told(|context, states| {
             std::thread::scope(|scope| {
-                let hasher = scope.spawn(|| -> Option<Digest> { panic!("as a test wants it") });
+                let hasher =
+                    scope.spawn(|| -> Option<Arc<StreamContent>> { panic!("as a test wants it") });
                 let chain = HashedEngine {
                     context: *context,
                     pool: BlockPool::new(1, 1),

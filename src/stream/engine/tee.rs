@@ -8,6 +8,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -15,13 +16,12 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::error::{Error, Result};
-use crate::hash::Digest;
 use crate::io::block::{Block, BlockPool};
 use crate::io::control::Control;
 use crate::stream::engine::common::{Engine, FeedError, LOOK};
 use crate::stream::engine::direct::MOST;
 use crate::stream::input::{Input, ReadResult};
-use crate::stream::outcome::{OutputOutcome, OutputStates};
+use crate::stream::outcome::{OutputOutcome, OutputStates, StreamContent};
 use crate::stream::output::open::{DropReason, OpenOutput};
 use crate::sys::stat::Kind;
 use crate::sys::{self, Spliced};
@@ -234,7 +234,11 @@ impl Engine for TeeEngine<'_, '_> {
         self.tell_all(|| BranchOrder::Spoiled, states);
     }
 
-    fn finish(mut self: Box<Self>, whole: bool, states: &mut OutputStates<'_>) -> Option<Digest> {
+    fn finish(
+        mut self: Box<Self>,
+        whole: bool,
+        states: &mut OutputStates<'_>,
+    ) -> Option<Arc<StreamContent>> {
         self.branches.iter().for_each(|branch| drop(branch.tell.send(BranchOrder::End { whole })));
         let branches = std::mem::take(&mut self.branches);
         branches.into_iter().for_each(|branch| end(branch, states));

@@ -6,12 +6,12 @@ use std::io;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::hash::Digest;
 use crate::io::options::{Cache, Durability};
 use crate::io::read_back::HashedFrom;
 use crate::part::part_file::{self, Part};
 use crate::part::publish::Complete;
 use crate::part::transfer::CopyTarget;
+use crate::stream::outcome::StreamContent;
 use crate::stream::output::place::FilePlace;
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, CachePolicy, Spliced};
@@ -98,11 +98,13 @@ impl<'a> AtomicFile<'a> {
     /// that being the last thing done. What could not be set of it is told in `warnings`.
     pub fn finish(
         self,
-        digest: Option<Digest>,
+        content: Option<&StreamContent>,
         before: impl FnOnce() -> Result<()>,
         warnings: &mut Vec<Error>,
     ) -> Result<Completion> {
         let Self { context, part, place, claim } = self;
+        let digest = content.map(|content| content.digest);
+        let chain = content.and_then(|content| content.chain.as_ref());
         // Only of what has a digest there is something to compare.
         let verify = context.options.verify.filter(|_| digest.is_some());
         // Where finishing gives it its name, this is the last moment before.
@@ -126,7 +128,7 @@ impl<'a> AtomicFile<'a> {
             // What came cannot be had once more.
             let mut file = PendingPublish { source: None, target, written };
             if let Some(damaged) = verify {
-                let checked = ReadBackVerifier::new(&context, damaged).verify(file);
+                let checked = ReadBackVerifier::new(&context, damaged).knowing(chain).verify(file);
                 warnings.extend(checked.warnings);
                 match checked.verdict {
                     ReadBackVerdict::Good(good) => proof = Some(good),

@@ -5,15 +5,36 @@ use crate::hash::Digest;
 use crate::io::options::Durability;
 use crate::manifest::line;
 use crate::stream::endpoint::Endpoint;
+use crate::stream::outcome::StreamContent;
 use crate::stream::output::atomic_file::{AtomicFile, Completion};
 use crate::stream::output::place::{FilePlace, OutputPlace};
+use crate::stream::output::states::StreamStates;
 use crate::sys::{self, StreamEnd};
 use crate::transfer::context::Context;
+use crate::tree::overwrite::Policy;
 
 /// What stands after a file's name in that of its manifest.
 pub const SUFFIX: &str = ".sha256sum";
 
-pub enum StreamManifest {
+/// What is to be listed.
+#[derive(Clone, Copy)]
+pub struct StreamLines<'a> {
+    /// The lines themselves.
+    pub lines: &'a [u8],
+    /// What stands in the first of them.
+    pub path: &'a [u8],
+    pub content: &'a StreamContent,
+}
+
+/// A manifest, and the side file beside it.
+pub struct StreamManifest {
+    pub sink: ManifestSink,
+    /// Where states go, if they are kept and it is a file.
+    pub states: Option<StreamStates>,
+}
+
+/// Where a manifest goes.
+pub enum ManifestSink {
     /// Into a file that gets its name when it is whole.
     File(FilePlace),
     /// To what is open.
@@ -22,11 +43,14 @@ pub enum StreamManifest {
 
 impl StreamManifest {
     /// At this place, which must be one.
-    pub fn at(place: OutputPlace, endpoint: &Endpoint) -> Result<Self> {
+    pub fn at(place: OutputPlace, endpoint: &Endpoint, states: Option<Policy>) -> Result<Self> {
         match place {
             OutputPlace::Failed(error) => Err(error),
-            OutputPlace::File(place) => Ok(StreamManifest::File(place)),
-            OutputPlace::Open(end) => Ok(StreamManifest::Open(end)),
+            OutputPlace::File(place) => {
+                let states = states.map(|policy| StreamStates::of(&place, policy));
+                Ok(Self { sink: ManifestSink::File(place), states })
+            }
+            OutputPlace::Open(end) => Ok(Self { sink: ManifestSink::Open(end), states: None }),
             OutputPlace::Left(why) | OutputPlace::Refused(why) => {
                 Err(Error::finding("write the manifest", endpoint.path(), why))
             }
@@ -35,7 +59,7 @@ impl StreamManifest {
 
     /// Removes an older one, before what it lists is replaced: no line may be wrong at any moment.
     pub fn retire(&mut self, context: &Context<'_>) -> Result<()> {
-        let StreamManifest::File(place) = self else { return Ok(()) };
+        let ManifestSink::File(place) = &mut self.sink else { return Ok(()) };
         let Some(dir) = place.there.take().and(place.dir.handle.as_ref()) else { return Ok(()) };
         let removed = dir.remove(&place.name).and_then(|()| match context.options.durability {
             Durability::Off => Ok(()),
@@ -44,21 +68,29 @@ impl StreamManifest {
         removed.map_err(|error| Error::io("remove the old manifest", place.path(), error))
     }
 
+    /// Writes the lines about `content`, the first of which is of `path`, and before that its states.
     pub fn write(
         self,
         context: &Context<'_>,
-        lines: &[u8],
+        listed: StreamLines<'_>,
         warnings: &mut Vec<Error>,
     ) -> Result<()> {
-        match self {
-            StreamManifest::File(place) => {
+        let StreamLines { lines, path, content } = listed;
+        if let Some(states) = self.states {
+            states.write(context, path, content, warnings);
+        }
+        match self.sink {
+            ManifestSink::File(place) => {
                 let mut file = AtomicFile::begin(context, place)?;
                 if let Err(error) = file.write(lines) {
                     return Err(file.discard(error));
                 }
                 let mut hasher = context.options.algorithm.start();
                 hasher.update(lines);
-                match file.finish(hasher.finish(), || Ok(()), warnings)? {
+                let size = lines.len() as u64;
+                let written =
+                    hasher.finish().map(|digest| StreamContent { digest, size, chain: None });
+                match file.finish(written.as_ref(), || Ok(()), warnings)? {
                     Completion::Stands(_) => Ok(()),
                     Completion::Unproven(error) => Err(error),
                     Completion::Stopped => {
@@ -66,7 +98,7 @@ impl StreamManifest {
                     }
                 }
             }
-            StreamManifest::Open(end) => {
+            ManifestSink::Open(end) => {
                 let written = end.write_all(lines, || context.control.stop.is_urgent());
                 if !written.map_err(|error| Error::io("write", "the manifest", error))? {
                     return Err(Error::finding("write", "the manifest", "interrupted"));

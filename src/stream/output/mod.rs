@@ -5,3 +5,4 @@ pub mod manifest;
 pub mod open;
 pub mod place;
 pub mod places;
+pub mod states;

@@ -4,11 +4,10 @@ use std::fs::File;
 use std::io;
 
 use crate::error::Error;
-use crate::hash::Digest;
 use crate::stream::endpoint::Endpoint;
-use crate::stream::outcome::OutputOutcome;
+use crate::stream::outcome::{OutputOutcome, StreamContent};
 use crate::stream::output::atomic_file::{AtomicFile, Completion};
-use crate::stream::output::manifest::{StreamManifest, line_beside};
+use crate::stream::output::manifest::{StreamLines, StreamManifest, line_beside};
 use crate::sys::{self, Spliced, StreamEnd};
 use crate::transfer::context::Context;
 
@@ -104,7 +103,7 @@ impl OpenOutput<'_> {
     }
 
     /// Everything came: the file gets its name, and the manifest beside it its line.
-    pub fn finish(self, digest: Option<Digest>) -> OutputOutcome {
+    pub fn finish(self, content: Option<&StreamContent>) -> OutputOutcome {
         let Self { endpoint, context, sink, mut manifest, .. } = self;
         let file = match sink {
             // What a file system says only now would be lost with the handle.
@@ -121,17 +120,19 @@ impl OpenOutput<'_> {
         }
         let (mut warnings, place) = (Vec::new(), file.place().clone());
         let retire = || manifest.as_mut().map_or(Ok(()), |manifest| manifest.retire(&context));
-        let proof = match file.finish(digest, retire, &mut warnings) {
+        let proof = match file.finish(content, retire, &mut warnings) {
             Ok(Completion::Stands(proof)) => proof,
             Ok(Completion::Unproven(error)) => return OutputOutcome::Unproven(error),
             Ok(Completion::Stopped) => return OutputOutcome::Stopped(warnings),
             Err(error) => return OutputOutcome::Failed(error),
         };
-        if let (Some(manifest), Some(digest)) = (manifest, &digest)
-            && let Err(error) =
-                manifest.write(&context, &line_beside(digest, &place), &mut warnings)
-        {
-            return OutputOutcome::Failed(error.with_note("; the file itself is complete"));
+        if let (Some(manifest), Some(content)) = (manifest, content) {
+            let (lines, path) =
+                (&line_beside(&content.digest, &place)[..], place.name.as_encoded_bytes());
+            let listed = StreamLines { lines, path, content };
+            if let Err(error) = manifest.write(&context, listed, &mut warnings) {
+                return OutputOutcome::Failed(error.with_note("; the file itself is complete"));
+            }
         }
         OutputOutcome::Stands { replaced: place.there.is_some(), proof, warnings }
     }

@@ -49,6 +49,11 @@ impl FilePlace {
     pub fn beside(&self, suffix: &str, policy: Policy) -> Result<OutputPlace> {
         let mut name = self.name.clone();
         name.push(suffix);
+        self.sibling(name, policy)
+    }
+
+    /// The place of the file of this name beside this one.
+    pub fn sibling(&self, name: OsString, policy: Policy) -> Result<OutputPlace> {
         place_in(&self.dir, name, policy)
     }
 

@@ -12,10 +12,11 @@ use crate::chain::states::StatesFile;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::hash::chain::{Chain, LEAST_SPAN};
+use crate::manifest::states_name;
 use crate::path::{RelPath, directory_of};
 use crate::sys::Dir;
 use crate::sys::stat::Kind;
-use crate::verify::target::{open_states, states_name};
+use crate::verify::target::open_states;
 
 /// What is to be done about states that cannot be written; completes "cannot …".
 const DEED: &str = "write the states of large files to";

@@ -2,3 +2,4 @@
 
 mod endpoints;
 mod proof;
+mod states;

@@ -53,7 +53,18 @@ fn run_lying(scene: &Scene, most: u32, args: &[&str]) -> Run {
 
 /// … and then something else happens each time.
 fn run_lying_and(scene: &Scene, most: u32, and: impl Fn() + Sync, args: &[&str]) -> Run {
-    let strace = Strace::inject(scene, "pread64", "delay_enter=1500000");
+    run_lying_while(scene, "delay_enter=1500000", most, and, args)
+}
+
+/// … where reads are held back so.
+fn run_lying_while(
+    scene: &Scene,
+    delay: &str,
+    most: u32,
+    and: impl Fn() + Sync,
+    args: &[&str],
+) -> Run {
+    let strace = Strace::inject(scene, "pread64", delay);
     let over = AtomicBool::new(false);
     let (run, flips) = thread::scope(|scope| {
         let liar = scope.spawn(|| {
@@ -124,6 +135,51 @@ fn a_file_system_in_memory_proves_nothing_and_says_so() {
     if scene.root().starts_with("/dev/shm") {
         run.assert_prints(&["read back", "0 files, 0 B, from the device", "2 files"]);
     }
+}
+
+const MIB: usize = 1 << 20;
+
+/// The bytes of each read of a file of this name from its device.
+fn reads_of(strace: &Strace, name: &str) -> Vec<usize> {
+    let is_of = |call: &&String| call.split_once('>').is_some_and(|(file, _)| file.contains(name));
+    let bytes = |call: &String| call.rsplit_once("= ")?.1.trim().parse().ok();
+    strace.calls().iter().filter(is_of).filter_map(bytes).collect()
+}
+
+/// A large copy is read back link by link, once, and so is one that is there already.
+#[test]
+fn a_large_copy_is_proven_by_its_links() {
+    need!(Strace);
+    let size = 40 * MIB + 77;
+    for (args, most) in [(&[][..], MIB), (&["--states", "none"], 512 << 10)] {
+        let scene = Scene::on_disk();
+        scene.src.file("film.mov", content(size));
+        for (name, said) in [(".dircopy-part", "read back"), ("/dst/film.mov", "unchanged")] {
+            let strace = Strace::watch(&scene, "pread64,read");
+            let args = [&["--verify", "--cache", "keep"], args].concat();
+            let run = strace.run(scene.command(args));
+            run.assert_code(0).assert_prints(&[said, "1 file"]);
+            let reads = reads_of(&strace, name);
+            assert_eq!(reads.iter().sum::<usize>(), size, "{name}");
+            assert_eq!(reads.iter().max(), Some(&most), "{name}");
+        }
+    }
+}
+
+/// … and what the disk changed of it is named, and made anew.
+#[test]
+fn a_large_copy_that_the_disk_changed_is_named_by_range() {
+    need!(Loop, Strace);
+    let scene = Scene::on_disk();
+    let mut bytes = content(20 * MIB);
+    bytes[12 * MIB..][..MARK.len()].copy_from_slice(MARK);
+    scene.src.file("film.mov", bytes);
+    let _mount = Mount::ext4(&scene.path("image"), 64, &scene.dst);
+    let run = run_lying_while(&scene, "delay_enter=1500000:when=1", 1, || (), &[]);
+    scene.judge(&run).complete();
+    run.assert_says(LIE).assert_says("(1 MiB of 20: 12-13 MiB); it was copied once more, and now");
+    shell(&scene, "sync; umount dst; mount -o loop image dst");
+    scene.judge(&run).verifies();
 }
 
 #[test]
