@@ -1,28 +1,11 @@
 //! CRC-32 of SFV lists: read to check them, and never written, because it proves so little.
 
-use crate::hash::running::{MOST_LEN, Running, padded};
-
-struct Crc32(crc32fast::Hasher);
+use crate::hash::kind::opaque;
+use crate::hash::running::{Running, padded};
 
 /// One that took nothing.
 pub fn start() -> Box<dyn Running> {
-    Box::new(Crc32(crc32fast::Hasher::new()))
-}
-
-impl Running for Crc32 {
-    fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    fn digest(&self) -> [u8; MOST_LEN] {
-        padded(&self.0.clone().finalize().to_be_bytes())
-    }
-
-    fn state(&self) -> Option<Vec<u8>> {
-        None
-    }
-
-    fn another(&self) -> Box<dyn Running> {
-        Box::new(Self(self.0.clone()))
-    }
+    opaque::start(crc32fast::Hasher::new(), crc32fast::Hasher::update, |hasher| {
+        padded(&hasher.clone().finalize().to_be_bytes())
+    })
 }

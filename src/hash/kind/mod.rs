@@ -3,6 +3,7 @@
 pub mod blake3;
 pub mod crc32;
 pub mod md5;
+mod opaque;
 mod rust_crypto;
 pub mod sha1;
 pub mod sha224;

@@ -2,29 +2,14 @@
 
 use std::hash::Hasher as _;
 
-use crate::hash::running::{MOST_LEN, Running, padded};
+use twox_hash::XxHash3_64;
 
-struct Xxh3(twox_hash::XxHash3_64);
+use crate::hash::kind::opaque;
+use crate::hash::running::{Running, padded};
 
 /// One that took nothing.
 pub fn start() -> Box<dyn Running> {
-    Box::new(Xxh3(twox_hash::XxHash3_64::new()))
-}
-
-impl Running for Xxh3 {
-    fn update(&mut self, bytes: &[u8]) {
-        self.0.write(bytes);
-    }
-
-    fn digest(&self) -> [u8; MOST_LEN] {
-        padded(&self.0.finish().to_be_bytes())
-    }
-
-    fn state(&self) -> Option<Vec<u8>> {
-        None
-    }
-
-    fn another(&self) -> Box<dyn Running> {
-        Box::new(Self(self.0.clone()))
-    }
+    opaque::start(XxHash3_64::new(), XxHash3_64::write, |hasher| {
+        padded(&hasher.finish().to_be_bytes())
+    })
 }
