@@ -17,6 +17,7 @@ use crate::copy::job::CopyJob;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver};
 use crate::hash::{Digest, Sha256};
+use crate::manifest::ManifestName;
 use crate::manifest::carry::ours;
 use crate::manifest::line;
 use crate::manifest::writer::ManifestFile;
@@ -182,10 +183,17 @@ impl FinishJob {
         let root = root.unwrap_or_else(|| Dir::open(path)).map_err(fail)?;
         let is_in_source =
             |name: &std::ffi::OsStr| prepared.source.handle.stat(name, false).is_ok();
-        let newest = ours(&root, is_in_source).map_err(fail)?.first().copied();
+        let newest = ours(&root, is_in_source, None).map_err(fail)?.first().copied();
         let lists = CopyJob::new(&self.plan.plan.source, path).lists();
         let path = path.as_path().into();
-        ManifestFile::create(root, path, Timestamp::now(), newest, is_in_source, &lists)
+        ManifestFile::create(
+            root,
+            path,
+            ManifestName::new(Timestamp::now()),
+            newest,
+            is_in_source,
+            &lists,
+        )
     }
 }
 

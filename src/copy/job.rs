@@ -10,7 +10,6 @@ use crate::copy::run::workers::{blocks_each, most_full, most_small};
 use crate::error::{Error, Result};
 use crate::hash::multibuffer::Backend;
 use crate::hash::{Algorithm, Algorithms, Sha256};
-use crate::io::further;
 use crate::io::options::{Cache, Damaged, Journaling, Reflink, Resume, Sparse, States};
 use crate::manifest::lists::{ListFormat, ListKind};
 use crate::sys::ShardTag;
@@ -207,7 +206,8 @@ impl CopyJob {
         let interval = self.checkpoint.max(self.block_size as u64);
         let verify = self.resume == Resume::Verify;
         let journaling = Journaling { interval, verify, secret: secret? };
-        let is_noted = self.algorithm.can_go_on() && self.further.is_empty();
+        let is_noted =
+            self.further.with(self.algorithm).can_go_on() && self.algorithm != Algorithm::None;
         (self.sync && is_noted && self.resume != Resume::Off).then_some(journaling)
     }
 
@@ -269,11 +269,6 @@ impl CopyJob {
             let why = "the further names of a file would be in the manifest alone; leave out \
                        --hard-links, or all but --hash sha256 and --format";
             return Err(Error::finding("list everywhere the hard links of", &self.source, why));
-        }
-        if self.algorithm != Algorithm::None
-            && let Some(why) = further::refused(self.further.with(self.algorithm))
-        {
-            return Err(Error::finding("prove the copy of", &self.source, why));
         }
         Err(match self.verify.and_then(|_| unverifiable(self.sync, self.algorithm)) {
             Some(why) => Error::finding("verify the copy at", &self.output, why),

@@ -130,6 +130,16 @@ impl Algorithm {
         self.spec().map_or("none", |spec| spec.shown)
     }
 
+    /// What the name of a list of its digests ends with, behind a point.
+    pub fn suffix(self) -> &'static str {
+        self.spec().map_or("", |spec| spec.suffix)
+    }
+
+    /// Whether a digest without a tag is taken for one of this algorithm.
+    pub fn is_known_by_length(self) -> bool {
+        !matches!(self, Algorithm::Blake3 | Algorithm::Xxh128 | Algorithm::Xxh3)
+    }
+
     /// The other algorithm whose digests are as long, and look alike.
     pub fn alike(self) -> Option<Self> {
         match self {
@@ -181,6 +191,12 @@ impl Algorithms {
     #[must_use]
     pub fn with(self, algorithm: Algorithm) -> Self {
         if algorithm == Algorithm::None { self } else { Self(self.0 | 1 << algorithm as u16) }
+    }
+
+    /// These and others.
+    #[must_use]
+    pub fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
     }
 
     /// These but one.

@@ -41,6 +41,12 @@ impl Digest {
         Some(Self { algorithm: self.algorithm.alike()?, ..*self })
     }
 
+    /// The same digest in a list of `algorithm`: there it is by that one, if it looks like one of it.
+    #[must_use]
+    pub fn in_list_of(self, algorithm: Algorithm) -> Self {
+        self.alike().filter(|other| other.algorithm == algorithm).unwrap_or(self)
+    }
+
     /// By which algorithm it is.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
@@ -153,6 +159,14 @@ impl Digests {
         };
         let spelled = || self.iter().find(|digest| digest.algorithm == twin);
         exact.or_else(|| spelled().map(|digest| digest.spelled(algorithm)))
+    }
+
+    /// The same, where that of `algorithm` proves, if it has that.
+    #[must_use]
+    pub fn proven_by(self, algorithm: Algorithm) -> Self {
+        let Some(proof) = self.of(algorithm) else { return self };
+        let others = self.iter().filter(|digest| digest.algorithm != algorithm);
+        Self::new(proof, others.copied().collect())
     }
 
     /// Those of these algorithms, if it has all of them; the first of them proves.

@@ -51,6 +51,35 @@ impl Algorithms {
         hasher
     }
 
+    /// Goes on with all of them where [`Hasher::states`] was taken, after `taken` bytes; `None` if these are no states of
+    /// exactly these algorithms.
+    pub fn go_on(self, states: &[u8], taken: u64) -> Option<Hasher> {
+        let mut rest = states;
+        let mut next = |algorithm: Algorithm| {
+            let (len, behind) = rest.split_first_chunk()?;
+            let (state, behind) = behind.split_at_checked(u16::from_le_bytes(*len).into())?;
+            rest = behind;
+            algorithm.go_on(state, taken)
+        };
+        let mut computed = self.iter().filter(|algorithm| !self.is_twin(*algorithm));
+        let mut hasher = match computed.next() {
+            Some(first) => next(first)?,
+            None => Algorithm::None.start(),
+        };
+        for algorithm in computed {
+            match next(algorithm)?.proof {
+                Proof::Other(other) => hasher.further.push(other),
+                Proof::Sha256(_) | Proof::None => return None,
+            }
+        }
+        rest.is_empty().then_some(hasher)
+    }
+
+    /// Whether the digests of all of them can be gone on with by a later run.
+    pub fn can_go_on(self) -> bool {
+        self.iter().all(Algorithm::can_go_on)
+    }
+
     /// Whether it is another spelling of one among these.
     pub(crate) fn is_twin(self, algorithm: Algorithm) -> bool {
         algorithm == Algorithm::C4 && self.has(Algorithm::Sha512)
@@ -168,6 +197,24 @@ impl Hasher {
             Proof::Sha256(stream) => Some(stream.save().to_vec()),
             Proof::Other(other) => other.running.state(),
         }
+    }
+
+    /// The states of all its digests, to go on with by [`Algorithms::go_on`]; nothing where nothing is hashed, and `None`
+    /// where one cannot be written down.
+    pub fn states(&self) -> Option<Vec<u8>> {
+        let mut states = Vec::new();
+        let mut add = |state: Vec<u8>| -> Option<()> {
+            states.extend(u16::try_from(state.len()).ok()?.to_le_bytes());
+            states.extend(state);
+            Some(())
+        };
+        match &self.proof {
+            Proof::None => return Some(states),
+            Proof::Sha256(stream) => add(stream.save().to_vec())?,
+            Proof::Other(other) => add(other.running.state()?)?,
+        }
+        self.further.iter().try_for_each(|further| add(further.running.state()?))?;
+        Some(states)
     }
 
     /// How many bytes were taken; 0 for [`Algorithm::None`].
@@ -323,6 +370,25 @@ mod tests {
             later.update(b"more");
             assert_eq!(hasher.finish(), later.finish(), "{algorithm:?}");
         }
+    }
+
+    #[test]
+    fn several_are_gone_on_with_together() {
+        let all: Algorithms = Algorithm::listed().filter(|one| one.can_go_on()).collect();
+        assert!(all.can_go_on() && all.len() == 5);
+        for some in [all, all.without(Algorithm::Sha256), Algorithms::default()] {
+            let mut hasher = some.start();
+            hasher.update(&[7; 1000]);
+            let states = hasher.states().unwrap();
+            let mut later = some.go_on(&states, 1000).unwrap();
+            hasher.update(b"more");
+            later.update(b"more");
+            assert_eq!(hasher.finish_all(some), later.finish_all(some));
+            assert!(some.is_empty() || some.go_on(&states[1..], 1000).is_none());
+            assert!(some.with(Algorithm::Xxh3).go_on(&states, 1000).is_none());
+            assert!(some.go_on(&[&states[..], &[0; 2]].concat(), 1000).is_none());
+        }
+        assert!(all.with(Algorithm::Blake3).start().states().is_none());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
 use crate::hash::{Algorithm, Algorithms, Digest, Digests, Hasher};
+use crate::io::options::Options;
 use crate::manifest::lists::{Content, ListKind};
 use crate::path::Shown;
 
@@ -32,9 +33,17 @@ impl FurtherDigests {
         Self { algorithms, lists, waiting: Mutex::default() }
     }
 
-    /// The lists that they go to.
-    pub fn lists(&self) -> &[ListKind] {
-        &self.lists
+    /// Those of a run with these options, which holds the source against digests by the algorithms `expected` too. Large
+    /// files are gone on with only where all of them can be.
+    pub fn of_run(options: &mut Options, expected: Algorithms, lists: Vec<ListKind>) -> Self {
+        options.further = options.further.and(expected).without(options.algorithm);
+        options.journaling = options.journaling.filter(|_| options.further.can_go_on());
+        Self::new(options.further, lists)
+    }
+
+    /// Whether anything is computed or listed besides.
+    pub fn is_any(&self) -> bool {
+        !self.algorithms.is_empty() || !self.lists.is_empty()
     }
 
     /// Appends to each of `texts` what that list says of the file at `path`; returns what is to be told of lists that
@@ -57,7 +66,7 @@ impl FurtherDigests {
         };
         (!lacking.is_empty()).then(|| {
             let (name, lists) = (Shown::bytes(path), lacking.join(", "));
-            format!("{name} is not in the list {lists}: {why}; the manifest .sha256sum has it")
+            format!("{name} is not in the list {lists}: {why}; the manifest has it")
         })
     }
 
@@ -83,6 +92,25 @@ impl FurtherDigests {
         self.waiting().insert(path.into(), WaitingDigests { proof, further });
     }
 
+    /// The same of an untouched file, of which an earlier run recorded these; false if one is missing.
+    pub fn put_recorded(&self, path: &[u8], proof: Digest, further: Vec<Digest>) -> bool {
+        let all = Digests::new(proof, further).only(self.algorithms.with(proof.algorithm()));
+        let Some(all) = all else { return false };
+        self.put_all(path, all.proven_by(proof.algorithm()));
+        true
+    }
+
+    /// The digest by `algorithm` of the file at `path`, if it waits with this proof.
+    pub fn waiting_digest(
+        &self,
+        path: &[u8],
+        proof: Digest,
+        algorithm: Algorithm,
+    ) -> Option<Digest> {
+        let waiting = self.waiting();
+        waiting.get(path).filter(|found| found.proof == proof)?.further.as_ref()?.of(algorithm)
+    }
+
     /// What is to be listed of the file at `path`, which is of so many bytes and has this digest; nothing if its
     /// further ones are not known.
     pub fn take(&self, path: &[u8], size: u64, proof: Digest) -> Option<Content> {
@@ -105,10 +133,4 @@ impl FurtherDigests {
         // One that panicked over it left a whole map.
         self.waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
-}
-
-/// Nothing but SHA-256 can prove as yet.
-pub fn refused(algorithms: Algorithms) -> Option<&'static str> {
-    let proves = algorithms.is_empty() || algorithms.proof() == Algorithm::Sha256;
-    (!proves).then_some("SHA-256 is what a run proves with; add it, as in --hash sha256,md5")
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::hash::multibuffer::Backend;
-use crate::hash::{Algorithm, Sha256};
+use crate::hash::{Algorithm, Algorithms, Sha256};
 use crate::sys::ShardTag;
 use crate::tree::overwrite::Policy;
 
@@ -12,6 +12,8 @@ use crate::tree::overwrite::Policy;
 pub struct Options {
     /// What is computed over the bytes.
     pub algorithm: Algorithm,
+    /// What is computed besides.
+    pub further: Algorithms,
     /// How small files are hashed: as many of them together as it takes.
     pub backend: Backend,
     /// Size of a block in bytes; at least 1.
@@ -147,6 +149,7 @@ impl Options {
     pub fn plain() -> Self {
         Self {
             algorithm: Algorithm::Sha256,
+            further: Algorithms::default(),
             backend: Backend::One,
             block_size: 1,
             blocks: 1,

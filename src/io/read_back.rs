@@ -157,8 +157,22 @@ impl ReadBack {
         algorithms: Algorithms,
         is_to_stop: impl Fn() -> bool,
     ) -> io::Result<Option<(FileDigest, Option<Digests>)>> {
+        self.hash_paced(medium, algorithms, is_to_stop, |_| ())
+    }
+
+    /// The same, with `on_read` as in [`hash`](Self::hash).
+    ///
+    /// # Errors
+    /// The file could not be read.
+    pub fn hash_paced(
+        &mut self,
+        medium: Medium<'_>,
+        algorithms: Algorithms,
+        is_to_stop: impl Fn() -> bool,
+        on_read: impl FnMut(u64),
+    ) -> io::Result<Option<(FileDigest, Option<Digests>)>> {
         let hasher = ChainHasher::without(algorithms.start());
-        let read = self.read_to_end(medium, hasher, is_to_stop, |_| ())?;
+        let read = self.read_to_end(medium, hasher, is_to_stop, on_read)?;
         Ok(read.map(|read| {
             let digests = read.hasher.hasher().clone().finish_all(algorithms);
             (read.finish().0, digests)

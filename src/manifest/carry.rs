@@ -45,7 +45,7 @@ impl Carry {
     ) -> (Self, Vec<Error>) {
         let mut warnings = Vec::new();
         let mut earlier = Vec::new();
-        let mut names = ours(root, is_copied).unwrap_or_else(|error| {
+        let mut names = ours(root, is_copied, covered).unwrap_or_else(|error| {
             warnings.push(Error::io("look for earlier manifests in", path, error));
             Vec::new()
         });
@@ -79,7 +79,7 @@ impl Carry {
         for earlier in &self.earlier {
             // A manifest that cannot be read back is as good as none.
             let listed = earlier.index.lookup(path).ok().flatten();
-            digest = digest.or(listed);
+            digest = digest.or(listed.map(|listed| earlier.meaning_of(listed)));
         }
         digest
     }
@@ -122,7 +122,7 @@ impl Carry {
                 for older in &self.earlier[at + 1..] {
                     older.index.visit(path.as_bytes()).map_err(failed)?;
                 }
-                keep(&path, &digest)?;
+                keep(&path, &earlier.meaning_of(digest))?;
             }
         }
         Ok(())
@@ -140,6 +140,11 @@ impl Carry {
 }
 
 impl EarlierManifest {
+    /// A digest that is listed in it.
+    fn meaning_of(&self, digest: Digest) -> Digest {
+        digest.in_list_of(self.name.algorithm())
+    }
+
     fn open(
         root: &Dir,
         name: ManifestName,
@@ -155,8 +160,13 @@ impl EarlierManifest {
     }
 }
 
-/// The manifests in the root of an output, the newest first.
-pub fn ours(root: &Dir, is_in_source: impl Fn(&OsStr) -> bool) -> io::Result<Vec<ManifestName>> {
+/// The manifests in the root of an output, the newest first. One is known to be the manifest of its run where it is
+/// `recorded`.
+pub fn ours(
+    root: &Dir,
+    is_in_source: impl Fn(&OsStr) -> bool,
+    recorded: Option<ManifestName>,
+) -> io::Result<Vec<ManifestName>> {
     let here = root.open_dir(".".as_ref(), false)?;
     let mut listing = DirReader::default();
     let mut names: Vec<ManifestName> = Vec::new();
@@ -168,6 +178,7 @@ pub fn ours(root: &Dir, is_in_source: impl Fn(&OsStr) -> bool) -> io::Result<Vec
         let ours = batch.iter().filter(|listed| !is_in_source(&listed.name));
         names.extend(ours.filter_map(|listed| ManifestName::parse(&listed.name)));
     }
+    ManifestName::drop_lists(&mut names, recorded);
     names.sort_unstable_by(|a, b| b.cmp(a));
     Ok(names)
 }

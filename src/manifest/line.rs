@@ -5,7 +5,7 @@
 //! invocation".) Lines go to the end of a buffer that the caller uses again: a million files cost
 //! no allocation each.
 
-use crate::hash::Digest;
+use crate::hash::{Algorithm, Digest};
 
 use crate::manifest::read::escape;
 
@@ -19,8 +19,47 @@ const HERE: &[u8] = b"./";
 
 /// Appends the line of a file given by its whole path, components joined by `/`.
 ///
-/// The path must not be empty and must hold no NUL: no reader takes such a line for a record.
+/// It is what the program of the digest's algorithm writes; a name that it cannot write is escaped as `sha256sum`
+/// does. The path must not be empty and must hold no NUL: no reader takes such a line for a record.
 pub fn write_path(out: &mut Vec<u8>, digest: &Digest, path: &[u8]) {
+    match digest.algorithm() {
+        _ if write_for_program(out, digest, path) => {}
+        Algorithm::Xxh3 => write_tagged(out, digest, path, true),
+        _ => write_escaped(out, digest, path),
+    }
+}
+
+/// The same, and by which algorithm the digest is can be told from the line alone.
+pub fn write_known(out: &mut Vec<u8>, digest: &Digest, path: &[u8]) {
+    match digest.algorithm().is_known_by_length() {
+        true => write_path(out, digest, path),
+        false => write_tagged(out, digest, path, true),
+    }
+}
+
+/// The same for the program that checks digests of this algorithm; nothing, and false, if that cannot read the name.
+pub fn write_for_program(out: &mut Vec<u8>, digest: &Digest, path: &[u8]) -> bool {
+    let is_one_line = memchr::memchr2(b'\n', b'\r', path).is_none();
+    match digest.algorithm() {
+        Algorithm::Blake3 => {
+            // Read as UTF-8, and a carriage return at the end of a line is dropped.
+            let text = std::str::from_utf8(path).ok();
+            if text.is_none_or(|text| text.contains('\u{fffd}') || text.ends_with('\r')) {
+                return false;
+            }
+            write_but_carriage_returns(out, digest, path);
+        }
+        // Nothing is escaped.
+        Algorithm::Xxh3 if is_one_line => write_tagged(out, digest, path, false),
+        Algorithm::Xxh128 | Algorithm::Xxh64 if is_one_line => write_raw(out, digest, path),
+        Algorithm::Xxh3 | Algorithm::Xxh128 | Algorithm::Xxh64 => return false,
+        _ => write_escaped(out, digest, path),
+    }
+    true
+}
+
+/// As `sha256sum` writes it.
+fn write_escaped(out: &mut Vec<u8>, digest: &Digest, path: &[u8]) {
     let escaped = escape::is_needed(path);
     start(out, digest, escaped);
     if escaped {
@@ -32,14 +71,14 @@ pub fn write_path(out: &mut Vec<u8>, digest: &Digest, path: &[u8]) {
 }
 
 /// The same for a program that escapes nothing, also not a `\` at the start of a name. The path must be one line.
-pub fn write_raw(out: &mut Vec<u8>, digest: &Digest, path: &[u8]) {
+fn write_raw(out: &mut Vec<u8>, digest: &Digest, path: &[u8]) {
     start(out, digest, false);
     write_name(out, path);
     out.push(b'\n');
 }
 
 /// The same for `b3sum`, whose earlier versions know no escape for CR.
-pub fn write_but_carriage_returns(out: &mut Vec<u8>, digest: &Digest, path: &[u8]) {
+fn write_but_carriage_returns(out: &mut Vec<u8>, digest: &Digest, path: &[u8]) {
     let escaped = memchr::memchr2(b'\\', b'\n', path).is_some();
     start(out, digest, escaped);
     if !escaped {

@@ -62,16 +62,16 @@ impl ListKind {
     /// What its name ends with, behind the point.
     pub fn suffix(self) -> &'static str {
         match self.format {
-            ListFormat::Gnu => self.algorithms.proof().spec().map_or("", |spec| spec.suffix),
+            ListFormat::Gnu => self.algorithms.proof().suffix(),
             ListFormat::Bsd => "bsd",
             ListFormat::Hashdeep => "hashdeep",
         }
     }
 
-    /// Every ending that a list can have.
-    pub fn suffixes() -> impl Iterator<Item = &'static str> {
-        let of_algorithms = Algorithm::listed().filter_map(Algorithm::spec).map(|spec| spec.suffix);
-        of_algorithms.filter(|suffix| *suffix != "sha256sum").chain(["bsd", "hashdeep"])
+    /// Every ending that a list beside a manifest of `proof` can have.
+    pub fn suffixes(proof: Algorithm) -> impl Iterator<Item = &'static str> {
+        let others = Algorithm::listed().filter(move |algorithm| *algorithm != proof);
+        others.map(Algorithm::suffix).chain(["bsd", "hashdeep"])
     }
 
     /// What stands before the first line.
@@ -105,24 +105,7 @@ impl ListKind {
 
     fn write_gnu(self, out: &mut Vec<u8>, content: &Content, path: &[u8]) -> Option<()> {
         let digest = content.digests.of(self.algorithms.proof())?;
-        match digest.algorithm() {
-            Algorithm::Blake3 => {
-                // Read as UTF-8, and a carriage return at the end of a line is dropped.
-                let text = std::str::from_utf8(path).ok()?;
-                if text.contains('\u{fffd}') || text.ends_with('\r') {
-                    return None;
-                }
-                line::write_but_carriage_returns(out, &digest, path);
-            }
-            // Nothing is escaped.
-            Algorithm::Xxh3 if is_one_line(path) => line::write_tagged(out, &digest, path, false),
-            Algorithm::Xxh128 | Algorithm::Xxh64 if is_one_line(path) => {
-                line::write_raw(out, &digest, path)
-            }
-            Algorithm::Xxh3 | Algorithm::Xxh128 | Algorithm::Xxh64 => return None,
-            _ => line::write_path(out, &digest, path),
-        }
-        Some(())
+        line::write_for_program(out, &digest, path).then_some(())
     }
 
     fn write_bsd(self, out: &mut Vec<u8>, content: &Content, path: &[u8]) -> Option<()> {

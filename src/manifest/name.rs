@@ -1,12 +1,16 @@
 //! What manifests are called, and which of several is the newest.
 //!
-//! `dircopy-YYYYMMDDTHHMMSSZ.sha256sum`. A manifest that is not finished has `.part` behind all that and
+//! `dircopy-YYYYMMDDTHHMMSSZ.sha256sum`, or with the ending of the algorithm that its run proved with. A manifest that is not finished has `.part` behind all that and
 //! gets its final name when the run ends; so a name alone tells whether the manifest may be believed to
 //! be complete.
+//!
+//! Further lists beside a manifest have the same time and the endings of other algorithms: of all these names the
+//! manifest's is the one of the strongest.
 //!
 //! Only a name that this file could have made is ours: a user's `dircopy-notes.sha256sum` is a file
 //! like any other.
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
@@ -15,10 +19,10 @@ use jiff::Timestamp;
 
 use super::lists::ListKind;
 use super::stamp::Stamp;
+use crate::hash::Algorithm;
 
 const START: &[u8] = b"dircopy-";
-const EXTENSION: &[u8] = b".sha256sum";
-const STATES: &[u8] = b".states";
+const STATES: &str = "states";
 const PART: &[u8] = b".part";
 
 /// What the side file of any manifest is called: `.states` stands in the place of `.sha256sum`, or behind another
@@ -38,18 +42,61 @@ pub fn states_name(manifest: &Path) -> Option<OsString> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ManifestName {
     stamp: Stamp,
+    algorithm: Algorithm,
     finished: bool,
 }
 
 impl ManifestName {
     /// The name of the finished manifest of a run that started at `time`.
     pub fn new(time: Timestamp) -> Self {
-        Self { stamp: Stamp::new(time), finished: true }
+        Self { stamp: Stamp::new(time), algorithm: Algorithm::Sha256, finished: true }
     }
 
-    /// Takes the name of a file apart; `None` if it is not one that [`Display`](fmt::Display) writes.
+    /// The name of a manifest of `algorithm`, which is not none.
+    #[must_use]
+    pub fn of(self, algorithm: Algorithm) -> Self {
+        Self { algorithm, ..self }
+    }
+
+    /// Takes the name of a file apart; `None` if it is not one that [`Display`](fmt::Display) writes. A list beside a
+    /// manifest may have such a name: see [`drop_lists`](Self::drop_lists).
     pub fn parse(name: &OsStr) -> Option<Self> {
-        Self::parse_ending(name, EXTENSION)
+        if !name.as_encoded_bytes().starts_with(START) {
+            return None;
+        }
+        Algorithm::listed().find_map(|algorithm| {
+            let parsed = Self::parse_ending(name, algorithm.suffix())?;
+            Some(parsed.of(algorithm))
+        })
+    }
+
+    /// Leaves of all these names those of manifests: of one run only that of the strongest algorithm, or the one that is
+    /// `recorded`.
+    pub fn drop_lists(names: &mut Vec<Self>, recorded: Option<Self>) {
+        let mut strongest = HashMap::new();
+        for name in &*names {
+            let best = strongest.entry(name.stamp).or_insert(name.algorithm);
+            *best = (*best).min(name.algorithm);
+        }
+        if let Some(recorded) = recorded.filter(|recorded| names.contains(recorded)) {
+            strongest.insert(recorded.stamp, recorded.algorithm);
+        }
+        names.retain(|name| strongest.get(&name.stamp) == Some(&name.algorithm));
+    }
+
+    /// By which algorithm its digests are.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// Whether both are names of one run's.
+    pub fn is_of_run(&self, other: &Self) -> bool {
+        self.stamp == other.stamp
+    }
+
+    /// Whether its run started before that of `other`, or is the same.
+    pub fn is_up_to(&self, other: &Self) -> bool {
+        self.stamp <= other.stamp
     }
 
     /// The manifest whose side file has this name; `None` if it is not one that [`states`](Self::states) gives.
@@ -57,14 +104,15 @@ impl ManifestName {
         Self::parse_ending(name, STATES)
     }
 
-    fn parse_ending(name: &OsStr, extension: &[u8]) -> Option<Self> {
+    fn parse_ending(name: &OsStr, ending: &str) -> Option<Self> {
         let name = name.as_encoded_bytes();
         let (name, finished) = match name.strip_suffix(PART) {
             Some(name) => (name, false),
             None => (name, true),
         };
-        let stamp = name.strip_prefix(START)?.strip_suffix(extension)?;
-        Some(Self { stamp: Stamp::parse(stamp)?, finished })
+        let stamp =
+            name.strip_prefix(START)?.strip_suffix(ending.as_bytes())?.strip_suffix(b".")?;
+        Some(Self { stamp: Stamp::parse(stamp)?, algorithm: Algorithm::Sha256, finished })
     }
 
     /// What the side file of the manifest is called, in which the states of large files are.
@@ -81,13 +129,25 @@ impl ManifestName {
 
     /// What every list beside the manifest would be called.
     pub fn lists(&self) -> impl Iterator<Item = String> {
-        ListKind::suffixes().map(|suffix| self.list(suffix))
+        ListKind::suffixes(self.algorithm).map(|suffix| self.list(suffix))
     }
 
-    /// The manifest beside which a list has this name; `None` if it is not one that [`list`](Self::list) gives.
+    /// The manifest of SHA-256 beside which a list has this name; `None` if it is not one that [`list`](Self::list) gives.
     pub fn of_list(name: &OsStr) -> Option<Self> {
-        let endings = ListKind::suffixes().map(|suffix| format!(".{suffix}"));
-        endings.into_iter().find_map(|ending| Self::parse_ending(name, ending.as_bytes()))
+        let named = |suffix: &str| Self::parse_ending(name, suffix);
+        // Nearly no name is one of ours.
+        let is_like_ours = name.as_encoded_bytes().starts_with(START);
+        is_like_ours.then(|| ListKind::suffixes(Algorithm::Sha256).find_map(named))?
+    }
+
+    /// The manifest that a file of this name is, or stands beside: its side file, or one of its lists.
+    pub fn of_any(name: &OsStr) -> Option<Self> {
+        Self::parse(name).or_else(|| Self::of_beside(name))
+    }
+
+    /// The manifest beside which a side file or a list has this name.
+    pub fn of_beside(name: &OsStr) -> Option<Self> {
+        Self::of_states(name).or_else(|| Self::of_list(name))
     }
 
     /// When the manifest's run started.
@@ -123,8 +183,7 @@ impl ManifestName {
 
 impl fmt::Display for ManifestName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let extension = if self.finished { ".sha256sum" } else { ".sha256sum.part" };
-        write!(f, "dircopy-{}{extension}", self.stamp)
+        f.write_str(&self.list(self.algorithm.suffix()))
     }
 }
 
@@ -217,6 +276,47 @@ mod tests {
             }
         }
         assert_eq!(ManifestName::of_states(OsStr::new("dircopy-x.states")), None);
+    }
+
+    #[test]
+    fn a_list_has_the_name_of_its_manifest() {
+        let manifest = parse("dircopy-20260101T000000Z-7.sha256sum").unwrap();
+        for name in [manifest, manifest.unfinished()] {
+            assert!(name.lists().count() > 9);
+            let beside = name.lists().chain([name.states()]);
+            for file in beside.map(std::ffi::OsString::from) {
+                assert!(ManifestName::of_any(&file).is_some_and(|of| of.is_of_run(&name)));
+                assert_eq!(ManifestName::of_beside(&file), Some(name));
+            }
+            assert_eq!(ManifestName::of_any(name.to_string().as_ref()), Some(name));
+            assert_eq!(ManifestName::of_beside(name.to_string().as_ref()), None);
+        }
+        for other in ["dircopy-20260101T000000Z.md4sum", "dircopy-x.md5sum", "a.md5sum"] {
+            assert_eq!(ManifestName::of_any(OsStr::new(other)), None);
+        }
+    }
+
+    #[test]
+    fn of_the_names_of_a_run_the_strongest_is_its_manifest() {
+        let run = |day: u32, algorithms: &[Algorithm]| -> Vec<ManifestName> {
+            let name = parse(&format!("dircopy-202601{day:02}T000000Z.sha256sum")).unwrap();
+            algorithms.iter().map(|algorithm| name.of(*algorithm)).collect()
+        };
+        let (one, two) =
+            (&[Algorithm::Md5, Algorithm::Sha256], &[Algorithm::Xxh128, Algorithm::C4]);
+        let mut names = [run(1, one), run(2, two), run(3, &[Algorithm::Xxh64])].concat();
+        for name in &names {
+            assert_eq!(parse(&name.to_string()), Some(*name));
+        }
+        let all = names.clone();
+        ManifestName::drop_lists(&mut names, None);
+        assert_eq!(names, [all[1], all[3], all[4]]);
+        // Whatever is put beside it.
+        names.clone_from(&all);
+        ManifestName::drop_lists(&mut names, Some(all[2]));
+        assert_eq!(names, [all[1], all[2], all[4]]);
+        ManifestName::drop_lists(&mut names, Some(all[3]));
+        assert_eq!(names, [all[1], all[2], all[4]]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Hasher, Sha256};
@@ -43,22 +43,24 @@ struct ListFile {
 }
 
 impl ManifestFile {
-    /// Begins a manifest in the directory `root`, whose path is `path`. A name is free when
+    /// Begins a manifest in the directory `root`, whose path is `path`, called `name` or later. A name is free when
     /// nothing in `root` has it, finished or not, and `is_taken` does not claim it (for a file of
     /// the source that is to come). It sorts behind `newest`, if that is of the same minute.
     pub fn create(
         root: Dir,
         path: Arc<Path>,
-        time: Timestamp,
+        mut name: ManifestName,
         newest: Option<ManifestName>,
         is_taken: impl Fn(&OsStr) -> bool,
         lists: &[ListKind],
     ) -> Result<Self> {
-        let mut name = ManifestName::new(time);
+        let time = name.time();
         // One of a later time was planted, or a clock went wrong: neither is to be followed for ever.
         let limit = time.checked_add(SAME_MINUTE).unwrap_or(time);
-        if let Some(newest) = newest.filter(|newest| *newest >= name && newest.time() <= limit) {
-            name = next(newest.finished(), &path)?;
+        if let Some(newest) =
+            newest.filter(|newest| name.is_up_to(newest) && newest.time() <= limit)
+        {
+            name = next(newest.finished().of(name.algorithm()), &path)?;
         }
         loop {
             let (finished, unfinished) = both(name);

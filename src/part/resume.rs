@@ -9,6 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::error::{Error, Result};
 use crate::event::Stop;
+use crate::hash::Hasher;
 use crate::hash::chain::{ChainHasher, LEAST_SPAN};
 use crate::io::block::Block;
 use crate::io::options::{Journaling, Options};
@@ -27,6 +28,8 @@ pub struct Resumed {
     pub offset: u64,
     /// Their digest so far, with the states of their chain if these are known.
     pub hasher: ChainHasher,
+    /// Their further digests so far.
+    pub further: Hasher,
 }
 
 /// A part file that is ready to be written to.
@@ -159,9 +162,15 @@ fn take_up(
     };
     let offset = checkpoint.offset;
     states.truncate(usize::try_from(offset / LEAST_SPAN).unwrap_or(usize::MAX));
-    let (Ok(Some((file, stat))), Some(hasher)) =
-        (dir.open_ours(&subject.part), options.algorithm.go_on(&checkpoint.state, offset))
-    else {
+    let len = options.algorithm.start().state().map_or(0, |state| state.len());
+    let Some((state, states_of_further)) = checkpoint.state.split_at_checked(len) else {
+        return unfit(subject, None);
+    };
+    let (Ok(Some((file, stat))), Some(hasher), Some(further)) = (
+        dir.open_ours(&subject.part),
+        options.algorithm.go_on(state, offset),
+        options.further.go_on(states_of_further, offset),
+    ) else {
         return unfit(subject, None);
     };
     if stat.size < offset {
@@ -184,14 +193,14 @@ fn take_up(
     let cut = file.set_len(offset).and_then(|()| (&file).seek(SeekFrom::Start(offset)));
     match cut {
         Ok(_) => {
-            let resumed = Box::new(Resumed { offset, hasher });
+            let resumed = Box::new(Resumed { offset, hasher, further });
             ResumeState::Up { journal, subject, file, resumed }
         }
         Err(error) => unfit(subject, Some(error.to_string())),
     }
 }
 
-/// The state of the digest after the first `len` bytes of a file; `None` if the run is to stop.
+/// The states of the digests after the first `len` bytes of a file; `None` if the run is to stop.
 fn state_of(
     options: &Options,
     stop: &Stop,
@@ -199,7 +208,7 @@ fn state_of(
     len: u64,
     scratch: &mut Block,
 ) -> io::Result<Option<Vec<u8>>> {
-    let mut hasher = options.algorithm.start();
+    let (mut hasher, mut further) = (options.algorithm.start(), options.further.start());
     let mut left = len;
     while left > 0 {
         if stop.is_urgent() {
@@ -213,11 +222,12 @@ fn state_of(
             read => {
                 scratch.fill(read);
                 hasher.update(scratch);
+                further.update(scratch);
                 left -= read as u64;
             }
         }
     }
-    Ok(hasher.state())
+    Ok(hasher.state().zip(further.states()).map(|(state, more)| [state, more].concat()))
 }
 
 /// Removes what a killed run left, the journal first.

@@ -29,8 +29,8 @@ pub fn work(
 ) {
     let clock = &context.control.timings.hash;
     let mut passing = None;
-    while let Ok(step) = receive(from, clock) {
-        take(context, further, &mut passing, &step);
+    while let Ok(mut step) = receive(from, clock) {
+        take(context, further, &mut passing, &mut step);
         if let Err(Disconnected) = send(to, step, clock) {
             return;
         }
@@ -41,17 +41,22 @@ fn take(
     context: &Context<'_>,
     further: &FurtherDigests,
     passing: &mut Option<PassingFile>,
-    step: &HashedStep,
+    step: &mut HashedStep,
 ) {
     let _busy = Timer::start(&context.control.timings.hash.busy);
     match step {
         FileStep::Begin(large, _) | FileStep::Again(large) => {
-            let (large, hasher) = (Arc::clone(large), further.start());
+            let gone_on = large.resumed.as_ref().map(|resumed| resumed.further.clone());
+            let (large, hasher) = (Arc::clone(large), gone_on.unwrap_or_else(|| further.start()));
             *passing = Some(PassingFile { large, hasher });
         }
         FileStep::Data(data) => passing.iter_mut().for_each(|file| file.hasher.update(data)),
         FileStep::Hole(len) => passing.iter_mut().for_each(|file| file.hash_hole(context, *len)),
-        FileStep::Checkpoint(_) => {}
+        FileStep::Checkpoint(checkpoint) => {
+            // Every one of them can be written down where there are checkpoints.
+            let states = passing.as_ref().and_then(|file| file.hasher.states());
+            checkpoint.state.extend(states.unwrap_or_default());
+        }
         FileStep::End(end) => {
             if let (Some(PassingFile { large, hasher }), Ok((_, Some(digest)))) =
                 (passing.take(), end)

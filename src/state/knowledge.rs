@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
-use crate::hash::Digest;
+use crate::hash::{Algorithm, Digest, Digests};
 use crate::manifest::carry::Carry;
 use crate::manifest::index::bits::Bits;
 use crate::manifest::index::lookup::LinePlace;
@@ -20,7 +20,7 @@ use crate::manifest::{Index, ManifestName};
 use crate::path::RelPath;
 use crate::state::private_dir::PrivateDir;
 use crate::state::record::{Body, FINISHED, LoadedRecord, load};
-use crate::state::row::{Origin, Row};
+use crate::state::row::{self, Origin, Row};
 use crate::sys::stat::{Stat, Time};
 use crate::sys::{Dir, DirReader};
 
@@ -62,7 +62,24 @@ impl Remembered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowPlace {
     record: usize,
-    rank: usize,
+    line: LinePlace,
+}
+
+/// What is known of a file that a run did not come upon.
+#[derive(Clone, Debug)]
+pub struct Unsettled {
+    pub remembered: Remembered,
+    /// Whether it may be believed unread.
+    pub trusted: bool,
+    /// The further digests of the content.
+    pub further: Vec<Digest>,
+}
+
+impl Unsettled {
+    fn in_the_open(digest: Digest) -> Self {
+        let remembered = Remembered::in_the_open(digest);
+        Self { remembered, trusted: false, further: Vec::new() }
+    }
 }
 
 /// All that is known before a run.
@@ -76,6 +93,8 @@ pub struct Knowledge {
     next: u64,
     /// When the run began, by the clock of the output's file system.
     began: OnceLock<Time>,
+    /// By which algorithm the run proves.
+    proof: Algorithm,
 }
 
 #[derive(Debug)]
@@ -92,10 +111,15 @@ struct OpenRecord {
 
 impl OpenRecord {
     /// What it says of the file at `path`; its rows of that path are settled.
-    fn row(&self, path: &[u8]) -> Option<(Row, usize)> {
+    fn row(&self, path: &[u8]) -> Option<(Row, LinePlace)> {
         // One that cannot be read back is as good as none: the file is read instead.
-        let (digest, LinePlace { offset, rank }) = self.index.lookup_with_place(path).ok()??;
-        self.row_at(offset, digest).map(|row| (row, rank))
+        let (digest, place) = self.index.lookup_with_place(path).ok()??;
+        self.row_at(place.offset, digest).map(|row| (row, place))
+    }
+
+    /// The further digests on the line at `offset`.
+    fn further_at(&self, offset: u64) -> Vec<Digest> {
+        self.index.line_at(offset, row::further).ok().flatten().unwrap_or_default()
     }
 
     fn row_at(&self, offset: u64, digest: Digest) -> Option<Row> {
@@ -130,6 +154,21 @@ impl Knowledge {
         warnings.extend(unreadable);
         knowledge.open = open;
         (knowledge, warnings)
+    }
+
+    /// The same, for a run that proves with this algorithm: digests by it are given where they are known.
+    #[must_use]
+    pub fn proving_with(self, proof: Algorithm) -> Self {
+        Self { proof, ..self }
+    }
+
+    /// The same row by the digest that the run proves with, if that is known.
+    fn by_proof(&self, row: Row, further: impl FnOnce() -> Vec<Digest>) -> Option<Row> {
+        if row.digest.algorithm() == self.proof {
+            return Some(row);
+        }
+        let digest = Digests::new(row.digest, further()).of(self.proof)?;
+        Some(Row { digest, ..row })
     }
 
     /// Reads the records; the name of the manifest that the finished one was written with.
@@ -167,16 +206,16 @@ impl Knowledge {
         let mut found: Option<(Row, RowPlace)> = None;
         for (at, record) in self.records.iter().enumerate() {
             let row = record.row(path);
-            found = found.or(row.map(|(row, rank)| (row, RowPlace { record: at, rank })));
+            found = found.or(row.map(|(row, line)| (row, RowPlace { record: at, line })));
         }
         let is_trusted = |place: RowPlace| self.records[place.record].trusted;
         let listed = self.open.listed(path);
         match (found, listed) {
-            (Some((row, at)), _) if is_trusted(at) && row.proves(there) => {
-                Belief::Untouched(row, at)
-            }
-            (Some((row, _)), _) if row.trace.looks_like(there) => {
-                Belief::Doubtful(Remembered::by_record(row))
+            (Some((row, at)), _) if row.trace.looks_like(there) => {
+                match self.by_proof(row, || self.further(at)) {
+                    Some(row) if is_trusted(at) && row.proves(there) => Belief::Untouched(row, at),
+                    by_proof => Belief::Doubtful(Remembered::by_record(by_proof.unwrap_or(row))),
+                }
             }
             (None, Some(digest)) => Belief::Doubtful(Remembered::in_the_open(digest)),
             (Some(_) | None, _) => Belief::Nothing,
@@ -185,7 +224,12 @@ impl Knowledge {
 
     /// The row at `place` still holds: the next record has it as it stands.
     pub fn hold(&self, place: RowPlace) {
-        self.records[place.record].held.set(place.rank);
+        self.records[place.record].held.set(place.line.rank);
+    }
+
+    /// What the row at `place` says of the content besides its digest.
+    pub fn further(&self, place: RowPlace) -> Vec<Digest> {
+        self.records[place.record].further_at(place.line.offset)
     }
 
     /// The next record has a newer row for the file at `path`, whatever held.
@@ -259,7 +303,7 @@ impl Knowledge {
     pub fn unsettled(
         &self,
         is_to_stop: &dyn Fn() -> bool,
-        mut keep: impl FnMut(&RelPath, Remembered, bool) -> Result<()>,
+        mut keep: impl FnMut(&RelPath, Unsettled) -> Result<()>,
     ) -> Result<()> {
         for (at, record) in self.records.iter().enumerate() {
             let failed =
@@ -274,14 +318,17 @@ impl Knowledge {
                     older.index.visit(bytes).map_err(failed)?;
                 }
                 self.open.settle(bytes);
-                match record.row_at(offset, digest) {
-                    Some(row) => keep(&path, Remembered::by_record(row), record.trusted)?,
-                    None => keep(&path, Remembered::in_the_open(digest), false)?,
-                }
+                let row = record.row_at(offset, digest);
+                let unsettled = row.map(|row| {
+                    let further = record.further_at(offset);
+                    let by_proof = self.by_proof(row, || further.clone());
+                    let remembered = Remembered::by_record(by_proof.unwrap_or(row));
+                    Unsettled { remembered, trusted: record.trusted && by_proof.is_some(), further }
+                });
+                keep(&path, unsettled.unwrap_or_else(|| Unsettled::in_the_open(digest)))?;
             }
         }
-        self.open
-            .unasked(is_to_stop, |path, digest| keep(path, Remembered::in_the_open(*digest), false))
+        self.open.unasked(is_to_stop, |path, digest| keep(path, Unsettled::in_the_open(*digest)))
     }
 
     /// The names of all manifests of runs that were cut short.
@@ -349,7 +396,7 @@ mod tests {
                 let (digest, origin) = (Digest::sha256([7; 32]), Origin::Source);
                 let mut line = Vec::new();
                 let row = Row { digest, origin, trace, sure: true, late: false };
-                row.write(&mut line, name.as_bytes());
+                row.write(&mut line, &[], name.as_bytes());
                 record.append(&line, 1).unwrap();
             }
             let name = "dircopy-x.sha256sum".to_owned();

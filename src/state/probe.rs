@@ -70,7 +70,7 @@ impl RecordProbe {
         }
         known.reopen(b"a");
         let mut rows = 0;
-        let read = known.unsettled(&never, |path, _, _| {
+        let read = known.unsettled(&never, |path, _| {
             assert!(!path.is_root());
             rows += 1;
             Ok(())

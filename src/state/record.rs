@@ -319,7 +319,7 @@ mod tests {
         let digest = Digest::sha256([7; 32]);
         let row = Row { digest, origin: Origin::Source, trace, sure: true, late: false };
         let mut line = Vec::new();
-        row.write(&mut line, path.as_bytes());
+        row.write(&mut line, &[], path.as_bytes());
         line
     }
 

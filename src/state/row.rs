@@ -9,8 +9,11 @@
 //! | 1 | `s` `t` | the digest is of what was read from the source, or only of what stood there |
 //! | 2 | `=` `?` | any later change shows in the change time, or one in the same clock tick may not |
 //! | 3 | `-` `m` | the modification time is what it should be, or could not be set |
+//!
+//! Behind the flags further digests of the content may stand, each as `,NAME:DIGEST`. Earlier versions take a row with
+//! some for one in doubt.
 
-use crate::hash::{Digest, Sha256};
+use crate::hash::{Algorithm, Digest};
 use crate::manifest::line;
 use crate::sys::stat::{Kind, Stat, Time};
 
@@ -72,26 +75,32 @@ pub struct Row {
 const FIELDS: usize = 5;
 
 /// The shortest line there can be, in bytes with its end: of each number a digit, and of the name a letter.
-pub const SHORTEST: u64 = (b"s=- 0 0 0.0 0.0 ".len() + Sha256::HEX_LEN + b"  n\n".len()) as u64;
+pub const SHORTEST: u64 = (b"s=- 0 0 0.0 0.0 ".len() + 16 + b"  n\n".len()) as u64;
 
 impl Row {
-    /// Appends the line of the file at `path`.
-    pub fn write(&self, out: &mut Vec<u8>, path: &[u8]) {
-        self.write_fields(out);
-        line::write_path(out, &self.digest, path);
+    /// Appends the line of the file at `path`, whose content has these further digests.
+    pub fn write(&self, out: &mut Vec<u8>, further: &[Digest], path: &[u8]) {
+        self.write_fields(out, further);
+        line::write_known(out, &self.digest, path);
     }
 
     /// The same, where `line` is the file's line of a manifest.
-    pub fn write_before(&self, out: &mut Vec<u8>, line: &[u8]) {
-        self.write_fields(out);
+    pub fn write_before(&self, out: &mut Vec<u8>, further: &[Digest], line: &[u8]) {
+        self.write_fields(out, further);
         out.extend_from_slice(line);
     }
 
-    fn write_fields(&self, out: &mut Vec<u8>) {
+    fn write_fields(&self, out: &mut Vec<u8>, further: &[Digest]) {
         let Trace { ino, size, mtime, ctime } = self.trace;
         out.push(if self.origin == Origin::Source { b's' } else { b't' });
         out.push(if self.sure { b'=' } else { b'?' });
         out.push(if self.late { b'm' } else { b'-' });
+        for digest in further {
+            out.push(b',');
+            out.extend_from_slice(digest.algorithm().name().as_bytes());
+            out.push(b':');
+            digest.write(out);
+        }
         for number in [ino, size] {
             out.push(b' ');
             write_hex(out, number);
@@ -120,7 +129,10 @@ impl Row {
     /// Reads what stands before the digest of a line; the digest is known already.
     pub fn read(line: &[u8], digest: Digest) -> Option<Self> {
         let mut fields = line.splitn(FIELDS + 1, |&byte| byte == b' ');
-        let &[origin, sure, late] = fields.next()? else { return None };
+        let &[origin, sure, late, ref further @ ..] = fields.next()? else { return None };
+        if !matches!(further.first(), None | Some(b',')) {
+            return None;
+        }
         let number = |field: Option<&[u8]>| read_hex(field?);
         let time = |field: Option<&[u8]>| {
             let field = field?;
@@ -151,6 +163,18 @@ pub fn strip(line: &[u8]) -> Option<&[u8]> {
     }
     let end = memchr::memchr_iter(b' ', line).nth(FIELDS - 1)?;
     line.get(end + 1..)
+}
+
+/// The further digests on a line; none of it if one of them is unknown.
+pub fn further(line: &[u8]) -> Vec<Digest> {
+    let flags = line.split(|&byte| byte == b' ').next().unwrap_or_default();
+    let read = |text: &[u8]| {
+        let (name, digest) = text.split_at(memchr::memchr(b':', text)?);
+        let mut all = Algorithm::listed().chain([Algorithm::Crc32]);
+        let algorithm = all.find(|one| one.name().as_bytes() == name)?;
+        Digest::parse(algorithm, &digest[1..])
+    };
+    flags.split(|&byte| byte == b',').skip(1).map(read).collect::<Option<_>>().unwrap_or_default()
 }
 
 fn flag(letter: u8, yes: u8, no: u8) -> Option<bool> {
@@ -202,9 +226,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_row_is_read_as_it_was_written(row in rows(), path in "[^/\0]{1,40}") {
+        fn a_row_is_read_as_it_was_written(
+            row in rows(), path in "[^/\0]{1,40}", further in any::<[bool; 10]>(),
+        ) {
             let mut text = Vec::new();
-            row.write(&mut text, path.as_bytes());
+            let further = Algorithm::listed().zip(further).filter(|(_, is_in)| *is_in);
+            let further: Vec<Digest> =
+                further.filter_map(|(one, _)| one.start().finish()).collect();
+            row.write(&mut text, &further, path.as_bytes());
+            prop_assert_eq!(super::further(&text), further);
             let text = text.strip_suffix(b"\n").unwrap();
             prop_assert!(!text.contains(&b'\n'));
             prop_assert_eq!(Row::read(text, row.digest), Some(row));
@@ -215,7 +245,7 @@ mod tests {
 
         #[test]
         fn whatever_stands_there_is_read_without_harm(text in any::<Vec<u8>>()) {
-            let _ = (strip(&text), Row::read(&text, Digest::sha256([0; 32])));
+            let _ = (strip(&text), further(&text), Row::read(&text, Digest::sha256([0; 32])));
         }
     }
 }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use crate::error::Result;
 use crate::event::{EventObserver, Observer, Progress};
-use crate::hash::Algorithm;
 use crate::hash::multibuffer::Backend;
+use crate::hash::{Algorithm, Algorithms};
 use crate::io::control::Control;
 use crate::io::link_check::Helpers;
 use crate::io::options::{Cache, Damaged, Durability, Options, Reflink, Sparse, States};
@@ -156,10 +156,12 @@ impl StreamJob {
         &self,
         find: &dyn Fn(&Endpoint) -> Result<Option<OutputPlace>>,
     ) -> Result<OutputPlaces> {
-        let is_listed = self.algorithm != Algorithm::None;
+        let (algorithm, is_listed) = (self.algorithm, self.algorithm != Algorithm::None);
+        let keeps_states = algorithm == Algorithm::Sha256 && self.states == States::Auto;
         let beside = BesideFiles {
             manifests: (is_listed && self.manifest.is_none()).then_some(self.policy),
-            states: (is_listed && self.states == States::Auto).then_some(self.policy),
+            algorithm,
+            states: keeps_states.then_some(self.policy),
         };
         OutputPlaces::find(&self.outputs, self.manifest.as_deref(), beside, find)
     }
@@ -167,6 +169,7 @@ impl StreamJob {
     fn options(&self) -> Options {
         Options {
             algorithm: self.algorithm,
+            further: Algorithms::default(),
             backend: Backend::One,
             block_size: self.block_size.max(1),
             blocks: self.queue_size.max(1),

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::error::{Error, Result};
-use crate::manifest::Index;
+use crate::hash::{Algorithm, Algorithms};
 use crate::manifest::archive::bag_list;
 use crate::manifest::index::Lookup;
+use crate::manifest::{Index, ManifestName};
 use crate::path::RelPath;
 use crate::sys::Dir;
 use crate::sys::stat::{Kind, Stat, Time};
@@ -20,6 +21,8 @@ use crate::tree::last_dir::LastDir;
 pub struct Baseline {
     index: Index,
     path: PathBuf,
+    /// By which algorithm its digests are, as far as its name tells.
+    named: Algorithm,
     /// The manifest itself, and its length and time when it was read.
     file: File,
     read: (u64, Time),
@@ -47,13 +50,41 @@ impl Baseline {
         };
         let index = Index::build(list, is_to_stop).map_err(fail)?;
         if index.is_empty() && !is_to_stop() {
-            let finding = "it has no line with a SHA-256 digest and a name";
+            let finding = "it has no line with a digest that is known here and a name";
             return Err(Error::finding("expect what is listed in", path, finding));
         }
         // A time that was set by hand does not make it later than it is.
         let written = stat.mtime.min(stat.ctime);
         let (as_listed, edited) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Self { index, path: path.to_path_buf(), file, read, written, as_listed, edited })
+        let named = path.file_name().and_then(ManifestName::parse);
+        let named = named.map_or(Algorithm::None, |name| name.algorithm());
+        let path = path.to_path_buf();
+        Ok(Self { index, path, named, file, read, written, as_listed, edited })
+    }
+
+    /// By which algorithms files are to be read: those that are listed, and those whose digests look like these.
+    pub fn algorithms(&self) -> Algorithms {
+        let listed = |one: Algorithm| [one, one.alike().unwrap_or(one)];
+        let meant = |one: Algorithm| match one.alike() {
+            Some(alike) if alike == self.named => [alike; 2],
+            // BLAKE3 would cost as much again for every list of SHA-256.
+            _ if one == Algorithm::Sha256 => [one; 2],
+            _ => listed(one),
+        };
+        self.index.algorithms().iter().flat_map(meant).collect()
+    }
+
+    /// That further names of files can be held against it in a run that proves with `algorithm`: they are not read.
+    ///
+    /// # Errors
+    /// It has digests of other algorithms.
+    pub fn check_hard_links(&self, algorithm: Algorithm) -> Result<()> {
+        if self.algorithms().without(algorithm).is_empty() {
+            return Ok(());
+        }
+        let why = "it has digests of other algorithms than the run's, and further names of a file are not read; \
+                   leave out --hard-links, or name that algorithm with --hash";
+        Err(Error::finding("expect of hard links what is listed in", &self.path, why))
     }
 
     /// Opens what may be a manifest.
@@ -112,7 +143,13 @@ impl Baseline {
 
     /// What is listed of the file `path`.
     pub fn listed(&self, path: &[u8]) -> Result<Lookup> {
-        self.index.peek(path).map_err(|error| self.unreadable(error))
+        let listed = self.index.peek(path).map_err(|error| self.unreadable(error))?;
+        Ok(match listed {
+            Lookup::Agreed { digest, last } => {
+                Lookup::Agreed { digest: digest.in_list_of(self.named), last }
+            }
+            other => other,
+        })
     }
 
     fn unreadable(&self, error: io::Error) -> Error {

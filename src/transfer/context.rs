@@ -3,7 +3,7 @@
 use crate::chain::states::StatesFile;
 use crate::fanout::slot::Slot;
 use crate::hash::chain::ChainHasher;
-use crate::hash::{Algorithm, Algorithms, Digest, Hasher};
+use crate::hash::{Algorithm, Algorithms, Digest, Digests, Hasher};
 use crate::io::control::Control;
 use crate::io::further::FurtherDigests;
 use crate::io::options::Options;
@@ -83,6 +83,27 @@ impl Context<'_> {
             waiting.put(target.rel_path().as_bytes(), digest, further);
         }
         digest
+    }
+
+    /// The digests of the file at `path`, all that are listed among them, wait until it is listed.
+    pub fn put_all(&self, path: &[u8], all: &Digests) {
+        if let (Some(waiting), Some(all)) = (self.further(), all.only(self.algorithms())) {
+            waiting.put_all(path, all.proven_by(self.options.algorithm));
+        }
+    }
+
+    /// The digest by `algorithm` of the file at `path`, which was read and has this `proof`.
+    pub fn digest_by(&self, path: &[u8], proof: Digest, algorithm: Algorithm) -> Option<Digest> {
+        match proof.algorithm() == algorithm {
+            true => Some(proof),
+            false => self.further()?.waiting_digest(path, proof, algorithm),
+        }
+    }
+
+    /// Takes what was recorded of the untouched file at `path` besides its digest. False if not all that is listed was
+    /// recorded: then the file is to be read.
+    pub fn take_recorded(&self, path: &[u8], proof: Digest, further: Vec<Digest>) -> bool {
+        self.further().is_none_or(|asked| asked.put_recorded(path, proof, further))
     }
 
     /// All that is computed over a file.

@@ -9,12 +9,12 @@
 use std::io;
 
 use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Digest};
+use crate::hash::{Algorithm, Algorithms, Digest};
 use crate::io::options::Durability;
 use crate::io::read_back::{FileDigest, HashedFrom, ReadBack};
 use crate::io::watched_file::WatchedFile;
 use crate::part::transfer::Transfer;
-use crate::state::knowledge::Belief;
+use crate::state::knowledge::{Belief, RowPlace};
 use crate::state::row::{Origin, Row, Trace};
 use crate::sys::{self, Medium, stat::Stat};
 use crate::transfer::context::Context;
@@ -49,7 +49,7 @@ impl ExistingFile<'_> {
         match (self.belief, self.source_digest) {
             _ if self.context.options.algorithm == Algorithm::None => return kept(None, None),
             (Belief::Untouched(row, place), source)
-                if !verify && self.context.further().is_none() =>
+                if !verify && self.take_recorded(row.digest, place) =>
             {
                 if let Some(source) = source.filter(|source| *source != row.digest) {
                     return Ok(self.differs(&source));
@@ -58,29 +58,29 @@ impl ExistingFile<'_> {
             }
             _ => {}
         }
-        let (found, proof) = match self.hash_copy(read_back)? {
-            CopyRead::Hashed(found, proof) => (found, proof),
-            CopyRead::Unreadable(error) => return Ok(copy_anew(error)),
-            CopyRead::Abandoned => return Ok(Action::Settled(Outcome::Abandoned)),
-        };
+        let ReadCopy { digest: found, hashed_from: proof, is_as_known } =
+            match self.hash_copy(read_back)? {
+                CopyRead::Hashed(read) => read,
+                CopyRead::Unreadable(error) => return Ok(copy_anew(error)),
+                CopyRead::Abandoned => return Ok(Action::Settled(Outcome::Abandoned)),
+            };
         let known = self.known();
         let source = match self.source_digest {
-            None if known.map_or(verify, |known| known != found) => {
-                match self.hash_source(read_back)? {
-                    None => return Ok(Action::Settled(Outcome::Abandoned)),
-                    source => source,
-                }
-            }
+            None if known.map_or(verify, |_| !is_as_known) => match self.hash_source(read_back)? {
+                None => return Ok(Action::Settled(Outcome::Abandoned)),
+                source => source,
+            },
             source => source,
         };
         match (known, source) {
-            (Some(known), Some(source)) if known != found && source != found => {
-                if source != known {
-                    return Ok(Action::Settled(Outcome::Left(ALL_DIFFER)));
-                }
-                return Ok(self.differs(&source));
+            (Some(known), Some(source)) if !is_as_known && source != found => {
+                return Ok(match self.is_source(known, source, read_back)? {
+                    Some(true) => self.differs(&source),
+                    Some(false) => Action::Settled(Outcome::Left(ALL_DIFFER)),
+                    None => Action::Settled(Outcome::Abandoned),
+                });
             }
-            (Some(known), Some(_)) if known != found => warnings.push(self.is_new()),
+            (Some(_), Some(_)) if !is_as_known => warnings.push(self.is_new()),
             (_, Some(source)) if source != found => return Ok(self.differs(&source)),
             _ => {}
         }
@@ -102,13 +102,23 @@ impl ExistingFile<'_> {
         }
     }
 
+    /// Whether the record has all that is to be listed of the file. It waits to be listed then.
+    fn take_recorded(&self, digest: Digest, place: RowPlace) -> bool {
+        let context = self.context;
+        let (Some(known), Some(_)) = (context.shared.known, context.further()) else { return true };
+        let path = self.transfer.target.rel_path();
+        context.take_recorded(path.as_bytes(), digest, known.further(place))
+    }
+
     /// What the record is to say of the file, which was read.
     fn row(&self, digest: Digest, origin: Origin) -> KeptRow {
         let trace = Trace::of(self.there);
         let sure = self.context.shared.known.is_some_and(|known| known.is_past(trace.ctime));
         let row = Row { digest, origin, trace, sure, late: false };
         match self.belief {
-            Belief::Untouched(recorded, place) if recorded == row => {
+            Belief::Untouched(recorded, place)
+                if recorded == row && self.context.further().is_none() =>
+            {
                 KeptRow::Recorded(recorded, place)
             }
             _ => KeptRow::New(row),
@@ -123,12 +133,12 @@ impl ExistingFile<'_> {
     pub fn hash_copy(&self, read_back: &mut ReadBack) -> Result<CopyRead> {
         let target = &self.transfer.target;
         let first = self.hash_copy_once(read_back)?;
-        let CopyRead::Hashed(digest, _) = first else { return Ok(first) };
+        let CopyRead::Hashed(ReadCopy { digest, .. }) = first else { return Ok(first) };
         if target.output.volume.tried.traits.keeps_times {
             return Ok(first);
         }
         match self.hash_copy_once(read_back)? {
-            CopyRead::Hashed(again, _) if again != digest => {
+            CopyRead::Hashed(again) if again.digest != digest => {
                 let finding = "its content changed while it was read";
                 Err(Error::finding("read", target.path(), finding))
             }
@@ -154,19 +164,24 @@ impl ExistingFile<'_> {
             false => Ok(Medium::any(file.file())),
         };
         let is_to_stop = || context.control.stop.is_urgent();
-        let algorithms = context.algorithms();
-        let proven = self.known().filter(|_| context.further().is_none()).and_then(|digest| {
+        // What is known may be by another algorithm than this run's.
+        let known = self.known();
+        let of_known = known.map_or(Algorithm::None, |known| known.algorithm());
+        let algorithms = context.algorithms().with(of_known);
+        let is_alone = of_known == options.algorithm && context.further().is_none();
+        let proven = known.filter(|_| is_alone).and_then(|digest| {
             let (file, dir, bytes) = (file.file(), Some(dir), there.size);
             let copy = ChainedCopy { context, file, dir, digest: &digest, chain: None };
             let control = CheckControl { is_to_stop: &is_to_stop, on_read: &|_| () };
             let hashed_from = copy.prove(bytes, medium, control)?;
-            Some((FileDigest { digest: Some(digest), bytes, hashed_from }, None))
+            let read = FileDigest { digest: Some(digest), bytes, hashed_from };
+            Some((read, Some(digest.into())))
         });
         let hashed = match proven {
             Some(proven) => Ok(Some(proven)),
             None => medium().and_then(|it| read_back.hash_by(it, algorithms, is_to_stop)),
         };
-        let (FileDigest { digest, bytes, hashed_from: proof }, all) = match hashed {
+        let (FileDigest { bytes, hashed_from, .. }, all) = match hashed {
             Ok(Some(hashed)) => hashed,
             Ok(None) => return Ok(CopyRead::Abandoned),
             Err(error) if verify && options.policy != Policy::Never => {
@@ -179,12 +194,28 @@ impl ExistingFile<'_> {
             // It may have come here in any way.
             sys::persist_file(file.file()).map_err(|error| file.error("make durable", error))?;
         }
-        if let (Some(waiting), Some(all)) = (context.further(), all) {
-            waiting.put_all(target.rel_path().as_bytes(), all);
-        }
         let missing =
             || Error::finding("hash", path(), "it has no digest; this is a defect of dircopy");
-        Ok(CopyRead::Hashed(digest.ok_or_else(missing)?, proof))
+        let all = all.ok_or_else(missing)?;
+        let digest = all.of(options.algorithm).ok_or_else(missing)?;
+        let is_as_known = known.is_some_and(|known| all.of(known.algorithm()) == Some(known));
+        context.put_all(target.rel_path().as_bytes(), &all);
+        Ok(CopyRead::Hashed(ReadCopy { digest, hashed_from, is_as_known }))
+    }
+
+    /// Whether the source's file, which has the digest `source`, has the recorded one; `None` if the run is to stop.
+    pub fn is_source(
+        &self,
+        known: Digest,
+        source: Digest,
+        read_back: &mut ReadBack,
+    ) -> Result<Option<bool>> {
+        if known.algorithm() == source.algorithm() {
+            return Ok(Some(known == source));
+        }
+        let algorithms = Algorithms::default().with(known.algorithm());
+        let hashed = source::hash_by(self.context, self.transfer, algorithms, read_back)?;
+        Ok(hashed.map(|hashed| hashed.proof == known))
     }
 
     /// The digest of the source's file, if not told to stop.
@@ -227,12 +258,23 @@ impl ExistingFile<'_> {
 
 /// What came of reading a copy.
 pub enum CopyRead {
-    /// Its digest, and where its content came from.
-    Hashed(Digest, HashedFrom),
+    /// To its end.
+    Hashed(ReadCopy),
     /// It cannot be read from its medium.
     Unreadable(Error),
     /// The run is to stop.
     Abandoned,
+}
+
+/// A copy that was read to its end.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadCopy {
+    /// By the algorithm that the run proves with.
+    pub digest: Digest,
+    /// Where its content came from.
+    pub hashed_from: HashedFrom,
+    /// Whether it has the digest that an earlier run recorded.
+    pub is_as_known: bool,
 }
 
 const ALL_DIFFER: &str = "it is neither what an earlier run recorded nor what the source is now, \

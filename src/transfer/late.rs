@@ -16,7 +16,7 @@ use crate::state::knowledge::Belief;
 use crate::state::row::{Origin, Row, Trace};
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, Dir};
-use crate::transfer::existing::{CopyRead, ExistingFile};
+use crate::transfer::existing::{CopyRead, ExistingFile, ReadCopy};
 use crate::transfer::labels::Labels;
 use crate::transfer::outcome::{Action, KeptRow, Outcome};
 use crate::tree::overwrite::Policy;
@@ -45,12 +45,13 @@ pub fn mend(
         return Ok(None);
     }
     let abandoned = Ok(Some(Action::Settled(Outcome::Abandoned)));
-    let (found, proof) = match existing.hash_copy(read_back)? {
-        CopyRead::Hashed(found, proof) => (found, proof),
-        // The policy does not say that it may go.
-        CopyRead::Unreadable(error) => return Err(error),
-        CopyRead::Abandoned => return abandoned,
-    };
+    let ReadCopy { digest: found, hashed_from: proof, is_as_known } =
+        match existing.hash_copy(read_back)? {
+            CopyRead::Hashed(read) => read,
+            // The policy does not say that it may go.
+            CopyRead::Unreadable(error) => return Err(error),
+            CopyRead::Abandoned => return abandoned,
+        };
     let source = match existing.source_digest {
         None => existing.hash_source(read_back)?,
         read => read,
@@ -58,7 +59,11 @@ pub fn mend(
     let Some(source) = source else { return abandoned };
     let known = existing.known();
     if source != found {
-        return Ok((is_late && known == Some(source)).then(|| existing.differs(&source)));
+        let Some(known) = known.filter(|_| is_late) else { return Ok(None) };
+        return Ok(match existing.is_source(known, source, read_back)? {
+            None => Some(Action::Settled(Outcome::Abandoned)),
+            Some(is_known) => is_known.then(|| existing.differs(&source)),
+        });
     }
     if can_have_time && there.links > 1 {
         // Its other names may lie anywhere, and their time is not ours.
@@ -71,7 +76,7 @@ pub fn mend(
     if times_tell && !can_have_time {
         warnings.push(lost(&transfer.target));
     }
-    if known.is_some_and(|known| known != found) {
+    if known.is_some() && !is_as_known {
         warnings.push(existing.is_new());
     }
     let (digest, origin, late) = (found, Origin::Source, !can_have_time);

@@ -9,7 +9,7 @@
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::hash::Digest;
+use crate::hash::{Algorithm, Digest, Digests};
 use crate::io::options::Durability;
 use crate::io::read_back::ReadBack;
 use crate::io::watched_file::WatchedFile;
@@ -48,7 +48,9 @@ pub fn check(
             let visited = baseline.visit(path.as_bytes());
             visited.and_then(|()| Err(unclear(baseline, "copy", transfer.source_path())))
         }
-        Ok(Lookup::Agreed { digest: listed, .. }) if listed == digest => {
+        Ok(Lookup::Agreed { digest: listed, .. })
+            if is_as_listed(listed, |one| context.digest_by(path.as_bytes(), digest, one)) =>
+        {
             baseline.count_as_listed(path.as_bytes()).map(|()| None)
         }
         Ok(Lookup::Agreed { digest: listed, .. }) => {
@@ -57,6 +59,13 @@ pub fn check(
         Err(error) => Err(error),
     };
     checked.unwrap_or_else(|error| Some(Outcome::Failed(error)))
+}
+
+/// Whether a content is what is listed, by the digest's algorithm or the one whose digests look alike; `of` gives its
+/// digests.
+fn is_as_listed(listed: Digest, of: impl Fn(Algorithm) -> Option<Digest>) -> bool {
+    let is_one = |digest: Digest| of(digest.algorithm()) == Some(digest);
+    is_one(listed) || listed.alike().is_some_and(is_one)
 }
 
 /// The same for a further name of a file, which is not read: `digest` is of its first name. The name
@@ -115,14 +124,16 @@ struct DifferingFile<'a> {
 
 /// What is at the output in place of a file.
 struct ExistingCopy {
+    /// By the algorithm that the run proves with.
     digest: Digest,
+    is_as_listed: bool,
     /// Whether it has the size and time of the source's file.
     alike: bool,
 }
 
 impl DifferingFile<'_> {
     fn check(&self) -> Result<Option<Outcome>> {
-        let Self { context, baseline, transfer, listed, .. } = *self;
+        let Self { context, baseline, transfer, .. } = *self;
         let there = transfer.target.look()?.filter(|there| there.kind == Kind::File);
         let is_there = there.is_some();
         // A copy that cannot be read tells nothing.
@@ -133,11 +144,11 @@ impl DifferingFile<'_> {
         let path = self.path.as_bytes();
         let manifest = Shown::path(baseline.path());
         let finding = match &witness {
-            Some(ExistingCopy { digest, alike: true }) if *digest == listed => format!(
+            Some(ExistingCopy { is_as_listed: true, alike: true, .. }) => format!(
                 "it has rotted: it is not what {manifest} lists, and its copy, which is, has the \
                  same size and time; the copy stays"
             ),
-            Some(ExistingCopy { digest, alike: false }) if *digest == listed => {
+            Some(ExistingCopy { is_as_listed: true, alike: false, .. }) => {
                 return baseline.count_edited(path).map(|()| None);
             }
             _ if baseline.is_older_than(&transfer.entry().stat) => {
@@ -161,9 +172,13 @@ impl DifferingFile<'_> {
         let stat = &transfer.entry().stat;
         let target = &transfer.target;
         let alike = stat.size == there.size && target.output.holds_time_as(stat.mtime, there.mtime);
-        let belief = context.shared.known.map(|it| it.belief(self.path.as_bytes(), there));
-        if let Some(Belief::Untouched(Row { digest, .. }, _)) = belief {
-            return Ok(Some(ExistingCopy { digest, alike }));
+        let known = context.shared.known;
+        let belief = known.map(|it| it.belief(self.path.as_bytes(), there));
+        if let (Some(known), Some(Belief::Untouched(Row { digest, .. }, place))) = (known, belief) {
+            let all = Digests::new(digest, known.further(place));
+            if all.of(self.listed.algorithm()).is_some() {
+                return Ok(Some(self.copy_of(&all, alike)));
+            }
         }
         // One of another time says no more than that the file is newer than the list.
         let matters = alike || !self.baseline.is_older_than(stat);
@@ -173,8 +188,9 @@ impl DifferingFile<'_> {
         let (options, stop) = (&context.options, context.control.stop);
         let medium = Medium::any(file.file());
         // Rot is rare: no room is kept for it.
-        let hashed = ReadBack::new().hash(medium, options.algorithm, || stop.is_urgent(), |_| ());
-        let Some(hashed) = hashed.map_err(|error| file.error("read", error))? else {
+        let algorithms = context.algorithms().with(self.listed.algorithm());
+        let hashed = ReadBack::new().hash_by(medium, algorithms, || stop.is_urgent());
+        let Some((hashed, all)) = hashed.map_err(|error| file.error("read", error))? else {
             return Ok(None);
         };
         file.check(hashed.bytes)?;
@@ -182,6 +198,12 @@ impl DifferingFile<'_> {
             // It will be listed, and may not be on the device yet.
             sys::persist_file(file.file()).map_err(|error| file.error("make durable", error))?;
         }
-        Ok(hashed.digest.map(|digest| ExistingCopy { digest, alike }))
+        Ok(all.map(|all| self.copy_of(&all.proven_by(options.algorithm), alike)))
+    }
+
+    /// A copy with these digests, the one that the run proves with first.
+    fn copy_of(&self, all: &Digests, alike: bool) -> ExistingCopy {
+        let is_as_listed = is_as_listed(self.listed, |algorithm| all.of(algorithm));
+        ExistingCopy { digest: all.proof, is_as_listed, alike }
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::hash::Digest;
+use crate::hash::{Algorithms, Digest, Digests};
 use crate::io::read_back::ReadBack;
 use crate::io::watched_file::WatchedFile;
 use crate::part::transfer::Transfer;
@@ -53,15 +53,28 @@ pub fn hash(
     transfer: &Transfer,
     read_back: &mut ReadBack,
 ) -> Result<Option<Digest>> {
+    let algorithms = context.algorithms();
+    let Some(all) = hash_by(context, transfer, algorithms, read_back)? else { return Ok(None) };
+    context.put_all(transfer.target.rel_path().as_bytes(), &all);
+    Ok(all.of(context.options.algorithm))
+}
+
+/// The same by any algorithms.
+pub fn hash_by(
+    context: &Context<'_>,
+    transfer: &Transfer,
+    algorithms: Algorithms,
+    read_back: &mut ReadBack,
+) -> Result<Option<Digests>> {
     let path = || transfer.source_path();
     let file = open_file(context, transfer, &path)?;
     let medium = Medium::any(file.file());
     let stop = context.control.stop;
     let pace = |read| file.moved(read);
     let hashed = read_back
-        .hash(medium, context.options.algorithm, || stop.is_urgent(), pace)
+        .hash_paced(medium, algorithms, || stop.is_urgent(), pace)
         .map_err(|error| file.error("read", error))?;
-    let Some(hashed) = hashed else { return Ok(None) };
+    let Some((hashed, all)) = hashed else { return Ok(None) };
     file.check(hashed.bytes)?;
-    Ok(hashed.digest)
+    Ok(all)
 }

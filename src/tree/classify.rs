@@ -236,8 +236,8 @@ impl Classifier<'_> {
         Ok(Some(Subdir { listed, inclusion }))
     }
 
-    /// Whether an entry of this name takes part. The side file of a manifest belongs to it: what leaves out
-    /// the one leaves out the other.
+    /// Whether an entry of this name takes part. The side file and the lists of a manifest belong to it: what leaves
+    /// out the one leaves out the others.
     fn judge(&self, entries: &Unclassified, name: &OsStr, is_dir: bool) -> Inclusion {
         let mut path = Vec::new();
         if !self.filter.is_empty() {
@@ -245,7 +245,7 @@ impl Classifier<'_> {
         }
         let inclusion = self.filter.judge(&path, is_dir, entries.inclusion);
         let manifest = (!is_dir && !self.filter.is_empty() && entries.source.rel.is_root())
-            .then(|| ManifestName::of_states(name))
+            .then(|| ManifestName::of_beside(name))
             .flatten();
         match manifest.map(|manifest| manifest.to_string()) {
             Some(manifest)

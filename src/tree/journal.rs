@@ -15,7 +15,8 @@
 //!                          ctime (i64 seconds, u32 nanoseconds each) and inode number (u64) of the
 //!                          source, algorithm (u8, 1 is SHA-256), length of the part file's name (u8),
 //!                          that name, the final name; sum (32 bytes)
-//! slots, at 4096 and 8192: offset (u64), length of the state (u16), the state; sum (32 bytes)
+//! slots, at 4096 and 8192: offset (u64), length of the state (u16), the state; sum (32 bytes). Behind the state of
+//!                          the digest stand those of further ones, each behind its length (u16)
 //! from 12288 on:           the states of the file's chain (`noted_states`)
 //! ```
 
@@ -72,7 +73,7 @@ pub struct Subject {
 pub struct Checkpoint {
     /// So many bytes from the beginning are in the part file and on the device.
     pub offset: u64,
-    /// The digest's state there.
+    /// The digest's state there, and those of further digests behind it.
     pub state: Vec<u8>,
     /// The states of the chain since the checkpoint before, to be noted; none of one that was read.
     pub states: Option<NewStates>,

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Sha256};
 use crate::io::read_back::ReadBack;
 use crate::manifest::read::scan::Text;
-use crate::manifest::{ManifestName, Scanner};
+use crate::manifest::{ManifestName, Scanner, line};
 use crate::state::private_dir::{Missing, PrivateDir};
 use crate::state::record::{FINISHED, FIRST, FinishedManifest, measure};
 use crate::sys::stat::Kind;
@@ -84,9 +84,10 @@ impl OwnManifests {
             stat.is_ok_and(|stat| stat.kind == Kind::File)
         };
         found.finished.retain(is_file);
-        found.finished.sort_unstable_by(|a, b| b.cmp(a));
         found.unfinished.retain(is_file);
         found.record = recorded(&here, dir, state);
+        found.drop_lists();
+        found.finished.sort_unstable_by(|a, b| b.cmp(a));
         Ok(found)
     }
 
@@ -104,6 +105,17 @@ impl OwnManifests {
                 }
             }
         }
+    }
+
+    /// Leaves the manifests of the runs, without the lists beside them.
+    fn drop_lists(&mut self) {
+        let recorded = match self.record {
+            Recorded::Manifest(name, _) => Some(name),
+            Recorded::Nothing | Recorded::Unfinished => None,
+        };
+        let mut all = [&self.finished[..], &self.unfinished].concat();
+        ManifestName::drop_lists(&mut all, recorded);
+        (self.finished, self.unfinished) = all.into_iter().partition(ManifestName::is_finished);
     }
 
     /// The one that holds, of the directory `dir`. An older one than the last that this user's runs finished does not.
@@ -160,10 +172,19 @@ impl OwnManifests {
         }
         let open = |name: &ManifestName| here.open_file(name.to_string().as_ref(), false);
         for name in &self.finished {
-            let line = format!("{}  {name}", digest_of(&mut open(name)?)?);
+            // Most are of one algorithm.
+            let mut lines: Vec<(Algorithm, Vec<u8>)> = Vec::new();
             let mut others = self.finished.iter().chain(&self.unfinished);
-            let lists = |other: &ManifestName| {
-                if other == name { Ok(false) } else { has_line(open(other)?, line.as_bytes()) }
+            let mut lists = |other: &ManifestName| -> io::Result<bool> {
+                if other == name {
+                    return Ok(false);
+                }
+                let by = other.algorithm();
+                if !lines.iter().any(|(of, _)| *of == by) {
+                    lines.push((by, line_of(name, open(name)?, by)?));
+                }
+                let line = lines.iter().find(|(of, _)| *of == by);
+                line.map_or(Ok(false), |(_, line)| has_line(open(other)?, line))
             };
             let listed = others.try_fold(false, |listed, other| match listed {
                 true => Ok(true),
@@ -232,6 +253,16 @@ fn look_up(here: &Dir, dir: &Path, state: Option<&Path>) -> io::Result<Option<Re
         manifest.and_then(|mut manifest| digest_of(&mut manifest)).is_ok_and(|is| is == digest)
     };
     Ok(holds.then_some(Recorded::Manifest(name, digest)))
+}
+
+/// The line that a manifest of `algorithm` has for the file that is called `name`.
+fn line_of(name: &ManifestName, file: File, algorithm: Algorithm) -> io::Result<Vec<u8>> {
+    let hashed = ReadBack::new().hash(Medium::any(&file), algorithm, || false, |_| ())?;
+    let digest = hashed.and_then(|hashed| hashed.digest).ok_or(io::ErrorKind::Interrupted)?;
+    let mut line = Vec::new();
+    line::write_path(&mut line, &digest, name.to_string().as_bytes());
+    line.pop();
+    Ok(line)
 }
 
 /// The digest of all of a file, which is at its start again.

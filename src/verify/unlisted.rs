@@ -91,9 +91,7 @@ fn is_listed(listed: &ListedRoot, known: &ListedNames<'_>, dir: &Dir, path: &Rel
     }
     let Some((above, name)) = path.split() else { return true };
     let Ok(name) = sys::name_from_bytes(name) else { return false };
-    let beside = || ManifestName::of_states(name).or_else(|| ManifestName::of_list(name));
-    let is_name = ManifestName::parse(name).or_else(beside).is_some();
-    let is_ours = above.is_root() && is_name;
+    let is_ours = above.is_root() && ManifestName::of_any(name).is_some();
     let is_manifest = || dir.stat(name, false).is_ok_and(|stat| known.manifests.contains(&stat.id));
     let is_side_file = || {
         let side = listed.target.states_id();

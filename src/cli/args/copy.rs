@@ -162,9 +162,9 @@ pub struct CopyArgs {
 
     /// Digests of every file, with commas between them; "none" copies without digests and manifest
     ///
-    /// sha256, which a run proves with, and any of sha512, c4, blake3, sha1, md5, xxh128, xxh3 and xxh64. All are
-    /// computed from one reading. Each of these has a list of its own beside the manifest, which the program of
-    /// that name checks.
+    /// Any of sha256, sha512, c4, blake3, sha1, md5, xxh128, xxh3 and xxh64, all computed from one reading. A run
+    /// proves with the first of them in this order, and its list is the manifest. Each other has a list of its own
+    /// beside that, which the program of that name checks. sha1, md5 and xxh guard against accidents, not attackers.
     #[arg(long, value_name = "LIST", default_value = "sha256",
           value_parser = algorithms, hide_short_help = true, help_heading = "Proof")]
     pub hash: Algorithms,

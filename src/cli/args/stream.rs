@@ -85,7 +85,7 @@ pub fn refuse_others(matches: &ArgMatches, stream: bool) -> Result<(), String> {
 /// Refuses several digests of a stream.
 pub fn refuse_several(hash: &Algorithms, stream: bool) -> Result<(), String> {
     let several = stream && hash.len() > 1;
-    let why = "a stream has one digest; leave all but sha256 out of --hash";
+    let why = "a stream has one digest; leave all but one out of --hash";
     if several { Err(why.to_owned()) } else { Ok(()) }
 }
 

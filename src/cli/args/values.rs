@@ -5,7 +5,6 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use crate::cli::progress::view::When;
 use crate::hash::multibuffer::Backend;
 use crate::hash::{Algorithm, Algorithms};
-use crate::io::further;
 use crate::io::options::Damaged;
 use crate::io::options::Resume;
 use crate::io::options::{Cache, Reflink, Sparse, States};
@@ -70,8 +69,7 @@ pub fn algorithms(text: &str) -> Result<Algorithms, String> {
         let found = Algorithm::listed().find(|algorithm| algorithm.name() == word);
         found.ok_or_else(|| format!("{word:?} is none of {}", all_algorithms()))
     };
-    let asked = text.split(',').map(named).collect::<Result<Algorithms, _>>()?;
-    further::refused(asked).map_or(Ok(asked), |why| Err(why.to_owned()))
+    text.split(',').map(named).collect()
 }
 
 fn all_algorithms() -> String {

@@ -97,7 +97,7 @@ impl RecordOptions<'_> {
                 "the report, the metrics, the log and the list each need a file of their own";
             return Err(Error::finding("write twice to", path, finding));
         }
-        if own.file_name().and_then(ManifestName::parse).is_some() {
+        if own.file_name().and_then(ManifestName::of_any).is_some() {
             return Err(Error::finding("write to", path, "it has the name of a manifest"));
         }
         match task.files().into_iter().find(|(taken, _)| *taken == own && !is_directory(path)) {

@@ -271,7 +271,7 @@ pub struct ManifestSection {
 impl ManifestSection {
     /// The manifest at `path`.
     pub fn of(path: &Path) -> Self {
-        let finished = path.extension().is_some_and(|extension| extension == "sha256sum");
+        let finished = path.extension().is_none_or(|extension| extension != "part");
         Self { name: JsonName::path(path), finished, sha256: digest(path).ok().flatten() }
     }
 }

@@ -30,6 +30,8 @@ const MOST_BYTES: u64 = 4 << 30;
 /// What a manifest lists.
 #[derive(Default)]
 struct FileList {
+    /// By which its digests are.
+    algorithm: Algorithm,
     files: Vec<(RelPath, String, Option<u64>)>,
     directories: BTreeMap<Vec<u8>, Total>,
     total: Total,
@@ -106,16 +108,16 @@ fn path_of(name: &ReceiptName, working_directory: Option<&ReceiptName>) -> Optio
 
 /// What the manifest lists, if it is the one that the receipt has the digest of.
 fn read(path: &Path, digest: &str) -> io::Result<FileList> {
-    let is_manifest = path.file_name().and_then(ManifestName::parse).is_some();
-    if !is_manifest {
+    let Some(name) = path.file_name().and_then(ManifestName::parse) else {
         return Err(io::Error::other("it has not the name of a manifest"));
-    }
+    };
     let root = Dir::open(crate::path::directory_of(path))?;
     let mut file = sys::open_plain(path, PlainUse::Read)?.take(MOST_BYTES);
     let hasher = Algorithm::Sha256.start();
     let mut input = HashedInput { input: &mut file, hasher };
     let (mut list, mut last) = (FileList::default(), LastDir::default());
-    let mut entries = Entries::new(&mut input);
+    list.algorithm = name.algorithm();
+    let mut entries = Entries::of_all(&mut input);
     while let Some(entry) = entries.next_entry()? {
         let Parsed::Record(record) = entry.parsed else { continue };
         let Ok(path) = RelPath::parse(record.name) else { continue };
@@ -178,7 +180,7 @@ fn listing(list: &FileList, manifest: &ReceiptName) -> Markup {
             }
         } @else {
             table .files {
-                thead { tr { th { "File" } th .number { "Size" } th { "SHA-256" } } }
+                thead { tr { th { "File" } th .number { "Size" } th { (list.algorithm.shown()) } } }
                 tbody {
                     @for (path, digest, bytes) in &list.files {
                         tr {

@@ -363,7 +363,7 @@ fn manifests(receipt: &Receipt) -> Markup {
                     }
                 }
                 p .quiet {
-                    "To check the files again: " code { "dircopy verify DIRECTORY" } ", or "
+                    "To check the files again: " code { "dircopy verify DIRECTORY" } ", or for manifests of SHA-256 "
                     code { "sha256sum -c --strict MANIFEST" } " in the directory."
                 }
             }

@@ -9,13 +9,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use crate::copy::commit::output_health::Health;
-use crate::copy::commit::rotation::Rotation;
 use crate::copy::mirror::departures::DepartedItem;
+use crate::copy::record::rotation::Rotation;
 use crate::copy::record::rows::PendingRows;
 use crate::copy::report::Counts;
 use crate::error::{Cause, Error};
 use crate::event::{Done, Event, EventListener, Stop};
-use crate::hash::Digest;
+use crate::hash::{Digest, Digests};
 use crate::io::options::Durability;
 use crate::manifest::line;
 use crate::part::method::{Method, Tally};
@@ -51,11 +51,15 @@ const AGE: Duration = Duration::from_secs(5);
 
 impl Published {
     /// Adds the line of the file at `path`, and its row, which is `fresh` if the file was changed by this run.
-    fn list(&mut self, digest: &Digest, path: &[u8], row: Option<Row>, fresh: bool) {
+    fn list(&mut self, digests: &Digests, path: &[u8], row: Option<Row>, fresh: bool) {
         let start = self.lines.len();
-        line::write_path(&mut self.lines, digest, path);
+        line::write_path(&mut self.lines, &digests.proof, path);
         if let Some(row) = row {
-            self.rows.push_before(&row, &self.lines[start..], fresh);
+            let further = digests.further.as_deref().unwrap_or_default();
+            match digests.proof.algorithm().is_known_by_length() {
+                true => self.rows.push_before(&row, further, &self.lines[start..], fresh),
+                false => self.rows.push(&row, further, path, fresh),
+            }
         }
     }
 
@@ -171,8 +175,7 @@ impl<'a> Accounting<'a> {
         // Once: on a way of many levels it costs more than everything else here.
         self.events.path(&output.rel, &entry.name);
         if let Some(digest) = digest {
-            self.published.list(&digest, &self.events.path, row, done != Done::Kept);
-            self.list_further(&digest, entry.stat.size);
+            self.list_all(digest, entry.stat.size, row, done != Done::Kept);
         }
         if self.context.options.durability != Durability::Off {
             let Published { entries, paths, .. } = &mut self.published;
@@ -237,15 +240,18 @@ impl<'a> Accounting<'a> {
     ) {
         self.published.since.get_or_insert_with(Instant::now);
         self.events.path(&output.rel, &entry.name);
-        self.published.list(digest, &self.events.path, row, true);
-        self.list_further(digest, entry.stat.size);
+        self.list_all(*digest, entry.stat.size, row, true);
     }
 
-    /// Puts the file whose path is at hand into the lists beside the manifest.
-    fn list_further(&mut self, digest: &Digest, size: u64) {
-        let Some(further) = self.context.shared.further else { return };
+    /// Lists the file whose path is at hand: in the manifest, in the lists beside it, and in the record.
+    fn list_all(&mut self, digest: Digest, size: u64, row: Option<Row>, fresh: bool) {
         let path = &self.events.path;
-        let content = further.take(path, size, *digest);
+        let Some(further) = self.context.shared.further else {
+            return self.published.list(&digest.into(), path, row, fresh);
+        };
+        let content = further.take(path, size, digest);
+        let digests = content.as_ref().map_or_else(|| digest.into(), |it| it.digests.clone());
+        self.published.list(&digests, path, row, fresh);
         let lacking = further.list(&mut self.published.lists, content.as_ref(), path);
         self.tell_lacking(lacking);
     }

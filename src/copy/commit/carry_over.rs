@@ -14,12 +14,12 @@ use crate::copy::commit::committer::Committer;
 use crate::copy::mirror::departures::Departures;
 use crate::copy::record::rows::PendingRows;
 use crate::error::{Error, Result};
-use crate::hash::Digest;
+use crate::hash::{Algorithm, Digest, Digests};
 use crate::io::read_back::ReadBack;
 use crate::io::watched_file::WatchedFile;
 use crate::manifest::line;
 use crate::path::RelPath;
-use crate::state::knowledge::Remembered;
+use crate::state::knowledge::{Remembered, Unsettled};
 use crate::state::row::{Row, Trace};
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Medium};
@@ -44,12 +44,12 @@ impl Committer<'_> {
         let stop = self.context.control.stop;
         let root = Arc::clone(self.root());
         let mut carried = CarriedLines::new(self.context, &root);
-        known.unsettled(&|| stop.is_requested(), |path, remembered, trusted| {
+        known.unsettled(&|| stop.is_requested(), |path, unsettled| {
             if departures.is_some_and(|departures| departures.covers(path)) {
                 self.accounting.counts.dropped_lines += 1;
                 return Ok(());
             }
-            match carried.carry(path, remembered, trusted) {
+            match carried.carry(path, unsettled) {
                 CarryResult::Settled => {}
                 CarryResult::Dropped(warning) => self.accounting.warn(&warning),
                 CarryResult::Decayed(warning) => {
@@ -111,8 +111,8 @@ enum CarryResult {
 
 /// What came of reading a file once more.
 enum RereadResult {
-    /// It has this digest.
-    Hashed(Digest),
+    /// It has these digests, the first by the algorithm that the run proves with.
+    Hashed(Digests),
     /// The run is to stop.
     Stopped,
 }
@@ -126,8 +126,8 @@ impl<'a> CarriedLines<'a> {
     }
 
     /// Takes over what is remembered of the file at `path`, if it still holds.
-    /// It is believed unread only if it is `trusted`.
-    fn carry(&mut self, path: &RelPath, remembered: Remembered, trusted: bool) -> CarryResult {
+    fn carry(&mut self, path: &RelPath, unsettled: Unsettled) -> CarryResult {
+        let Unsettled { remembered, trusted, further } = unsettled;
         let error = |finding: &'static str| {
             Error::finding("list any longer", self.root.path_below(path), finding)
         };
@@ -141,21 +141,27 @@ impl<'a> CarriedLines<'a> {
             Err(error) => return CarryResult::Dropped(self.kept_in_mind(path, remembered, &error)),
         };
         if let Some(row) = remembered.row {
-            let is_unread = self.context.further().is_none();
-            if is_unread && trusted && row.sure && row.trace.is_of(&there) {
-                self.keep(path, row);
+            if trusted
+                && row.sure
+                && row.trace.is_of(&there)
+                && self.context.take_recorded(path.as_bytes(), row.digest, further.clone())
+            {
+                self.keep(path, row, &further);
                 return CarryResult::Settled;
             }
             if !self.root.as_before(&there).any(|there| row.trace.looks_like(&there)) {
                 return dropped("it was changed after an earlier run recorded it");
             }
         }
-        match self.read(path, &there) {
-            Ok(RereadResult::Hashed(digest)) if digest == remembered.digest => {
+        match self.read(path, &there, remembered.digest.algorithm()) {
+            Ok(RereadResult::Hashed(all))
+                if all.of(remembered.digest.algorithm()) == Some(remembered.digest) =>
+            {
                 let trace = Trace::of(&there);
                 let sure = self.context.shared.known.is_some_and(|it| it.is_past(trace.ctime));
-                let Remembered { digest, origin, late, .. } = remembered;
-                self.keep(path, Row { digest, origin, trace, sure, late });
+                let Remembered { origin, late, .. } = remembered;
+                let digest = all.proof;
+                self.keep(path, Row { digest, origin, trace, sure, late }, &[]);
                 CarryResult::Settled
             }
             Ok(RereadResult::Hashed(_)) => {
@@ -174,13 +180,19 @@ impl<'a> CarriedLines<'a> {
         }
     }
 
-    fn keep(&mut self, path: &RelPath, row: Row) {
+    /// Lists a file, of which these further digests were recorded.
+    fn keep(&mut self, path: &RelPath, row: Row, recorded: &[Digest]) {
         self.number += 1;
-        line::write_path(&mut self.lines, &row.digest, path.as_bytes());
-        self.rows.push(&row, path.as_bytes(), false);
-        if let Some(further) = self.context.shared.further {
-            let content = further.take(path.as_bytes(), row.trace.size, row.digest);
-            self.lacking.extend(further.list(&mut self.lists, content.as_ref(), path.as_bytes()));
+        let bytes = path.as_bytes();
+        line::write_path(&mut self.lines, &row.digest, bytes);
+        let waiting = self.context.shared.further;
+        let content = waiting.and_then(|it| it.take(bytes, row.trace.size, row.digest));
+        let computed = content.as_ref().and_then(|content| content.digests.further.as_deref());
+        // What was recorded has all that is asked for, and perhaps more.
+        let further = if recorded.is_empty() { computed.unwrap_or_default() } else { recorded };
+        self.rows.push(&row, further, bytes, false);
+        if let Some(waiting) = waiting {
+            self.lacking.extend(waiting.list(&mut self.lists, content.as_ref(), bytes));
         }
         if let Some(states) = self.context.shared.states {
             states.carry(path.as_bytes(), row.trace.size, &row.digest);
@@ -190,7 +202,7 @@ impl<'a> CarriedLines<'a> {
     /// The record keeps the digest of a file that is not listed.
     fn remember(&mut self, path: &RelPath, remembered: Remembered) {
         if let Some(row) = remembered.row {
-            self.rows.push(&Row { sure: false, ..row }, path.as_bytes(), false);
+            self.rows.push(&Row { sure: false, ..row }, &[], path.as_bytes(), false);
         }
     }
 
@@ -204,7 +216,8 @@ impl<'a> CarriedLines<'a> {
         self.last.stat(root, path, false)
     }
 
-    fn read(&mut self, path: &RelPath, there: &Stat) -> Result<RereadResult> {
+    /// Reads a file by what this run lists and by the algorithm `known`.
+    fn read(&mut self, path: &RelPath, there: &Stat, known: Algorithm) -> Result<RereadResult> {
         let (context, output) = (self.context, self.root);
         let full = || output.path_below(path);
         let mut read_back = std::mem::take(&mut self.read_back);
@@ -217,17 +230,16 @@ impl<'a> CarriedLines<'a> {
         let name = sys::name_from_bytes(name).map_err(fail)?;
         let file = WatchedFile::open(dir, name, false, there, &full)?;
         let is_to_stop = || context.control.stop.is_requested();
-        let algorithms = context.algorithms();
+        let algorithms = context.algorithms().with(known);
         let hashed = read_back.hash_by(Medium::any(file.file()), algorithms, is_to_stop);
         self.read_back = read_back;
         let Some((hashed, all)) = hashed.map_err(|error| file.error("read", error))? else {
             return Ok(RereadResult::Stopped);
         };
         file.check(hashed.bytes)?;
-        if let (Some(further), Some(all)) = (context.further(), all) {
-            further.put_all(path.as_bytes(), all);
-        }
-        Ok(hashed.digest.map_or(RereadResult::Stopped, RereadResult::Hashed))
+        let Some(all) = all else { return Ok(RereadResult::Stopped) };
+        context.put_all(path.as_bytes(), &all);
+        Ok(RereadResult::Hashed(all.proven_by(context.options.algorithm)))
     }
 }
 

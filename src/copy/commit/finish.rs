@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::copy::commit::committer::Committer;
-use crate::copy::commit::rotation::Rotation;
 use crate::copy::mirror::removal::Removal;
+use crate::copy::record::beside;
 use crate::copy::record::recording::Recording;
+use crate::copy::record::rotation::Rotation;
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Sha256};
 use crate::io::options::Durability;
@@ -168,8 +169,10 @@ impl Committer<'_> {
         };
         for name in carry.unfinished() {
             let states = [name.states(), name.finished().states()];
-            let lists = name.lists();
-            for beside in states.into_iter().chain(lists) {
+            let is_copied = |file: &OsStr| carry.lists(file.as_encoded_bytes());
+            let finished = beside::lists_of(root, name, &is_copied);
+            let unfinished = name.lists().filter(|list| !is_copied(list.as_ref()));
+            for beside in states.into_iter().chain(finished).chain(unfinished) {
                 // Most have none.
                 let _ = root.remove(beside.as_ref());
             }

@@ -103,7 +103,7 @@ impl Committer<'_> {
         if let Some(known) = self.context.shared.known {
             known.supersede(path.as_bytes());
         }
-        self.accounting.published.rows.push(&row, path.as_bytes(), true);
+        self.accounting.published.rows.push(&row, &[], path.as_bytes(), true);
     }
 
     fn is_past(&self, time: Time) -> bool {

@@ -9,5 +9,4 @@ pub mod group;
 mod links;
 mod output_health;
 pub mod read_back_queue;
-pub mod rotation;
 mod sync_state;

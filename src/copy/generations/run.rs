@@ -183,6 +183,7 @@ impl GenerationRun<'_> {
         let is_to_stop = || stop.is_requested();
         let (known, warnings) =
             Knowledge::load(of_last.as_ref(), &last, &last_path, &|_| false, &is_to_stop);
+        let known = known.proving_with(self.job.algorithm);
         for warning in &warnings {
             (self.observer.listen)(&Event::Warning(warning));
         }

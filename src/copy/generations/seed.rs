@@ -15,6 +15,7 @@ use std::time::Duration;
 use crate::copy::mirror::trash::remove_tree;
 use crate::error::{Error, Result};
 use crate::event::Stop;
+use crate::hash::Digest;
 use crate::manifest::ManifestName;
 use crate::path::{DirPath, RelPath};
 use crate::state::knowledge::{Belief, Knowledge};
@@ -178,8 +179,8 @@ impl Seeding<'_> {
                     _ if inclusion == Inclusion::Out => {}
                     Kind::Dir => top.subdirs.push((name, inclusion)),
                     Kind::File => {
-                        if let Some(row) = self.share(top, &name, &there, seeded)? {
-                            row.write(&mut seeded.rows, path.as_bytes());
+                        if let Some((row, further)) = self.share(top, &name, &there, seeded)? {
+                            row.write(&mut seeded.rows, &further, path.as_bytes());
                             seeded.number += 1;
                             seeded.files += 1;
                         }
@@ -193,21 +194,22 @@ impl Seeding<'_> {
         }
     }
 
-    /// Shares one file that the last generation has; what the record is to say of it. `None` if it is to be copied.
+    /// Shares one file that the last generation has; what the record is to say of it, with its further digests. `None`
+    /// if it is to be copied.
     fn share(
         &self,
         top: &SeededDir,
         name: &OsStr,
         there: &Stat,
         seeded: &mut Seeded,
-    ) -> io::Result<Option<Row>> {
+    ) -> io::Result<Option<(Row, Vec<Digest>)>> {
         let follow = self.classifier.follow;
         let Ok(before) = top.source.stat(name, follow) else { return Ok(None) };
         if !is_as(&before, there) {
             return Ok(None);
         }
         let path = top.rel.join(name);
-        let Belief::Untouched(row, _) = self.known.belief(path.as_bytes(), there) else {
+        let Belief::Untouched(row, place) = self.known.belief(path.as_bytes(), there) else {
             return Ok(None);
         };
         let shared = match seeded.how {
@@ -238,7 +240,8 @@ impl Seeding<'_> {
         let same_source = after.is_some_and(|after| Trace::of(&after) == Trace::of(&before));
         let same_file = !linked || now.id == there.id;
         if same_source && same_file && (now.size, now.mtime) == (there.size, there.mtime) {
-            return Ok(Some(Row { trace: Trace::of(&now), sure: true, late: false, ..row }));
+            let row = Row { trace: Trace::of(&now), sure: true, late: false, ..row };
+            return Ok(Some((row, self.known.further(place))));
         }
         top.new.remove(name)?;
         Ok(None)
@@ -348,8 +351,7 @@ pub fn prune(
         }
         for name in names {
             let is_leftover = is_part_name(&name) || is_journal_name(&name);
-            let is_list =
-                || ManifestName::parse(&name).or(ManifestName::of_states(&name)).is_some();
+            let is_list = || ManifestName::of_any(&name).is_some();
             if is_leftover || rel.is_root() && (*name == *NAME || is_list()) {
                 continue;
             }

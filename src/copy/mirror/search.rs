@@ -274,8 +274,8 @@ impl DepartureSearch<'_> {
 
     /// Whether it is what runs keep in the root for themselves.
     fn is_own(&self, name: &OsStr, path: &[u8]) -> bool {
-        let is_list = ManifestName::parse(name).or_else(|| ManifestName::of_states(name)).is_some();
-        name == NAME || name == TRASH || is_list && !(self.is_listed)(path)
+        let is_list = || ManifestName::of_any(name).is_some();
+        name == NAME || name == TRASH || is_list() && !(self.is_listed)(path)
     }
 }
 

@@ -36,7 +36,7 @@ pub fn begin(
 /// The newest finished side file, and those of runs that were cut short since, the newest first. They need
 /// not be believed, so it is of no weight whose they are.
 fn earlier(root: &Dir, is_to_stop: &dyn Fn() -> bool) -> Vec<SideFile> {
-    let names = ours(root, |_| false).unwrap_or_default();
+    let names = ours(root, |_| false, None).unwrap_or_default();
     let (mut earlier, mut finished) = (Vec::new(), 0);
     for name in names {
         if finished == MOST_LOOKED_AT {

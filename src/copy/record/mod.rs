@@ -1,6 +1,9 @@
-//! The two lists of a run: the manifest, and the private record for later runs of this user.
+//! The two lists of a run: the manifest, and the private record for later runs of this user; and what becomes of earlier
+//! manifests.
 
+pub mod beside;
 pub mod chains;
 mod listing;
 pub mod recording;
+pub mod rotation;
 pub mod rows;

@@ -1,5 +1,6 @@
 //! Rows of the private record that wait until the clock of their file system puts them beyond doubt.
 
+use crate::hash::Digest;
 use crate::state::row::Row;
 use crate::sys::stat::Time;
 
@@ -25,16 +26,17 @@ struct FreshRow {
 }
 
 impl PendingRows {
-    /// Adds the row of the file at `path`; `fresh` if the file was changed by this run.
-    pub fn push(&mut self, row: &Row, path: &[u8], fresh: bool) {
+    /// Adds the row of the file at `path`, whose content has these further digests; `fresh` if the file was changed by
+    /// this run.
+    pub fn push(&mut self, row: &Row, further: &[Digest], path: &[u8], fresh: bool) {
         self.note(row, fresh);
-        row.write(&mut self.text, path);
+        row.write(&mut self.text, further, path);
     }
 
     /// The same of a file whose line of a manifest is at hand.
-    pub fn push_before(&mut self, row: &Row, line: &[u8], fresh: bool) {
+    pub fn push_before(&mut self, row: &Row, further: &[Digest], line: &[u8], fresh: bool) {
         self.note(row, fresh);
-        row.write_before(&mut self.text, line);
+        row.write_before(&mut self.text, further, line);
     }
 
     fn note(&mut self, row: &Row, fresh: bool) {

@@ -107,5 +107,5 @@ pub fn known(
     let (path, is_to_stop) = (&job.output, || stop.is_requested());
     let (known, unreadable) = Knowledge::load(private, root, path, &is_in_source, &is_to_stop);
     warnings.extend(unreadable);
-    Some(known)
+    Some(known.proving_with(job.algorithm))
 }

@@ -17,12 +17,12 @@ use crate::copy::commit::committer::Committer;
 use crate::copy::commit::finish::RunLeft;
 use crate::copy::commit::group::{Group, most_dirs};
 use crate::copy::commit::read_back_queue::{ReadBackQueue, Verifiers, read_back_queue};
-use crate::copy::commit::rotation::Rotation;
 use crate::copy::dry_run::DryRun;
 use crate::copy::generations::run::GenerationRun;
 use crate::copy::job::CopyJob;
 use crate::copy::mirror::look::{Looked, MirrorLook};
 use crate::copy::record::chains;
+use crate::copy::record::rotation::Rotation;
 use crate::copy::report::{Counts, Ending, Report, Stages};
 use crate::copy::run::earlier::{EarlierRecords, known};
 use crate::copy::run::threads::{CopyThreads, ThreadResults};
@@ -128,6 +128,9 @@ impl OutputRun<'_> {
         let is_to_stop = || stop.is_requested();
         let open = |path| Baseline::open(path, &job.source, &is_to_stop);
         let baseline = job.expect.as_deref().map(open).transpose()?;
+        if let Some(baseline) = baseline.as_ref().filter(|_| job.hard_links) {
+            baseline.check_hard_links(job.algorithm)?;
+        }
         let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
         let wait = job.wait && !job.dry_run;
         let patience = Patience { wait, deed: "copy to", tell: &tell, stop };
@@ -192,7 +195,7 @@ impl OutputRun<'_> {
         stop: &Stop,
     ) -> Report {
         let Self { job, observer, slot, .. } = *self;
-        let options = self.options(&prepared);
+        let mut options = self.options(&prepared);
         let (timings, resident) = (&observer.progress.timings, Residency::default());
         let helpers = &Helpers::of_processors();
         let own_rate = job.limit_rate.map(RateLimit::new);
@@ -200,15 +203,17 @@ impl OutputRun<'_> {
         let EarlierRecords { baseline, known, .. } = earlier;
         let (methods, baseline) = (&CopyMethods::new(&options), baseline.as_ref());
         let states = StatesFile::default();
-        let states = (job.states == States::Auto).then_some(&states);
-        let lists = job.lists();
-        let further = FurtherDigests::new(job.further, lists);
-        let further = (!further.lists().is_empty()).then_some(&further);
+        let is_kept = job.states == States::Auto && job.algorithm == Algorithm::Sha256;
+        let states = is_kept.then_some(&states);
+        let expected = baseline.map(Baseline::algorithms).unwrap_or_default();
+        let further = FurtherDigests::of_run(&mut options, expected, job.lists());
+        let further = further.is_any().then_some(&further);
         let shared = Shared { known: known.as_ref(), baseline, methods, slot, states, further };
         let progress = &*observer.progress;
         let control = Control { progress, stop, rate, timings, resident: &resident, helpers };
         let context = Context { options, shared, control };
-        let walk = self.walk(&prepared, false, known.as_ref());
+        let mut walk = self.walk(&prepared, false, known.as_ref());
+        walk.resumable = walk.resumable.filter(|_| context.options.journaling.is_some());
         let workers = self.workers(&prepared, slot.is_some());
         let verifiers = self.verifiers(&prepared.output, workers.full);
         let (mut committer, verifier_threads) =
@@ -339,9 +344,8 @@ impl OutputRun<'_> {
         prepared: &Prepared,
         newest: Option<ManifestName>,
     ) -> Result<Option<ManifestFile>> {
-        let (Some(root), Algorithm::Sha256) = (&prepared.output.handle, self.job.algorithm) else {
-            return Ok(None);
-        };
+        let (algorithm, root) = (self.job.algorithm, prepared.output.handle.as_ref());
+        let Some(root) = root.filter(|_| algorithm != Algorithm::None) else { return Ok(None) };
         let (path, root) = match (&self.job.shard, &self.job.payload) {
             (Some(shard), _) => (&shard.manifest, Dir::open(&shard.manifest)),
             (None, Some(payload)) => (&payload.lists_path, payload.lists.try_clone()),
@@ -349,9 +353,10 @@ impl OutputRun<'_> {
         };
         let root = root.map_err(|error| Error::io("open", path, error))?;
         let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
-        let (path, now) = (path.as_path().into(), Timestamp::now());
+        let (path, name) =
+            (path.as_path().into(), ManifestName::new(Timestamp::now()).of(algorithm));
         let lists = self.job.lists();
-        ManifestFile::create(root, path, now, newest, is_in_source, &lists).map(Some)
+        ManifestFile::create(root, path, name, newest, is_in_source, &lists).map(Some)
     }
 
     fn options(&self, prepared: &Prepared) -> Options {
@@ -359,6 +364,7 @@ impl OutputRun<'_> {
         let output = prepared.output.handle.as_ref();
         Options {
             algorithm: job.algorithm,
+            further: job.further,
             backend: job.backend,
             block_size: job.block_size.max(1),
             blocks: job.blocks(self.outputs()),

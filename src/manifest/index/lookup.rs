@@ -16,7 +16,7 @@
 use std::fs::File;
 use std::io;
 
-use crate::hash::Digest;
+use crate::hash::{Algorithms, Digest};
 use crate::path::RelPath;
 
 use super::bits::Bits;
@@ -38,6 +38,7 @@ pub struct Index {
     /// How much of the file is indexed, in bytes; what is appended later is not.
     len: u64,
     skipped: u64,
+    algorithms: Algorithms,
     strip: Strip,
     hashing: Hashing,
     /// Sorted: so lines of one name stand together, in the order of the file.
@@ -74,7 +75,7 @@ impl Index {
     /// An index of the lines in `builder`, of the first `len` bytes of a file whose lines are those of a
     /// manifest once `strip` took off what stands before.
     pub(crate) fn of(builder: IndexBuilder, file: File, len: u64, strip: Strip) -> Self {
-        Self::finish(builder, Window::new(file), len, strip, 0)
+        Self::finish(builder, Window::new(file), len, strip)
     }
 
     fn build_with(
@@ -91,20 +92,30 @@ impl Index {
         let count = own::count_lines(&window, len, is_to_stop)?;
         let mut builder = IndexBuilder::hashed(hashing, count)?;
         let mut lines = Lines::new(&window, len, strip, is_to_stop);
-        let mut add = |offset, record: Record| builder.add(record.name, offset);
+        let mut algorithms = Algorithms::default();
+        let mut add = |offset, record: Record| {
+            algorithms = algorithms.with(record.digest.algorithm());
+            builder.add(record.name, offset)
+        };
         // There is room for all unless the file grew meanwhile. Short of that, all of it is read: unusable
         // lines count to its end.
         while lines.next_record(&mut add)?.unwrap_or(false) {}
         let skipped = lines.skipped();
-        Ok(Self::finish(builder, window, len, strip, skipped))
+        Ok(Self { skipped, algorithms, ..Self::finish(builder, window, len, strip) })
     }
 
-    fn finish(builder: IndexBuilder, window: Window, len: u64, strip: Strip, skipped: u64) -> Self {
+    fn finish(builder: IndexBuilder, window: Window, len: u64, strip: Strip) -> Self {
         let IndexBuilder { hashing, mut slots, .. } = builder;
         slots.shrink_to_fit();
         slots.sort_unstable();
         let (parts, visited) = (Parts::of(&slots), Bits::new(slots.len()));
-        Self { window, len, skipped, strip, hashing, slots, parts, visited }
+        let (skipped, algorithms) = (0, Algorithms::default());
+        Self { window, len, skipped, algorithms, strip, hashing, slots, parts, visited }
+    }
+
+    /// By which algorithms the digests of its lines are, where it was built from the lines of a manifest.
+    pub fn algorithms(&self) -> Algorithms {
+        self.algorithms
     }
 
     /// How many lines are indexed.

@@ -13,8 +13,8 @@ use crate::manifest::read::scan::{Scanner, Text};
 /// After so many lines, a matter of milliseconds, it is asked whether they are still wanted.
 const ASK: u64 = 1 << 14;
 
-/// The shortest line that can be a record, in bytes without its end: a digest, a blank and a name.
-const SHORTEST: usize = Sha256::HEX_LEN + 2;
+/// The shortest line that can be a record, in bytes without its end: a digest of 64 bits, a blank and a name.
+const SHORTEST: usize = 16 + 2;
 
 /// How many lines are long enough for a record, whatever they say; fewer if `is_to_stop` says so
 /// meanwhile. Shorter ones would let a list of empty lines claim twelve times its size in memory.
@@ -77,7 +77,7 @@ impl<'a> Lines<'a> {
                 && line.ended
                 && let Some(bytes) = (self.strip)(bytes)
             {
-                match Parser::new().parse(bytes) {
+                match Parser::of_all().parse(bytes) {
                     Parsed::Record(record) => return Ok(Some(see(line.offset, meant(record)))),
                     Parsed::Comment | Parsed::Blank => continue,
                     Parsed::Malformed(_) => {}
@@ -96,17 +96,19 @@ pub fn digest_of(path: &[u8], line: &[u8]) -> Option<Digest> {
 
 /// What `see` makes of the record on `line`; `None` if there is none.
 pub fn with_record<T>(line: &[u8], see: impl FnOnce(Record) -> T) -> Option<T> {
-    match Parser::new().parse(line) {
+    match Parser::of_all().parse(line) {
         Parsed::Record(record) => Some(see(meant(record))),
         _ => None,
     }
 }
 
-/// The name on `line`, where it stands as it is behind what has the length of a digest: a short cut, for
-/// lines of which nearly all are so.
+/// The name on `line`, where it stands as it is behind what has the length of a digest of SHA-256, and is one word: a
+/// short cut, for lines of which nearly all are so.
 pub fn plain_name(line: &[u8]) -> Option<&[u8]> {
-    let name = line.get(Sha256::HEX_LEN..)?.strip_prefix(b"  ")?;
-    (line[0] != b'\\' && !name.is_empty() && !name.starts_with(b"./")).then_some(name)
+    let (word, name) = line.split_at_checked(Sha256::HEX_LEN)?;
+    let name = name.strip_prefix(b"  ")?;
+    let is_word = line[0] != b'\\' && memchr::memchr(b' ', word).is_none();
+    (is_word && !name.is_empty() && !name.starts_with(b"./")).then_some(name)
 }
 
 /// The record by the path it means: without `./` before it, as in `./-`, which stands for `-` (see

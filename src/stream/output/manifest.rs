@@ -1,7 +1,7 @@
 //! The manifest of a stream: one line for each file that was made, as `sha256sum` writes it.
 
 use crate::error::{Error, Result};
-use crate::hash::Digest;
+use crate::hash::{Algorithm, Digest};
 use crate::io::options::Durability;
 use crate::manifest::line;
 use crate::stream::endpoint::Endpoint;
@@ -14,7 +14,9 @@ use crate::transfer::context::Context;
 use crate::tree::overwrite::Policy;
 
 /// What stands after a file's name in that of its manifest.
-pub const SUFFIX: &str = ".sha256sum";
+pub fn suffix(algorithm: Algorithm) -> String {
+    format!(".{}", algorithm.suffix())
+}
 
 /// What is to be listed.
 #[derive(Clone, Copy)]

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use crate::error::Result;
+use crate::hash::Algorithm;
 use crate::stream::endpoint::Endpoint;
-use crate::stream::output::manifest::{ManifestSink, SUFFIX, StreamManifest};
+use crate::stream::output::manifest::{ManifestSink, StreamManifest, suffix};
 use crate::stream::output::place::{FilePlace, OutputPlace};
 use crate::stream::output::states::StreamStates;
 use crate::tree::overwrite::Policy;
@@ -32,6 +33,8 @@ pub struct PlacedOutput {
 pub struct BesideFiles {
     /// A manifest of their own.
     pub manifests: Option<Policy>,
+    /// By which algorithm those are.
+    pub algorithm: Algorithm,
     /// Each manifest a side file.
     pub states: Option<Policy>,
 }
@@ -55,9 +58,10 @@ impl OutputPlaces {
                 Ok(Some(place)) => place,
                 Err(error) => OutputPlace::Failed(error),
             };
+            let ending = suffix(beside.algorithm);
             let beside_it = match (&place, beside.manifests) {
                 (OutputPlace::File(file), Some(policy)) => {
-                    Some(file.beside(SUFFIX, policy).unwrap_or_else(OutputPlace::Failed))
+                    Some(file.beside(&ending, policy).unwrap_or_else(OutputPlace::Failed))
                 }
                 _ => None,
             };

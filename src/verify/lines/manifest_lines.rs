@@ -78,7 +78,11 @@ impl<'a, R: Read> ManifestLines<'a, R> {
                 Meaning::Fault(Finding::Torn { line: number, unfinished })
             }
             ListItem::Fault(fault) => Meaning::Fault(Finding::Malformed { line: number, fault }),
-            ListItem::Name(name, digest) => named(self.target, number, &name, digest),
+            ListItem::Name(name, digest) => {
+                let digest =
+                    self.target.ours.map_or(digest, |ours| digest.in_list_of(ours.algorithm()));
+                named(self.target, number, &name, digest)
+            }
             ListItem::Renamed(name, digest, previous) => {
                 let previous = previous.and_then(|name| RelPath::parse(name.as_bytes()).ok());
                 self.more = previous.map(|path| Meaning::Renamed(number, path));

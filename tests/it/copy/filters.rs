@@ -52,20 +52,21 @@ fn globs_choose_what_goes_over() {
     }
 }
 
-/// The side file of a manifest is left out with it, and a file of that name elsewhere is a file like any.
+/// The side file and the lists of a manifest are left out with it, and files of these names elsewhere are files like any.
 #[test]
-fn the_side_file_of_a_manifest_follows_it() {
+fn what_is_beside_a_manifest_follows_it() {
     let side = "dircopy-20260101T000000Z.states";
+    let list = "dircopy-20260101T000000Z.md5sum";
     let manifest = "dircopy-20260101T000000Z.sha256sum";
     let below = format!("below/{side}");
     for (args, expected) in [
         (&["--exclude", "/dircopy-*.sha256sum"][..], &["a", &below, "dircopy-notes.states"][..]),
-        (&["--exclude", "*.states"], &["a", manifest]),
+        (&["--exclude", "*.states"], &["a", list, manifest]),
         (&["--include", "a"], &["a"]),
-        (&[], &["a", &below, "dircopy-notes.states", manifest, side]),
+        (&[], &["a", &below, "dircopy-notes.states", list, manifest, side]),
     ] {
         let scene = Scene::new();
-        for name in [side, manifest, &below, "dircopy-notes.states", "a"] {
+        for name in [side, list, manifest, &below, "dircopy-notes.states", "a"] {
             scene.src.file(name, name);
         }
         let run = scene.copy(args);

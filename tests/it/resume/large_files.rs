@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::harness::{Run, SOON, Scene, Strace, content, names_below, need};
+use crate::harness::{Run, SOON, Scene, Strace, content, names_below, need, shell};
 
 const MIB: usize = 1 << 20;
 
@@ -119,6 +119,45 @@ fn it_goes_on_more_than_once() {
     }
     let (_, read) = again(&scene, &[]);
     assert!(read < 8 * MIB, "{read}");
+}
+
+/// Digests whose programs write their state down are gone on with, also several and without SHA-256 among them.
+#[test]
+fn digests_of_other_algorithms_go_on() {
+    need!(Strace);
+    let cases = [
+        ("--hash=sha256,sha512,sha1,md5", "--resume=auto"),
+        ("--hash=sha512", "--resume=verify"),
+        ("--hash=md5,sha1,c4", "--resume=verify"),
+    ];
+    for (hash, resume) in cases {
+        let scene = scene(20 * MIB);
+        killed(&scene, 12 * MIB / BLOCK, &[hash]);
+        let strace = Strace::watch(&scene, Strace::READS);
+        let run = strace.run(scene.command(ARGS.iter().chain(&[hash, resume, "-v"])));
+        run.assert_code(0).assert_prints(&["resumed", "dir/large"]);
+        let read = bytes_read(&strace, &scene.src.path("dir/large"));
+        assert!(read < 14 * MIB, "{hash}: {read}");
+        scene.bare(["verify", "dst", "--complete", "-q"]).run().assert_code(0);
+        let check = "cd dst && for list in dircopy-*sum; do ${list##*.} -c --strict --quiet $list || exit; done";
+        shell(&scene, check);
+    }
+    // With other digests than the journal has, or one that cannot be written down, a file is begun anew.
+    for (first, second) in [
+        ("--hash=sha256,md5", "--hash=sha256,sha1"),
+        ("--hash=sha256", "--hash=sha256,md5"),
+        ("--hash=sha256,md5", "--hash=sha256"),
+        ("--hash=sha512", "--hash=sha256"),
+        ("--hash=sha256", "--hash=sha256,xxh3"),
+    ] {
+        let scene = scene(6 * MIB);
+        killed(&scene, 5 * MIB / BLOCK, &[first]);
+        let run = scene.command(ARGS.iter().chain(&[second, "-v"])).run();
+        run.assert_code(0);
+        assert!(!run.out().contains("resumed"), "{second}: {}", run.out());
+        scene.judge(&run).lists_all().verifies().no_leftovers();
+        shell(&scene, "diff -r -x '.dircopy' -x 'dircopy-*' src dst");
+    }
 }
 
 #[test]

@@ -6,22 +6,18 @@
 //! none of ours is, or, if it was touched since, its times show that it was not made here.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::chain::side_file::SideFile;
+use crate::copy::record::beside::{self, is_made_here};
 use crate::error::{Error, Result};
 use crate::manifest::carry::ours;
 use crate::manifest::{Entries, ManifestName, Parsed};
 use crate::sys::Dir;
-use crate::sys::stat::{Kind, Stat};
 use crate::tree::dirs::{OutputDir, SourceDir};
-
-/// So long, in seconds, after its last line a manifest may get its final name: in between, all that was
-/// copied is made durable. One whose entry was changed later was copied here, with the time of the
-/// original, or touched for a reason that is not known.
-const MADE_HERE: i64 = 3600;
 
 /// How many manifests stay.
 pub struct Rotation {
@@ -37,14 +33,20 @@ impl Rotation {
     pub fn run(&self, output: &OutputDir, newest: &Path) -> (Vec<ManifestName>, Option<Error>) {
         let Some(root) = &output.handle else { return (Vec::new(), None) };
         let mut removed = Vec::new();
-        let done = self.surplus(root, output, newest).and_then(|surplus| {
+        let done = self.surplus(root, output, newest).and_then(|(surplus, listed)| {
+            let is_copied = |name: &OsStr| {
+                self.is_in_source(name) || name.to_str().is_some_and(|name| listed.contains(name))
+            };
             surplus.into_iter().try_for_each(|name| {
                 let file_name = name.to_string();
+                // They are known by what it lists.
+                let lists = beside::lists_of(root, name, &is_copied);
                 root.remove(file_name.as_ref()).map_err(|error| {
                     Error::io("remove the old manifest", output.path_of(file_name.as_ref()), error)
                 })?;
                 self.remove_states(root, name);
-                self.remove_lists(root, name);
+                // One that stays is in nothing's way.
+                lists.iter().for_each(|list| drop(root.remove(list.as_ref())));
                 removed.push(name);
                 Ok(())
             })
@@ -56,71 +58,75 @@ impl Rotation {
     /// nothing's way.
     fn remove_states(&self, root: &Dir, name: ManifestName) {
         let states = name.states();
-        let is_copied = self.source.handle.stat(states.as_ref(), false).is_ok();
         let file = || root.open_file(states.as_ref(), false);
-        if !is_copied && file().is_ok_and(|file| SideFile::is_one(&file)) {
+        if !self.is_in_source(states.as_ref()) && file().is_ok_and(|file| SideFile::is_one(&file)) {
             let _ = root.remove(states.as_ref());
         }
     }
 
-    /// Removes the lists beside a manifest that went, unless they are files of the source.
-    fn remove_lists(&self, root: &Dir, name: ManifestName) {
-        for list in name.lists() {
-            if self.source.handle.stat(list.as_ref(), false).is_err() {
-                let _ = root.remove(list.as_ref());
-            }
-        }
+    fn is_in_source(&self, name: &OsStr) -> bool {
+        self.source.handle.stat(name, false).is_ok()
     }
 
-    /// Those that are to go, the oldest last.
-    fn surplus(&self, root: &Dir, output: &OutputDir, newest: &Path) -> Result<Vec<ManifestName>> {
+    /// Those that are to go, the oldest last, and which files of such names the newest lists.
+    fn surplus(
+        &self,
+        root: &Dir,
+        output: &OutputDir,
+        newest: &Path,
+    ) -> Result<(Vec<ManifestName>, BTreeSet<String>)> {
         let fail = |error| Error::io("look for old manifests in", output.path(), error);
-        let is_in_source = |name: &std::ffi::OsStr| self.source.handle.stat(name, false).is_ok();
+        let nothing = (Vec::new(), BTreeSet::new());
         let Some(newest) = newest.file_name().and_then(ManifestName::parse) else {
-            return Ok(Vec::new());
+            return Ok(nothing);
         };
-        let mut finished: Vec<ManifestName> = ours(root, is_in_source).map_err(fail)?;
+        let mut finished =
+            ours(root, |name| self.is_in_source(name), Some(newest)).map_err(fail)?;
         // One with a later name, by a clock that went wrong, is no reason to lose the newest.
         finished.retain(|name| {
-            let is_made_here = |stat: Stat| {
-                stat.kind == Kind::File && stat.ctime.secs - stat.mtime.secs <= MADE_HERE
-            };
             let stat = |name: String| root.stat(name.as_ref(), false);
-            name.is_finished() && *name != newest && stat(name.to_string()).is_ok_and(is_made_here)
+            let is_made_here = || stat(name.to_string()).is_ok_and(|stat| is_made_here(&stat));
+            name.is_finished() && *name != newest && is_made_here()
         });
         if finished.len() < self.keep.get() {
-            return Ok(Vec::new());
+            return Ok(nothing);
         }
         // What only has the name of a manifest is a file of the user.
         finished.retain(|name| begins_as_one(root, *name));
-        let copied = listed(root, newest, &finished).map_err(fail)?;
-        finished.retain(|name| !copied.contains(name));
-        Ok(finished.split_off(finished.len().min(self.keep.get() - 1)))
+        let listed = listed(root, newest, &finished).map_err(fail)?;
+        finished.retain(|name| !listed.contains(&name.to_string()));
+        Ok((finished.split_off(finished.len().min(self.keep.get() - 1)), listed))
     }
 }
 
 /// Whether the first line of a file is one of a manifest. An empty one may be anything.
 fn begins_as_one(root: &Dir, name: ManifestName) -> bool {
     let Ok(file) = root.open_file(name.to_string().as_ref(), false) else { return false };
-    let mut entries = Entries::new(file);
+    let mut entries = Entries::of_all(file);
     entries
         .next_entry()
         .is_ok_and(|first| first.is_some_and(|first| matches!(first.parsed, Parsed::Record(_))))
 }
 
-/// Which of `names` the manifest `newest` lists.
+/// Which of `names`, and of the names of lists beside them, the manifest `newest` lists.
 fn listed(
     root: &Dir,
     newest: ManifestName,
     names: &[ManifestName],
-) -> std::io::Result<BTreeSet<ManifestName>> {
-    let names: Vec<(String, ManifestName)> = names.iter().map(|n| (n.to_string(), *n)).collect();
+) -> std::io::Result<BTreeSet<String>> {
     let file = root.open_file(newest.to_string().as_ref(), false)?;
-    let (mut entries, mut found) = (Entries::new(file), BTreeSet::new());
+    let (mut entries, mut found) = (Entries::of_all(file), BTreeSet::new());
     while let Some(entry) = entries.next_entry()? {
         let Parsed::Record(record) = entry.parsed else { continue };
-        if record.name.starts_with(b"dircopy-") {
-            found.extend(names.iter().filter(|(n, _)| n.as_bytes() == record.name).map(|n| n.1));
+        let Some(name) =
+            str::from_utf8(record.name).ok().filter(|name| name.starts_with("dircopy-"))
+        else {
+            continue;
+        };
+        if ManifestName::of_any(name.as_ref())
+            .is_some_and(|of| names.iter().any(|name| name.is_of_run(&of)))
+        {
+            found.insert(name.to_owned());
         }
     }
     Ok(found)
