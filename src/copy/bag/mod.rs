@@ -7,7 +7,7 @@
 mod fit;
 mod listing;
 pub mod options;
-mod place;
+pub mod place;
 pub mod run;
 mod seal;
 mod tag_file;

@@ -1,6 +1,7 @@
 //! Looking at a job before it is run.
 
 use crate::copy::bag::options::PayloadRole;
+use crate::copy::bag::place::BagRoot;
 use crate::copy::before::prepare::{Demands, Prepared, open_source, prepare};
 use crate::copy::job::CopyJob;
 use crate::error::{Error, Result};
@@ -23,6 +24,9 @@ impl CopyJob {
         let expected =
             self.expect.as_deref().map(|path| Baseline::open(path, &self.source, &|| false));
         expected.transpose()?;
+        if self.bag.is_some() {
+            BagRoot::find(self, self.further.with(self.algorithm))?;
+        }
         self.prepare(true, patience).map(drop)
     }
 

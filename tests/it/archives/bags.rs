@@ -218,7 +218,15 @@ fn what_makes_no_sense_is_refused_and_nothing_is_touched() {
         assert_eq!(inventory(&scene.dst), before);
         shell(&scene, "rm -r dst");
     }
-    scene.output();
+    // A job says so when it is looked at.
+    let [src, dst] = ["src", "dst"].map(|name| scene.path(name).display().to_string());
+    let job = format!("input = {src:?}\noutput = {dst:?}\nbag = true\nbag-info = [\"A=b\"]\n");
+    scene.tree(".").file("bag.toml", job);
+    scene.bare(["jobs", "check", "./bag.toml"]).run().assert_code(0);
+    scene.output().file("x", "mine");
+    let run = scene.bare(["jobs", "check", "./bag.toml"]).run();
+    run.assert_code(1).assert_says("it is not empty");
+    scene.output().remove("x");
     bag(&scene, &["--dry-run"]).assert_code(0);
     assert_eq!(inventory(&scene.dst).len(), 0);
     bag(&scene, &[]).assert_code(0);
@@ -348,13 +356,14 @@ fn after_a_kill_there_is_no_bag_and_one_run_makes_it() {
     }
     scene.src.file("large", content(8 << 20));
     let took = bag(&scene, &["--hash", "sha256,md5"]).assert_code(0).took;
-    let (mut random, mut killed) = (Random::new(31), 0);
+    let (mut random, mut killed, mut number) = (Random::new(31), 0, 0);
     while killed < if long() { 100 } else { 8 } {
         if random.below(2) == 0 {
             shell(&scene, "rm -rf dst");
         } else {
             // One that was finished is no bag while it is gone on with.
-            scene.src.file(format!("new {killed}"), content(killed * 100));
+            number += 1;
+            scene.src.file(format!("new {number}"), content(number * 100));
         }
         let running = scene.command(["--bag", "--hash", "sha256,md5"]).spawn();
         let moment = random.below(usize::try_from(took.as_micros()).unwrap());
