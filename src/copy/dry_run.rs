@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::copy::before::prepare::Prepared;
+use crate::copy::dry_content::DryContent;
 use crate::copy::report::Counts;
 use crate::copy::special::symlink::{self, LinkOutcome, Plan};
 use crate::error::Error;
@@ -12,12 +13,15 @@ use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::{Batch, SourceEntry, WalkEvent, WalkItem};
 use crate::tree::overwrite::{Decision, Policy, SourceStat, decide, leave_large, refuse_large};
 use crate::tree::walk::Walk;
+use crate::volume::output_volume::TOO_LONG_TO_REPLACE;
 
 /// What a dry run works with.
 pub struct DryRun<'a> {
     pub policy: Policy,
     pub max_size: Option<u64>,
     pub follow: bool,
+    /// What decides where times do not tell.
+    pub content: &'a DryContent<'a>,
     pub observer: &'a EventObserver<'a>,
     pub stop: &'a Stop,
 }
@@ -54,10 +58,13 @@ impl DryRun<'_> {
             WalkItem::Symlink(source, output, entry) => {
                 counts.seen += 1;
                 match symlink::plan(&source, &output, &entry, self.policy) {
-                    Ok(Plan::Make { .. }) => {
-                        counts.symlinks += 1;
-                        self.tell(&output, &entry, Done::Symlinked);
-                    }
+                    Ok(Plan::Make { .. }) => match symlink::foretell(&source, &output, &entry) {
+                        Ok(()) => {
+                            counts.symlinks += 1;
+                            self.tell(&output, &entry, Done::Symlinked);
+                        }
+                        Err(error) => self.failed(&error, counts),
+                    },
                     Ok(Plan::Settled(LinkOutcome::Left(why))) => {
                         self.left(&output, &entry, why, counts)
                     }
@@ -135,10 +142,18 @@ impl DryRun<'_> {
         }
         let there = output.look(&entry.name)?;
         let destination = there.as_ref().map(|there| output.destination(&entry.stat, there));
-        let decision = decide(self.policy, stat, destination);
+        let mut decision = decide(self.policy, stat, destination);
+        if let (Decision::Leave(_), Some(there)) = (decision, &there) {
+            decision = self.content.decide(source, output, entry, there, decision)?;
+        }
         if matches!(decision, Decision::Create | Decision::Replace) {
             if let Some(why) = refuse_large(output.largest_file(), stat) {
                 return Ok(Decision::Refuse(why));
+            }
+            if decision == Decision::Replace
+                && !output.volume.replaces(&entry.name, output.handle.as_ref())
+            {
+                return Ok(Decision::Refuse(TOO_LONG_TO_REPLACE));
             }
             // A file that cannot be opened would fail.
             source

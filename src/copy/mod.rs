@@ -13,5 +13,6 @@ pub mod run;
 
 pub mod before;
 mod commit;
+mod dry_content;
 mod dry_run;
 pub mod special;

@@ -12,6 +12,7 @@ use crate::io::rate_limit::RateLimit;
 use crate::io::resident::ResidentTotal;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Attributes, CachePolicy, Dir, Extent, SourcePages};
+use crate::tree::dirs::OutputDir;
 
 /// An open file, with what the listing said of it.
 pub struct WatchedFile<'a> {
@@ -45,6 +46,26 @@ impl<'a> WatchedFile<'a> {
             Ok(file) => Ok(Self::of(file, *before, path)),
             Err(error) => Err(Error::io("open", path(), error)),
         }
+    }
+
+    /// The same of a copy in `dir`, which is on the output's file system. Where that changes times by itself, they tell
+    /// nothing.
+    pub fn open_copy(
+        output: &OutputDir,
+        dir: &Dir,
+        name: &OsStr,
+        before: &Stat,
+        path: &'a dyn Fn() -> PathBuf,
+    ) -> Result<Self> {
+        let mut file = Self::open(dir, name, false, before, path)?;
+        file.times_tell = output.keeps_times();
+        // FUSE may show the change time of a new file as the kernel had it, until it asks again.
+        if let Ok(now) = Dir::stat_file_anew(&file.file)
+            && before.change(&Stat { ctime: before.ctime, ..now }).is_none()
+        {
+            file.before.ctime = now.ctime;
+        }
+        Ok(file)
     }
 
     /// Reads the open file `file`, which is `before`.
@@ -169,11 +190,6 @@ impl<'a> WatchedFile<'a> {
     /// Of others that is known only when a read finds the end.
     pub fn trust_size(&mut self, has_exact_size: bool) {
         self.has_exact_size = has_exact_size;
-    }
-
-    /// Its file system changes times by itself, so they tell nothing.
-    pub fn distrust_times(&mut self) {
-        self.times_tell = false;
     }
 
     /// After `read` bytes: an error if the file is not what it was when it was listed, or if that

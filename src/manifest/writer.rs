@@ -25,7 +25,8 @@ pub struct ManifestFile {
     root: Dir,
     path: Arc<Path>,
     name: ManifestName,
-    file: File,
+    /// `None` once it is closed.
+    file: Option<File>,
     lines: u64,
     /// Takes every line: the private record says which manifest it was written with.
     hasher: Hasher,
@@ -83,7 +84,7 @@ impl ManifestFile {
                             root,
                             path,
                             name,
-                            file,
+                            file: Some(file),
                             lines: 0,
                             hasher,
                             torn,
@@ -146,14 +147,28 @@ impl ManifestFile {
         digest.unwrap_or(Sha256::of(&[]))
     }
 
-    /// Opens what has its name, to be read. A file system that caches without care shows what it holds
-    /// only to a file that is opened anew.
-    pub fn open(&self) -> io::Result<File> {
-        self.root.open_file(&both(self.name).1, false)
+    /// Opens what has its name, to be read, when all of it is written. A file system that caches without care shows
+    /// what it holds only to a file that is opened anew, and one that makes files when they are closed (rclone without
+    /// a cache) only then.
+    pub fn open(&mut self) -> io::Result<File> {
+        let name = both(self.name).1;
+        match self.root.open_file(&name, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.file.is_some() => {
+                self.file.take().map_or(Ok(()), sys::close_file)?;
+                self.root.open_file(&name, false)
+            }
+            opened => opened,
+        }
+    }
+
+    fn file(&self) -> io::Result<&File> {
+        self.file.as_ref().ok_or_else(|| io::Error::other("it is closed"))
     }
 
     /// Removes it because of `error`, which is returned.
     pub fn discard(self, error: Error) -> Error {
+        // Where files are made when they are closed, this one would come back.
+        drop(self.file);
         match self.root.remove(&both(self.name).1) {
             Ok(()) => error.with_note("; it is removed"),
             Err(stays) => error.with_note(format!("; it stays behind: {stays}")),
@@ -168,7 +183,8 @@ impl ManifestFile {
         }
         self.hasher.update(lines);
         self.lines += memchr::memchr_iter(b'\n', lines).count() as u64;
-        sys::write_all(&self.file, lines).map_err(|error| {
+        let written = self.file().and_then(|file| sys::write_all(file, lines));
+        written.map_err(|error| {
             self.torn = true;
             self.error("write the manifest", error)
         })
@@ -176,19 +192,20 @@ impl ManifestFile {
 
     /// What the clock of its file system said when it was last written to.
     pub fn clock(&self) -> Option<Time> {
-        Dir::stat_file(&self.file).ok().map(|stat| stat.ctime)
+        Dir::stat_file(self.file.as_ref()?).ok().map(|stat| stat.ctime)
     }
 
     /// The same, when it has just been touched.
     pub fn tick(&self) -> Option<Time> {
-        self.file.set_modified(SystemTime::now()).ok()?;
+        self.file.as_ref()?.set_modified(SystemTime::now()).ok()?;
         self.clock()
     }
 
     /// Waits until every line appended so far is on the device.
     pub fn persist(&self) -> Result<()> {
-        sys::persist_file(&self.file)
-            .map_err(|error| self.error("make durable the manifest", error))
+        // One that was closed to be read was made durable before.
+        let Some(file) = &self.file else { return Ok(()) };
+        sys::persist_file(file).map_err(|error| self.error("make durable the manifest", error))
     }
 
     /// The run ended: gives the manifest its final name, made durable first if `durable`. Returns
@@ -209,7 +226,8 @@ impl ManifestFile {
                             Error::io("make durable the name of the manifest", &path, error)
                         })?;
                     }
-                    sys::close_file(self.file)
+                    self.file
+                        .map_or(Ok(()), sys::close_file)
                         .map_err(|error| Error::io("close the manifest", &path, error))?;
                     return Ok(path);
                 }

@@ -13,3 +13,4 @@ pub mod record;
 pub mod reference_time;
 pub mod row;
 pub mod source_mark;
+pub mod traits_note;

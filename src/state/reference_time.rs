@@ -4,7 +4,7 @@
 //! saving. Then all times move alike, by whole quarters of an hour. One file was given its time in each zone that
 //! a run has seen, because files that were copied in either look moved in the other.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, FileTimes};
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -59,6 +59,11 @@ pub fn moved(dir: &Dir, makes: bool) -> io::Result<MovedTimes> {
         }
     }
     Ok(MovedTimes { is_new: !is_known && !moved.is_empty(), by: moved })
+}
+
+/// Whether a file is called like one of these.
+pub fn is_name(name: &OsStr) -> bool {
+    (0..MOST).any(|number| name == OsStr::new(&format!("time.{number}")))
 }
 
 fn set(file: &File) -> io::Result<()> {

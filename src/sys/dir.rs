@@ -13,6 +13,11 @@ use crate::sys::unix::volume::{close_file, persist_file};
 use crate::sys::windows::volume::{close_file, persist_file};
 
 #[cfg(unix)]
+use crate::sys::unix::list::DirReader;
+#[cfg(windows)]
+use crate::sys::windows::list::DirReader;
+
+#[cfg(unix)]
 pub use crate::sys::unix::dir::{Dir, LinkTarget};
 #[cfg(windows)]
 pub use crate::sys::windows::dir::Dir;
@@ -20,6 +25,21 @@ pub use crate::sys::windows::dir::Dir;
 pub use crate::sys::windows::link::LinkTarget;
 
 impl Dir {
+    /// Whether there is an entry of exactly this name: on some systems looking at one finds what is called otherwise.
+    ///
+    /// # Errors
+    /// The directory cannot be listed.
+    pub fn lists(&self, name: &OsStr) -> io::Result<bool> {
+        let listed = self.open_dir(OsStr::new("."), false)?;
+        let mut reader = DirReader::default();
+        loop {
+            let batch = reader.next_batch(&listed)?;
+            if batch.is_empty() || batch.iter().any(|listed| *listed.name == *name) {
+                return Ok(!batch.is_empty());
+            }
+        }
+    }
+
     /// Makes a new, empty file under a random name that no other program uses, readable by its
     /// owner only where that can be said. Returns it with its name.
     pub fn create_part(&self) -> io::Result<(File, OsString)> {

@@ -1,5 +1,7 @@
 //! What the system says of an entry, in terms that do not depend on the system.
 
+use serde::{Deserialize, Serialize};
+
 /// What kind of thing an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -32,7 +34,9 @@ impl Kind {
 }
 
 /// A time stamp: seconds since 1970 and nanoseconds within the second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Time {
     /// Whole seconds, negative before 1970.
     pub secs: i64,

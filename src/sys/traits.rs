@@ -3,6 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 use crate::sys::stat::Time;
 
 /// The longest name that Linux and Windows file systems have; bytes, or units of UTF-16.
@@ -10,7 +12,7 @@ pub const LONGEST_NAME: usize = 255;
 
 /// Which names a file system holds as they are, class by class. A name of a class that is not held may be held
 /// all the same, so it is tried by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameTraits {
     /// Names that differ only in letter case are the same.
     pub folds_case: bool,
@@ -75,7 +77,7 @@ fn means_device(name: &[u8]) -> bool {
 }
 
 /// Which modification times a file system holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeTraits {
     /// The step in which they are held, in nanoseconds; `None` where a time that was set is not there at all.
     pub step: Option<u32>,
@@ -120,7 +122,7 @@ impl TimeTraits {
 }
 
 /// What a file system makes of what it is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traits {
     /// Which names it holds.
     pub names: NameTraits,
@@ -176,6 +178,8 @@ pub enum TriedName {
     Becomes(OsString),
     /// There can be no file of that name.
     Refused(io::Error),
+    /// Names like it are not held, and this one was not tried, because nothing may be made.
+    Doubtful,
 }
 
 #[cfg(test)]

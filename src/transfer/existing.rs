@@ -134,7 +134,7 @@ impl ExistingFile<'_> {
         let target = &self.transfer.target;
         let first = self.hash_copy_once(read_back)?;
         let CopyRead::Hashed(ReadCopy { digest, .. }) = first else { return Ok(first) };
-        if target.output.volume.tried.traits.keeps_times {
+        if target.output.keeps_times() {
             return Ok(first);
         }
         match self.hash_copy_once(read_back)? {
@@ -155,10 +155,7 @@ impl ExistingFile<'_> {
         let Some(dir) = &target.output.handle else {
             return Err(Error::io("read", path(), io::ErrorKind::NotFound.into()));
         };
-        let mut file = WatchedFile::open(dir, &target.entry.name, false, there, &path)?;
-        if !target.output.volume.tried.traits.keeps_times {
-            file.distrust_times();
-        }
+        let file = WatchedFile::open_copy(&target.output, dir, &target.entry.name, there, &path)?;
         let medium = || match verify {
             true => Medium::of(file.file(), there),
             false => Ok(Medium::any(file.file())),

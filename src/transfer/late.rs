@@ -19,7 +19,38 @@ use crate::sys::{self, Attributes, Dir};
 use crate::transfer::existing::{CopyRead, ExistingFile, ReadCopy};
 use crate::transfer::labels::Labels;
 use crate::transfer::outcome::{Action, KeptRow, Outcome};
+use crate::tree::dirs::OutputDir;
 use crate::tree::overwrite::Policy;
+
+/// A copy whose time does not tell whether it is the source's: content decides.
+#[derive(Clone, Copy, Debug)]
+pub struct LateCopy {
+    /// Whether an earlier run noted that its time could not be set.
+    pub is_late: bool,
+    /// Whether it can have the time of its source.
+    pub can_have_time: bool,
+}
+
+impl LateCopy {
+    /// That of `there` in `output`, which would be left because of its time; `None` if its time is to decide.
+    pub fn of(
+        policy: Policy,
+        output: &OutputDir,
+        source: &Stat,
+        there: &Stat,
+        belief: Belief,
+    ) -> Option<Self> {
+        let is_late = matches!(belief, Belief::Doubtful(remembered) if remembered.late);
+        let times_tell = output.keeps_times();
+        if !is_late && times_tell || there.size != source.size {
+            return None;
+        }
+        let can_have_time = times_tell && !output.loses_time(source.mtime);
+        // What cannot have the time is not touched, so any policy may ask.
+        let may_set = matches!(policy, Policy::Default | Policy::Update);
+        (!can_have_time || may_set).then_some(Self { is_late, can_have_time })
+    }
+}
 
 /// What is to be done about a file that would be left because of its time, if that is this program's own
 /// doing; `None` if it is not, or if more than the time differs. What is to be told of it goes to `warnings`.
@@ -32,18 +63,10 @@ pub fn mend(
     warnings: &mut Vec<Error>,
 ) -> Result<Option<Action>> {
     let ExistingFile { context, transfer, there, belief, .. } = *existing;
-    let (output, time) = (&transfer.target.output, transfer.entry().stat.mtime);
-    let is_late = matches!(belief, Belief::Doubtful(remembered) if remembered.late);
-    let times_tell = output.volume.tried.traits.keeps_times;
-    let hashed = context.options.algorithm != Algorithm::None;
-    if !is_late && times_tell || !hashed || there.size != transfer.entry().stat.size {
-        return Ok(None);
-    }
-    // What cannot have the time is not touched, so any policy may ask.
-    let can_have_time = times_tell && !output.loses_time(time);
-    if can_have_time && !matches!(context.options.policy, Policy::Default | Policy::Update) {
-        return Ok(None);
-    }
+    let (output, source) = (&transfer.target.output, &transfer.entry().stat);
+    let late = LateCopy::of(context.options.policy, output, source, there, belief);
+    let late = late.filter(|_| context.options.algorithm != Algorithm::None);
+    let Some(LateCopy { is_late, can_have_time }) = late else { return Ok(None) };
     let abandoned = Ok(Some(Action::Settled(Outcome::Abandoned)));
     let ReadCopy { digest: found, hashed_from: proof, is_as_known } =
         match existing.hash_copy(read_back)? {
@@ -73,7 +96,7 @@ pub fn mend(
         true => Labels::Set(set_time(existing)?),
         false => Labels::Same,
     };
-    if times_tell && !can_have_time {
+    if output.keeps_times() && !can_have_time {
         warnings.push(lost(&transfer.target));
     }
     if known.is_some() && !is_as_known {

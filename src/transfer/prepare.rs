@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::io::read_back::ReadBack;
 use crate::part::transfer::Transfer;
-use crate::state::knowledge::Belief;
+use crate::state::knowledge::{Belief, Knowledge};
 use crate::state::row::{Row, Trace};
 use crate::sys::stat::Stat;
 use crate::transfer::context::Context;
@@ -14,7 +14,9 @@ use crate::transfer::existing::ExistingFile;
 use crate::transfer::labels::{self, Labels};
 use crate::transfer::outcome::{Action, KeptRow, Outcome};
 use crate::transfer::{late, rot_check, source};
+use crate::tree::dirs::OutputDir;
 use crate::tree::overwrite::{Decision, SourceStat, decide, leave_large, refuse_large};
+use crate::volume::output_volume::TOO_LONG_TO_REPLACE;
 
 /// Decides about a file as [`prepare_any`], and refuses to replace one of a name that cannot be.
 pub fn prepare(
@@ -29,9 +31,7 @@ pub fn prepare(
         Action::Copy { replaces: true, .. }
             if !output.volume.replaces(name, output.handle.as_ref()) =>
         {
-            let finding = "its file system cannot replace a file of so long a name; remove it at the output, \
-                           and run again";
-            let error = Error::finding("copy to", transfer.target.path(), finding);
+            let error = Error::finding("copy to", transfer.target.path(), TOO_LONG_TO_REPLACE);
             Action::Settled(Outcome::Failed(error))
         }
         action => action,
@@ -68,11 +68,9 @@ fn prepare_any(
         return copy(false);
     };
     let output = &transfer.target.output;
-    let belief = known.and_then(|(known, path)| {
-        let as_given = output.as_given(source.0.mtime, &there);
-        let as_before = output.as_before(&there).chain(as_given);
-        let mut beliefs = as_before.map(|there| known.belief(path.as_bytes(), &there));
-        beliefs.find(|belief| *belief != Belief::Nothing)
+    let belief = known.map(|(known, path)| {
+        let path = path.as_bytes();
+        belief(known, output, path, source, &there)
     });
     let belief = belief.unwrap_or(Belief::Nothing);
     let destination = output.destination(source.0, &there);
@@ -99,6 +97,21 @@ fn prepare_any(
             .check(read_back, warnings)
             .map_or_else(failed, |action| with_labels(context, transfer, &there, action, warnings)),
     }
+}
+
+/// What earlier runs found out about the file at `path`, which is `there` in `output`: also if its time has moved or is
+/// another since the output was mounted anew.
+pub fn belief(
+    known: &Knowledge,
+    output: &OutputDir,
+    path: &[u8],
+    source: SourceStat<'_>,
+    there: &Stat,
+) -> Belief {
+    let as_given = output.as_given(source.0.mtime, there);
+    let as_before = output.as_before(there).chain(as_given);
+    let mut beliefs = as_before.map(|there| known.belief(path, &there));
+    beliefs.find(|belief| *belief != Belief::Nothing).unwrap_or(Belief::Nothing)
 }
 
 /// The same action, and for a kept file what becomes of its permissions, owner and attributes.

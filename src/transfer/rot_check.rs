@@ -184,7 +184,7 @@ impl DifferingFile<'_> {
         let matters = alike || !self.baseline.is_older_than(stat);
         let Some(dir) = target.output.handle.as_ref().filter(|_| matters) else { return Ok(None) };
         let path = || target.path();
-        let file = WatchedFile::open(dir, &target.entry.name, false, there, &path)?;
+        let file = WatchedFile::open_copy(&target.output, dir, &target.entry.name, there, &path)?;
         let (options, stop) = (&context.options, context.control.stop);
         let medium = Medium::any(file.file());
         // Rot is rare: no room is kept for it.

@@ -295,8 +295,11 @@ fn refuse(entries: &Unclassified, memory: &mut DirMemory, name: &OsStr) -> Resul
     if let Some(why) = crate::sys::unusable(name) {
         return error(why.to_owned());
     }
-    match output.handle.as_ref().and_then(|dir| output.volume.try_name(name, dir)) {
+    match output.volume.try_name(name, output.handle.as_ref()) {
         None | Some(TriedName::Held) => {}
+        Some(TriedName::Doubtful) => {
+            return error("the output does not hold all names of this kind".to_owned());
+        }
         Some(TriedName::Becomes(other)) => {
             let other = Shown::path(Path::new(&other));
             return error(format!("the output cannot hold this name: it makes {other} of it"));

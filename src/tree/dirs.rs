@@ -174,6 +174,11 @@ impl OutputDir {
         self.volume.is_fat(self.handle.as_ref())
     }
 
+    /// Whether files here keep the time that they were given, whatever is done to them but writing.
+    pub fn keeps_times(&self) -> bool {
+        self.volume.tried.traits.keeps_times
+    }
+
     /// Whether a file here that is given this time gets another each time.
     pub fn loses_time(&self, time: Time) -> bool {
         self.volume.tried.times.loses(time, self.handle.as_ref())

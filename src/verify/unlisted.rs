@@ -1,10 +1,13 @@
 //! Looking for files below a root that its manifests do not list.
 
+use std::ffi::OsStr;
+
 use crate::error::Error;
 use crate::event::Stop;
 use crate::manifest::ManifestName;
 use crate::path::RelPath;
 use crate::state::private_dir::{Missing, NAME, PrivateDir, TRASH};
+use crate::state::traits_note::is_kept_in_the_open;
 use crate::sys::stat::{Identity, Kind};
 use crate::sys::{self, Dir, DirReader};
 use crate::verify::finding::Finding;
@@ -64,6 +67,10 @@ pub fn search(
                         Kind::Dir if path.is_root() && *entry.name == *NAME && keeps_private => {}
                         Kind::Dir if path.is_root() && *entry.name == *TRASH && keeps_trash => {}
                         Kind::Dir => dirs.push(below),
+                        // Where nothing can be private.
+                        Kind::File
+                            if path.as_bytes() == NAME.as_bytes() && is_note(&dir, &entry.name) => {
+                        }
                         Kind::File if !is_listed(listed, known, &dir, &below) => {
                             tell(Finding::Unlisted(below));
                         }
@@ -82,6 +89,11 @@ pub fn search(
         }
         dirs[found..].sort_unstable_by(|a, b| b.cmp(a));
     }
+}
+
+/// Whether a file in the directory called [`NAME`] is what runs keep where they can keep nothing private.
+fn is_note(dir: &Dir, name: &OsStr) -> bool {
+    dir.stat(name, false).is_ok_and(|stat| is_kept_in_the_open(name, stat.size))
 }
 
 fn is_listed(listed: &ListedRoot, known: &ListedNames<'_>, dir: &Dir, path: &RelPath) -> bool {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::state::reference_time::MovedTimes;
 use crate::sys::stat::{Stat, Time};
-use crate::sys::traits::{NameTraits, Traits, TriedName};
+use crate::sys::traits::{Traits, TriedName};
 use crate::sys::{Attributes, Dir};
 use crate::volume::limits::limits;
 use crate::volume::times::VolumeTimes;
@@ -37,30 +37,58 @@ pub struct TriedVolume {
     pub times: VolumeTimes,
     /// Whether the user was told that links keep the owner and time of their making.
     told_of_links: AtomicBool,
+    /// Which names count as not held where nothing may be made; `None` where they are tried.
+    untried: Option<UntriedNames>,
+}
+
+/// What becomes of names of classes that are not held, where nothing may be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UntriedNames {
+    /// They count as held.
+    Held,
+    /// They count as not held, but for those that are there.
+    Doubtful,
 }
 
 impl TriedVolume {
     /// That of a file system with these traits. Times that earlier runs set there have `moved`.
     pub fn new(traits: Traits, moved: MovedTimes) -> Self {
         let times = VolumeTimes::new(traits.times, moved, None);
-        Self { traits, times, told_of_links: AtomicBool::default() }
+        Self { traits, times, ..Self::default() }
     }
 
-    /// What can be known of the file system that `dir` is on where nothing may be made: from the directory `private`
-    /// in it, which is called `private_name`.
-    pub fn look_at(dir: &Dir, private: Dir, private_name: &str, moved: MovedTimes) -> Self {
-        let folds_case = dir.stat(private_name.to_uppercase().as_ref(), false).is_ok();
-        let names = NameTraits { folds_case, ..NameTraits::EVERY };
-        let times = private.own_time_traits();
-        let traits = Traits { names, times, ..Traits::default() };
-        let times = VolumeTimes::new(traits.times, moved, Some(private));
-        Self { traits, times, told_of_links: AtomicBool::default() }
+    /// What can be known of the file system that `dir` is on where nothing may be made: from what the last run `noted`,
+    /// and from the directory `own`, which is in it and called `own_name`. `names` tells what becomes of names that
+    /// would have to be tried.
+    pub fn look_at(
+        dir: &Dir,
+        own: Dir,
+        own_name: &str,
+        noted: NotedTraits,
+        names: UntriedNames,
+    ) -> Self {
+        let NotedTraits { traits, moved } = noted;
+        let folds_case = dir.stat(own_name.to_uppercase().as_ref(), false).is_ok();
+        let mut traits =
+            traits.unwrap_or_else(|| Traits { times: own.own_time_traits(), ..Traits::default() });
+        traits.names.folds_case = folds_case;
+        let times = VolumeTimes::new(traits.times, moved, Some(own));
+        Self { traits, times, untried: Some(names), ..Self::default() }
     }
 
     /// What it cannot hold, in words; `None` if that is nothing.
     pub fn limits(&self) -> Option<String> {
         limits(&self.traits, self.times.moved())
     }
+}
+
+/// What earlier runs left to be known of a file system.
+#[derive(Debug, Default)]
+pub struct NotedTraits {
+    /// What the last one's trials showed, if that is noted.
+    pub traits: Option<Traits>,
+    /// How the times that they set have moved.
+    pub moved: MovedTimes,
 }
 
 /// What only a trial tells of a directory, each made when it is first asked for.
@@ -75,6 +103,10 @@ pub struct Trials {
     /// Which permissions and owners files here can have, of those that were tried.
     labels: Mutex<HashMap<Label, bool>>,
 }
+
+/// Why a file is not replaced whose name is too long for that.
+pub const TOO_LONG_TO_REPLACE: &str = "its file system cannot replace a file of so long a name; remove it at the \
+                                       output, and run again";
 
 /// Names so short are replaced everywhere; bytes.
 const SURELY_REPLACED: usize = 200;
@@ -126,22 +158,31 @@ impl OutputVolume {
         !self.tried.told_of_links.swap(true, Relaxed)
     }
 
-    /// What becomes of an entry of this name in `dir`, if it would not be called so; known before it is made.
-    pub fn try_name(&self, name: &OsStr, dir: &Dir) -> Option<TriedName> {
+    /// What becomes of an entry of this name in `dir`, if it would not be called so; known before it is made. `dir` is
+    /// `None` in a dry run where it is not there yet.
+    pub fn try_name(&self, name: &OsStr, dir: Option<&Dir>) -> Option<TriedName> {
         if !self.tried.traits.names.are_doubtful_for(name) {
             return None;
         }
-        // Where nothing can be tried, making the entry will tell.
-        dir.try_name(name).ok()
+        let is_there = || dir.is_some_and(|dir| dir.lists(name).unwrap_or(true));
+        match self.tried.untried {
+            // Where nothing can be tried, making the entry will tell.
+            None => dir?.try_name(name).ok(),
+            Some(UntriedNames::Doubtful) if !is_there() => Some(TriedName::Doubtful),
+            Some(_) => None,
+        }
     }
 
     /// Whether a file of this name in `dir` can take the place of another.
     pub fn replaces(&self, name: &OsStr, dir: Option<&Dir>) -> bool {
-        let is_short = name.len() <= SURELY_REPLACED;
-        // Where nothing can be tried, replacing it will tell.
-        is_short
-            || self.tried.traits.replaces_longest
-            || dir.is_none_or(|dir| dir.try_replacing(name).unwrap_or(true))
+        if name.len() <= SURELY_REPLACED || self.tried.traits.replaces_longest {
+            return true;
+        }
+        match self.tried.untried {
+            // Where nothing can be tried, replacing it will tell.
+            None => dir.is_none_or(|dir| dir.try_replacing(name).unwrap_or(true)),
+            Some(names) => names == UntriedNames::Held,
+        }
     }
 
     /// Whether a file that was given the time `source` may have the time `there`; where only a trial tells, it is
@@ -178,8 +219,6 @@ fn holds(dir: &Dir, attributes: &Attributes, source: &Stat) -> io::Result<bool> 
     // It may have been made with the permissions in question: they must be seen to change.
     let other = Stat { mode: source.mode ^ 0o044, ..*source };
     let holds = takes(&Attributes::default(), &other) && takes(attributes, source);
-    // Without a cache rclone makes a file when it is closed, also one that was removed.
-    drop(file);
-    dir.remove(&name)?;
+    dir.remove_trial(file, &name)?;
     Ok(holds)
 }

@@ -10,6 +10,7 @@ use crate::io::options::Reflink;
 use crate::state::private_dir::PrivatePlace;
 use crate::transfer::baseline::Baseline;
 use crate::tree::lock::{LockShare, Patience};
+use crate::volume::output_volume::UntriedNames;
 
 impl CopyJob {
     /// Looks whether the job would be refused for what it asks, its source or its output, and makes
@@ -36,6 +37,8 @@ impl CopyJob {
             must_clone: self.reflink == Reflink::Always,
             must_be_mounted: self.require_mount,
             dry,
+            // A look at the room before a run counts what the run finds out.
+            names: if self.dry_run { UntriedNames::Doubtful } else { UntriedNames::Held },
             sharing: if self.shard.is_some() { LockShare::WithShards } else { LockShare::Alone },
             private: match (&self.payload, &self.state) {
                 (Some(PayloadRole { private: Some(private), .. }), _) => {

@@ -15,6 +15,7 @@ use crate::sys::{self, Attributes, Cloned, Dir, DirReader, Lock, Place};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
 use crate::tree::lock::{LockShare, Patience};
+use crate::volume::output_volume::UntriedNames;
 
 /// Both sides, opened and found to be disjoint.
 pub struct Prepared {
@@ -48,6 +49,8 @@ pub struct Demands<'a> {
     pub must_be_mounted: bool,
     /// Nothing is made.
     pub dry: bool,
+    /// What becomes then of names that would have to be tried.
+    pub names: UntriedNames,
     /// Who else may be at work there.
     pub sharing: LockShare,
     /// Where the private directory is.
@@ -62,7 +65,7 @@ pub fn prepare(
     demands: Demands<'_>,
     patience: Patience<'_>,
 ) -> Result<Prepared> {
-    let Demands { must_clone, must_be_mounted, dry, private, .. } = demands;
+    let Demands { must_clone, must_be_mounted, dry, names, private, .. } = demands;
     let (source, file) = open_source(from)?;
     let source_stat = source.stat_self().map_err(|error| cannot_look(from, error))?;
     let opened = mounted::open(to, must_be_mounted)?;
@@ -92,7 +95,7 @@ pub fn prepare(
         }
         (output.gid, output.volume.dev) = (stat.gid, stat.id.dev);
         output.volume.tried = Arc::new(match dry {
-            true => volume::look_at(handle, to, private),
+            true => volume::look_at(handle, to, private, names),
             false => volume::try_out(handle, root.private.as_ref(), &mut warnings),
         });
         output_id = Some(stat.id);

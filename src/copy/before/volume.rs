@@ -7,51 +7,74 @@ use std::path::Path;
 use crate::error::Error;
 use crate::state::private_dir::{Missing, NAME, PrivateDir, PrivatePlace};
 use crate::state::reference_time::{self, MovedTimes};
+use crate::state::traits_note::NotePlace;
 use crate::sys::Dir;
-use crate::volume::output_volume::TriedVolume;
+use crate::sys::traits::Traits;
+use crate::volume::output_volume::{NotedTraits, TriedVolume, UntriedNames};
 
 /// Tries the file system of the output whose root is `root` and whose private directory is `private`.
 pub fn try_out(root: &Dir, private: Option<&PrivateDir>, warnings: &mut Vec<Error>) -> TriedVolume {
     let traits = root.traits();
     let moved = match private {
-        Some(private) if is_with(root, private) => {
-            let fail = |error| Error::io("keep files of a known time in", private.path(), error);
-            reference_time::moved(private.dir(), true).map_err(fail)
+        Some(private) => {
+            let fail = |deed| move |error| Error::io(deed, private.path(), error);
+            let noted = NotePlace::Private(private).write(&traits);
+            let noted = noted.map_err(fail("keep the private note of trials in"));
+            let moved = match is_with(root, private) {
+                true => reference_time::moved(private.dir(), true),
+                false => Ok(MovedTimes::default()),
+            };
+            let moved = moved.map_err(fail("keep files of a known time in"));
+            warnings.extend(noted.err());
+            moved.unwrap_or_else(|warning| {
+                warnings.push(warning);
+                MovedTimes::default()
+            })
         }
-        // Without permissions no directory is private. But a user that can change the time of a file of ours there can
-        // change that of any file, so it proves as much as they do.
-        None if !traits.permissions => Ok(moved_in_the_open(root).unwrap_or_default()),
-        _ => Ok(MovedTimes::default()),
+        None if !traits.permissions => in_the_open(root, &traits).unwrap_or_default(),
+        None => MovedTimes::default(),
     };
-    let moved = moved.unwrap_or_else(|warning| {
-        warnings.push(warning);
-        MovedTimes::default()
-    });
     TriedVolume::new(traits, moved)
 }
 
-/// As files of a known time show it in a directory that may be anyone's.
-fn moved_in_the_open(root: &Dir) -> io::Result<MovedTimes> {
+/// The same where without permissions no directory is private. But a user that can change the time of a file of ours
+/// there can change that of any file, so it proves as much as they do.
+fn in_the_open(root: &Dir, traits: &Traits) -> io::Result<MovedTimes> {
     let name = OsStr::new(NAME);
-    match root.make_dir(name, true) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => reference_time::moved(&root.open_dir(name, false)?, true),
-    }
+    let own = match root.make_dir(name, true) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => root.open_dir(name, false)?,
+    };
+    // Without the note a dry run knows less, and no other.
+    let _ = NotePlace::Open(&own).write(traits);
+    reference_time::moved(&own, true)
 }
 
 /// What can be known of it in a dry run of an output at `path`, where nothing may be made. Its private directory is
-/// at `place`.
-pub fn look_at(root: &Dir, path: &Path, place: PrivatePlace<'_>) -> TriedVolume {
+/// at `place`. `names` tells what becomes of names that would have to be tried.
+pub fn look_at(
+    root: &Dir,
+    path: &Path,
+    place: PrivatePlace<'_>,
+    names: UntriedNames,
+) -> TriedVolume {
     let private = PrivateDir::open_at(root, path, place, Missing::Leave).ok().flatten();
-    let Some(private) = private.filter(|private| is_with(root, private)) else {
-        return TriedVolume::default();
+    let open = || root.open_dir(NAME.as_ref(), false).ok();
+    let (traits, own) = match &private {
+        Some(private) => {
+            let own = private.dir().try_clone().ok().filter(|_| is_with(root, private));
+            (NotePlace::Private(private).read().ok().flatten(), own)
+        }
+        // Only where nothing can be private a run keeps anything in the open.
+        None => match open().map(|own| (NotePlace::Open(&own).read(), own)) {
+            Some((Ok(Some(traits)), own)) if !traits.permissions => (Some(traits), Some(own)),
+            _ => (None, None),
+        },
     };
+    let Some(own) = own else { return TriedVolume::default() };
     // Without an answer they have not moved.
-    let moved = reference_time::moved(private.dir(), false).unwrap_or_default();
-    match private.dir().try_clone() {
-        Ok(dir) => TriedVolume::look_at(root, dir, NAME, moved),
-        Err(_) => TriedVolume::default(),
-    }
+    let moved = reference_time::moved(&own, false).unwrap_or_default();
+    TriedVolume::look_at(root, own, NAME, NotedTraits { traits, moved }, names)
 }
 
 /// Whether the private directory is on the output's file system.

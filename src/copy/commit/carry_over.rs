@@ -109,14 +109,6 @@ enum CarryResult {
     Decayed(Error),
 }
 
-/// What came of reading a file once more.
-enum RereadResult {
-    /// It has these digests, the first by the algorithm that the run proves with.
-    Hashed(Digests),
-    /// The run is to stop.
-    Stopped,
-}
-
 impl<'a> CarriedLines<'a> {
     fn new(context: &'a Context<'a>, root: &'a OutputDir) -> Self {
         let (lists, lacking) = (Vec::new(), Vec::new());
@@ -149,14 +141,12 @@ impl<'a> CarriedLines<'a> {
                 self.keep(path, row, &further);
                 return CarryResult::Settled;
             }
-            if !self.root.as_before(&there).any(|there| row.trace.looks_like(&there)) {
+            if !self.looks_like(&row, &there) {
                 return dropped("it was changed after an earlier run recorded it");
             }
         }
         match self.read(path, &there, remembered.digest.algorithm()) {
-            Ok(RereadResult::Hashed(all))
-                if all.of(remembered.digest.algorithm()) == Some(remembered.digest) =>
-            {
+            Ok(Some(all)) if all.of(remembered.digest.algorithm()) == Some(remembered.digest) => {
                 let trace = Trace::of(&there);
                 let sure = self.context.shared.known.is_some_and(|it| it.is_past(trace.ctime));
                 let Remembered { origin, late, .. } = remembered;
@@ -164,7 +154,7 @@ impl<'a> CarriedLines<'a> {
                 self.keep(path, Row { digest, origin, trace, sure, late }, &[]);
                 CarryResult::Settled
             }
-            Ok(RereadResult::Hashed(_)) => {
+            Ok(Some(_)) => {
                 let error = error(
                     "its content is not what an earlier run recorded, although size and time are the \
                      same, and this run did not copy it",
@@ -172,12 +162,20 @@ impl<'a> CarriedLines<'a> {
                 self.remember(path, remembered);
                 CarryResult::Decayed(error)
             }
-            Ok(RereadResult::Stopped) => CarryResult::Settled,
+            // The run is to stop.
+            Ok(None) => CarryResult::Settled,
             Err(error) => {
                 self.remember(path, remembered);
                 CarryResult::Dropped(error)
             }
         }
+    }
+
+    /// Whether what is there may be the file of `row`, as far as its size and its time tell: that may have moved, or be
+    /// another since the file system was mounted anew, and on some it tells nothing.
+    fn looks_like(&self, row: &Row, there: &Stat) -> bool {
+        let has_time = || self.root.holds_time_as(row.trace.mtime, there.mtime);
+        row.trace.size == there.size && (!self.root.keeps_times() || has_time())
     }
 
     /// Lists a file, of which these further digests were recorded.
@@ -216,8 +214,30 @@ impl<'a> CarriedLines<'a> {
         self.last.stat(root, path, false)
     }
 
-    /// Reads a file by what this run lists and by the algorithm `known`.
-    fn read(&mut self, path: &RelPath, there: &Stat, known: Algorithm) -> Result<RereadResult> {
+    /// Reads a file by what this run lists and by the algorithm `known`; twice where times do not tell that it is being
+    /// changed.
+    fn read(&mut self, path: &RelPath, there: &Stat, known: Algorithm) -> Result<Option<Digests>> {
+        let first = self.read_once(path, there, known)?;
+        let Some(digest) = first.as_ref().map(|first| first.proof) else { return Ok(None) };
+        if self.root.keeps_times() {
+            return Ok(first);
+        }
+        match self.read_once(path, there, known)? {
+            Some(again) if again.proof != digest => {
+                let finding = "its content changed while it was read";
+                Err(Error::finding("read", self.root.path_below(path), finding))
+            }
+            again => Ok(again),
+        }
+    }
+
+    /// Reads a file; `None` if the run is to stop.
+    fn read_once(
+        &mut self,
+        path: &RelPath,
+        there: &Stat,
+        known: Algorithm,
+    ) -> Result<Option<Digests>> {
         let (context, output) = (self.context, self.root);
         let full = || output.path_below(path);
         let mut read_back = std::mem::take(&mut self.read_back);
@@ -228,18 +248,18 @@ impl<'a> CarriedLines<'a> {
         };
         let dir = self.last.enter(root, &above).map_err(fail)?;
         let name = sys::name_from_bytes(name).map_err(fail)?;
-        let file = WatchedFile::open(dir, name, false, there, &full)?;
+        let file = WatchedFile::open_copy(output, dir, name, there, &full)?;
         let is_to_stop = || context.control.stop.is_requested();
         let algorithms = context.algorithms().with(known);
         let hashed = read_back.hash_by(Medium::any(file.file()), algorithms, is_to_stop);
         self.read_back = read_back;
         let Some((hashed, all)) = hashed.map_err(|error| file.error("read", error))? else {
-            return Ok(RereadResult::Stopped);
+            return Ok(None);
         };
         file.check(hashed.bytes)?;
-        let Some(all) = all else { return Ok(RereadResult::Stopped) };
+        let Some(all) = all else { return Ok(None) };
         context.put_all(path.as_bytes(), &all);
-        Ok(RereadResult::Hashed(all.proven_by(context.options.algorithm)))
+        Ok(Some(all.proven_by(context.options.algorithm)))
     }
 }
 

@@ -133,11 +133,15 @@ impl Committer<'_> {
 
     /// Gives the manifest its final name and returns its path; with `--verify` only once it is on its medium as
     /// it was written. `None` if the run is to stop before that is known.
-    fn publish_manifest(&self, manifest: ManifestFile, durable: bool) -> Result<Option<PathBuf>> {
+    fn publish_manifest(
+        &self,
+        mut manifest: ManifestFile,
+        durable: bool,
+    ) -> Result<Option<PathBuf>> {
         if self.context.options.verify.is_some() {
             manifest.persist()?;
             let written = Some(manifest.digest().into());
-            match self.read_manifest_back(&manifest) {
+            match self.read_manifest_back(&mut manifest) {
                 Ok(None) => return Ok(None),
                 Ok(Some(hashed)) if hashed.digest == written => {}
                 Ok(Some(_)) => {
@@ -154,7 +158,7 @@ impl Committer<'_> {
         manifest.publish(durable).map(Some)
     }
 
-    fn read_manifest_back(&self, manifest: &ManifestFile) -> io::Result<Option<FileDigest>> {
+    fn read_manifest_back(&self, manifest: &mut ManifestFile) -> io::Result<Option<FileDigest>> {
         let file = manifest.open()?;
         let medium = Medium::of(&file, &Dir::stat_file(&file)?)?;
         let is_to_stop = || self.context.control.stop.is_at_once();

@@ -17,6 +17,7 @@ use crate::copy::commit::committer::Committer;
 use crate::copy::commit::finish::RunLeft;
 use crate::copy::commit::group::{Group, most_dirs};
 use crate::copy::commit::read_back_queue::{ReadBackQueue, Verifiers, read_back_queue};
+use crate::copy::dry_content::DryContent;
 use crate::copy::dry_run::DryRun;
 use crate::copy::generations::run::GenerationRun;
 use crate::copy::job::CopyJob;
@@ -144,9 +145,11 @@ impl OutputRun<'_> {
         if job.dry_run {
             let walk = self.walk(&prepared, true, None);
             let follow = self.follows(&prepared);
+            let Prepared { source, output, .. } = &prepared;
+            let content = &DryContent::new(job, follow, source, output, stop);
+            let (policy, max_size) = (job.policy, job.max_size);
             let counts =
-                DryRun { policy: job.policy, max_size: job.max_size, follow, observer, stop }
-                    .run(prepared, &walk);
+                DryRun { policy, max_size, follow, content, observer, stop }.run(prepared, &walk);
             let counts = looked.map_or(counts, |looked| looked.tell(&observer.listen, counts));
             return Ok(Report::dry(counts, stop, started.elapsed()));
         }

@@ -49,18 +49,9 @@ pub fn copy(
     let Some(dir) = &output.handle else {
         return Err(fail("make the link")(io::ErrorKind::NotFound.into()));
     };
-    if !output.volume.tried.traits.links {
-        let finding = "its file system has no symbolic links; --no-links leaves them out";
-        return Err(Error::finding("make the link", output.path_of(&entry.name), finding).of_all());
-    }
     let target = read(source, entry)?;
-    if !output.volume.tried.traits.outward_links
-        && !dir.try_link(&target).is_ok_and(|it| it == target)
-    {
-        return Err(
-            Error::finding("make the link", output.path_of(&entry.name), NOT_SHOWN).of_all()
-        );
-    }
+    let is_shown = |target: &LinkTarget| dir.try_link(target).is_ok_and(|shown| shown == *target);
+    refuse(output, entry, &target, &is_shown)?;
     if replaces {
         let part = dir.create_part_link(&target).map_err(fail("make the link"))?;
         if let Err(error) = dir.publish(&part, &entry.name, true) {
@@ -71,6 +62,30 @@ pub fn copy(
         dir.make_link(&target, &entry.name).map_err(fail("make the link"))?;
     }
     Ok((LinkOutcome::Made, label(dir, source, output, entry)))
+}
+
+/// Refuses a link that would be made by a run, as far as that is known without making it.
+pub fn foretell(source: &SourceDir, output: &OutputDir, entry: &SourceEntry) -> Result<()> {
+    let levels = output.rel.path().components().count();
+    refuse(output, entry, &read(source, entry)?, &|target| !Dir::leads_out(target, levels))
+}
+
+/// Refuses a link that the output cannot hold. Whether one `is_shown` is asked where not all are.
+fn refuse(
+    output: &OutputDir,
+    entry: &SourceEntry,
+    target: &LinkTarget,
+    is_shown: &dyn Fn(&LinkTarget) -> bool,
+) -> Result<()> {
+    let traits = &output.volume.tried.traits;
+    let finding = if !traits.links {
+        "its file system has no symbolic links; --no-links leaves them out"
+    } else if !traits.outward_links && !is_shown(target) {
+        NOT_SHOWN
+    } else {
+        return Ok(());
+    };
+    Err(Error::finding("make the link", output.path_of(&entry.name), finding).of_all())
 }
 
 /// Gives a new link the owner, times and attributes of `entry`; the warning of what could not be done. Where a

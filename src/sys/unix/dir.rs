@@ -257,6 +257,18 @@ impl Dir {
         Ok(stat_from(&rustix::fs::fstat(file)?))
     }
 
+    /// The same, asked of a file system that lets the kernel answer from memory (FUSE, for a second or more).
+    pub fn stat_file_anew(file: &File) -> io::Result<Stat> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::StatxFlags;
+            // What it says stays in the kernel's memory. Where there is no such call, that is asked alone.
+            let anew = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+            let _ = rustix::fs::statx(file, "", anew, StatxFlags::CTIME);
+        }
+        Self::stat_file(file)
+    }
+
     /// What the system says of a link that was opened as a path.
     #[cfg(target_os = "linux")]
     pub(super) fn stat_link(link: &OwnedFd) -> io::Result<Stat> {

@@ -9,7 +9,7 @@ mod helper;
 mod holder;
 mod leftover;
 mod link;
-mod list;
+pub mod list;
 mod manager;
 mod medium;
 mod mounts;

@@ -8,6 +8,8 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, Uid};
 use rustix::io::Errno;
@@ -35,6 +37,9 @@ const OTHER_CASE: &[u8] = b"CON";
 
 /// Lengths that names may have, besides [`LONGEST_NAME`]: of UDF, eCryptfs, Joliet and HFS; bytes.
 const LENGTHS: [usize; 4] = [254, 143, 64, 31];
+
+/// How long a server is given to see that files were closed.
+const SETTLING: Duration = Duration::from_millis(200);
 
 /// A time in the middle of what any file system holds, in none of the steps that there are.
 const MIDDLE: Time = Time { secs: 981_173_107, nanos: 123_456_789 };
@@ -72,9 +77,22 @@ impl Dir {
     pub fn try_time(&self, time: Time) -> io::Result<Time> {
         let (file, name) = self.create_part()?;
         let stored = stored(file.as_fd(), time);
-        close_file(file)?;
-        self.remove(&name)?;
+        self.remove_trial(file, &name)?;
         stored
+    }
+
+    /// Closes and removes a file of a trial. Without a cache rclone makes a file that nothing was written to some time
+    /// after it is closed, also when it was removed meanwhile: so something is written to it.
+    ///
+    /// # Errors
+    /// It cannot be closed or removed.
+    pub fn remove_trial(&self, mut file: File, name: &OsStr) -> io::Result<()> {
+        if is_on_fuse(self) {
+            // Where there is no room it may well come back.
+            let _ = file.write_all(b"trial");
+        }
+        close_file(file)?;
+        self.remove(name)
     }
 
     /// Which target the link `name` shows that is made here under the name of a part file, and removed.
@@ -86,6 +104,21 @@ impl Dir {
         let shown = self.read_link(&name);
         self.remove(&name)?;
         shown
+    }
+
+    /// Whether a link to `target` that lies so many levels below a root leads out of that, as far as its text tells.
+    pub fn leads_out(target: &LinkTarget, levels: usize) -> bool {
+        let mut at = levels;
+        Path::new(target).components().any(|part| {
+            let next = match part {
+                Component::ParentDir => at.checked_sub(1),
+                Component::Normal(_) => Some(at + 1),
+                Component::CurDir => Some(at),
+                Component::RootDir | Component::Prefix(_) => None,
+            };
+            at = next.unwrap_or(0);
+            next.is_none()
+        })
     }
 
     /// Which times entries have here, as this directory's own shows, which is put back. For where nothing may be
@@ -138,10 +171,22 @@ impl Dir {
             }
         };
         let tried = try_out(&trial);
-        // A fault that passes shall leave no directory for the next run to remove.
+        // A fault that passes shall leave no directory for the next run to remove. A server may take a moment to see
+        // that a file was closed (SMB). What was found out holds, whatever stays.
         let remove = || self.remove_open_trial(&trial, &name);
-        remove().or_else(|_| remove())?;
+        let _ = remove().or_else(|_| remove()).or_else(|_| {
+            std::thread::sleep(SETTLING);
+            remove()
+        });
         tried
+    }
+
+    /// Removes what is called so, if it is still there.
+    fn remove_all(&self, names: &[OsString]) -> io::Result<()> {
+        names.iter().try_for_each(|name| match self.remove(name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        })
     }
 
     fn try_everything(&self, untried: Traits) -> io::Result<Traits> {
@@ -221,7 +266,7 @@ impl Dir {
             let folds_case = self.stat(OsStr::from_bytes(OTHER_CASE), false).is_ok();
             return Ok((NameTraits { folds_case, ..NameTraits::EVERY }, file, device));
         }
-        self.names()?.iter().try_for_each(|name| self.remove(name))?;
+        self.remove_all(&self.names()?)?;
         let holds = |name: &[u8]| matches!(self.hold(OsStr::from_bytes(name)), TriedName::Held);
         let long = |len: &usize| holds(&vec![b'n'; *len]);
         let longest = [LONGEST_NAME].into_iter().chain(LENGTHS).find(long);
@@ -246,12 +291,15 @@ impl Dir {
         let made = self.create_new(name, true).and_then(|file| {
             close_file(file)?;
             let names = self.names()?;
-            names.iter().try_for_each(|name| self.remove(name))?;
-            names.into_iter().next().ok_or_else(|| io::ErrorKind::NotFound.into())
+            self.remove_all(&names)?;
+            Ok(names)
         });
         match made {
-            Ok(called) if called == name => TriedName::Held,
-            Ok(called) => TriedName::Becomes(called),
+            Ok(names) if names.iter().any(|called| called == name) => TriedName::Held,
+            Ok(names) => match names.into_iter().next() {
+                Some(called) => TriedName::Becomes(called),
+                None => TriedName::Refused(io::ErrorKind::NotFound.into()),
+            },
             Err(error) => TriedName::Refused(error),
         }
     }

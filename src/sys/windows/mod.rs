@@ -13,7 +13,7 @@ mod helper;
 mod holder;
 mod leftover;
 pub(in crate::sys) mod link;
-mod list;
+pub mod list;
 mod manager;
 mod medium;
 mod mounts;

@@ -2,12 +2,14 @@
 //! is taken to be done.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 
-use crate::sys::stat::Time;
+use crate::sys::stat::{Stat, Time};
 use crate::sys::traits::{NameTraits, TimeTraits, Traits, TriedName};
 use crate::sys::windows::dir::Dir;
 use crate::sys::windows::link::LinkTarget;
+use crate::sys::windows::volume::close_file;
 
 impl Dir {
     /// What the file system makes of what it is told. The times of a link are set by a handle of the link.
@@ -32,6 +34,14 @@ impl Dir {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// What the system says of an open file: nothing stands between.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn stat_file_anew(file: &File) -> io::Result<Stat> {
+        Self::stat_file(file)
+    }
+
     /// Whether it is known to be FAT or exFAT: here nothing depends on that.
     pub fn is_fat(&self) -> bool {
         false
@@ -53,12 +63,26 @@ impl Dir {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Closes and removes a file of a trial.
+    ///
+    /// # Errors
+    /// It cannot be closed or removed.
+    pub fn remove_trial(&self, file: File, name: &OsStr) -> io::Result<()> {
+        close_file(file)?;
+        self.remove(name)
+    }
+
     /// Which target a link shows that is made here.
     ///
     /// # Errors
     /// It is not tried.
     pub fn try_link(&self, _: &LinkTarget) -> io::Result<LinkTarget> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Whether a link to a target leads out of a root that it is below: every link is shown.
+    pub fn leads_out(_: &LinkTarget, _: usize) -> bool {
+        false
     }
 
     /// Which times entries have here: any.

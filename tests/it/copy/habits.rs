@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::harness::{Act, Deed, Habit, Mirror, Run, Scene, content, need, shell};
+use crate::harness::{Act, Deed, Habit, Judge, Mirror, Run, Scene, Tree, content, need, shell};
 
 /// Copies `src` into `out` on a file system with these habits, twice. The second run must come to the same.
 fn copied_twice(scene: &Scene, habits: &[Habit]) {
@@ -321,6 +321,8 @@ fn links_that_none_can_be_are_said_once() {
     }
     let run = run_on(&scene, &[Habit::HasNoLinks], &["--log", "log"]);
     run.assert_code(1).assert_says("199 more like one above");
+    let out = Tree::of(scene.path("truth/out"));
+    Judge::new(&scene.src, out, &run).names_what_is_missing();
     assert!(String::from_utf8_lossy(&run.stdout).contains("failed      200 entries"));
     assert!(run.stderr.split(|byte| *byte == b'\n').count() < 6);
     assert_eq!(shell(&scene, "grep -c 'cannot make the link' log"), "200\n");
@@ -364,4 +366,145 @@ fn files_that_are_dated_to_each_reading_are_judged_by_content() {
     }
     shell(&scene, "printf x | dd of=truth/out/one conv=notrunc status=none");
     run_on(&scene, &[habit], &[]).assert_code(1).assert_says("one");
+}
+
+/// Lines of files that left the source were dropped where each reading dates a file: nothing but reading had been done
+/// to them.
+#[test]
+fn files_that_left_the_source_stay_listed_where_reading_dates_them() {
+    need!(Fuse);
+    let dates = Habit::DatesToReading;
+    // With a private record and without one.
+    for habits in [&[dates][..], &[dates, Habit::HasNoPermissions]] {
+        let scene = Scene::new();
+        scene.src.file("one", content(100)).file("dir/two", content(3_000_000));
+        // The newest manifest is not the youngest file: earlier ones were read after it was written.
+        let out = Tree::of(scene.path("truth/out"));
+        let lists = |run: &Run, names: &[&str]| {
+            Judge::new(&scene.src, out.clone(), run).lists(names);
+        };
+        run_on(&scene, habits, &[]).assert_code(0);
+        run_on(&scene, habits, &["--verify"]).assert_code(0);
+        shell(&scene, "rm -r src/dir");
+        for _ in 0..2 {
+            let run = run_on(&scene, habits, &[]);
+            run.assert_code(0);
+            lists(&run, &["dir/two", "one"]);
+        }
+        shell(&scene, "printf x | dd of=truth/out/dir/two conv=notrunc status=none");
+        let run = run_on(&scene, habits, &[]);
+        run.assert_says("list any longer");
+        lists(&run, &["one"]);
+    }
+}
+
+/// exfat-fuse keeps any time until it is mounted anew: the line of a file of 1970 that left the source was dropped then.
+#[test]
+fn files_that_left_the_source_stay_listed_after_a_remount() {
+    need!(Fuse);
+    let habits = &FAT[..3];
+    let scene = Scene::new();
+    scene.src.file("a", "1970").file("b", "2011");
+    shell(&scene, "cd src && touch -d @0 a && touch -d 2011-01-01 b");
+    run_on(&scene, habits, &[]).assert_code(0);
+    shell(&scene, "touch -d @315532800 truth/out/a; rm src/a");
+    run_on(&scene, habits, &[]).assert_code(0);
+    assert_lists(&scene, &["a", "b"]);
+}
+
+/// Habits, what is done in the source, what in the output after the first run, arguments, and the exit code.
+type DryCase<'a> = (&'a [Habit], &'a str, &'a str, &'a [&'a str], i32);
+
+/// A dry run makes nothing, so it tried nothing: it took names, links and times for held that no run can make, and a file
+/// that is dated to its making for one that was edited.
+#[test]
+fn a_dry_run_comes_to_the_end_of_the_run_before_it() {
+    need!(Fuse);
+    let always: &[&str] = &["--overwrite-policy", "always"];
+    let no_privacy = [Habit::DatesToReading, Habit::HasNoPermissions];
+    let cases: &[DryCase<'_>] = &[
+        (&[Habit::TakesZeroForNow, Habit::CutsTimesTo32Bits], "touch -d @0 file", "true", &[], 0),
+        (&[Habit::HoldsTimes(315_532_800, 4_354_819_198, 2)], "touch -d @0 file", "true", &[], 0),
+        (&FAT, "touch -d @0 file", "touch -d @315532800 file", &[], 0),
+        (&no_privacy, "touch -d 2011-01-01 file", "cat file", &[], 0),
+        (&[Habit::DropsDots], "echo x >x.; mkdir dir..", "true", &[], 1),
+        (&[Habit::ReplacesBytes], r"echo x >$'b\xff'", "true", &[], 1),
+        (&[Habit::ReplacesBytes], "echo x >na\u{ef}ve", "true", &[], 0),
+        (&[Habit::RefusesSigns], "echo x >a:b", "true", &[], 1),
+        (&[Habit::HasNoLinks], "ln -s file link", "true", &[], 1),
+        (&[Habit::HidesOutwardLinks], "ln -s /x link", "true", &[], 1),
+        (&[Habit::HidesOutwardLinks], "ln -s file link", "true", &[], 0),
+        (&[Habit::StraysFromLongNames], "echo x >$(printf %0250d 0)", "true", always, 1),
+    ];
+    for &(habits, before, between, args, code) in cases {
+        let scene = Scene::new();
+        scene.src.file("file", content(100));
+        shell(&scene, &format!("cd src; {before}"));
+        run_on(&scene, habits, &[]);
+        shell(&scene, &format!("cd truth/out; {between}"));
+        // The next second is another now.
+        std::thread::sleep(std::time::Duration::from_millis(1050));
+        run_on(&scene, habits, args).assert_code(code);
+        let there =
+            || shell(&scene, "find truth -printf '%p %i %s %C@\\n' | grep -v '/[.]dircopy '");
+        let expected = there();
+        let run = run_on(&scene, habits, &[args, &["--dry-run"]].concat());
+        run.assert_code(code);
+        let reads = habits.contains(&Habit::DatesToReading);
+        assert!(reads || there() == expected, "{before}: {expected}{}", there());
+    }
+}
+
+/// libfuse 2 shows the change time of a new file late: what was copied a moment ago "was changed while it was read".
+#[test]
+fn a_change_time_that_is_shown_late_is_no_change() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("one", content(100)).file("dir/two", content(3_000_000));
+    shell(&scene, "touch -d 2011-01-01 src/one src/dir/two");
+    for args in [&[][..], &["--verify"], &["--verify"]] {
+        run_on(&scene, &[Habit::TellsChangesLate], args).assert_code(0);
+        assert_lists(&scene, &["dir/two", "one"]);
+    }
+    shell(&scene, "rm src/one");
+    run_on(&scene, &[Habit::TellsChangesLate], &[]).assert_code(0);
+    assert_lists(&scene, &["dir/two", "one"]);
+}
+
+/// Without a cache rclone makes a file when it is closed: a manifest could not be read back, and files of trials came
+/// back.
+#[test]
+fn files_that_are_made_when_they_are_closed_are_read_back() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("one", content(100)).file("dir/two", content(3_000_000));
+    let habits = [Habit::MakesFilesOnClose, Habit::HasNoPermissions];
+    for args in [&["--verify"][..], &["--verify"], &[], &["--overwrite-policy", "always"]] {
+        run_on(&scene, &habits, args).assert_code(0);
+        assert_lists(&scene, &["dir/two", "one"]);
+        assert_no_trial(&scene);
+    }
+}
+
+/// Where nothing can be private, what runs keep for themselves was "not listed".
+#[test]
+fn a_check_knows_what_runs_keep_in_the_open() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("a", "a").file(".dircopy/x", "x").file("dir/.dircopy/traits", "t");
+    run_on(&scene, &FAT, &["--exclude", "/.dircopy"]).assert_code(0);
+    let check = || {
+        let truth = scene.tree("truth");
+        let _mirror = Mirror::with_habits(truth.root(), &scene.path("disk"), &FAT, |_| Act::Pass);
+        scene.bare(["--complete", "disk/out"]).dirverify().run()
+    };
+    check().assert_code(0);
+    for other in ["time.9", "time.00", "other"] {
+        let path = scene.path("truth/out/.dircopy").join(other);
+        std::fs::write(&path, "").unwrap();
+        check().assert_code(4).assert_says(other);
+        std::fs::remove_file(path).unwrap();
+    }
+    std::fs::write(scene.path("truth/out/.dircopy/time.0"), "content").unwrap();
+    check().assert_code(4).assert_says("time.0");
 }

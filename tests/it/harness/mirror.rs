@@ -100,6 +100,11 @@ pub enum Habit {
     HasNoPermissions,
     /// Where a file of a name over 240 bytes is replaced, a stray with a cut name stays: ntfs-3g.
     StraysFromLongNames,
+    /// A file has a little earlier change time until it is opened and asked for anew: libfuse 2, for a second.
+    TellsChangesLate,
+    /// A new file can be opened again when it was closed, and one that nothing was written to comes back once when it is
+    /// removed: rclone without a cache.
+    MakesFilesOnClose,
     /// It states another size of this name than there is.
     States(&'static str, u64),
 }
@@ -137,6 +142,9 @@ impl Mirror {
                 files: HashMap::new(),
                 listed: HashSet::new(),
                 next: 1,
+                opened: HashSet::new(),
+                unwritten: HashSet::new(),
+                unclosed: HashSet::new(),
                 numbers: HashMap::new(),
                 hook: Box::new(hook),
             }),
@@ -161,6 +169,12 @@ struct State {
     /// The handles of directories that were listed from their start.
     listed: HashSet<u64>,
     next: u64,
+    /// Which files were opened since this was mounted.
+    opened: HashSet<PathBuf>,
+    /// Which new files were not written to, …
+    unwritten: HashSet<PathBuf>,
+    /// … and which were not closed.
+    unclosed: HashSet<PathBuf>,
     numbers: HashMap<Deed, u32>,
     hook: Hook,
 }
@@ -299,6 +313,8 @@ impl Shown {
             Habit::States(name, size) if path.ends_with(name) => Some(*size),
             _ => None,
         });
+        let is_late =
+            self.has(Habit::TellsChangesLate) && !self.state.lock().unwrap().opened.contains(&path);
         self.state.lock().unwrap().paths.insert(ino, path);
         let moved = self.habits.iter().find_map(|habit| match habit {
             Habit::MovesTimes(by) => Some(*by),
@@ -316,7 +332,7 @@ impl Shown {
             blocks: stat.blocks(),
             atime: time(stat.atime(), stat.atime_nsec()),
             mtime: time(stat.mtime() + moved.unwrap_or(0), stat.mtime_nsec()),
-            ctime: time(stat.ctime(), stat.ctime_nsec()),
+            ctime: time(stat.ctime() - i64::from(is_late), stat.ctime_nsec()),
             crtime: UNIX_EPOCH,
             kind,
             perm: match self.has(Habit::HasNoPermissions) {
@@ -345,8 +361,13 @@ impl Shown {
 
     fn open_file(&self, node: INodeNo, flags: OpenFlags) -> Result<FileHandle> {
         let writes = flags.acc_mode() != OpenAccMode::O_RDONLY;
-        let path = self.below.join(self.path(node)?);
-        Ok(self.keep(OpenOptions::new().read(true).write(writes).open(path)?))
+        let path = self.path(node)?;
+        if self.state.lock().unwrap().unclosed.contains(&path) {
+            return Err(Errno::ENOENT);
+        }
+        let file = OpenOptions::new().read(true).write(writes).open(self.below.join(&path))?;
+        self.state.lock().unwrap().opened.insert(path);
+        Ok(self.keep(file))
     }
 
     fn create_file(
@@ -359,6 +380,13 @@ impl Shown {
         let mut new = OpenOptions::new();
         new.read(true).write(true).create_new(true).mode(mode);
         let file = new.open(self.below.join(&path))?;
+        if self.has(Habit::MakesFilesOnClose) {
+            let mut state = self.state.lock().unwrap();
+            state.unclosed.insert(path.clone());
+            if path.as_os_str().as_bytes().ends_with(b".dircopy-part") {
+                state.unwritten.insert(path.clone());
+            }
+        }
         Ok((self.look(path)?, self.keep(file)))
     }
 
@@ -401,6 +429,8 @@ impl Shown {
             Act::Pass | Act::Fail(_) => {}
         }
         file.write_all_at(&data, offset)?;
+        let path = self.path(node)?;
+        self.state.lock().unwrap().unwritten.remove(&path);
         Ok(data.len() as u32)
     }
 

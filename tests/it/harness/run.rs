@@ -112,6 +112,13 @@ impl<'a> Cmd<'a> {
     pub fn spawn(self) -> Running {
         let (output, further) = self.outputs.unwrap_or_default();
         beside::begin(&output, &further);
+        let values = |option: &str| {
+            let after = self.args.iter().zip(self.args.iter().skip(1));
+            after.filter(|it| it.0 == option).map(|it| it.1).collect::<Vec<_>>()
+        };
+        let log = values("--log").pop().map(|log| self.scene.root().join(log));
+        let roots = values("-i").into_iter().chain(values("-o"));
+        let roots = roots.map(|root| root.to_string_lossy().into_owned()).collect();
         let mut line = self.before;
         line.push(self.program);
         line.extend(self.args);
@@ -140,6 +147,8 @@ impl<'a> Cmd<'a> {
             started: Instant::now(),
             waited: false,
             outputs: (output, further),
+            log,
+            roots,
         }
     }
 }
@@ -163,6 +172,8 @@ pub struct Running {
     started: Instant,
     waited: bool,
     outputs: (PathBuf, Vec<PathBuf>),
+    log: Option<PathBuf>,
+    roots: Vec<String>,
 }
 
 impl Running {
@@ -247,6 +258,8 @@ impl Running {
             root: std::mem::take(&mut self.root),
             shown: std::mem::take(&mut self.shown),
             outputs: std::mem::take(&mut self.outputs),
+            log: self.log.take(),
+            roots: std::mem::take(&mut self.roots),
         }
     }
 }
@@ -270,6 +283,8 @@ pub struct Run {
     root: PathBuf,
     shown: String,
     outputs: (PathBuf, Vec<PathBuf>),
+    log: Option<PathBuf>,
+    roots: Vec<String>,
 }
 
 impl Run {
@@ -285,6 +300,20 @@ impl Run {
 
     pub fn err(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// What it was told to copy, and where to, as it was given.
+    pub(super) fn roots(&self) -> &[String] {
+        &self.roots
+    }
+
+    /// What the run wrote into the log that it was told to write.
+    pub fn log(&self) -> String {
+        let read = |log: &PathBuf| std::fs::read(log).unwrap_or_default();
+        self.log
+            .as_ref()
+            .map(read)
+            .map_or_else(String::new, |log| String::from_utf8_lossy(&log).into())
     }
 
     #[track_caller]

@@ -104,7 +104,12 @@ impl Filesystem for Shown {
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let removed = self.child(parent, name).and_then(|path| {
             self.act(request, Deed::Remove, &path)?;
-            Ok(fs::remove_file(self.below.join(path))?)
+            let comes_back = self.state.lock().unwrap().unwritten.remove(&path);
+            fs::remove_file(self.below.join(&path))?;
+            if comes_back {
+                fs::File::create(self.below.join(path))?;
+            }
+            Ok(())
         });
         answer!(reply, removed, () => reply.ok());
     }
@@ -193,7 +198,10 @@ impl Filesystem for Shown {
         _: LockOwner,
         reply: ReplyEmpty,
     ) {
-        let flushed = self.path(node).and_then(|path| self.act(request, Deed::Close, &path));
+        let flushed = self.path(node).and_then(|path| {
+            self.state.lock().unwrap().unclosed.remove(&path);
+            self.act(request, Deed::Close, &path)
+        });
         answer!(reply, flushed, _ => reply.ok());
     }
 
