@@ -97,21 +97,20 @@ impl Backend {
 
     /// What it passes with all lanes busy; MB/s on one core.
     ///
-    /// The table by which a backend is chosen (an Intel Xeon, model 207): earlier runs of `cargo bench --bench
-    /// hash` with 16 × 64 KiB, and for `Sha` a prototype of two streams against one, 1.22 to 1.35 times as fast.
-    /// `Sha` by itself is not in that bench yet. What counts is how they compare: on other processors all are
-    /// slower or faster together.
+    /// The table by which a backend is chosen: `cargo bench --bench hash` with 16 × 64 KiB on an Intel Xeon, model 207.
+    /// What counts is how they compare: on other processors all are slower or faster together. `One` without SHA
+    /// instructions was not measured there.
     fn speed(self) -> usize {
         match self {
             #[cfg(target_arch = "x86_64")]
             Backend::One if has_sha() => 1430,
             Backend::One => 200,
             #[cfg(target_arch = "x86_64")]
-            Backend::Sha => 1930,
+            Backend::Sha => 1760,
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2 => 1050,
+            Backend::Avx2 => 1260,
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx512 => 2750,
+            Backend::Avx512 => 2900,
         }
     }
 
