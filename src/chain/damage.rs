@@ -54,7 +54,11 @@ impl Damage {
 
     /// Whether all that can be compared differs.
     fn is_all(&self) -> bool {
-        self.bytes > 0 && self.bytes + MIB > self.listed_size.min(self.size)
+        match self.size < self.listed_size {
+            // The link at the cut is not compared.
+            true => self.bytes > 0 && self.bytes + MIB > self.size,
+            false => self.bytes > 0 && self.bytes == self.listed_size,
+        }
     }
 }
 
@@ -141,6 +145,7 @@ mod tests {
     fn what_is_no_range_is_said() {
         let size = 5 * MIB + 7;
         assert_eq!(told(size, size, &[0, 1, 2, 3, 4, 5]), "all of it");
+        assert_eq!(told(size, size, &[0, 1, 2, 3, 4]), "5 MiB of 6: 0-5 MiB", "but its last bytes");
         let cut = "shorter, 3,145,729 bytes instead of 5,242,887";
         assert_eq!(told(size, 3 * MIB + 1, &[3, 4, 5]), cut);
         assert_eq!(told(size, 3 * MIB + 1, &[1, 3, 4, 5]), format!("{cut}; 1 MiB of 6: 1-2 MiB"));

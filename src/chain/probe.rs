@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Seek};
 
 use crate::chain::record::{self, HEAD};
-use crate::chain::side_file::SideFile;
+use crate::chain::side_file::{MOST_RECORDS, SideFile};
 use crate::hash::Sha256;
 use crate::hash::chain::links_of;
 use crate::sys;
@@ -29,7 +29,8 @@ impl StatesProbe {
         let mut file = self.0.try_clone().ok()?;
         file.set_len(0).and_then(|()| file.rewind()).ok()?;
         sys::write_all(&file, bytes).ok()?;
-        let (side, mut digests) = (SideFile::open(file, &|| false).ok()??, Vec::new());
+        let (side, mut digests) =
+            (SideFile::open(file, MOST_RECORDS, &|| false).ok()??, Vec::new());
         side.each_record(|digest, _| digests.push(*digest));
         for digest in &digests {
             let Some((chain, size)) = side.chain(digest) else { continue };

@@ -11,8 +11,8 @@ use crate::chain::record::{FIXED, HEAD, RecordHead};
 use crate::hash::Digest;
 use crate::hash::chain::Chain;
 
-/// The most records that are looked at: 256 MiB of memory.
-const MOST_RECORDS: usize = 1 << 24;
+/// The most records that are looked at, of all side files that are open for one purpose: 256 MiB of memory.
+pub const MOST_RECORDS: usize = 1 << 24;
 
 /// Between so many records it is asked whether they are still wanted.
 const ASK: usize = 1 << 12;
@@ -29,19 +29,23 @@ pub struct SideFile {
 }
 
 impl SideFile {
-    /// Looks through a side file; it ends early once `is_to_stop` says so, and with the first record that is
-    /// none. `None` if it is no side file.
+    /// Looks through the first `most` records of a side file; it ends early once `is_to_stop` says so, and with the
+    /// first record that is none. `None` if it is no side file.
     ///
     /// # Errors
     /// What reading failed with.
-    pub fn open(mut file: File, is_to_stop: &dyn Fn() -> bool) -> io::Result<Option<Self>> {
+    pub fn open(
+        mut file: File,
+        most: usize,
+        is_to_stop: &dyn Fn() -> bool,
+    ) -> io::Result<Option<Self>> {
         let len = file.metadata()?.len();
         if !Self::is_one(&file) {
             return Ok(None);
         }
         let (mut places, mut at) = (Vec::new(), HEAD.len() as u64);
         let mut fixed = [0; FIXED];
-        while places.len() < MOST_RECORDS {
+        while places.len() < most {
             file.seek(SeekFrom::Start(at))?;
             if !fill(&mut file, &mut fixed)? {
                 break;
@@ -56,6 +60,11 @@ impl SideFile {
         }
         places.sort_unstable();
         Ok(Some(Self { file: Mutex::new(file), places }))
+    }
+
+    /// How many records it has, as far as it was looked through.
+    pub fn len(&self) -> usize {
+        self.places.len()
     }
 
     /// Calls `take` with the digest and the whole of each record; one that is torn is passed over.
@@ -140,7 +149,7 @@ mod tests {
     fn opened(bytes: &[u8]) -> Option<SideFile> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
-        SideFile::open(file, &|| false).unwrap()
+        SideFile::open(file, MOST_RECORDS, &|| false).unwrap()
     }
 
     fn chain(links: u64) -> Chain {
@@ -167,6 +176,14 @@ mod tests {
             ));
         }
         bytes
+    }
+
+    #[test]
+    fn no_more_is_held_than_was_asked_for() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&whole()).unwrap();
+        let side = SideFile::open(file, 2, &|| false).unwrap().unwrap();
+        assert_eq!((side.len(), found(&side)), (2, vec![3, 4]));
     }
 
     /// Which of these contents have a chain, which must be theirs.

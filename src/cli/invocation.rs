@@ -322,7 +322,7 @@ mod tests {
             "--queue-size 0",
             "--queue-size -3",
             "--overwrite-policy sometimes",
-            "--hash md5",
+            "--hash md4",
             "--hash sha256,none",
             "--hash sha256,crc32",
             "--format sfv",

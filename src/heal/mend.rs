@@ -1,5 +1,6 @@
 //! Making one file whole: from its good links and those of its copies, or from a copy that is good as a whole.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -119,9 +120,19 @@ impl Mender<'_> {
             copies.push(own.map_err(|error| Error::io("open", path, error))?);
         }
         let others = self.trees.iter().enumerate().filter(|(number, _)| *number != bad.tree);
-        copies.extend(
-            others.filter_map(|(number, tree)| FileCopy::open(number, tree, &bad.path).ok()),
-        );
+        for (number, tree) in others {
+            match FileCopy::open(number, tree, &bad.path) {
+                Ok(copy) => copies.push(copy),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // It may be the one that is good.
+                Err(error) => {
+                    let names =
+                        bad.path.components().filter_map(|it| sys::name_from_bytes(it).ok());
+                    let path = names.fold(tree.root.clone(), |path, name| path.join(name));
+                    (self.warn)(Error::io("open", path, error));
+                }
+            }
+        }
         Ok(copies)
     }
 

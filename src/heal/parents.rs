@@ -52,7 +52,8 @@ impl Parents {
             let above = held.last().ok_or(io::ErrorKind::NotFound)?;
             match above.dir.open_dir(name, false) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    above.dir.make_dir(name, false)?;
+                    // Until it has the permissions of the copy, only its owner may enter it.
+                    above.dir.make_dir(name, true)?;
                     let dir = above.dir.open_dir(name, false)?;
                     let (like, made) = (good.stat_self()?, Some(Attributes::read(&good)?));
                     let gid = above.like.gid;

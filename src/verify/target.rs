@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use crate::chain::side_file::SideFile;
+use crate::chain::side_file::{MOST_RECORDS, SideFile};
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::hash::chain::Chain;
@@ -145,7 +145,7 @@ pub fn open_states(manifest: &Path) -> io::Result<Option<SideFile>> {
     let Some(name) = states_name(manifest) else { return Ok(None) };
     let dir = Dir::open(directory_of(manifest))?;
     match dir.stat(&name, false)?.kind {
-        Kind::File => SideFile::open(dir.open_file(&name, false)?, &|| false),
+        Kind::File => SideFile::open(dir.open_file(&name, false)?, MOST_RECORDS, &|| false),
         _ => Ok(None),
     }
 }

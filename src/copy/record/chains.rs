@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io;
 
-use crate::chain::side_file::SideFile;
+use crate::chain::side_file::{MOST_RECORDS, SideFile};
 use crate::chain::states::StatesFile;
 use crate::copy::commit::committer::Committer;
 use crate::error::Error;
@@ -34,20 +34,22 @@ pub fn begin(
 }
 
 /// The newest finished side file, and those of runs that were cut short since, the newest first. They need
-/// not be believed, so it is of no weight whose they are.
+/// not be believed, so it is of no weight whose they are; but of planted ones there may be any number, and each that is
+/// taken is held open.
 fn earlier(root: &Dir, is_to_stop: &dyn Fn() -> bool) -> Vec<SideFile> {
     let names = ours(root, |_| false, None).unwrap_or_default();
-    let (mut earlier, mut finished) = (Vec::new(), 0);
+    let (mut earlier, mut finished, mut left) = (Vec::new(), 0, MOST_RECORDS);
     for name in names {
-        if finished == MOST_LOOKED_AT {
+        if finished == MOST_LOOKED_AT || earlier.len() == MOST_LOOKED_AT {
             break;
         }
         finished += usize::from(name.is_finished());
         // One that cannot be read is as good as none. That of a run that was cut short may have its final
         // name already.
         let states = [name.finished().states(), name.states()];
-        let opened = |states: &String| open(root, states.as_ref(), is_to_stop).ok().flatten();
+        let opened = |states: &String| open(root, states.as_ref(), left, is_to_stop).ok().flatten();
         if let Some(side) = states.iter().find_map(opened) {
+            left -= side.len();
             earlier.push(side);
             if name.is_finished() {
                 break;
@@ -57,9 +59,14 @@ fn earlier(root: &Dir, is_to_stop: &dyn Fn() -> bool) -> Vec<SideFile> {
     earlier
 }
 
-fn open(root: &Dir, name: &OsStr, is_to_stop: &dyn Fn() -> bool) -> io::Result<Option<SideFile>> {
+fn open(
+    root: &Dir,
+    name: &OsStr,
+    most: usize,
+    is_to_stop: &dyn Fn() -> bool,
+) -> io::Result<Option<SideFile>> {
     match root.stat(name, false)?.kind {
-        Kind::File => SideFile::open(root.open_file(name, false)?, is_to_stop),
+        Kind::File => SideFile::open(root.open_file(name, false)?, most, is_to_stop),
         _ => Ok(None),
     }
 }

@@ -48,14 +48,14 @@ mod tests {
     #[test]
     fn one_entry_of_another_form_is_found() {
         let root = tempfile::tempdir().unwrap();
-        for name in ["N\u{fa}\u{f1}ez", "Straße", "two", "TWO"] {
+        for name in ["N\u{fa}\u{f1}ez", "Straße", "tw\u{f3}", "two\u{301}"] {
             std::fs::write(root.path().join(name), "").unwrap();
         }
         let dir = Dir::open(root.path()).unwrap();
         let found = |name: &str| find(&dir, name).map(|it| it.to_string_lossy().into_owned());
         assert_eq!(found("nu\u{301}n\u{303}ez").as_deref(), Some("N\u{fa}\u{f1}ez"));
         assert_eq!(found("STRASSE"), None);
-        assert_eq!(found("Two"), None, "which of both is not known");
+        assert_eq!(found("TW\u{d3}"), None, "which of both is not known");
         assert_eq!(found("three"), None);
     }
 }

@@ -13,7 +13,7 @@ use super::judge::ctimes;
 
 /// The tests that run with one output whatever is asked for, by how their names begin (with or without the
 /// folder of their promise), and why.
-const ALONE: [(&str, &str); 47] = [
+const ALONE: [(&str, &str); 48] = [
     ("outputs::", "has outputs of its own"),
     ("basics::a_dry_run_says", "looks at all that is beside the output"),
     ("cache::", "counts the pages that one output brings in"),
@@ -42,6 +42,7 @@ const ALONE: [(&str, &str); 47] = [
     ("policies::lines_of_files_that_left", "a further output is a copy, whose times are of now"),
     ("powercut::", "one output is on the disk that loses power"),
     ("prove::a_copy_that_the_disk_changes_again", "the words for one output"),
+    ("prove::a_large_copy_is_proven", "counts the reads of one output"),
     ("prove::a_source_that_changes_before", "the words for one output"),
     ("prove::damaged_copies_are_kept", "one disk lies"),
     ("prove::many_files_in_many_directories", "so few descriptors are enough for one"),

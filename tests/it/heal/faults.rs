@@ -123,6 +123,33 @@ fn an_error_leaves_the_old_file_and_says_so() {
     }
 }
 
+/// What is in it may be readable itself: a directory that is made is open to its owner only until it is as the copy's.
+#[test]
+fn a_directory_that_is_made_is_never_more_open_than_its_copy() {
+    use std::os::unix::fs::PermissionsExt;
+    need!(Strace);
+    let scene = scene();
+    shell(&scene, "chmod 700 B/dir; rm -r A/dir");
+    let strace = Strace::inject(&scene, Strace::RENAMES, "signal=KILL:when=1");
+    let run = strace.run(scene.bare(["heal", "A", "B"]));
+    assert_eq!(run.signal, Some(9));
+    let mode = std::fs::metadata(scene.path("A/dir")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o77, 0, "{mode:o}");
+    heal(&scene, &["-q", "A", "B"]).assert_code(0);
+    is_whole(&scene.path("A"));
+}
+
+/// "No tree has it good" is not all there is to say where one could not be asked.
+#[test]
+fn a_copy_that_cannot_be_opened_is_named() {
+    need!(Root);
+    let scene = scene();
+    rot(&scene, "A/dir/a.mov", &[7]);
+    shell(&scene, "chmod 000 B/dir/a.mov; chown -R 65534:65534 A B; chmod 755 .");
+    let run = scene.bare(["heal", "A", "--from-tree", "B"]).under_nobody().run();
+    run.assert_code(4).assert_says("cannot open").assert_says("B/dir/a.mov: Permission denied");
+}
+
 /// A name that may not outlast a power cut is a failure, although the file is right by now: whoever is told that it
 /// was healed may throw away the other copy.
 #[test]
