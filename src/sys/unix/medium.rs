@@ -89,6 +89,7 @@ mod elsewhere {
 
 #[cfg(target_os = "linux")]
 mod linux {
+    use std::num::NonZeroU64;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     use rustix::fs::{Advice, AtFlags, OFlags, StatxFlags};
@@ -97,8 +98,9 @@ mod linux {
     use crate::sys::stat::Stat;
     use crate::sys::unix::residency::{CachedBytes, cached, drop_pages};
 
-    /// After so many bytes what was brought into memory is dropped, so that a large file does not
-    /// drive out what others use.
+    /// After so many bytes what was read is dropped from memory, so that a large file does not drive out what
+    /// others use. What the kernel has read ahead of that stays: dropped with it, it is read twice. With a
+    /// `read_ahead_kb` of 8192 a check of 2 GiB on a cold disk took 3.34 s that way and takes 1.50 s (`dd` 1.56 s).
     const DROP_EVERY: u64 = 16 << 20;
 
     /// Files of btrfs up to this size may lie within its metadata, which stays in memory.
@@ -169,7 +171,7 @@ mod linux {
             let read = read_on(self.file, room)?;
             self.read += read as u64;
             if self.route == ReadRoute::Emptied && self.read - self.dropped >= DROP_EVERY {
-                drop_pages(self.file, 0, None);
+                drop_pages(self.file, 0, NonZeroU64::new(self.read));
                 self.dropped = self.read;
             }
             Ok(read)
@@ -182,7 +184,7 @@ mod linux {
             let before = self.read_anywhere.fetch_add(filled as u64, Relaxed);
             let after = before + filled as u64;
             if self.route == ReadRoute::Emptied && before / DROP_EVERY != after / DROP_EVERY {
-                drop_pages(self.file, 0, None);
+                drop_pages(self.file, 0, NonZeroU64::new(at + filled as u64));
             }
             Ok(filled)
         }

@@ -124,3 +124,33 @@ fn a_file_system_in_memory_is_a_cache() {
     run.assert_code(0).assert_prints(&["0 from the device, 1 only through a cache"]);
     run.assert_prints(&["OK", "mount/file", "through a cache"]);
 }
+
+/// A large file on a cold disk is read from it once: what the kernel has read ahead is not thrown away. Where it reads
+/// ahead by little this would not show.
+#[test]
+fn a_cold_file_is_read_from_its_disk_once() {
+    const SIZE: usize = 96 << 20;
+    let scene = Scene::on_disk();
+    scene.src.file("film", content(SIZE));
+    scene.copy(&["-q", "--hash", "sha256,md5"]).assert_code(0);
+    let manifest = |ending: &str| {
+        let find = format!("ls dst | grep -E '^dircopy-[^-]*[.]{ending}$'");
+        format!("dst/{}", shell(&scene, &find).trim())
+    };
+    // By its links, as a whole beside another thread, and by another algorithm.
+    let (by_links, other) = (manifest("sha256sum"), manifest("md5sum"));
+    fs::copy(scene.path(&by_links), scene.path("list")).unwrap();
+    for list in [by_links, "list".to_owned(), other] {
+        shell(&scene, "dd if=/dev/null of=dst/film oflag=nocache conv=notrunc,fdatasync count=0");
+        // The shell is told of what the programs that it waited for have read.
+        let check = format!("{} verify -q --manifest {list} dst", env!("CARGO_BIN_EXE_dircopy"));
+        let counted = format!("{check} && sed -n 's/^read_bytes: //p' /proc/$$/io");
+        let told = shell(&scene, &counted);
+        let read: usize = told.trim().parse().unwrap_or(0);
+        if read < SIZE {
+            eprintln!("skipped: {read} bytes came from a disk");
+            return;
+        }
+        assert!(read < SIZE / 8 * 9, "{list}: {read} bytes read");
+    }
+}
