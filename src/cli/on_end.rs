@@ -36,8 +36,8 @@ pub struct OnEnd {
 }
 
 impl OnEnd {
-    /// Takes a command apart. Words are separated by spaces; what stands in single or double quotes is one word, or a part
-    /// of one, as it is. Nothing else means anything, a backslash neither.
+    /// Takes a command apart. Words are separated by spaces; what stands in single or double quotes is one word, or a
+    /// part of one, as it is. Nothing else means anything, a backslash neither.
     pub fn parse(text: &str) -> std::result::Result<Self, String> {
         let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
         for c in text.chars() {
@@ -67,8 +67,8 @@ impl OnEnd {
         Ok(Self { program, arguments: words.collect() })
     }
 
-    /// Runs the command with these variables added to the environment, and waits for its end. Its output goes to standard
-    /// error, or nowhere if it is to be `silent`.
+    /// Runs the command with these variables added to the environment, and waits for its end. Its output goes to
+    /// standard error, or nowhere if it is to be `silent`.
     ///
     /// # Errors
     /// It could not be started, took too long, or ended with another code than 0.

@@ -1,5 +1,5 @@
-//! What is left to the end of a plan: symbolic links, and directories with their modes and times, the deepest first; and
-//! further names of files, in the order of the shards that have their first.
+//! What is left to the end of a plan: symbolic links, and directories with their modes and times, the deepest first;
+//! and further names of files, in the order of the shards that have their first.
 
 use std::cmp::Ordering;
 

@@ -1,5 +1,5 @@
-//! The end of a plan, which alone may say that all is done: it holds what was planned against what was recorded, file by
-//! file, makes links, gives directories their attributes, and leaves one ordinary manifest.
+//! The end of a plan, which alone may say that all is done: it holds what was planned against what was recorded, file
+//! by file, makes links, gives directories their attributes, and leaves one ordinary manifest.
 
 use std::path::PathBuf;
 

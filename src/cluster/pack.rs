@@ -1,5 +1,5 @@
-//! Packing files into shards that cost about the same: bytes and files both count, each as its share of what a shard may
-//! have. A directory stays in one shard unless it is larger than one.
+//! Packing files into shards that cost about the same: bytes and files both count, each as its share of what a shard
+//! may have. A directory stays in one shard unless it is larger than one.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -51,8 +51,8 @@ impl Algorithms {
         hasher
     }
 
-    /// Goes on with all of them where [`Hasher::states`] was taken, after `taken` bytes; `None` if these are no states of
-    /// exactly these algorithms.
+    /// Goes on with all of them where [`Hasher::states`] was taken, after `taken` bytes; `None` if these are no
+    /// states of exactly these algorithms.
     pub fn go_on(self, states: &[u8], taken: u64) -> Option<Hasher> {
         let mut rest = states;
         let mut next = |algorithm: Algorithm| {
@@ -199,8 +199,8 @@ impl Hasher {
         }
     }
 
-    /// The states of all its digests, to go on with by [`Algorithms::go_on`]; nothing where nothing is hashed, and `None`
-    /// where one cannot be written down.
+    /// The states of all its digests, to go on with by [`Algorithms::go_on`]; nothing where nothing is hashed, and
+    /// `None` where one cannot be written down.
     pub fn states(&self) -> Option<Vec<u8>> {
         let mut states = Vec::new();
         let mut add = |state: Vec<u8>| -> Option<()> {

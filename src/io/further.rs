@@ -1,7 +1,8 @@
 //! What is listed of a file besides the digest that proves.
 //!
-//! The thread that comes to a file's end puts its further digests here, under its path; the committer takes them when it
-//! lists the file, and forgets them when the file comes to nothing. So there are never more than files on their way.
+//! The thread that comes to a file's end puts its further digests here, under its path; the committer takes them when
+//! it lists the file, and forgets them when the file comes to nothing. So there are never more than files on their
+//! way.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -33,8 +34,8 @@ impl FurtherDigests {
         Self { algorithms, lists, waiting: Mutex::default() }
     }
 
-    /// Those of a run with these options, which holds the source against digests by the algorithms `expected` too. Large
-    /// files are gone on with only where all of them can be.
+    /// Those of a run with these options, which holds the source against digests by the algorithms `expected` too.
+    /// Large files are gone on with only where all of them can be.
     pub fn of_run(options: &mut Options, expected: Algorithms, lists: Vec<ListKind>) -> Self {
         options.further = options.further.and(expected).without(options.algorithm);
         options.journaling = options.journaling.filter(|_| options.further.can_go_on());

@@ -1,8 +1,8 @@
 //! What manifests are called, and which of several is the newest.
 //!
-//! `dircopy-YYYYMMDDTHHMMSSZ.sha256sum`, or with the ending of the algorithm that its run proved with. A manifest that is not finished has `.part` behind all that and
-//! gets its final name when the run ends; so a name alone tells whether the manifest may be believed to
-//! be complete.
+//! `dircopy-YYYYMMDDTHHMMSSZ.sha256sum`, or with the ending of the algorithm that its run proved with. A manifest
+//! that is not finished has `.part` behind all that and gets its final name when the run ends; so a name alone tells
+//! whether the manifest may be believed to be complete.
 //!
 //! Further lists beside a manifest have the same time and the endings of other algorithms: of all these names the
 //! manifest's is the one of the strongest.
@@ -70,8 +70,8 @@ impl ManifestName {
         })
     }
 
-    /// Leaves of all these names those of manifests: of one run only that of the strongest algorithm, or the one that is
-    /// `recorded`.
+    /// Leaves of all these names those of manifests: of one run only that of the strongest algorithm, or the one that
+    /// is `recorded`.
     pub fn drop_lists(names: &mut Vec<Self>, recorded: Option<Self>) {
         let mut strongest = HashMap::new();
         for name in &*names {
@@ -132,7 +132,8 @@ impl ManifestName {
         ListKind::suffixes(self.algorithm).map(|suffix| self.list(suffix))
     }
 
-    /// The manifest of SHA-256 beside which a list has this name; `None` if it is not one that [`list`](Self::list) gives.
+    /// The manifest of SHA-256 beside which a list has this name; `None` if it is not one that [`list`](Self::list)
+    /// gives.
     pub fn of_list(name: &OsStr) -> Option<Self> {
         let named = |suffix: &str| Self::parse_ending(name, suffix);
         // Nearly no name is one of ours.

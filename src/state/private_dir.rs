@@ -179,8 +179,8 @@ impl PrivateDir {
         &self.path
     }
 
-    /// Writes the file `name` with what `fill` writes, for this user only: it appears whole, in place of what was there,
-    /// and with `durable` only once it is on the device.
+    /// Writes the file `name` with what `fill` writes, for this user only: it appears whole, in place of what was
+    /// there, and with `durable` only once it is on the device.
     ///
     /// # Errors
     /// It cannot be written, and what was there stays.

@@ -8,11 +8,11 @@
 //! = 1 SUM
 //! ```
 //!
-//! The first line says which output it is of, and when this file was made. Then come [rows](Row) and sums: a sum line has the number
-//! of rows before it, and the SHA-256 of everything before it in the file. Only what a good sum closes
-//! counts; so a torn end, a hole after a power cut or a flipped bit costs a reading and never a wrong
-//! answer. A record that is finished ends with the name of the manifest that was written with it and the SHA-256
-//! of that, and a sum.
+//! The first line says which output it is of, and when this file was made. Then come [rows](Row) and sums: a sum line
+//! has the number of rows before it, and the SHA-256 of everything before it in the file. Only what a good sum closes
+//! counts; so a torn end, a hole after a power cut or a flipped bit costs a reading and never a wrong answer. A
+//! record that is finished ends with the name of the manifest that was written with it and the SHA-256 of that, and a
+//! sum.
 
 use std::ffi::OsString;
 use std::fs::File;

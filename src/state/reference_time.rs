@@ -33,8 +33,8 @@ pub struct MovedTimes {
     pub is_new: bool,
 }
 
-/// How the times that earlier runs set have moved, as the files in `dir` show. Where no file has the time that is asked of it now, one is made
-/// if `makes`.
+/// How the times that earlier runs set have moved, as the files in `dir` show. Where no file has the time that is
+/// asked of it now, one is made if `makes`.
 ///
 /// # Errors
 /// The files can be neither read nor made.

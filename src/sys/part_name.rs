@@ -34,8 +34,8 @@ fn part_name(mut random: u64, shard: Option<ShardTag>) -> OsString {
     name.into()
 }
 
-/// Which of the runs that share an output made a part file. It is in the file's name, so that no other of them removes it
-/// while that run lives.
+/// Which of the runs that share an output made a part file. It is in the file's name, so that no other of them
+/// removes it while that run lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardTag {
     /// The plan, by its number.

@@ -32,8 +32,8 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// Reads the manifest at `path`, twice, which may be that of a bag; it is held against `source`. It takes 13 to 14 bytes and 1 bit of memory a line. Nothing more
-    /// is read once `is_to_stop` says so.
+    /// Reads the manifest at `path`, which may be that of a bag, twice; it is held against `source`. It takes 13 to
+    /// 14 bytes and 1 bit of memory a line. Nothing more is read once `is_to_stop` says so.
     ///
     /// # Errors
     /// It is not a regular file, cannot be read, or lists nothing.

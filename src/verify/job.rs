@@ -54,9 +54,9 @@ pub struct VerifyJob {
     pub from: ReadFrom,
     /// How several files are hashed at a time.
     pub backend: Backend,
-    /// Scrub: check only the files that were not verified for the longest time. When each file was verified
-    /// is kept in a file beside the manifest (`docs/manifest.md`). Needs one directory and a manifest that is a regular file, and goes
-    /// neither with `complete` nor with `convert_paths`.
+    /// Scrub: check only the files that were not verified for the longest time. When each file was verified is kept
+    /// in a file beside the manifest (`docs/manifest.md`). Needs one directory and a manifest that is a regular file,
+    /// and goes neither with `complete` nor with `convert_paths`.
     pub budget: Option<Budget>,
     /// With `budget`: if another run is at work on the directory, wait until it ends instead of refusing.
     pub wait: bool,

@@ -1,4 +1,5 @@
-//! The values of options that are one of a few words: each word, the library's value for it, and its help. So the library's enums need no copy here and know nothing of `clap`.
+//! The values of options that are one of a few words: each word, the library's value for it, and its help. So the
+//! library's enums need no copy here and know nothing of `clap`.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 

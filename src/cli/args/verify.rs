@@ -84,8 +84,8 @@ pub struct VerifyArgs {
 
     /// Make states of large files that are good and have none, beside the manifest
     ///
-    /// With them later checks use all cores for one file, name the damaged MiB, and `dircopy heal` mends by the MiB. A copy
-    /// makes them by itself.
+    /// With them later checks use all cores for one file, name the damaged MiB, and `dircopy heal` mends by the MiB.
+    /// A copy makes them by itself.
     #[arg(long, help_heading = "What is checked")]
     pub write_states: bool,
 

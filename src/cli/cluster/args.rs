@@ -118,8 +118,8 @@ Exit code 0: everything that was planned is at the output, durable, and listed;
 
 /// Plan a copy that many machines make together
 ///
-/// The source is walked once. The directories are made at the output, and what is to be copied is listed in shards, which
-/// any engine may run with `dircopy shard`; `dircopy finish` proves that all of them are done.
+/// The source is walked once. The directories are made at the output, and what is to be copied is listed in shards,
+/// which any engine may run with `dircopy shard`; `dircopy finish` proves that all of them are done.
 #[derive(Debug, Parser)]
 #[command(name = "plan", after_help = PLAN_CODES)]
 pub struct PlanArgs {

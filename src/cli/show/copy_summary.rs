@@ -220,8 +220,8 @@ impl CopySummary<'_> {
         }
     }
 
-    /// The last line: the verdict over every output, refused ones included, of a run that ends with `exit`. `amiss` says
-    /// what was at its end, if nothing else.
+    /// The last line: the verdict over every output, refused ones included, of a run that ends with `exit`. `amiss`
+    /// says what was at its end, if nothing else.
     pub fn verdict(&self, exit: Exit, amiss: &str) -> String {
         if self.args.dry_run {
             return self.dry_verdict(exit);

@@ -42,8 +42,8 @@ pub fn summary(report: &StreamReport) -> Rows {
     rows
 }
 
-/// The last line: the verdict over every output, of a run that ends with `exit`. `amiss` says what was at its end, if nothing
-/// else.
+/// The last line: the verdict over every output, of a run that ends with `exit`. `amiss` says what was at its end, if
+/// nothing else.
 pub fn verdict(report: &StreamReport, exit: Exit, amiss: &str) -> String {
     let (title, text) = match report.ending {
         StreamEnding::Complete if exit == Exit::Complete => {

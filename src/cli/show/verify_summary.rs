@@ -50,8 +50,8 @@ pub fn summary(report: &VerifyReport) -> Rows {
     rows
 }
 
-/// The last line: the verdict over every directory, of a check that ends with `exit`. `amiss` says what was at its end, if
-/// nothing else.
+/// The last line: the verdict over every directory, of a check that ends with `exit`. `amiss` says what was at its
+/// end, if nothing else.
 pub fn verdict(report: &VerifyReport, exit: Exit, amiss: &str) -> String {
     let counts = &report.counts;
     let (title, text) = if report.interrupted.is_some() {

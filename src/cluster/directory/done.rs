@@ -1,5 +1,5 @@
-//! The record that a shard is done: the lines of its files in the order of its list, as `sha256sum -c` accepts them, with
-//! what differs from the plan in comments, and their sum at the end.
+//! The record that a shard is done: the lines of its files in the order of its list, as `sha256sum -c` accepts them,
+//! with what differs from the plan in comments, and their sum at the end.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! Which shard a worker takes: each has a token, an empty file whose name says where it stands, and taking one is a
 //! rename, which only one worker can do.
 //!
-//! `open/COST-SHARD-TRY` waits to be taken, the costliest first; `claimed/SHARD-TRY` is at work; `failed/SHARD-TRY` came
-//! to its end without being done. The try counts up, so that of two workers which take a shard from a dead one, only
-//! one finds the name that it renames.
+//! `open/COST-SHARD-TRY` waits to be taken, the costliest first; `claimed/SHARD-TRY` is at work; `failed/SHARD-TRY`
+//! came to its end without being done. The try counts up, so that of two workers which take a shard from a dead one,
+//! only one finds the name that it renames.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -241,8 +241,8 @@ impl GenerationRun<'_> {
         root.dir.persist().map_err(fail)
     }
 
-    /// Lets `latest` lead to the new generation, and moves those that are not kept into the trash. What of that cannot be
-    /// done is a warning: the generation is there.
+    /// Lets `latest` lead to the new generation, and moves those that are not kept into the trash. What of that
+    /// cannot be done is a warning: the generation is there.
     fn tidy(&self, root: &GenerationRoot, name: DatedName, report: &mut Report, stop: &Stop) {
         let Self { job, generations, observer } = *self;
         let path = &job.output;

@@ -3,7 +3,8 @@
 //! A file is shared only if the last generation's record proves it untouched, the source has the same size and time,
 //! and nothing of the source's file changed since: its change time is before that of the copy. So an edit that keeps
 //! size and time is not shared, and neither is a file that got other attributes. The digest goes over with the file,
-//! into a record of the new tree; the copy that follows keeps such files, and never writes to one that has further names.
+//! into a record of the new tree; the copy that follows keeps such files, and never writes to one that has further
+//! names.
 
 use std::ffi::OsStr;
 use std::io;

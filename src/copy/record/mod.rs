@@ -1,5 +1,5 @@
-//! The two lists of a run: the manifest, and the private record for later runs of this user; and what becomes of earlier
-//! manifests.
+//! The two lists of a run: the manifest, and the private record for later runs of this user; and what becomes of
+//! earlier manifests.
 
 pub mod beside;
 pub mod chains;

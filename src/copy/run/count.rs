@@ -5,8 +5,8 @@
 //!
 //! It runs only where the space check made no walk, which counts the total too, so no run has both. System calls for
 //! 5,000 files of 4 KiB on tmpfs: 66,285 with neither, 71,381 with this count, 71,626 with the space check's walk,
-//! 71,601 where both were asked for. This one costs as much, but beside the copy and only where progress is shown or asked for by a signal; the
-//! other stats the output as well, and refuses before anything is touched.
+//! 71,601 where both were asked for. This one costs as much, but beside the copy and only where progress is shown or
+//! asked for by a signal; the other stats the output as well, and refuses before anything is touched.
 
 use std::sync::atomic::Ordering::Relaxed;
 

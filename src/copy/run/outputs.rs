@@ -32,7 +32,8 @@ pub struct OutputJob<'a> {
     pub observer: &'a EventObserver<'a>,
 }
 
-/// Runs the jobs side by side, with at most `lag` bytes held for those that are behind. For each, in order, its report, or why it was refused.
+/// Runs the jobs side by side, with at most `lag` bytes held for those that are behind. For each, in order, its
+/// report, or why it was refused.
 ///
 /// # Errors
 /// The outputs are not disjoint, or more than [`MOST_OUTPUTS`], or the source cannot be read: nothing was

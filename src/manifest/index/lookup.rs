@@ -1,10 +1,9 @@
 //! What an earlier manifest says about a path: how a re-run keeps the digests it need not compute.
 //!
-//! A manifest of a hundred million lines does not fit into memory, but a little of each line does:
-//! **13 to 14 bytes and 1 bit** (48 bits of a keyed hash of the name, 48 bits of the line's offset,
-//! where to look for it, whether it was looked up), beside about half a MiB once, or 4 MiB where every line is as long as a
-//! line may be. While an index is built there are another 256 KiB and nothing else: the lines are
-//! counted before they are stored.
+//! A manifest of a hundred million lines does not fit into memory, but a little of each line does: **13 to 14 bytes
+//! and 1 bit** (48 bits of a keyed hash of the name, 48 bits of the line's offset, where to look for it, whether it
+//! was looked up), beside about half a MiB once, or 4 MiB where every line is as long as a line may be. While an
+//! index is built there are another 256 KiB and nothing else: the lines are counted before they are stored.
 //!
 //! The hash only says where to look. The name is always compared with the line itself, and the
 //! digest comes from there, so equal hashes cost time and never a wrong answer; and the key is

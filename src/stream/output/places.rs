@@ -40,8 +40,8 @@ pub struct BesideFiles {
 }
 
 impl OutputPlaces {
-    /// Finds them; `find` finds one, if it is to be known. An output that can have no place has [`OutputPlace::Failed`]: the others do without
-    /// it.
+    /// Finds them; `find` finds one, if it is to be known. An output that can have no place has
+    /// [`OutputPlace::Failed`]: the others do without it.
     ///
     /// # Errors
     /// The manifest of all outputs can have no place.

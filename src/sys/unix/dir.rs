@@ -111,8 +111,8 @@ impl Dir {
         Ok(self.with_room(link)?)
     }
 
-    /// Does once more what found no room, when all that waits to be written has been. For data that waits,
-    /// xfs sets aside many times what it takes in the end, and only `open` with a name and `write` write it out before they
+    /// Does once more what found no room, when all that waits to be written has been. For data that waits, xfs sets
+    /// aside many times what it takes in the end, and only `open` with a name and `write` write it out before they
     /// give up, not what concerns files without a name (fs/xfs/xfs_inode.c): of 50,000 files of 4 KiB 37,000 fitted
     /// into 900 MiB.
     fn with_room<T>(&self, deed: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {

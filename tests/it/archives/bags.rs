@@ -65,16 +65,18 @@ for name in lists:
         assert hashlib.new(algorithm, open(path, 'rb').read()).hexdigest() == digest, path
 assert f'Payload-Oxum: {size}.{len(there)}\n' in open('bag-info.txt').read()
 assert re.search(r'^Bagging-Date: \d{4}-\d\d-\d\d$', open('bag-info.txt').read(), re.M)
-print(' '.join(sorted(lists)))
 "#;
 
 /// The names of the manifests of the bag `name`, which is valid by the RFC, by ours, and where it has no name with "%"
 /// by `bagit.py`, which does not know that escape.
 #[track_caller]
 fn is_valid(scene: &Scene, name: &str) -> String {
-    let judged =
-        Command::new("python3").args(["-c", BY_THE_RFC]).arg(scene.path(name)).output().unwrap();
-    assert!(judged.status.success(), "{}", String::from_utf8_lossy(&judged.stderr));
+    if have(&[Need::Program("python3")]) {
+        let by_the_rfc = ["-c", BY_THE_RFC];
+        let judged = Command::new("python3").args(by_the_rfc).arg(scene.path(name)).output();
+        let judged = judged.unwrap();
+        assert!(judged.status.success(), "{}", String::from_utf8_lossy(&judged.stderr));
+    }
     let run = scene.bare(["verify", name]).run();
     run.assert_code(0).assert_prints(&[&format!("{name} is a valid bag")]);
     assert!(run.stderr.is_empty(), "{}", run.err());
@@ -87,7 +89,8 @@ fn is_valid(scene: &Scene, name: &str) -> String {
     // Names that are not escaped are as `sha256sum` takes them.
     let plain = "if grep -v % manifest-sha256.txt >../plain; then sha256sum -c --strict --quiet ../plain; fi";
     shell(scene, &format!("cd {name} && {plain}; rm -f ../plain"));
-    String::from_utf8(judged.stdout).unwrap().trim().to_owned()
+    let lists = tags(&scene.path(name)).into_keys().filter(|tag| tag.contains("manifest-"));
+    lists.collect::<Vec<_>>().join(" ")
 }
 
 /// The text files of the bag at the output.

@@ -1,5 +1,5 @@
-//! What is in a plan's directory is data until it is proven: lost, torn, doubled and forged files are named, and what can
-//! be mended is mended by running the shard again.
+//! What is in a plan's directory is data until it is proven: lost, torn, doubled and forged files are named, and what
+//! can be mended is mended by running the shard again.
 
 use std::fs;
 

@@ -136,10 +136,10 @@ fn each_output_has_its_lists() {
     let other = scene.path("dst2");
     copy(&scene, &["--verify", "-o", other.to_str().unwrap()]).assert_code(0);
     judge(&scene, files, files, files);
-    shell(
-        &scene,
-        "cd dst2 && sha512sum -c --strict --quiet *.sha512sum && b3sum -c --quiet *.b3sum",
-    );
+    shell(&scene, "cd dst2 && sha512sum -c --strict --quiet *.sha512sum");
+    if have(&[Need::Program("b3sum")]) {
+        shell(&scene, "cd dst2 && b3sum -c --quiet *.b3sum");
+    }
 }
 
 #[test]

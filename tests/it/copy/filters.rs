@@ -52,7 +52,8 @@ fn globs_choose_what_goes_over() {
     }
 }
 
-/// The side file and the lists of a manifest are left out with it, and files of these names elsewhere are files like any.
+/// The side file and the lists of a manifest are left out with it, and files of these names elsewhere are files like
+/// any.
 #[test]
 fn what_is_beside_a_manifest_follows_it() {
     let side = "dircopy-20260101T000000Z.states";

@@ -398,7 +398,8 @@ fn files_that_left_the_source_stay_listed_where_reading_dates_them() {
     }
 }
 
-/// exfat-fuse keeps any time until it is mounted anew: the line of a file of 1970 that left the source was dropped then.
+/// exfat-fuse keeps any time until it is mounted anew: the line of a file of 1970 that left the source was dropped
+/// then.
 #[test]
 fn files_that_left_the_source_stay_listed_after_a_remount() {
     need!(Fuse);
@@ -415,8 +416,8 @@ fn files_that_left_the_source_stay_listed_after_a_remount() {
 /// Habits, what is done in the source, what in the output after the first run, arguments, and the exit code.
 type DryCase<'a> = (&'a [Habit], &'a str, &'a str, &'a [&'a str], i32);
 
-/// A dry run makes nothing, so it tried nothing: it took names, links and times for held that no run can make, and a file
-/// that is dated to its making for one that was edited.
+/// A dry run makes nothing, so it tried nothing: it took names, links and times for held that no run can make, and a
+/// file that is dated to its making for one that was edited.
 #[test]
 fn a_dry_run_comes_to_the_end_of_the_run_before_it() {
     need!(Fuse);

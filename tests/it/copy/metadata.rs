@@ -214,6 +214,7 @@ fn mode(path: &Path) -> u32 {
 /// What the source was given after it was copied: named and left, or brought over to the kept file.
 #[test]
 fn permissions_that_changed_since_are_brought_over_or_named() {
+    need!(Attr);
     let scene = Scene::on_disk();
     scene.src.file("key", content(5000)).file("tagged", "tagged").file("large", content(3_000_000));
     scene.src.file("other", "other");

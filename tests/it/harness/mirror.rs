@@ -102,8 +102,8 @@ pub enum Habit {
     StraysFromLongNames,
     /// A file has a little earlier change time until it is opened and asked for anew: libfuse 2, for a second.
     TellsChangesLate,
-    /// A new file can be opened again when it was closed, and one that nothing was written to comes back once when it is
-    /// removed: rclone without a cache.
+    /// A new file can be opened again when it was closed, and one that nothing was written to comes back once when it
+    /// is removed: rclone without a cache.
     MakesFilesOnClose,
     /// It states another size of this name than there is.
     States(&'static str, u64),

@@ -1,5 +1,5 @@
-//! What the pages and `contrib/` promise beside the copy: a restore, a card that is copied to two disks, and examples that
-//! tell how a night ended. Their commands are run as they stand.
+//! What the pages and `contrib/` promise beside the copy: a restore, a card that is copied to two disks, and examples
+//! that tell how a night ended. Their commands are run as they stand.
 
 use std::path::Path;
 

@@ -111,7 +111,8 @@ fn bash_completes_every_option() {
     }
 }
 
-/// Each shell itself is asked what it would offer, behind a space too. The program that it asks for the jobs is this one.
+/// Each shell itself is asked what it would offer, behind a space too. The program that it asks for the jobs is this
+/// one.
 #[test]
 fn shells_offer_values_and_jobs() {
     let scene = scene();

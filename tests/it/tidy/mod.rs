@@ -31,6 +31,9 @@ const FLOORS: &[&[&str]] = &[
 /// Longer than this, a file wants a second room.
 const MOST_LINES: usize = 450;
 
+/// Two files side by side fit on a usual screen.
+const WIDEST_PROSE: usize = 120;
+
 fn floor(room: &str) -> Option<usize> {
     FLOORS.iter().position(|rooms| rooms.contains(&room))
 }
@@ -76,6 +79,20 @@ fn no_file_is_too_long() {
         (lines > MOST_LINES).then(|| s.fault(lines, "too long"))
     });
     hold(&format!("at most {MOST_LINES} lines, tests left out"), &long.collect::<Vec<_>>());
+}
+
+/// The formatter wraps code, not prose.
+#[test]
+fn prose_is_wrapped() {
+    let mut wide = Vec::new();
+    for source in sources() {
+        for (at, line) in source.text.lines().enumerate() {
+            if line.trim_start().starts_with("//") && line.chars().count() > WIDEST_PROSE {
+                wide.push(source.fault(at, "too wide"));
+            }
+        }
+    }
+    hold(&format!("comments have at most {WIDEST_PROSE} characters a line"), &wide);
 }
 
 #[test]

@@ -88,6 +88,9 @@ fn lines_that_are_none_are_named() {
         check(&scene, 5).assert_says(says);
     }
     // No digest of another algorithm passes in a manifest of dircopy's own.
+    if !have(&[Need::Program("b3sum")]) {
+        return;
+    }
     shell(&scene, "cd dst && b3sum plain > dircopy-20260101T000000Z.sha256sum");
     scene.bare(["verify", "dst"]).run().assert_code(4).assert_says("differs: dst/plain");
 }
