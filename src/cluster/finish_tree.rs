@@ -2,6 +2,7 @@
 //! directories, the deepest first.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,7 +14,7 @@ use crate::copy::before::prepare::Prepared;
 use crate::copy::special::hard_link::{self, First, Link};
 use crate::copy::special::symlink::{self, LinkOutcome};
 use crate::error::{Error, Result};
-use crate::event::{Done, Event, EventObserver};
+use crate::event::{Done, Event, EventObserver, Gate};
 use crate::path::{DirPath, RelPath};
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, Dir, DirReader};
@@ -182,7 +183,7 @@ impl<'a> FinishTree<'a> {
     fn symlink(&mut self, path: &RelPath) -> Result<LinkOutcome> {
         let (DirPair { source, output, .. }, entry) = self.entry(path)?;
         let policy = self.plan.plan.options.policy;
-        let (outcome, warning) = symlink::copy(&source, &output, &entry, policy)?;
+        let (outcome, warning) = symlink::copy(&source, &output, &entry, policy, &Gate::default())?;
         warning.iter().for_each(|warning| (self.observer.listen)(&Event::Warning(warning)));
         Ok(outcome)
     }
@@ -198,7 +199,8 @@ impl<'a> FinishTree<'a> {
         let SourceEntry { name, .. } = first_entry;
         let first = First { dir, name, stat: entry.stat, digest: None, there: true };
         let policy = self.plan.plan.options.policy;
-        hard_link::make(&self.prepared.output, &Link { output, entry }, &first, policy)
+        let (root, link) = (&self.prepared.output, &Link { output, entry });
+        hard_link::make(root, link, &first, policy, &Gate::default())
     }
 
     /// Tells what became of a link.
@@ -207,6 +209,7 @@ impl<'a> FinishTree<'a> {
         let event = match &made {
             Ok(LinkOutcome::Made) => Event::Stands(path.as_bytes(), done),
             Ok(LinkOutcome::Kept) => Event::Stands(path.as_bytes(), Done::Kept),
+            Ok(LinkOutcome::Abandoned) => return Ok(()),
             Ok(LinkOutcome::Left(why)) => Event::Left(path.as_bytes(), why),
             Err(error) => Event::Failed(error),
         };
@@ -252,7 +255,8 @@ impl<'a> FinishTree<'a> {
             true => Cleanup::Everything,
             false => Cleanup::OfPlan(self.plan.plan.plan),
         };
-        let spared = Protected { cleanup, resumable: None, follow, is_data: &|_| false };
+        let (is_data, may_remove) = (&|_: &OsStr| false, &|| true);
+        let spared = Protected { cleanup, resumable: None, follow, is_data, may_remove };
         let leftovers = cleanup::clean_up(source, &opened_anew, reader, &spared);
         for name in &leftovers.removed {
             let path = output.rel.join(name);

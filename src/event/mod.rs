@@ -4,6 +4,7 @@
 //! observer that ignores every event loses nothing but the view. The library itself prints nothing.
 
 mod events;
+mod gate;
 mod limit;
 mod observer;
 mod progress;
@@ -12,6 +13,7 @@ mod stop;
 pub mod timing;
 
 pub use events::{Done, Event};
+pub use gate::Gate;
 pub use limit::{is_at_rate, limiting_stage, share};
 pub use observer::{EventListener, EventObserver, Observer};
 pub use progress::{EndState, FileInHand, Progress, RunEnd};

@@ -1,7 +1,7 @@
 //! What steers the threads of a run while they read and write, and where they count what they do.
 
 use crate::event::timing::Timings;
-use crate::event::{Progress, Stop};
+use crate::event::{Gate, Progress, Stop};
 use crate::io::link_check::Helpers;
 use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
@@ -21,4 +21,6 @@ pub struct Control<'a> {
     pub resident: &'a Residency,
     /// Threads that may help to check a large copy.
     pub helpers: &'a Helpers,
+    /// Asked before anything is made or changed at the output.
+    pub gate: &'a Gate<'a>,
 }

@@ -175,6 +175,28 @@ impl ManifestFile {
         }
     }
 
+    /// Removes it, and the lists and states beside it, as if it had not been begun.
+    ///
+    /// # Errors
+    /// One stays behind.
+    pub fn withdraw(self) -> Result<()> {
+        let unfinished = self.name.unfinished();
+        let lists = self.lists.iter().map(|list| unfinished.list(list.kind.suffix()).into());
+        let besides = lists.chain([unfinished.states().into()]);
+        let names: Vec<OsString> = besides.chain([both(self.name).1]).collect();
+        let Self { root, path, file, lists, .. } = self;
+        // Where files are made when they are closed, these would come back.
+        drop((file, lists));
+        for name in names {
+            let fail = |error| Error::io("remove the unfinished manifest", path.join(&name), error);
+            match root.remove(&name) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Appends whole lines.
     pub fn append(&mut self, lines: &[u8]) -> Result<()> {
         if self.torn {

@@ -10,7 +10,7 @@ use crossbeam_channel::bounded;
 use tempfile::TempDir;
 
 use crate::event::timing::Timings;
-use crate::event::{Progress, Stop};
+use crate::event::{Gate, Progress, Stop};
 use crate::hash::multibuffer::Backend;
 use crate::hash::{Algorithm, Digest};
 use crate::io::control::Control;
@@ -107,6 +107,7 @@ impl Scene {
                 timings: &timings,
                 resident: &resident,
                 helpers: &Helpers::of_processors(),
+                gate: &Gate::default(),
             },
         };
         let (small, large): (Vec<_>, Vec<_>) =

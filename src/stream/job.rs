@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use crate::error::Result;
-use crate::event::{EventObserver, Observer, Progress};
+use crate::event::{EventObserver, Gate, Observer, Progress};
 use crate::hash::multibuffer::Backend;
 use crate::hash::{Algorithm, Algorithms};
 use crate::io::control::Control;
@@ -105,9 +105,9 @@ impl StreamJob {
         let options = self.options();
         let ways = CopyMethods::new(&options);
         let shared = Shared::alone(&ways);
-        let (resident, helpers) = (&resident, &Helpers::of_processors());
+        let (resident, helpers, gate) = (&resident, &Helpers::of_processors(), &Gate::default());
         let rate = rate.as_ref();
-        let control = Control { progress, stop, rate, timings, resident, helpers };
+        let control = Control { progress, stop, rate, timings, resident, helpers, gate };
         let context = Context { options, shared, control };
         let states = OutputStates::new(&self.outputs, listen, progress);
         let mut run = StreamRun::new(&self.inputs, &context, states, taken);

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use crate::event::timing::Timings;
-use crate::event::{Event, Progress, Stop};
+use crate::event::{Event, Gate, Progress, Stop};
 use crate::io::control::Control;
 use crate::io::link_check::Helpers;
 use crate::io::options::Options;
@@ -33,6 +33,7 @@ pub fn told(work: impl FnOnce(&Context<'_>, &mut OutputStates<'_>)) -> Vec<Strin
             timings: &timings,
             resident: &Residency::default(),
             helpers: &Helpers::of_processors(),
+            gate: &Gate::default(),
         },
     };
     work(&context, &mut OutputStates::new(&names, &listen, &progress));

@@ -69,6 +69,9 @@ fn compare(
         Policy::Update | Policy::Always if now.links > 1 => return Ok(Labels::Shared),
         Policy::Update | Policy::Always => {}
     }
+    if !context.control.gate.lets_pass() {
+        return Ok(Labels::Same);
+    }
     let owned = (now.uid, now.gid) == (stat.uid, stat.gid);
     attributes.apply(&kept, stat, owned, |deed, error| {
         warnings.push(Error::io(deed, target.path(), error));

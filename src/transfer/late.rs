@@ -92,6 +92,9 @@ pub fn mend(
         // Its other names may lie anywhere, and their time is not ours.
         return Ok(Some(Action::Copy { replaces: true, warning: None }));
     }
+    if can_have_time && !context.control.gate.lets_pass() {
+        return abandoned;
+    }
     let labels = match can_have_time {
         true => Labels::Set(set_time(existing)?),
         false => Labels::Same,

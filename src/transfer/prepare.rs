@@ -28,6 +28,9 @@ pub fn prepare(
     let action = prepare_any(context, transfer, read_back, warnings);
     let (output, name) = (&transfer.target.output, &transfer.target.entry.name);
     match action {
+        Action::Copy { .. } if !context.control.gate.lets_pass() => {
+            Action::Settled(Outcome::Abandoned)
+        }
         Action::Copy { replaces: true, .. }
             if !output.volume.replaces(name, output.handle.as_ref()) =>
         {

@@ -78,6 +78,8 @@ pub struct Protected<'a> {
     pub follow: bool,
     /// Whether an earlier run lists a file of this name there, which then is no leftover.
     pub is_data: &'a dyn Fn(&OsStr) -> bool,
+    /// Asked before anything is removed.
+    pub may_remove: &'a dyn Fn() -> bool,
 }
 
 /// Removes what no run will finish from an output directory that was there already, but for what is to be
@@ -88,7 +90,7 @@ pub fn clean_up(
     reader: &mut DirReader,
     spared: &Protected<'_>,
 ) -> Leftovers {
-    let Protected { cleanup, resumable, follow, is_data } = *spared;
+    let Protected { cleanup, resumable, follow, is_data, may_remove } = *spared;
     let mut leftovers = Leftovers::default();
     let Some(dir) = output.handle.as_ref().filter(|_| !output.fresh) else { return leftovers };
     let (mut parts, mut journals, mut trials) = (Vec::new(), Vec::new(), Vec::new());
@@ -118,6 +120,10 @@ pub fn clean_up(
                 names.push(listed.name.to_os_string());
             }
         }
+    }
+    let is_any = [&parts, &journals, &trials].iter().any(|names| !names.is_empty());
+    if is_any && !may_remove() {
+        return leftovers;
     }
     for journal in journals {
         let beginning = resumable.and_then(|Resumable { larger_than, secret }| {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::path::{DirPath, RelPath};
-use crate::sys::stat::{Stat, Time};
+use crate::sys::stat::{Kind, Stat, Time};
 use crate::sys::{self, Attributes, Dir, Place};
 use crate::tree::overwrite::DestinationStat;
 use crate::volume::output_volume::OutputVolume;
@@ -236,6 +236,23 @@ impl OutputDir {
     /// Counts one thing as arrived; whether it was the last that was on its way.
     pub fn arrived(&self) -> bool {
         self.work.pending.fetch_sub(1, AcqRel) == 1
+    }
+}
+
+/// Why a directory of the output could not be opened, in terms of what is in its place.
+pub fn in_the_way(parent: &Dir, name: &OsStr, path: PathBuf, error: io::Error) -> Error {
+    match parent.stat(name, false) {
+        Ok(Stat { kind: Kind::Symlink, .. }) => Error::finding(
+            "use directory",
+            path,
+            "a symbolic link is in its place at the output, and links are not followed there",
+        ),
+        Ok(Stat { kind, .. }) if kind != Kind::Dir => Error::finding(
+            "use directory",
+            path,
+            format!("{} is in its place at the output", kind.name()),
+        ),
+        _ => Error::io("open directory", path, error),
     }
 }
 

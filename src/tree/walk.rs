@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use crate::error::Error;
+use crate::event::Gate;
 use crate::path::RelPath;
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::{NAME, TRASH};
@@ -20,7 +21,7 @@ use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{self, Attributes, Dir, DirReader, ListedEntry};
 use crate::tree::classify::{Classifier, DirMemory, PendingLinks, Subdir, Unclassified};
 use crate::tree::cleanup::{self, Cleanup, Leftovers, Protected, Resumable, ResumablePart};
-use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::dirs::{OutputDir, SourceDir, in_the_way};
 use crate::tree::filter::Inclusion;
 use crate::tree::found::{Emit, WalkItem};
 use crate::tree::names::list::NameList;
@@ -62,6 +63,8 @@ pub struct Walk<'a> {
     pub names: Option<&'a NameList>,
     /// Leave the attributes of directories to another run.
     pub leaves_dirs: bool,
+    /// Asked before anything is made or changed at the output.
+    pub gate: Option<&'a Gate<'a>>,
 }
 
 /// A directory on the way from the root to where the walk is.
@@ -124,6 +127,11 @@ impl Walk<'_> {
         }
         self.take_leftovers(&mut descent, emit)?;
         self.walk_down_to(0, &mut descent, emit, &mut defer)
+    }
+
+    /// Whether anything may be made or changed at the output.
+    fn may_make(&self) -> bool {
+        self.gate.is_none_or(Gate::lets_pass)
     }
 
     /// A walk that is at the root.
@@ -205,7 +213,10 @@ impl Walk<'_> {
         match reader.next_batch(&top.source.handle) {
             Ok(batch) if batch.is_empty() => {
                 top.listed = true;
-                let resumable = std::mem::take(&mut top.memory.resumable);
+                let mut resumable = std::mem::take(&mut top.memory.resumable);
+                if !resumable.is_empty() && !self.may_make() {
+                    resumable.clear();
+                }
                 tell(&top.output, cleanup::remove_resumable(&top.output, resumable), emit)
             }
             Ok(mut listed) => {
@@ -267,7 +278,8 @@ impl Walk<'_> {
         };
         let follow = self.classifier.follow;
         let Walk { cleanup, resumable, .. } = *self;
-        let spared = Protected { cleanup, resumable, follow, is_data: &is_data };
+        let may_remove = &|| self.may_make();
+        let spared = Protected { cleanup, resumable, follow, is_data: &is_data, may_remove };
         let mut leftovers = cleanup::clean_up(source, output, reader, &spared);
         let resumable = std::mem::take(&mut leftovers.resumable);
         tell(output, leftovers, emit)?;
@@ -372,7 +384,7 @@ impl Walk<'_> {
                 false => TriedVolume::new(handle.traits(), MovedTimes::default()),
             });
         }
-        if !fresh && !self.dry {
+        if !fresh && !self.dry && (!Dir::is_closed(there) || self.may_make()) {
             // The attributes that are set in the end take it back.
             handle.open_up(there)?;
         }
@@ -394,7 +406,8 @@ impl Walk<'_> {
                 Err(error) => return Err(in_the_way(above, name, path(), error)),
             }
         }
-        if self.dry {
+        // A run that is refused is over.
+        if self.dry || !self.may_make() {
             return Ok(None);
         }
         above.make_dir(name, true).map_err(|error| match error.kind() {
@@ -409,23 +422,6 @@ impl Walk<'_> {
             .open_dir(name, false)
             .map_err(|error| Error::io("open directory", path(), error))?;
         Ok(Some((handle, true)))
-    }
-}
-
-/// Why a directory of the output could not be opened, in terms of what is in its place.
-fn in_the_way(parent: &Dir, name: &OsStr, path: PathBuf, error: io::Error) -> Error {
-    match parent.stat(name, false) {
-        Ok(Stat { kind: Kind::Symlink, .. }) => Error::finding(
-            "use directory",
-            path,
-            "a symbolic link is in its place at the output, and links are not followed there",
-        ),
-        Ok(Stat { kind, .. }) if kind != Kind::Dir => Error::finding(
-            "use directory",
-            path,
-            format!("{} is in its place at the output", kind.name()),
-        ),
-        _ => Error::io("open directory", path, error),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::copy::job::CopyJob;
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::io::options::Reflink;
-use crate::state::private_dir::PrivatePlace;
+use crate::state::private_dir::{Missing, PrivateDir, PrivatePlace};
 use crate::transfer::baseline::Baseline;
 use crate::tree::lock::{LockShare, Patience};
 use crate::volume::output_volume::UntriedNames;
@@ -31,6 +31,26 @@ impl CopyJob {
         self.prepare(true, patience).map(drop)
     }
 
+    /// Where the output's private directory is.
+    fn private_place(&self) -> PrivatePlace<'_> {
+        match (&self.payload, &self.state) {
+            (Some(PayloadRole { private: Some(private), .. }), _) => PrivatePlace::Within(private),
+            (Some(_), _) => PrivatePlace::Nowhere,
+            (None, Some(state)) => PrivatePlace::Among(state),
+            (None, None) => PrivatePlace::InOutput,
+        }
+    }
+
+    /// Whether a run of this user was at the output, which is opened, before.
+    pub(crate) fn has_private_dir(&self, prepared: &Prepared) -> bool {
+        let root = prepared.output.handle.as_ref();
+        root.is_some_and(|root| {
+            let place = self.private_place();
+            let opened = PrivateDir::open_at(root, &self.output, place, Missing::Leave);
+            matches!(opened, Ok(Some(_)))
+        })
+    }
+
     /// Opens both sides; makes nothing if it is `dry`.
     pub(crate) fn prepare(&self, dry: bool, patience: Patience<'_>) -> Result<Prepared> {
         let demands = Demands {
@@ -40,14 +60,7 @@ impl CopyJob {
             // A look at the room before a run counts what the run finds out.
             names: if self.dry_run { UntriedNames::Doubtful } else { UntriedNames::Held },
             sharing: if self.shard.is_some() { LockShare::WithShards } else { LockShare::Alone },
-            private: match (&self.payload, &self.state) {
-                (Some(PayloadRole { private: Some(private), .. }), _) => {
-                    PrivatePlace::Within(private)
-                }
-                (Some(_), _) => PrivatePlace::Nowhere,
-                (None, Some(state)) => PrivatePlace::Among(state),
-                (None, None) => PrivatePlace::InOutput,
-            },
+            private: self.private_place(),
         };
         if self.names.is_some() && open_source(&self.source)?.1.is_some() {
             let finding = "it is a file, and names below a directory were asked for";

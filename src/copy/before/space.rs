@@ -1,7 +1,8 @@
 //! The space check before anything is touched: what the run needs against what the output has free.
 //!
 //! Its walk costs about as much as finding the files does. It is saved where space is ample: the output has twice
-//! what the source's whole file system uses. The estimate is low: holes do not count, nor do directories, the manifest
+//! what the source's whole file system uses. Where earlier runs were it waits until something is to be made: mostly
+//! nothing is. The estimate is low: holes do not count, nor do directories, the manifest
 //! and what the file system packs. So no run is refused that would have fitted. Where the estimate was too low (an
 //! output that is not packed as the source is, hard links that become files of their own), or another program takes
 //! the space, a disk that fills up is still an error of each file.
@@ -51,6 +52,8 @@ pub struct SpaceCheck<'a> {
     pub policy: Policy,
     /// Larger files are left; bytes.
     pub max_size: Option<u64>,
+    /// Whether the walk may wait until something is to be made.
+    pub may_wait: bool,
     /// What other outputs of the run reserve.
     pub reservations: &'a Reservations,
     /// Has its final totals afterwards, if the walk is made.
@@ -58,21 +61,32 @@ pub struct SpaceCheck<'a> {
     pub stop: &'a Stop,
 }
 
+/// What came of a look that refused nothing.
+pub enum SpaceAnswer {
+    /// There is space, as far as that can be told.
+    Fits {
+        /// What is to be told of files that are too large for the output's file system, whatever space it has.
+        too_large: Option<Error>,
+    },
+    /// It is to be looked at when something is to be made.
+    Later,
+}
+
 impl SpaceCheck<'_> {
-    /// Refuses a run for which the output has no space. `prepared` is what a dry run was prepared to. Returns what
-    /// is to be told of files that are too large for the output's file system, whatever space it has.
+    /// Refuses a run for which the output has no space. `prepared` is what a dry run was prepared to.
     ///
     /// # Errors
     /// There is not enough space.
-    pub fn run(&self, prepared: Prepared) -> Result<Option<Error>> {
+    pub fn run(&self, prepared: Prepared) -> Result<SpaceAnswer> {
+        let fits = Ok(SpaceAnswer::Fits { too_large: None });
         let Prepared { source, output, file, parent, .. } = &prepared;
-        let Some(at) = output.handle.as_ref().or(parent.as_ref()) else { return Ok(None) };
+        let Some(at) = output.handle.as_ref().or(parent.as_ref()) else { return fits };
         // What is packed takes less space than it has bytes.
         if Place::of(at).is_ok_and(|place| place.is_some_and(|place| place.packs())) {
-            return Ok(None);
+            return fits;
         }
         // Without an answer there is nothing to go by; the copy itself will tell.
-        let (Ok(free), Ok(id)) = (sys::room(at), at.identity()) else { return Ok(None) };
+        let (Ok(free), Ok(id)) = (sys::room(at), at.identity()) else { return fits };
         let root = Arc::clone(&output.root);
         let reserve = |need: &Need, certainty, claim: Claim| {
             let fits = |left: &FreeSpace| need.fits(left, &root);
@@ -83,13 +97,16 @@ impl SpaceCheck<'_> {
             let twice = Need { bytes: bytes_twice, files: files_twice, ..Need::default() };
             reserve(&twice, Certainty::AtMost, Claim::new(bytes, files)).is_ok()
         };
-        if file.is_none()
-            && output.largest_file().is_none()
-            && !output.is_fat()
+        // Elsewhere there may be files to name that are too large.
+        let holds_any = file.is_none() && output.largest_file().is_none() && !output.is_fat();
+        if holds_any
             && !self.walk.classifier.follow
             && sys::most_below(&source.handle).is_some_and(is_ample)
         {
-            return Ok(None);
+            return fits;
+        }
+        if holds_any && self.may_wait {
+            return Ok(SpaceAnswer::Later);
         }
         let need = match file {
             Some(entry) => {
@@ -100,7 +117,7 @@ impl SpaceCheck<'_> {
             None => self.sum(prepared, &free),
         };
         reserve(&need, Certainty::Exactly, Claim::new(need.taken(), need.files))?;
-        Ok(need.too_large(&root))
+        Ok(SpaceAnswer::Fits { too_large: need.too_large(&root) })
     }
 
     /// What everything takes that the walk finds.

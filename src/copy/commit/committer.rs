@@ -37,7 +37,6 @@ use crate::transfer::outcome::{
 };
 use crate::transfer::verifier::{CheckedCopy, ReadBackVerdict};
 use crate::tree::dirs::OutputDir;
-
 use crate::tree::found::WalkItem;
 
 /// What the committer waits for.
@@ -435,7 +434,9 @@ impl<'a> Committer<'a> {
             let warn = |deed, error| self.accounting.warn(&Error::io(deed, output.path(), error));
             if output.fresh {
                 attributes.apply_to_new(handle, stat, output.gid, None, warn);
-            } else if !handle.stat_self().is_ok_and(|now| attributes.are_at(&now, handle, stat)) {
+            } else if !handle.stat_self().is_ok_and(|now| attributes.are_at(&now, handle, stat))
+                && self.context.control.gate.lets_pass()
+            {
                 attributes.apply(handle, stat, false, warn);
             }
         }

@@ -96,6 +96,14 @@ impl Committer<'_> {
         RunLeft { manifest, trash }
     }
 
+    /// The run is refused before it made anything: its manifest goes too.
+    pub fn withdraw(&mut self) {
+        let withdrawn = self.manifest.take().map_or(Ok(()), ManifestFile::withdraw);
+        if let Err(error) = withdrawn {
+            self.accounting.warn(&error);
+        }
+    }
+
     /// Whether what has left the source may leave the output: not where anything went wrong, because what could not
     /// be read looks like what is not there.
     fn may_remove(&mut self, removal: &Removal<'_>) -> bool {

@@ -13,6 +13,7 @@ use crate::event::Done;
 use crate::hash::Digest;
 use crate::state::row::{Origin, Row, Trace};
 use crate::sys::stat::Time;
+use crate::transfer::context::Context;
 use crate::transfer::rot_check;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
@@ -42,7 +43,8 @@ impl Committer<'_> {
         output: &Arc<OutputDir>,
         entry: &SourceEntry,
     ) {
-        let made = symlink::copy(source, output, entry, self.context.options.policy);
+        let Context { options, control, .. } = self.context;
+        let made = symlink::copy(source, output, entry, options.policy, control.gate);
         if let Ok((_, Some(warning))) = &made {
             self.accounting.warn(warning);
         }
@@ -84,7 +86,8 @@ impl Committer<'_> {
             }
             return self.link_done(&link.output);
         }
-        let made = hard_link::make(self.root(), link, first, self.context.options.policy);
+        let Context { options, control, .. } = self.context;
+        let made = hard_link::make(self.root(), link, first, options.policy, control.gate);
         if matches!(made, Ok(LinkOutcome::Made)) {
             self.record_again(first);
         }
@@ -131,6 +134,7 @@ impl Committer<'_> {
                 let row = row.map(|row| Row { sure: row.sure && is_past(&row), ..row });
                 self.accounting.stands(output, entry, digest, row, Done::Kept);
             }
+            Ok(LinkOutcome::Abandoned) => {}
             Ok(LinkOutcome::Left(why)) => {
                 self.reopen(output, &entry.name);
                 self.accounting.left(output, &entry.name, why);

@@ -6,6 +6,8 @@ pub mod count;
 mod earlier;
 mod feed;
 pub mod output_run;
+mod setup;
+mod space;
 mod threads;
 mod worker_pool;
 pub mod workers;

@@ -11,7 +11,7 @@ use crate::chain::states::StatesFile;
 use crate::copy::bag::run::{BagRun, TreeCopy};
 use crate::copy::before::prepare::Prepared;
 use crate::copy::before::reservation::Reservations;
-use crate::copy::before::space::SpaceCheck;
+use crate::copy::before::space::SpaceAnswer;
 use crate::copy::commit::accounting::Accounting;
 use crate::copy::commit::committer::Committer;
 use crate::copy::commit::finish::RunLeft;
@@ -26,17 +26,16 @@ use crate::copy::record::chains;
 use crate::copy::record::rotation::Rotation;
 use crate::copy::report::{Counts, Ending, Report, Stages};
 use crate::copy::run::earlier::{EarlierRecords, known};
+use crate::copy::run::space::{LateLook, SpaceLook};
 use crate::copy::run::threads::{CopyThreads, ThreadResults};
-use crate::copy::run::workers::WorkerCount;
 use crate::error::{Error, Result};
-use crate::event::{Event, EventObserver, Stop};
+use crate::event::{Event, EventObserver, Gate, Progress, Stop};
 use crate::fanout::slot::Slot;
 use crate::hash::Algorithm;
-use crate::hash::multibuffer::Backend;
 use crate::io::control::Control;
 use crate::io::further::FurtherDigests;
 use crate::io::link_check::Helpers;
-use crate::io::options::{Durability, Options, Reflink, Sparse, States};
+use crate::io::options::{Options, States};
 use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
 use crate::manifest::ManifestName;
@@ -46,12 +45,11 @@ use crate::sys::{self, Dir, is_on_turning_disk};
 use crate::transfer::baseline::Baseline;
 use crate::transfer::context::{Context, Shared};
 use crate::transfer::kernel::copy_methods::CopyMethods;
-use crate::tree::cleanup::{Cleanup, Resumable};
 use crate::tree::dirs::OutputDir;
 use crate::tree::filter::Pattern;
 use crate::tree::found::WalkEvent;
 use crate::tree::lock::Patience;
-use crate::tree::walk::{Walk, most_levels};
+use crate::tree::walk::Walk;
 
 impl CopyJob {
     /// Runs the job.
@@ -136,7 +134,7 @@ impl OutputRun<'_> {
         let wait = job.wait && !job.dry_run;
         let patience = Patience { wait, deed: "copy to", tell: &tell, stop };
         patience.until_free(&job.output, job.state.as_deref())?;
-        let too_large = if job.check_space { self.check_space(patience)? } else { None };
+        let space = self.space_look(&observer.progress).before(patience)?;
         let looked = self.look_for_departures(patience)?;
         let mut prepared = job.prepare(job.dry_run, patience)?;
         if let Some(limits) = prepared.output.limits() {
@@ -154,31 +152,36 @@ impl OutputRun<'_> {
             return Ok(Report::dry(counts, stop, started.elapsed()));
         }
         let mut warnings = std::mem::take(&mut prepared.warnings);
-        warnings.extend(too_large);
+        // What is watched is counted by itself.
+        let uncounted = Progress::default();
+        let look = LateLook::new(self.space_look(&uncounted), stop);
+        let decide = || look.lets_pass();
+        let gate = match space {
+            SpaceAnswer::Later => Gate::deciding(&decide),
+            SpaceAnswer::Fits { too_large } => {
+                warnings.extend(too_large);
+                Gate::default()
+            }
+        };
         let private = prepared.private.take();
         let known = known(job, &prepared, private.as_ref(), stop, &mut warnings);
         let earlier = EarlierRecords { baseline, known, private, warnings, looked };
-        Ok(self.copy(prepared, &earlier, started, stop))
+        let report = self.copy(prepared, &earlier, started, stop, &gate);
+        look.refusal().map_or(Ok(report), Err)
     }
 
     /// Refuses a run for which the output has no space; returns what is to be told of files that are too large.
     pub(crate) fn check_space(&self, patience: Patience<'_>) -> Result<Option<Error>> {
-        let Self { job, observer, reservations, .. } = *self;
-        let dry = job.prepare(true, patience)?;
-        // Clones take next to no space.
-        if job.reflink != Reflink::Never && job.sparse == Sparse::Auto && dry.may_share {
-            return Ok(None);
-        }
-        let check = SpaceCheck {
-            walk: &self.walk(&dry, true, None),
-            stat_workers: &|dry| self.workers(dry, false).stat_workers(),
-            max_size: job.max_size,
-            policy: job.policy,
-            reservations,
-            progress: &observer.progress,
-            stop: patience.stop,
-        };
-        check.run(dry)
+        let answer = self.space_look(&self.observer.progress).run(patience, false)?;
+        Ok(match answer {
+            SpaceAnswer::Fits { too_large } => too_large,
+            SpaceAnswer::Later => None,
+        })
+    }
+
+    fn space_look<'a>(&'a self, progress: &'a Progress) -> SpaceLook<'a> {
+        let Self { job, reservations, .. } = *self;
+        SpaceLook { job, reservations, progress, outputs: self.outputs() }
     }
 
     /// Looks what has left the source, if that is to leave the output.
@@ -196,6 +199,7 @@ impl OutputRun<'_> {
         earlier: &EarlierRecords,
         started: Instant,
         stop: &Stop,
+        gate: &Gate<'_>,
     ) -> Report {
         let Self { job, observer, slot, .. } = *self;
         let mut options = self.options(&prepared);
@@ -213,11 +217,12 @@ impl OutputRun<'_> {
         let further = further.is_any().then_some(&further);
         let shared = Shared { known: known.as_ref(), baseline, methods, slot, states, further };
         let progress = &*observer.progress;
-        let control = Control { progress, stop, rate, timings, resident: &resident, helpers };
+        let control = Control { progress, stop, rate, timings, resident: &resident, helpers, gate };
         let context = Context { options, shared, control };
         let mut walk = self.walk(&prepared, false, known.as_ref());
+        walk.gate = Some(gate);
         walk.resumable = walk.resumable.filter(|_| context.options.journaling.is_some());
-        let workers = self.workers(&prepared, slot.is_some());
+        let workers = job.workers_for(&prepared, slot.is_some());
         let verifiers = self.verifiers(&prepared.output, workers.full);
         let (mut committer, verifier_threads) =
             self.committer(&context, &mut prepared, earlier, verifiers);
@@ -234,6 +239,9 @@ impl OutputRun<'_> {
         let threads = CopyThreads::new(job, &context, &walk, workers);
         let ThreadResults { workers, found } =
             threads.run(prepared, verifier_threads, &mut committer);
+        if gate.is_shut() {
+            committer.withdraw();
+        }
         self.check_account(found, stop, &mut committer);
         committer.settle_expected(tree.as_deref());
         earlier.settle_departures(&mut committer.accounting);
@@ -374,7 +382,7 @@ impl OutputRun<'_> {
             follow: self.follows(prepared),
             max_size: job.max_size,
             policy: job.policy,
-            durability: self.durability(&prepared.output),
+            durability: job.durability(&prepared.output),
             verify: job.verify,
             nameless: !job.sync && output.is_some_and(Dir::can_publish_nameless),
             journaling: job.journaling(prepared.secret).filter(|_| prepared.is_ours_alone),
@@ -391,27 +399,7 @@ impl OutputRun<'_> {
         dry: bool,
         known: Option<&'a Knowledge>,
     ) -> Walk<'a> {
-        let Self { job, .. } = *self;
-        Walk {
-            classifier: job.classifier(),
-            dry,
-            cleanup: match &job.shard {
-                Some(shard) => Cleanup::OfAttempts(&shard.dead),
-                None if prepared.is_ours_alone => Cleanup::Everything,
-                None => Cleanup::Nothing,
-            },
-            resumable: job.journaling(prepared.secret).map(|journaling| Resumable {
-                larger_than: journaling.interval,
-                secret: journaling.secret,
-            }),
-            chains: self.durability(&prepared.output) == Durability::Grouped { at_once: false },
-            known,
-            source_root: prepared.source_id,
-            output_root: prepared.output_id,
-            names: job.names.as_ref(),
-            leaves_dirs: job.shard.is_some(),
-            most_levels: most_levels(sys::open_file_limit() / self.outputs() as u64),
-        }
+        self.job.walk(prepared, dry, known, self.outputs())
     }
 
     /// How many outputs share the reading of the source.
@@ -423,18 +411,6 @@ impl OutputRun<'_> {
     /// through a link.
     fn follows(&self, prepared: &Prepared) -> bool {
         self.job.follow_links || prepared.file.is_some()
-    }
-
-    fn durability(&self, output: &OutputDir) -> Durability {
-        let at_once = output.handle.as_ref().is_some_and(Dir::can_persist_all);
-        if self.job.sync { Durability::Grouped { at_once } } else { Durability::Off }
-    }
-
-    fn workers(&self, prepared: &Prepared, shared: bool) -> WorkerCount {
-        let Prepared { source, output, .. } = prepared;
-        let (source, output) = (&source.handle, output.handle.as_ref());
-        let pairs = self.job.backend.suiting(2) != Backend::One;
-        WorkerCount::suiting(self.job.workers, source, output, shared, pairs)
     }
 
     /// How many threads read copies back. A disk that turns serves one of them best.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::copy::special::symlink::{self, LinkOutcome};
 use crate::error::{Error, Result};
+use crate::event::Gate;
 use crate::hash::Digest;
 use crate::path::RelPath;
 use crate::sys::Dir;
@@ -108,7 +109,13 @@ impl LinkedFile {
 }
 
 /// Makes a further name of a file whose first name's fate is known.
-pub fn make(root: &OutputDir, link: &Link, first: &First, policy: Policy) -> Result<LinkOutcome> {
+pub fn make(
+    root: &OutputDir,
+    link: &Link,
+    first: &First,
+    policy: Policy,
+    gate: &Gate<'_>,
+) -> Result<LinkOutcome> {
     let Link { output, entry } = link;
     let path = || output.path_of(&entry.name);
     let fail = |error| Error::io("make the hard link", path(), error);
@@ -150,6 +157,9 @@ pub fn make(root: &OutputDir, link: &Link, first: &First, policy: Policy) -> Res
         }
     };
     match decision {
+        Decision::Create | Decision::Keep | Decision::Replace if !gate.lets_pass() => {
+            return Ok(LinkOutcome::Abandoned);
+        }
         Decision::Create => dir.hard_link(&from, &first.name, &entry.name).map_err(|error| {
             fail(error).with_note("; without --hard-links it is copied as a file of its own")
         })?,

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::error::{Error, Result};
+use crate::event::Gate;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{Attributes, Dir, LinkTarget};
 use crate::tree::dirs::{OutputDir, SourceDir};
@@ -21,6 +22,8 @@ pub enum LinkOutcome {
     Kept,
     /// Something else is there and stays.
     Left(&'static str),
+    /// The run is refused.
+    Abandoned,
 }
 
 /// What is to be done about a link.
@@ -40,9 +43,11 @@ pub fn copy(
     output: &OutputDir,
     entry: &SourceEntry,
     policy: Policy,
+    gate: &Gate<'_>,
 ) -> Result<(LinkOutcome, Option<Error>)> {
     let replaces = match plan(source, output, entry, policy)? {
         Plan::Settled(linked) => return Ok((linked, None)),
+        Plan::Make { .. } if !gate.lets_pass() => return Ok((LinkOutcome::Abandoned, None)),
         Plan::Make { replaces } => replaces,
     };
     let fail = |deed| move |error| Error::io(deed, output.path_of(&entry.name), error);

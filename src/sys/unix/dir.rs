@@ -19,7 +19,7 @@ use crate::path::RelPath;
 use crate::sys::part_name::under_part_name;
 use crate::sys::stat::{Identity, Kind, Stat, Time};
 use crate::sys::types::Lock;
-use crate::sys::unix::process::{acting_as, is_root};
+use crate::sys::unix::process::acting_as;
 
 /// A directory that is open, so that names below it are looked up there whatever its own path leads to later.
 #[derive(Debug)]
@@ -206,17 +206,6 @@ impl Dir {
     pub fn make_dir(&self, name: &OsStr, private: bool) -> io::Result<()> {
         let mode = if private { Mode::RWXU } else { Mode::RWXU | Mode::RWXG | Mode::RWXO };
         Ok(rustix::fs::mkdirat(&self.0, name, mode)?)
-    }
-
-    /// Lets the owner make entries in this directory, which is `stat`, if that is this process and
-    /// could not; whether that changed anything. Root needs no leave.
-    pub fn open_up(&self, stat: &Stat) -> io::Result<bool> {
-        const OWNER: u32 = 0o300;
-        if is_root() || stat.mode & OWNER == OWNER || stat.uid != acting_as().0 {
-            return Ok(false);
-        }
-        rustix::fs::fchmod(&self.0, Mode::from_raw_mode((stat.mode | OWNER) as _))?;
-        Ok(true)
     }
 
     /// Where the symbolic link `name` points to.

@@ -3,6 +3,7 @@
 mod attributes;
 #[cfg(target_os = "linux")]
 mod cache;
+mod closed_dir;
 pub(in crate::sys) mod dir;
 mod disk;
 mod helper;

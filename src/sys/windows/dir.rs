@@ -257,11 +257,6 @@ impl Dir {
         nt::open(Some(self.as_handle()), &new_component(name)?, how).map(drop)
     }
 
-    /// The read-only attribute of a directory keeps no program from making entries in it.
-    pub fn open_up(&self, _: &Stat) -> io::Result<bool> {
-        Ok(false)
-    }
-
     /// Gives the file `original` in the directory `from` the further name `name` here; an error if
     /// `name` exists.
     pub fn hard_link(&self, from: &Dir, original: &OsStr, name: &OsStr) -> io::Result<()> {

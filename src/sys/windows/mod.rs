@@ -7,6 +7,7 @@
 mod ancestors;
 mod attributes;
 mod basic;
+mod closed_dir;
 pub(in crate::sys) mod dir;
 mod disk;
 mod helper;

@@ -1,6 +1,6 @@
 //! Room is looked at before anything is touched, and a disk that would not fill up refuses nobody.
 
-use crate::harness::{Mount, Scene, Strace, content, need, shell};
+use crate::harness::{Mount, Scene, Strace, content, ctimes, need, shell};
 
 /// A source that needs 6 MiB, and an output on a tmpfs with these options.
 fn six_mib(options: &str) -> (Scene, Mount) {
@@ -167,9 +167,51 @@ fn ample_room_costs_no_walk() {
     };
     assert_eq!(lists("64m", false), [1, 0]);
     assert_eq!(lists("1200k", false), [2, 0]);
-    // One walk tells what is needed beside what is there, and for what killed runs left the copy looks
-    // through the output itself.
-    assert_eq!(lists("1500k", true), [2, 2]);
+    // A later run that makes nothing needs no room. For what killed runs left it looks through the output.
+    assert_eq!(lists("1500k", true), [1, 1]);
+}
+
+/// A later run looks when it is about to make the first thing, whatever that is, and then has touched nothing.
+#[test]
+fn a_later_run_that_does_not_fit_touches_nothing() {
+    need!(Mount);
+    let firsts = [
+        "true",
+        "mkdir src/A",
+        "ln -s a src/A",
+        "ln src/a src/A",
+        "rm src/link; ln -s b src/link",
+        "chmod 700 src/dir",
+        "touch -d 2001-01-01 src/dir",
+        "chmod 600 src/a src/b",
+        "echo >mnt/.a1B2c3D4e5.dircopy-part",
+        "head -c 2M /dev/zero >src/a; touch -d tomorrow src/a",
+    ];
+    let ways = [&["--overwrite-policy=update"][..], &["--overwrite-policy=always", "--verify"]];
+    for (first, &args) in firsts.iter().zip(ways.iter().cycle()) {
+        let (scene, _mount) = six_mib("15m");
+        shell(&scene, "ln -s a src/link; ln src/a src/more");
+        let run = |more: &[&str]| {
+            let args = ["--hard-links", "--hash=sha256"].iter().chain(args).chain(more);
+            scene.command_to(scene.src.root(), scene.path("mnt"), args).run()
+        };
+        run(&[]).assert_code(0);
+        shell(&scene, "head -c 12M /dev/urandom >src/z; head -c 1M src/z >src/dir/z");
+        shell(&scene, first);
+        let at_output = || {
+            let all = ctimes(&scene.path("mnt")).into_iter();
+            let all = all.map(|entry| String::from_utf8(entry).unwrap());
+            let is_kept = |entry: &String| !entry.ends_with(' ') && !entry.contains(" .dircopy");
+            all.filter(is_kept).collect::<Vec<_>>().join("\n")
+        };
+        let before = at_output();
+        let refused = run(&[]);
+        refused.assert_code(2).assert_says("MiB free").assert_says("--no-space-check");
+        assert_eq!(at_output(), before, "{first}");
+        // What is left out needs no room.
+        run(&["--exclude", "z"]).assert_code(0);
+        shell(&scene, "cd mnt && sha256sum -c --strict --quiet $(ls dircopy-*sum | tail -1)");
+    }
 }
 
 /// What fits for each of two outputs on one file system alone need not fit for both.

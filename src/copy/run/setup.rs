@@ -1,0 +1,59 @@
+//! What a run is set up with, by its job and both sides: its walk, its workers, and how it makes things durable.
+
+use crate::copy::before::prepare::Prepared;
+use crate::copy::job::CopyJob;
+use crate::copy::run::workers::WorkerCount;
+use crate::hash::multibuffer::Backend;
+use crate::io::options::Durability;
+use crate::state::knowledge::Knowledge;
+use crate::sys::{self, Dir};
+use crate::tree::cleanup::{Cleanup, Resumable};
+use crate::tree::dirs::OutputDir;
+use crate::tree::walk::{Walk, most_levels};
+
+impl CopyJob {
+    /// The walk, which makes nothing if it is `dry`, of one of so many `outputs`.
+    pub(crate) fn walk<'a>(
+        &'a self,
+        prepared: &Prepared,
+        dry: bool,
+        known: Option<&'a Knowledge>,
+        outputs: usize,
+    ) -> Walk<'a> {
+        Walk {
+            classifier: self.classifier(),
+            dry,
+            cleanup: match &self.shard {
+                Some(shard) => Cleanup::OfAttempts(&shard.dead),
+                None if prepared.is_ours_alone => Cleanup::Everything,
+                None => Cleanup::Nothing,
+            },
+            resumable: self.journaling(prepared.secret).map(|journaling| Resumable {
+                larger_than: journaling.interval,
+                secret: journaling.secret,
+            }),
+            chains: self.durability(&prepared.output) == Durability::Grouped { at_once: false },
+            known,
+            source_root: prepared.source_id,
+            output_root: prepared.output_id,
+            names: self.names.as_ref(),
+            leaves_dirs: self.shard.is_some(),
+            gate: None,
+            most_levels: most_levels(sys::open_file_limit() / outputs as u64),
+        }
+    }
+
+    /// How what is copied to `output` is made durable.
+    pub(crate) fn durability(&self, output: &OutputDir) -> Durability {
+        let at_once = output.handle.as_ref().is_some_and(Dir::can_persist_all);
+        if self.sync { Durability::Grouped { at_once } } else { Durability::Off }
+    }
+
+    /// How many workers suit both sides, if outputs share the reading or not.
+    pub(crate) fn workers_for(&self, prepared: &Prepared, shared: bool) -> WorkerCount {
+        let Prepared { source, output, .. } = prepared;
+        let (source, output) = (&source.handle, output.handle.as_ref());
+        let pairs = self.backend.suiting(2) != Backend::One;
+        WorkerCount::suiting(self.workers, source, output, shared, pairs)
+    }
+}
