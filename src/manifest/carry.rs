@@ -3,6 +3,7 @@
 //! A manifest in the open proves nothing: it may have been copied there, or written by hand. Its lines are
 //! reasons to read a file and compare, and never to leave it unread.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
@@ -11,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::index::lookup::Index;
 use crate::manifest::name::ManifestName;
+use crate::manifest::read::{Entries, Parsed};
 use crate::path::RelPath;
 use crate::sys::stat::Kind;
 use crate::sys::{Dir, DirReader};
@@ -49,13 +51,26 @@ impl Carry {
             warnings.push(Error::io("look for earlier manifests in", path, error));
             Vec::new()
         });
+        // What came from a source is known by the record; without one, by being listed here.
+        let listed = match covered {
+            None => listed_by_others(root, &names, is_to_stop),
+            Some(_) => BTreeSet::new(),
+        };
+        let is_listed = |name: &ManifestName| listed.contains(name);
         let mut unfinished: Vec<ManifestName> =
-            names.iter().copied().filter(|name| !name.is_finished()).collect();
-        let newest = names.first().copied();
-        // The newest finished one is of the whole output; what counts besides was begun after it.
-        if let Some(newest) = names.iter().position(ManifestName::is_finished) {
-            names.truncate(newest + 1);
+            names.iter().copied().filter(|name| !name.is_finished() && !is_listed(name)).collect();
+        // Those of runs do not list each other. Where nothing else is there, each may be the one that holds.
+        let is_finished = |name: &&ManifestName| name.is_finished();
+        if names.iter().filter(is_finished).all(is_listed) && !listed.is_empty() {
+            names.retain(|name| name.is_finished() || !is_listed(name));
+        } else {
+            names.retain(|name| !is_listed(name));
+            // The newest finished one is of the whole output; what counts besides was begun after it.
+            if let Some(newest) = names.iter().position(ManifestName::is_finished) {
+                names.truncate(newest + 1);
+            }
         }
+        let newest = names.first().copied();
         names.retain(|name| Some(*name) > covered);
         for name in names {
             match EarlierManifest::open(root, name, is_to_stop) {
@@ -158,6 +173,35 @@ impl EarlierManifest {
         let index = Index::build(file, is_to_stop)?;
         Ok(Some(Self { name, index }))
     }
+}
+
+/// Which of these manifests in the root of an output another of them lists. One that cannot be read lists nothing.
+fn listed_by_others(
+    root: &Dir,
+    names: &[ManifestName],
+    is_to_stop: &dyn Fn() -> bool,
+) -> BTreeSet<ManifestName> {
+    let mut listed = BTreeSet::new();
+    for by in names.iter().filter(|_| names.len() > 1) {
+        let file_name = by.to_string();
+        let is_file =
+            root.stat(file_name.as_ref(), false).is_ok_and(|stat| stat.kind == Kind::File);
+        let Some(file) = is_file.then(|| root.open_file(file_name.as_ref(), false).ok()).flatten()
+        else {
+            continue;
+        };
+        let mut entries = Entries::of_all(file);
+        while let Ok(Some(entry)) = entries.next_entry()
+            && !is_to_stop()
+        {
+            let Parsed::Record(record) = entry.parsed else { continue };
+            let name = record.name.strip_prefix(b"./").unwrap_or(record.name);
+            let name =
+                str::from_utf8(name).ok().and_then(|name| ManifestName::parse(name.as_ref()));
+            listed.extend(name.filter(|name| name != by && names.contains(name)));
+        }
+    }
+    listed
 }
 
 /// The manifests in the root of an output, the newest first. One is known to be the manifest of its run where it is

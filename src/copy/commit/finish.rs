@@ -181,7 +181,7 @@ impl Committer<'_> {
         };
         for name in carry.unfinished() {
             let states = [name.states(), name.finished().states()];
-            let is_copied = |file: &OsStr| carry.lists(file.as_encoded_bytes());
+            let is_copied = |file: &OsStr| carry.has_heard_of(file.as_encoded_bytes());
             let finished = beside::lists_of(root, name, &is_copied);
             let unfinished = name.lists().filter(|list| !is_copied(list.as_ref()));
             for beside in states.into_iter().chain(finished).chain(unfinished) {

@@ -338,7 +338,7 @@ impl OutputPages {
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
             _ if !failed => Ok(()),
-            Some(libc::ENOSYS | libc::EINVAL | libc::ESPIPE | libc::EOPNOTSUPP) => {
+            Some(code) if code == libc::ESPIPE || is_unknown(&error) => {
                 self.policy = CachePolicy::None;
                 Ok(())
             }

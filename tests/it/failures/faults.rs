@@ -94,12 +94,12 @@ fn without_renameat2_the_copy_still_works() {
 #[test]
 fn calls_that_a_filter_refuses_are_done_without() {
     need!(Strace, Loop);
-    let calls = "preadv2,pwritev2,renameat2,syncfs,copy_file_range,statx,openat2";
+    let calls = "preadv2,pwritev2,renameat2,syncfs,copy_file_range,statx,openat2,sync_file_range,fadvise64,fallocate";
     for args in [&[][..], &["--hash", "none"]] {
         let scene = three();
         let mount = Mount::ext4(&scene.path("image"), 64, &scene.path("mount"));
         let src = Tree::at(scene.path("mount/src"));
-        for (name, len) in [("large", 3_000_000), ("middling", 200_000), ("small", 10)] {
+        for (name, len) in [("large", 9_000_000), ("middling", 200_000), ("small", 10)] {
             src.file(name, content(len));
         }
         let strace = Strace::inject(&scene, calls, "error=EPERM");

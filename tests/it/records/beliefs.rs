@@ -172,6 +172,35 @@ fn a_manifest_that_came_from_the_source_is_not_believed() {
     scene.judge(&scene.copy(&[])).no_leftovers();
 }
 
+/// Where the record is gone, what came from the source is known by the manifest that lists it: it is not removed as
+/// what a killed run left, and does not hide what was known.
+#[test]
+fn what_came_from_the_source_is_no_manifest_without_a_record_either() {
+    let scene = Scene::new();
+    scene.src.file("f", content(20_000)).mtime("f", 1_577_836_800, 0);
+    let ghost = format!("{:064}  ghost\n", 7);
+    let names = [
+        "dircopy-20200101T000000Z.sha256sum.part",
+        "dircopy-20200101T000000Z.md5sum.part",
+        "dircopy-20200101T000000Z.states.part",
+        "dircopy-20990101T000000Z.sha256sum",
+        "dircopy-20990101T000001Z.sha256sum.part",
+    ];
+    for name in names {
+        scene.src.file(name, &ghost);
+    }
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "rm -r dst/.dircopy; rm src/dircopy-*");
+    rot(&scene, "dst/f");
+    let run = scene.copy(&[]);
+    run.assert_code(0).assert_says("it is copied anew");
+    assert!(!run.err().contains("ghost"), "{}", run.err());
+    for name in names {
+        assert_eq!(scene.output().read(name), ghost.as_bytes(), "{name}");
+    }
+    shell(&scene, "cmp src/f dst/f; cat dst/dircopy-202[2-8]*.sha256sum | grep -c '  dircopy-2'");
+}
+
 #[test]
 fn a_record_at_the_source_is_passed_over() {
     let scene = Scene::new();
