@@ -2,9 +2,11 @@
 
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::copy::bag::options::{BagOptions, PayloadRole, no_algorithm_of_bags};
 use crate::copy::generations::options::Generations;
+use crate::copy::media::role::MediaRole;
 use crate::copy::mirror::options::Mirror;
 use crate::copy::run::workers::{blocks_each, most_full, most_small};
 use crate::error::{Error, Result};
@@ -119,6 +121,8 @@ pub struct CopyJob {
     pub(crate) shard: Option<ShardRole>,
     /// Whose payload this run copies, if it is one of a bag.
     pub(crate) payload: Option<PayloadRole>,
+    /// What is known before a run that writes a Media Hash List, if it does.
+    pub(crate) media: Option<Arc<MediaRole>>,
     /// Blocks of a worker; at least 1.
     pub queue_size: usize,
     /// Size of a block in bytes; at least 1. Memory is workers × blocks × this, and at most 2 MiB more for each
@@ -177,6 +181,7 @@ impl CopyJob {
             workers: None,
             shard: None,
             payload: None,
+            media: None,
             queue_size: QUEUE_SIZE,
             block_size: BLOCK_SIZE,
         }
@@ -214,7 +219,23 @@ impl CopyJob {
     /// The lists beside the manifest.
     pub(crate) fn lists(&self) -> Vec<ListKind> {
         let algorithms = self.further.with(self.algorithm);
-        if algorithms.is_empty() { Vec::new() } else { ListKind::all(algorithms, &self.formats) }
+        let mut lists = match algorithms.is_empty() {
+            true => Vec::new(),
+            false => ListKind::all(algorithms, &self.formats),
+        };
+        lists.extend(self.media.as_ref().map(|media| ListKind::kept(media.algorithms)));
+        lists
+    }
+
+    /// What is computed beside what is asked for: what is `expected`, and what a Media Hash List has.
+    pub(crate) fn besides(&self, expected: Algorithms) -> Algorithms {
+        let asked = self.further.with(self.algorithm);
+        self.media.as_ref().map_or(expected, |media| expected.and(media.further(asked)))
+    }
+
+    /// The Media Hash List that is asked for, if one is.
+    pub(crate) fn media_format(&self) -> Option<ListFormat> {
+        self.formats.iter().copied().find(|format| format.is_mhl())
     }
 
     /// Which entries take part, and how they are told apart.
@@ -262,10 +283,35 @@ impl CopyJob {
         }
     }
 
+    /// Refuses what a Media Hash List cannot be had with.
+    fn check_media(&self) -> Result<()> {
+        let Some(form) = self.media_format() else { return Ok(()) };
+        let refuse = |why| {
+            Err(Error::finding("write a Media Hash List of what is copied to", &self.output, why))
+        };
+        match () {
+            () if self.formats.iter().any(|other| other.is_mhl() && *other != form) => refuse(
+                "one kind of it is written by a run; leave out --format mhl or --format mhl1",
+            ),
+            () if self.algorithm == Algorithm::None => {
+                refuse("it has digests; leave out --hash none")
+            }
+            () if self.generations.is_some() => {
+                refuse("it is of one tree; leave out --generations")
+            }
+            () if self.mirror.is_some() && form == ListFormat::History => {
+                refuse("nothing leaves a history; leave out --mirror")
+            }
+            () => Ok(()),
+        }
+    }
+
     /// Refuses options that cannot be had together.
     pub(crate) fn check_options(&self) -> Result<()> {
         self.check_bag()?;
-        if !self.lists().is_empty() && self.hard_links {
+        self.check_media()?;
+        let has_lists = !self.lists().is_empty() || self.media_format().is_some();
+        if has_lists && self.hard_links {
             let why = "the further names of a file would be in the manifest alone; leave out \
                        --hard-links, or all but --hash sha256 and --format";
             return Err(Error::finding("list everywhere the hard links of", &self.source, why));

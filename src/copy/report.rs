@@ -44,7 +44,7 @@ pub struct Counts {
     /// that they were edited (only when it is held against an earlier manifest).
     pub rotten: u64,
     /// Files at the output that were not copied and whose content is not what an earlier run recorded, although
-    /// size and time are; not part of `seen`.
+    /// size and time are, and files whose content is not what a history of ASC MHL has; not part of `seen`.
     pub decayed: u64,
     /// FIFOs, sockets and devices, which are not copied; not part of `seen`.
     pub skipped: u64,
@@ -241,6 +241,8 @@ pub struct Report {
     pub manifest: Option<PathBuf>,
     /// Where what has left the source was moved to, if anything was.
     pub trash: Option<PathBuf>,
+    /// The Media Hash List that was written, if one was: of a history the generation of the whole output.
+    pub media_list: Option<PathBuf>,
     /// What is known of the file systems of the source …
     pub source_volume: VolumeDetails,
     /// … and of the output, when the run began.
@@ -264,6 +266,7 @@ impl Report {
             resumed: false,
             manifest: None,
             trash: None,
+            media_list: None,
             source_volume: VolumeDetails::default(),
             output_volume: VolumeDetails::default(),
         }

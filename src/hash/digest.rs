@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::hash::algorithm::{Algorithm, Algorithms};
 use crate::hash::c4;
-use crate::hash::running::MOST_LEN;
+use crate::hash::running::{MOST_LEN, padded};
 use crate::hash::sha256::Sha256;
 
 /// The digest of a file's whole content. Its text is lower-case hexadecimal, or a C4 identifier.
@@ -26,6 +26,11 @@ impl Digest {
     /// That of an algorithm, from its bytes at the front and zeros behind them.
     pub fn new(algorithm: Algorithm, bytes: [u8; MOST_LEN]) -> Self {
         Self { algorithm, bytes }
+    }
+
+    /// That of an algorithm, from exactly its bytes.
+    pub fn of_bytes(algorithm: Algorithm, bytes: &[u8]) -> Option<Self> {
+        (bytes.len() == algorithm.len()).then(|| Self { algorithm, bytes: padded(bytes) })
     }
 
     /// That of SHA-256 from its bytes.
@@ -180,7 +185,6 @@ impl Digests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::running::padded;
 
     #[test]
     fn text_round_trips() {

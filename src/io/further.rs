@@ -112,15 +112,15 @@ impl FurtherDigests {
         waiting.get(path).filter(|found| found.proof == proof)?.further.as_ref()?.of(algorithm)
     }
 
-    /// What is to be listed of the file at `path`, which is of so many bytes and has this digest; nothing if its
-    /// further ones are not known.
-    pub fn take(&self, path: &[u8], size: u64, proof: Digest) -> Option<Content> {
+    /// What is to be listed of the file at `path`, which is of so many bytes, has this digest, and was read by this run
+    /// if `is_read`; nothing if its further digests are not known.
+    pub fn take(&self, path: &[u8], size: u64, proof: Digest, is_read: bool) -> Option<Content> {
         if self.algorithms.is_empty() {
-            return Some(Content { size, digests: proof.into() });
+            return Some(Content { size, digests: proof.into(), is_read });
         }
         let found = self.waiting().remove(path).filter(|found| found.proof == proof)?;
         let further = found.further?.iter().copied().collect();
-        Some(Content { size, digests: Digests::new(proof, further) })
+        Some(Content { size, digests: Digests::new(proof, further), is_read })
     }
 
     /// The file at `path` is not listed by this run, or was.

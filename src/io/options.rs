@@ -43,6 +43,8 @@ pub struct Options {
     pub cache: Cache,
     /// Which of the runs that share the output this is, if they do.
     pub shard: Option<ShardTag>,
+    /// Whether histories of ASC MHL are gone on with, so that their chains are no files of the copy.
+    pub histories: bool,
 }
 
 /// When a finished part file gets its final name.
@@ -164,6 +166,7 @@ impl Options {
             sparse: Sparse::Auto,
             cache: Cache::Drop,
             shard: None,
+            histories: false,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Each is a file of its own, called as the manifest but for its ending, and gets its lines when the manifest gets
 //! them. What a form cannot hold is not written into it, and the one who asks is told so.
 
-use crate::hash::{Algorithm, Algorithms, Digests};
+use crate::hash::{Algorithm, Algorithms, Digest, Digests};
 use crate::manifest::line;
 
 /// The form of a list.
@@ -15,6 +15,27 @@ pub enum ListFormat {
     Bsd,
     /// That of `hashdeep`, with those of MD5, SHA-1 and SHA-256 that are asked for.
     Hashdeep,
+    /// A history of ASC MHL 2, of which each run writes a generation.
+    History,
+    /// A legacy Media Hash List (1.1).
+    LegacyMhl,
+}
+
+impl ListFormat {
+    /// Whether it is a Media Hash List, which is written when the run is complete.
+    pub fn is_mhl(self) -> bool {
+        matches!(self, ListFormat::History | ListFormat::LegacyMhl)
+    }
+}
+
+/// How a list of a run is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Gnu,
+    Bsd,
+    Hashdeep,
+    /// For the run itself, which makes a Media Hash List of it in the end.
+    Kept,
 }
 
 /// The algorithms that `hashdeep` knows, in the order of its columns.
@@ -26,7 +47,7 @@ const MOST_OF_HASHDEEP: usize = 2046;
 /// A list that a run writes beside its manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListKind {
-    format: ListFormat,
+    form: Form,
     algorithms: Algorithms,
 }
 
@@ -36,6 +57,8 @@ pub struct Content {
     /// Its size in bytes.
     pub size: u64,
     pub digests: Digests,
+    /// Whether it was read in this run.
+    pub is_read: bool,
 }
 
 impl ListKind {
@@ -43,28 +66,43 @@ impl ListKind {
     pub fn all(algorithms: Algorithms, formats: &[ListFormat]) -> Vec<Self> {
         let mut lists = Vec::new();
         for &format in formats {
-            match format {
+            let form = match format {
                 ListFormat::Gnu => {
                     let others = algorithms.without(algorithms.proof()).iter();
                     let one = |algorithm| Self {
-                        format,
+                        form: Form::Gnu,
                         algorithms: Algorithms::default().with(algorithm),
                     };
                     lists.extend(others.map(one));
+                    continue;
                 }
-                ListFormat::Bsd | ListFormat::Hashdeep => lists.push(Self { format, algorithms }),
-            }
+                ListFormat::Bsd => Form::Bsd,
+                ListFormat::Hashdeep => Form::Hashdeep,
+                ListFormat::History | ListFormat::LegacyMhl => continue,
+            };
+            lists.push(Self { form, algorithms });
         }
         lists.dedup();
         lists
     }
 
+    /// What a run keeps for itself, with these digests of each file: a record for each, which [`KeptFile`] reads.
+    pub fn kept(algorithms: Algorithms) -> Self {
+        Self { form: Form::Kept, algorithms }
+    }
+
+    /// Whether it is for the run itself, and has no name.
+    pub fn is_kept(self) -> bool {
+        self.form == Form::Kept
+    }
+
     /// What its name ends with, behind the point.
     pub fn suffix(self) -> &'static str {
-        match self.format {
-            ListFormat::Gnu => self.algorithms.proof().suffix(),
-            ListFormat::Bsd => "bsd",
-            ListFormat::Hashdeep => "hashdeep",
+        match self.form {
+            Form::Gnu => self.algorithms.proof().suffix(),
+            Form::Bsd => "bsd",
+            Form::Hashdeep => "hashdeep",
+            Form::Kept => "mhl",
         }
     }
 
@@ -76,9 +114,9 @@ impl ListKind {
 
     /// What stands before the first line.
     pub fn head(self) -> String {
-        match self.format {
-            ListFormat::Gnu | ListFormat::Bsd => String::new(),
-            ListFormat::Hashdeep => {
+        match self.form {
+            Form::Gnu | Form::Bsd | Form::Kept => String::new(),
+            Form::Hashdeep => {
                 let names: Vec<&str> = self.columns().map(Algorithm::name).collect();
                 format!("%%%% HASHDEEP-1.0\n%%%% size,{},filename\n", names.join(","))
             }
@@ -92,10 +130,11 @@ impl ListKind {
     /// Appends what it says of the file at `path`; nothing, and false, if it cannot hold the name.
     pub fn write(self, out: &mut Vec<u8>, content: &Content, path: &[u8]) -> bool {
         let start = out.len();
-        let written = match self.format {
-            ListFormat::Gnu => self.write_gnu(out, content, path),
-            ListFormat::Bsd => self.write_bsd(out, content, path),
-            ListFormat::Hashdeep => self.write_hashdeep(out, content, path),
+        let written = match self.form {
+            Form::Gnu => self.write_gnu(out, content, path),
+            Form::Bsd => self.write_bsd(out, content, path),
+            Form::Hashdeep => self.write_hashdeep(out, content, path),
+            Form::Kept => self.write_kept(out, content, path),
         };
         if written.is_none() {
             out.truncate(start);
@@ -115,6 +154,19 @@ impl ListKind {
         Some(())
     }
 
+    fn write_kept(self, out: &mut Vec<u8>, content: &Content, path: &[u8]) -> Option<()> {
+        let read = if content.is_read { "read" } else { "known" };
+        out.extend_from_slice(format!("{read} {}", content.size).as_bytes());
+        for algorithm in self.algorithms.iter() {
+            out.push(b' ');
+            content.digests.of(algorithm)?.write(out);
+        }
+        out.push(b'\n');
+        out.extend_from_slice(path);
+        out.push(0);
+        Some(())
+    }
+
     fn write_hashdeep(self, out: &mut Vec<u8>, content: &Content, path: &[u8]) -> Option<()> {
         let start = out.len();
         out.extend_from_slice(content.size.to_string().as_bytes());
@@ -127,6 +179,29 @@ impl ListKind {
         out.extend_from_slice(path);
         out.push(b'\n');
         (is_one_line(path) && out.len() - start <= MOST_OF_HASHDEEP).then_some(())
+    }
+}
+
+/// What a run keeps of a file for its Media Hash List, as a record that ends with NUL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptFile {
+    /// Whether it was read in this run.
+    pub is_read: bool,
+    /// Its size in bytes.
+    pub size: u64,
+    /// In the order of the algorithms.
+    pub digests: Vec<Digest>,
+}
+
+impl KeptFile {
+    /// Reads what stands before the path in a record.
+    pub fn parse(fields: &str, algorithms: Algorithms) -> Option<Self> {
+        let mut words = fields.split(' ');
+        let is_read = words.next()? == "read";
+        let size = words.next()?.parse().ok()?;
+        let digest = |algorithm| Digest::parse(algorithm, words.next()?.as_bytes());
+        let digests = algorithms.iter().map(digest).collect::<Option<_>>()?;
+        Some(Self { is_read, size, digests })
     }
 }
 

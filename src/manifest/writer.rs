@@ -69,8 +69,9 @@ impl ManifestFile {
             let mut free = !is_taken(&unfinished);
             // Its side file and its lists are named after it.
             let both = [name, name.unfinished()];
+            let named = lists.iter().filter(|list| !list.is_kept());
             let lists_of =
-                |name: ManifestName| lists.iter().map(move |list| name.list(list.suffix()));
+                |name: ManifestName| named.clone().map(move |list| name.list(list.suffix()));
             let beside =
                 both.iter().map(ManifestName::states).chain(both.into_iter().flat_map(lists_of));
             for name in [finished].into_iter().chain(beside.map(OsString::from)) {
@@ -104,7 +105,11 @@ impl ManifestFile {
     fn with_lists(mut self, kinds: &[ListKind]) -> Result<Self> {
         for &kind in kinds {
             let name = self.name.unfinished().list(kind.suffix());
-            let begun = self.root.create_new(name.as_ref(), false).and_then(|file| {
+            let created = match kind.is_kept() {
+                true => tempfile::tempfile(),
+                false => self.root.create_new(name.as_ref(), false),
+            };
+            let begun = created.and_then(|file| {
                 sys::write_all(&file, kind.head().as_bytes())?;
                 Ok(file)
             });
@@ -124,10 +129,16 @@ impl ManifestFile {
         Ok(())
     }
 
+    /// Takes out what the run kept for itself.
+    pub fn take_kept(&mut self) -> Option<File> {
+        let at = self.lists.iter().position(|list| list.kind.is_kept())?;
+        Some(self.lists.remove(at).file)
+    }
+
     /// Gives the lists their final names, made durable first if `durable`; in the directory that is made durable
     /// with the manifest's own name.
     fn publish_lists(&mut self, durable: bool) -> Result<()> {
-        for ListFile { kind, file } in self.lists.drain(..) {
+        for ListFile { kind, file } in self.lists.drain(..).filter(|list| !list.kind.is_kept()) {
             let [from, to] =
                 [self.name.unfinished(), self.name].map(|name| name.list(kind.suffix()));
             let fail = |deed, error| Error::io(deed, self.path.join(&from), error);

@@ -186,6 +186,7 @@ impl StreamJob {
             reflink: Reflink::Auto,
             sparse: Sparse::Auto,
             shard: None,
+            histories: false,
             cache: self.cache,
         }
     }

@@ -46,7 +46,15 @@ impl Dir {
         under_part_name(|name| self.create_new(name, true))
     }
 
-    /// The same for a part file of a shard, whose name tells that it is.
+    /// The same with the permissions that any new file has.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn create_open_part(&self) -> io::Result<(File, OsString)> {
+        under_part_name(|name| self.create_new(name, false))
+    }
+
+    /// As `create_part`, for a part file of a shard, whose name tells that it is.
     pub fn create_part_of(&self, shard: Option<ShardTag>) -> io::Result<(File, OsString)> {
         under_part_name_of(shard, |name| self.create_new(name, true))
     }

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use crate::error::Error;
 use crate::event::Stop;
 use crate::manifest::ManifestName;
+use crate::manifest::archive::mhl::{CHAIN, HISTORY};
 use crate::path::RelPath;
 use crate::state::private_dir::{Missing, NAME, PrivateDir, TRASH};
 use crate::state::traits_note::is_kept_in_the_open;
@@ -103,11 +104,18 @@ fn is_listed(listed: &ListedRoot, known: &ListedNames<'_>, dir: &Dir, path: &Rel
     }
     let Some((above, name)) = path.split() else { return true };
     let Ok(name) = sys::name_from_bytes(name) else { return false };
-    let is_ours = above.is_root() && ManifestName::of_any(name).is_some();
+    let is_ours =
+        above.is_root() && ManifestName::of_any(name).is_some() || is_of_history(&above, name);
     let is_manifest = || dir.stat(name, false).is_ok_and(|stat| known.manifests.contains(&stat.id));
     let is_side_file = || {
         let side = listed.target.states_id();
         side.is_some() && dir.stat(name, false).ok().map(|stat| stat.id) == side
     };
     is_ours || is_manifest() || is_side_file()
+}
+
+/// Whether it is the chain or a generation of a history of ASC MHL, which lists files and is on no list itself.
+fn is_of_history(above: &RelPath, name: &OsStr) -> bool {
+    let is_in_history = above.components().last() == Some(HISTORY.as_bytes());
+    is_in_history && (name == CHAIN || name.as_encoded_bytes().ends_with(b".mhl"))
 }

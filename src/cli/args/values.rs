@@ -92,6 +92,12 @@ impl Choose for ListFormat {
                 ListFormat::Hashdeep,
                 "That of hashdeep: MD5, SHA-1 and SHA-256 of those asked for",
             ),
+            (
+                "mhl",
+                ListFormat::History,
+                "A history of ASC MHL 2 in OUTPUT/ascmhl, to which each run adds a generation",
+            ),
+            ("mhl1", ListFormat::LegacyMhl, "A legacy Media Hash List (1.1)"),
         ]
     }
 }

@@ -59,6 +59,8 @@ impl CopySummary<'_> {
             [Ok(report)] => self.output_rows(report),
             _ => self.rows_of_several(),
         };
+        let lists = self.reports.iter().flatten().filter_map(|report| report.media_list.as_ref());
+        lists.for_each(|path| rows.row("media list", Shown::path(path)));
         if !self.args.dry_run {
             let names = self.outputs.iter().map(|output| Shown::path(output).to_string());
             let names: Vec<String> = names.collect();
@@ -312,7 +314,12 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
             "of these that the disk does not hold as written",
         ),
         Counted("rotten", counts.rotten, "file", "of these, not what is expected; not copied"),
-        Counted("decayed", counts.decayed, "file", "at the output, not what was recorded of them"),
+        Counted(
+            "decayed",
+            counts.decayed,
+            "file",
+            "at the output, not what was recorded of them, or what a history has",
+        ),
         Counted("skipped", counts.skipped, "entry", "not to be copied"),
         Counted("warnings", counts.warnings, "warning", "about attributes, damage and the like"),
         Counted(

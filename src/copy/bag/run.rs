@@ -1,14 +1,15 @@
 //! A run that makes a bag: what it refuses first, the copy of the payload, and what becomes of the bag after it.
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::copy::bag::fit::{Fit, refuse_strangers};
+use crate::copy::bag::fit::{OF_BAGS, refuse_strangers};
 use crate::copy::bag::options::{BagOptions, PayloadRole};
 use crate::copy::bag::place::{BagRoot, BagState};
 use crate::copy::bag::seal::BagSeal;
+use crate::copy::before::fit::Fit;
 use crate::copy::before::prepare::Prepared;
+use crate::copy::before::tree_copy::{TreeCopy, go_on_unless};
 use crate::copy::job::CopyJob;
 use crate::copy::report::{Ending, Report};
 use crate::error::{Error, Result};
@@ -18,31 +19,8 @@ use crate::io::options::States;
 use crate::manifest::archive::bag::PAYLOAD;
 use crate::sys::stat::Identity;
 use crate::sys::{Attributes, Dir};
-use crate::tree::found::{Batch, WalkEvent};
+use crate::tree::found::Batch;
 use crate::tree::lock::Patience;
-
-/// What the run of a bag has done by one that copies a tree.
-pub trait TreeCopy {
-    /// Copies the tree of this job, or in a dry run tells what would be copied.
-    ///
-    /// # Errors
-    /// It was refused.
-    fn copy_tree(&self, job: &CopyJob) -> Result<Report>;
-
-    /// Refuses a job for which the output has no space; returns what is to be told of files that are too large.
-    ///
-    /// # Errors
-    /// There is not enough.
-    fn look_for_space(&self, job: &CopyJob, patience: Patience<'_>) -> Result<Option<Error>>;
-
-    /// Walks the source of a job that was prepared as a dry run.
-    fn walk_source(
-        &self,
-        job: &CopyJob,
-        prepared: &Prepared,
-        emit: &mut dyn FnMut(WalkEvent) -> ControlFlow<()>,
-    );
-}
 
 /// A run that makes a bag.
 pub struct BagRun<'a> {
@@ -106,7 +84,7 @@ impl BagRun<'_> {
     /// Refuses a source that a bag cannot hold, and a payload that is not of it.
     fn refuse_misfits(&self, looked: &CopyJob, patience: Patience<'_>) -> Result<()> {
         let prepared = looked.prepare(true, patience)?;
-        let mut fit = Fit::default();
+        let mut fit = Fit::new(OF_BAGS);
         let Prepared { source, output, file, .. } = &prepared;
         match file {
             Some(entry) => {
@@ -114,7 +92,10 @@ impl BagRun<'_> {
                 fit.files(&Batch { source, output, files: vec![entry.clone()] });
             }
             None => {
-                let take = &mut |found| fit.take(found, patience.stop);
+                let take = &mut |found| {
+                    fit.take(&found);
+                    go_on_unless(patience.stop)
+                };
                 self.tree.walk_source(looked, &prepared, take);
             }
         }

@@ -2,9 +2,11 @@
 
 mod check;
 pub mod disjoint;
+pub mod fit;
 pub mod mounted;
 pub mod open;
 pub mod prepare;
 pub mod reservation;
 pub mod space;
+pub mod tree_copy;
 mod volume;

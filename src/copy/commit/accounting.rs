@@ -94,6 +94,22 @@ pub struct Accounting<'a> {
     broken: Option<Error>,
 }
 
+/// As what an entry stands at the output, and whether it was read in this run.
+#[derive(Clone, Copy)]
+struct Listing {
+    digest: Option<Digest>,
+    is_read: bool,
+    done: Done,
+}
+
+/// The content of a file that is listed.
+#[derive(Clone, Copy)]
+struct ListedContent {
+    digest: Digest,
+    size: u64,
+    is_read: bool,
+}
+
 /// Tells the observer, without an allocation for each path.
 struct Events<'a> {
     listen: &'a EventListener<'a>,
@@ -167,6 +183,19 @@ impl<'a> Accounting<'a> {
         row: Option<Row>,
         done: Done,
     ) {
+        let is_read = !matches!(done, Done::Kept | Done::Relabelled);
+        self.stands_as(output, entry, row, Listing { digest, is_read, done });
+    }
+
+    /// The same, as `listing` says.
+    fn stands_as(
+        &mut self,
+        output: &OutputDir,
+        entry: &SourceEntry,
+        row: Option<Row>,
+        listing: Listing,
+    ) {
+        let Listing { digest, is_read, done } = listing;
         *self.count_of(done) += 1;
         if matches!(done, Done::Copied | Done::Replaced) {
             self.health.good();
@@ -175,7 +204,8 @@ impl<'a> Accounting<'a> {
         // Once: on a way of many levels it costs more than everything else here.
         self.events.path(&output.rel, &entry.name);
         if let Some(digest) = digest {
-            self.list_all(digest, entry.stat.size, row, done != Done::Kept);
+            let listed = ListedContent { digest, size: entry.stat.size, is_read };
+            self.list_all(listed, row, done != Done::Kept);
         }
         if self.context.options.durability != Durability::Off {
             let Published { entries, paths, .. } = &mut self.published;
@@ -185,15 +215,18 @@ impl<'a> Accounting<'a> {
         self.events.tell(&Event::Stands(&self.events.path, done));
     }
 
-    /// A file is kept, as what `row` says, and with these permissions, owner and attributes.
+    /// A file is kept, as what `row` says, and with these permissions, owner and attributes; `is_proven` if it was read
+    /// back.
     pub fn kept(
         &mut self,
         output: &OutputDir,
         entry: &SourceEntry,
         row: Option<KeptRow>,
         labels: &Labels,
+        is_proven: bool,
     ) {
         let digest = row.map(|row| row.row().digest);
+        let is_read = is_proven || matches!(row, Some(KeptRow::New(_)));
         let row = row.and_then(|row| match (row, self.context.shared.known) {
             (KeptRow::Recorded(_, place), Some(known)) => {
                 known.hold(place);
@@ -205,7 +238,12 @@ impl<'a> Accounting<'a> {
             Labels::Differ => {
                 // The content is right, and listed.
                 if let Some(digest) = digest {
-                    self.list(output, entry, &digest, row);
+                    self.list_at(
+                        output,
+                        entry,
+                        row,
+                        ListedContent { digest, size: entry.stat.size, is_read },
+                    );
                 }
                 return self.left(output, &entry.name, LABELS_DIFFER);
             }
@@ -214,7 +252,7 @@ impl<'a> Accounting<'a> {
         };
         self.counts.unchanged_bytes = self.counts.unchanged_bytes.saturating_add(entry.stat.size);
         self.counts.attributes += u64::from(done == Done::Relabelled);
-        self.stands(output, entry, digest, row, done);
+        self.stands_as(output, entry, row, Listing { digest, is_read, done });
     }
 
     /// The content of a file of so many bytes came by `method`.
@@ -238,18 +276,30 @@ impl<'a> Accounting<'a> {
         digest: &Digest,
         row: Option<Row>,
     ) {
+        let listed = ListedContent { digest: *digest, size: entry.stat.size, is_read: true };
+        self.list_at(output, entry, row, listed);
+    }
+
+    fn list_at(
+        &mut self,
+        output: &OutputDir,
+        entry: &SourceEntry,
+        row: Option<Row>,
+        listed: ListedContent,
+    ) {
         self.published.since.get_or_insert_with(Instant::now);
         self.events.path(&output.rel, &entry.name);
-        self.list_all(*digest, entry.stat.size, row, true);
+        self.list_all(listed, row, true);
     }
 
     /// Lists the file whose path is at hand: in the manifest, in the lists beside it, and in the record.
-    fn list_all(&mut self, digest: Digest, size: u64, row: Option<Row>, fresh: bool) {
+    fn list_all(&mut self, listed: ListedContent, row: Option<Row>, fresh: bool) {
+        let ListedContent { digest, size, is_read } = listed;
         let path = &self.events.path;
         let Some(further) = self.context.shared.further else {
             return self.published.list(&digest.into(), path, row, fresh);
         };
-        let content = further.take(path, size, digest);
+        let content = further.take(path, size, digest, is_read);
         let digests = content.as_ref().map_or_else(|| digest.into(), |it| it.digests.clone());
         self.published.list(&digests, path, row, fresh);
         let lacking = further.list(&mut self.published.lists, content.as_ref(), path);

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest, Digests};
 use crate::io::read_back::ReadBack;
 use crate::io::watched_file::WatchedFile;
+use crate::manifest::archive::mhl::{CHAIN, HISTORY};
 use crate::manifest::line;
 use crate::path::RelPath;
 use crate::state::knowledge::{Remembered, Unsettled};
@@ -45,7 +46,9 @@ impl Committer<'_> {
         let root = Arc::clone(self.root());
         let mut carried = CarriedLines::new(self.context, &root);
         known.unsettled(&|| stop.is_requested(), |path, unsettled| {
-            if departures.is_some_and(|departures| departures.covers(path)) {
+            // The run goes on with the chain of a history, and does not list it.
+            let is_chain = || self.context.options.histories && is_chain(path);
+            if departures.is_some_and(|departures| departures.covers(path)) || is_chain() {
                 self.accounting.counts.dropped_lines += 1;
                 return Ok(());
             }
@@ -138,7 +141,7 @@ impl<'a> CarriedLines<'a> {
                 && row.trace.is_of(&there)
                 && self.context.take_recorded(path.as_bytes(), row.digest, further.clone())
             {
-                self.keep(path, row, &further);
+                self.keep(path, row, &further, false);
                 return CarryResult::Settled;
             }
             if !self.looks_like(&row, &there) {
@@ -151,7 +154,7 @@ impl<'a> CarriedLines<'a> {
                 let sure = self.context.shared.known.is_some_and(|it| it.is_past(trace.ctime));
                 let Remembered { origin, late, .. } = remembered;
                 let digest = all.proof;
-                self.keep(path, Row { digest, origin, trace, sure, late }, &[]);
+                self.keep(path, Row { digest, origin, trace, sure, late }, &[], true);
                 CarryResult::Settled
             }
             Ok(Some(_)) => {
@@ -178,13 +181,13 @@ impl<'a> CarriedLines<'a> {
         row.trace.size == there.size && (!self.root.keeps_times() || has_time())
     }
 
-    /// Lists a file, of which these further digests were recorded.
-    fn keep(&mut self, path: &RelPath, row: Row, recorded: &[Digest]) {
+    /// Lists a file, of which these further digests were recorded, and which was read if `is_read`.
+    fn keep(&mut self, path: &RelPath, row: Row, recorded: &[Digest], is_read: bool) {
         self.number += 1;
         let bytes = path.as_bytes();
         line::write_path(&mut self.lines, &row.digest, bytes);
         let waiting = self.context.shared.further;
-        let content = waiting.and_then(|it| it.take(bytes, row.trace.size, row.digest));
+        let content = waiting.and_then(|it| it.take(bytes, row.trace.size, row.digest, is_read));
         let computed = content.as_ref().and_then(|content| content.digests.further.as_deref());
         // What was recorded has all that is asked for, and perhaps more.
         let further = if recorded.is_empty() { computed.unwrap_or_default() } else { recorded };
@@ -261,6 +264,12 @@ impl<'a> CarriedLines<'a> {
         context.put_all(path.as_bytes(), &all);
         Ok(Some(all.proven_by(context.options.algorithm)))
     }
+}
+
+/// Whether it is the chain of a history of ASC MHL.
+fn is_chain(path: &RelPath) -> bool {
+    let mut last = path.as_bytes().rsplit(|byte| *byte == b'/');
+    last.next() == Some(CHAIN.as_bytes()) && last.next() == Some(HISTORY.as_bytes())
 }
 
 /// Whether nothing is at a path, as far as an error tells.

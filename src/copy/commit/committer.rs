@@ -249,7 +249,7 @@ impl<'a> Committer<'a> {
                 if let Some(digest) = &digest {
                     self.carry_chain(output, &entry.name, entry.stat.size, digest);
                 }
-                self.accounting.kept(output, entry, row, &labels);
+                self.accounting.kept(output, entry, row, &labels, proof.is_some());
                 self.context.pass(&target);
                 self.done(&target, digest, true);
             }

@@ -1,11 +1,14 @@
 //! The end of a run: what is carried over, the manifest's final name, the root's attributes.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::copy::commit::committer::Committer;
+use crate::copy::media::known::HistoryRoot;
+use crate::copy::media::seal::{MediaFinding, MediaSeal};
 use crate::copy::mirror::removal::Removal;
 use crate::copy::record::beside;
 use crate::copy::record::recording::Recording;
@@ -24,17 +27,26 @@ pub struct RunLeft {
     pub manifest: Option<PathBuf>,
     /// Where what has left the source was moved to.
     pub trash: Option<PathBuf>,
+    /// The Media Hash List, if one was written.
+    pub media_list: Option<PathBuf>,
+}
+
+/// What a run does when all is copied.
+pub struct RunEndings<'a> {
+    /// Which old manifests it removes.
+    pub rotation: Option<&'a Rotation>,
+    /// How what has left the source leaves the output.
+    pub removal: Option<&'a Removal<'a>>,
+    /// Which Media Hash List it writes.
+    pub media: Option<MediaSeal<'a>>,
 }
 
 impl Committer<'_> {
     /// The walk and every worker came to their end: carries over the lines of files that are no
-    /// longer in the source, publishes the manifest, removes old ones by `rotation`, and moves what has left the
-    /// source by `removal`. Returns where the manifest and the trash are.
-    pub fn finish(
-        &mut self,
-        rotation: Option<&Rotation>,
-        removal: Option<&Removal<'_>>,
-    ) -> RunLeft {
+    /// longer in the source, publishes the manifest, removes old ones, writes the Media Hash List, and moves what has
+    /// left the source. Returns where the manifest, the list and the trash are.
+    pub fn finish(&mut self, endings: RunEndings<'_>) -> RunLeft {
+        let RunEndings { rotation, removal, media } = endings;
         self.check_place();
         let root = Arc::clone(self.root());
         let cut_short = self.is_cut_short();
@@ -46,7 +58,8 @@ impl Committer<'_> {
         self.record_last();
         let durable = self.context.options.durability != Durability::Off;
         let synced = self.sync_root();
-        let manifest = self.manifest.take();
+        let mut manifest = self.manifest.take();
+        let kept = manifest.as_mut().and_then(ManifestFile::take_kept);
         let unfinished = manifest.as_ref().map(ManifestFile::path);
         let digest = manifest.as_ref().map(ManifestFile::digest);
         let published = synced.and_then(|()| match manifest {
@@ -83,6 +96,8 @@ impl Committer<'_> {
                 unfinished.filter(|path| path.file_name().is_some_and(is_there))
             }
         };
+        let media = media.filter(|_| !self.is_cut_short());
+        let media_list = media.zip(kept).and_then(|(seal, kept)| self.write_media(&seal, kept));
         let removal = removal.filter(|_| !self.is_cut_short());
         let trash = removal.and_then(|removal| removal.run(&mut self.accounting));
         // Only now: the root may be to be read-only, and publishing changes its time.
@@ -93,7 +108,23 @@ impl Committer<'_> {
         {
             self.accounting.give_up(Error::io("make durable", root.path(), error));
         }
-        RunLeft { manifest, trash }
+        RunLeft { manifest, trash, media_list }
+    }
+
+    /// Writes the Media Hash List by what the run `kept` of its files; returns where it is.
+    fn write_media(&mut self, seal: &MediaSeal<'_>, kept: File) -> Option<PathBuf> {
+        let root = Arc::clone(self.root());
+        let handle = root.handle.as_ref()?;
+        let at = HistoryRoot { dir: handle, path: &root.root };
+        let accounting = &mut self.accounting;
+        let tell = &mut |told: MediaFinding| {
+            accounting.counts.decayed += u64::from(told.is_failed);
+            accounting.warn(&told.error);
+        };
+        seal.run(at, kept, tell).unwrap_or_else(|error| {
+            self.accounting.give_up(error);
+            None
+        })
     }
 
     /// The run is refused before it made anything: its manifest goes too.

@@ -9,5 +9,6 @@ pub mod output_run;
 mod setup;
 mod space;
 mod threads;
+mod tree_copy;
 mod worker_pool;
 pub mod workers;

@@ -1,26 +1,27 @@
 //! A copy to one output, from the first look at both sides to the report.
 
 use std::ffi::OsStr;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
 
 use crate::chain::states::StatesFile;
-use crate::copy::bag::run::{BagRun, TreeCopy};
+use crate::copy::bag::run::BagRun;
 use crate::copy::before::prepare::Prepared;
 use crate::copy::before::reservation::Reservations;
 use crate::copy::before::space::SpaceAnswer;
 use crate::copy::commit::accounting::Accounting;
 use crate::copy::commit::committer::Committer;
-use crate::copy::commit::finish::RunLeft;
+use crate::copy::commit::finish::{RunEndings, RunLeft};
 use crate::copy::commit::group::{Group, most_dirs};
 use crate::copy::commit::read_back_queue::{ReadBackQueue, Verifiers, read_back_queue};
 use crate::copy::dry_content::DryContent;
 use crate::copy::dry_run::DryRun;
 use crate::copy::generations::run::GenerationRun;
 use crate::copy::job::CopyJob;
+use crate::copy::media::run::MediaRun;
+use crate::copy::media::seal::MediaSeal;
 use crate::copy::mirror::look::{Looked, MirrorLook};
 use crate::copy::record::chains;
 use crate::copy::record::rotation::Rotation;
@@ -47,7 +48,6 @@ use crate::transfer::context::{Context, Shared};
 use crate::transfer::kernel::copy_methods::CopyMethods;
 use crate::tree::dirs::OutputDir;
 use crate::tree::filter::Pattern;
-use crate::tree::found::WalkEvent;
 use crate::tree::lock::Patience;
 use crate::tree::walk::Walk;
 
@@ -63,28 +63,6 @@ impl CopyJob {
             return GenerationRun { job: self, generations, observer }.run();
         }
         OutputRun { job: self, observer, slot: None, reservations: &Reservations::default() }.run()
-    }
-}
-
-impl TreeCopy for OutputRun<'_> {
-    fn copy_tree(&self, job: &CopyJob) -> Result<Report> {
-        OutputRun { job, ..*self }.copy_or_tell()
-    }
-
-    fn look_for_space(&self, job: &CopyJob, patience: Patience<'_>) -> Result<Option<Error>> {
-        OutputRun { job, ..*self }.check_space(patience)
-    }
-
-    fn walk_source(
-        &self,
-        job: &CopyJob,
-        prepared: &Prepared,
-        emit: &mut dyn FnMut(WalkEvent) -> ControlFlow<()>,
-    ) {
-        let run = OutputRun { job, ..*self };
-        let (source, output) = (Arc::clone(&prepared.source), Arc::clone(&prepared.output));
-        // That it ends early is no more than it was asked for.
-        let _ = run.walk(prepared, true, None).run(source, output, emit);
     }
 }
 
@@ -105,9 +83,10 @@ impl OutputRun<'_> {
     /// The job was refused and nothing was touched.
     pub fn run(&self) -> Result<Report> {
         let Self { job, observer, .. } = *self;
-        let report = match &job.bag {
-            Some(bag) => BagRun { job, bag, observer, tree: self }.run()?,
-            None => self.copy_or_tell()?,
+        let report = match (&job.bag, job.media_format()) {
+            (Some(bag), _) => BagRun { job, bag, observer, tree: self }.run()?,
+            (None, Some(form)) => MediaRun { job, form, observer, tree: self }.run()?,
+            (None, None) => self.copy_or_tell()?,
         };
         if !matches!(report.ending, Ending::Stopped(_) | Ending::Interrupted(_)) {
             let idle = |pattern: &Pattern| {
@@ -118,7 +97,11 @@ impl OutputRun<'_> {
         Ok(report)
     }
 
-    fn copy_or_tell(&self) -> Result<Report> {
+    /// The same, whatever else is asked for.
+    ///
+    /// # Errors
+    /// The job was refused and nothing was touched.
+    pub(crate) fn copy_or_tell(&self) -> Result<Report> {
         let started = Instant::now();
         let Self { job, observer, .. } = *self;
         // A run that gives itself up leaves the program's stop as it is.
@@ -212,7 +195,7 @@ impl OutputRun<'_> {
         let states = StatesFile::default();
         let is_kept = job.states == States::Auto && job.algorithm == Algorithm::Sha256;
         let states = is_kept.then_some(&states);
-        let expected = baseline.map(Baseline::algorithms).unwrap_or_default();
+        let expected = job.besides(baseline.map(Baseline::algorithms).unwrap_or_default());
         let further = FurtherDigests::of_run(&mut options, expected, job.lists());
         let further = further.is_any().then_some(&further);
         let shared = Shared { known: known.as_ref(), baseline, methods, slot, states, further };
@@ -246,7 +229,9 @@ impl OutputRun<'_> {
         committer.settle_expected(tree.as_deref());
         earlier.settle_departures(&mut committer.accounting);
         let removal = earlier.removal(job, &committer, &of_removal, stop);
-        let RunLeft { manifest, trash } = committer.finish(rotation.as_ref(), removal.as_ref());
+        let media = job.media.as_deref().map(|role| MediaSeal { role, job, stop });
+        let endings = RunEndings { rotation: rotation.as_ref(), removal: removal.as_ref(), media };
+        let RunLeft { manifest, trash, media_list } = committer.finish(endings);
         let mut counts = Counts { seen: found, ..committer.accounting.counts };
         counts.foreign = earlier.departures().map_or(0, |found| found.others);
         if let Some(slot) = slot {
@@ -275,6 +260,7 @@ impl OutputRun<'_> {
             resumed: known.as_ref().is_some_and(|known| known.unfinished().next().is_some()),
             manifest,
             trash,
+            media_list,
             source_volume,
             output_volume,
         }
@@ -390,6 +376,7 @@ impl OutputRun<'_> {
             sparse: job.sparse,
             cache: job.cache,
             shard: job.shard.as_ref().map(|shard| shard.tag),
+            histories: job.media.as_ref().is_some_and(|it| it.histories.is_some()),
         }
     }
 

@@ -9,6 +9,25 @@ use super::xml::{Xml, XmlStep};
 use crate::hash::{Algorithm, Digest};
 use crate::manifest::Fault;
 
+/// The directory of a history, below the one that it is of.
+pub const HISTORY: &str = "ascmhl";
+
+/// The list of the generations in it.
+pub const CHAIN: &str = "ascmhl_chain.xml";
+
+/// The algorithms that a generation may have digests of, in the order of its elements.
+pub const OF_HISTORIES: [Algorithm; 6] = [
+    Algorithm::C4,
+    Algorithm::Md5,
+    Algorithm::Sha1,
+    Algorithm::Xxh128,
+    Algorithm::Xxh3,
+    Algorithm::Xxh64,
+];
+
+/// The algorithms that a legacy list may have digests of, in the order of its elements.
+pub const OF_LEGACY: [Algorithm; 3] = [Algorithm::Md5, Algorithm::Sha1, Algorithm::Xxh64];
+
 /// What a file of this kind begins with, spaces aside.
 const STARTS: [&[u8]; 4] = [b"<?xml", b"<!DOCTYPE", b"<hashlist", b"<ascmhldirectory"];
 
@@ -83,6 +102,8 @@ pub struct MhlEntry {
 pub enum MhlPiece {
     /// A file.
     Entry(MhlEntry),
+    /// A pattern of files that the history leaves out, as gitignore(5) has them.
+    Ignored(String),
     /// What is wrong.
     Fault(Fault),
 }
@@ -179,6 +200,9 @@ impl<R: Read> MhlEntries<R> {
                 self.finish(Named::Reference)
             }
             (Dialect::Legacy, ["hashlist", "hash"]) => self.finish(Named::File),
+            (Dialect::Generation, ["hashlist", "processinfo", "ignore", "pattern"]) => {
+                Some(MhlPiece::Ignored(text.to_owned()))
+            }
             (Dialect::Chain, ["ascmhldirectory", "hashlist"]) => {
                 let number = self.entry.sequence;
                 match number {

@@ -8,4 +8,6 @@ pub mod bag_info;
 pub mod bag_list;
 pub mod line_ends;
 pub mod mhl;
+pub mod mhl_chain;
+pub mod mhl_writer;
 mod xml;

@@ -52,13 +52,14 @@ struct Rules {
     closed: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Rule {
     pattern: Pattern,
+    regex: String,
     includes: bool,
     only_dirs: bool,
     /// Whether an entry is in or out because of it.
-    used: AtomicBool,
+    used: Arc<AtomicBool>,
 }
 
 /// What the filter says of an entry.
@@ -75,27 +76,43 @@ pub enum Inclusion {
 impl Filter {
     /// Takes patterns in the order given. An error says which pattern is wrong and why.
     pub fn new(patterns: &[Pattern]) -> Result<Self, String> {
-        let (mut regexes, mut rules) = (Vec::new(), Vec::new());
+        let mut rules = Vec::new();
         for pattern in patterns {
             let text = pattern.text();
             let glob = Glob::parse(text)
                 .map_err(|why| format!("the pattern {text:?} is not valid: {why}"))?;
-            regexes.push(glob.regex);
             rules.push(Rule {
+                regex: glob.regex,
                 includes: matches!(pattern, Pattern::Include(_)) != glob.negated,
                 pattern: pattern.clone(),
                 only_dirs: glob.only_dirs,
-                used: AtomicBool::new(false),
+                used: Arc::default(),
             });
         }
+        Self::of(rules)
+    }
+
+    fn of(rules: Vec<Rule>) -> Result<Self, String> {
         let Some(first) = rules.first() else { return Ok(Self::default()) };
         let closed = first.includes && matches!(first.pattern, Pattern::Include(_));
-        let globs = RegexSetBuilder::new(regexes)
+        let globs = RegexSetBuilder::new(rules.iter().map(|rule| &rule.regex))
             .unicode(false)
             .dot_matches_new_line(true)
             .build()
             .map_err(|error| format!("the patterns are too many or too long: {error}"))?;
         Ok(Self(Some(Arc::new(Rules { globs, rules, closed }))))
+    }
+
+    /// The same, and what this pattern matches is left out as well. Whether it is of use is not asked; which of the others
+    /// are is remembered by both.
+    ///
+    /// # Errors
+    /// The pattern is wrong.
+    pub fn without(&self, pattern: &str) -> Result<Self, String> {
+        let own = Self::new(&[Pattern::Exclude(pattern.to_owned())])?;
+        let both = [self, &own].into_iter().filter_map(|it| it.0.as_ref());
+        let rules: Vec<Rule> = both.flat_map(|it| &it.rules).cloned().collect();
+        Self::of(rules)
     }
 
     /// Whether everything takes part.

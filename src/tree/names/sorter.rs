@@ -60,7 +60,8 @@ impl Sorter {
         Self::with_pieces_of(PIECE, compare)
     }
 
-    fn with_pieces_of(most: usize, compare: RecordOrder) -> Self {
+    /// Sorts so many bytes at a time.
+    pub fn with_pieces_of(most: usize, compare: RecordOrder) -> Self {
         let (piece, ends, piece_ends) = (Vec::new(), Vec::new(), Vec::new());
         Self { compare, piece, ends, most, spilled: None, piece_ends }
     }

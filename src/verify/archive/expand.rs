@@ -5,13 +5,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::manifest::archive::bag::{DECLARATION, START};
-use crate::manifest::archive::mhl;
+use crate::manifest::archive::mhl::{self, CHAIN, HISTORY};
 use crate::path::directory_of;
 use crate::sys::stat::Kind;
 use crate::sys::{Dir, Uninterrupted};
 use crate::verify::archive::bag;
 use crate::verify::archive::expanded::Expanded;
-use crate::verify::archive::history::{self, CHAIN, HISTORY};
+use crate::verify::archive::history;
 use crate::verify::choice::OwnManifests;
 use crate::verify::target::{ManifestAt, TargetSpec};
 

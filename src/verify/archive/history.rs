@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::manifest::Fault;
-use crate::manifest::archive::mhl::{MhlEntries, MhlPiece, Named};
+use crate::manifest::archive::mhl::{CHAIN, HISTORY, MhlEntries, MhlPiece, Named};
+use crate::manifest::archive::mhl_chain::{ChainLink, read_chain};
 use crate::path::RelPath;
 use crate::sys::{self, Dir, DirReader};
 use crate::verify::archive::expanded::{Expanded, open, root_of};
@@ -18,23 +18,11 @@ use crate::verify::archive::part::PartOf;
 use crate::verify::finding::Finding;
 use crate::verify::target::{ManifestAt, Target, TargetSpec};
 
-/// The directory of a history, below the one that it is of.
-pub const HISTORY: &str = "ascmhl";
-
-/// The list of the generations in it.
-pub const CHAIN: &str = "ascmhl_chain.xml";
-
-/// How many generations a history may have.
-const MOST_GENERATIONS: usize = 100_000;
+/// So many files that are not in the chain are named.
+const MOST_OTHERS: usize = 100_000;
 
 /// How many histories may be below one.
 const MOST_BELOW: usize = 10_000;
-
-/// A generation, as the chain has it.
-struct Generation {
-    number: u64,
-    name: String,
-}
 
 /// Puts the lists of a history, and of those further below, in the place of what was asked for.
 pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
@@ -145,42 +133,13 @@ impl History<'_> {
     }
 
     /// Reads the chain. Its faults are told when it is read as a list.
-    fn chain(&self, path: &Path) -> Result<Vec<Generation>, Error> {
+    fn chain(&self, path: &Path) -> Result<Vec<ChainLink>, Error> {
         let fail = |error| Error::io("read the chain of generations", path, error);
-        let mut pieces = MhlEntries::new(open(self.dir, CHAIN).map_err(fail)?);
-        let mut generations = Vec::new();
-        while let Some((line, piece)) = pieces.next_piece().map_err(fail)? {
-            let fault = |fault: Fault| {
-                Error::finding(
-                    "read the chain of generations",
-                    path,
-                    format!("line {line}: {fault}"),
-                )
-            };
-            let entry = match piece {
-                MhlPiece::Entry(entry) => entry,
-                MhlPiece::Fault(why) => return Err(fault(why)),
-            };
-            let Named::Generation(number) = entry.named else {
-                return Err(fault(Fault::Form("it is no chain of generations")));
-            };
-            let is_name = RelPath::parse(entry.path.as_bytes())
-                .is_ok_and(|path| path.as_bytes() == entry.path.as_bytes());
-            if !is_name || entry.path.contains(['/', '\\']) {
-                return Err(fault(Fault::Form(
-                    "a generation is not in the directory of the chain",
-                )));
-            }
-            if generations.len() == MOST_GENERATIONS {
-                return Err(fault(Fault::Form("there are too many generations")));
-            }
-            generations.push(Generation { number, name: entry.path });
-        }
-        Ok(generations)
+        read_chain(open(self.dir, CHAIN).map_err(fail)?, path)
     }
 
     /// Adds the directories of the histories that a generation refers to.
-    fn references(&self, generation: &Generation, below: &mut BTreeSet<Vec<u8>>) -> io::Result<()> {
+    fn references(&self, generation: &ChainLink, below: &mut BTreeSet<Vec<u8>>) -> io::Result<()> {
         let mut pieces = MhlEntries::new(open(self.dir, &generation.name)?);
         while let Some((_, piece)) = pieces.next_piece()? {
             let MhlPiece::Entry(entry) = piece else { continue };
@@ -211,7 +170,7 @@ impl History<'_> {
             }
             for name in batch.iter().filter_map(|entry| entry.name.to_str()) {
                 let is_generation = name.ends_with(".mhl") && !name.starts_with('.');
-                if is_generation && !chained.contains(name) && others.len() < MOST_GENERATIONS {
+                if is_generation && !chained.contains(name) && others.len() < MOST_OTHERS {
                     others.push(name.to_owned());
                 }
             }

@@ -125,6 +125,7 @@ impl<R: Read> ListText<R> {
                 let Some((line, piece)) = entries.next_piece()? else { return Ok(None) };
                 let item = match piece {
                     MhlPiece::Fault(fault) => ListItem::Fault(fault),
+                    MhlPiece::Ignored(_) => ListItem::Nothing,
                     MhlPiece::Entry(MhlEntry { path, previous, digest, .. }) => {
                         ListItem::Renamed(path.into_bytes(), digest, previous)
                     }

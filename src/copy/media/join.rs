@@ -1,0 +1,335 @@
+//! What a Media Hash List is to say of each file: what is there, what the run kept of it, and what its history has,
+//! side by side in the order of paths.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::copy::media::dir_hashes::DirHasher;
+use crate::copy::media::known::{Histories, KnownFile};
+use crate::copy::media::records::{
+    PathReader, PathRecord, PathSorter, by_path, from_hex, push_hex,
+};
+use crate::copy::media::role::MediaRole;
+use crate::copy::media::tree::{FoundEntry, FoundTree, full};
+use crate::error::{Error, Result};
+use crate::hash::Digest;
+use crate::manifest::archive::mhl_writer::{HashAction, is_text};
+use crate::manifest::lists::KeptFile;
+use crate::path::{RelPath, Shown};
+use crate::tree::names::sorter::{SortedRecords, Sorter};
+
+/// So many paths that are missing are named.
+const MOST_NAMED: usize = 5;
+
+/// Of so many missing files with the same content the new names are looked for.
+const MOST_ALIKE: usize = 1000;
+
+/// What there is to write.
+pub struct Joined {
+    /// Directories, and the files that are listed, as [`ToList`] reads them.
+    pub entries: SortedRecords,
+    /// The digests of directories.
+    pub dirs: SortedRecords,
+    /// Names that files had before, in hexadecimal.
+    pub renames: SortedRecords,
+    /// The directories that have histories …
+    pub histories: BTreeSet<RelPath>,
+    /// … and those that get a generation.
+    pub writing: BTreeSet<RelPath>,
+    /// How many files of the histories are not there, and some of them.
+    pub missing: u64,
+    pub examples: Vec<String>,
+}
+
+/// A file to list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToList {
+    pub action: HashAction,
+    pub found: FoundEntry,
+    /// What the run kept of it, in words.
+    pub kept: String,
+}
+
+const DIR: &str = "dir";
+
+impl ToList {
+    fn words(&self) -> String {
+        format!("{};{};{}", self.action.name(), self.found.words(), self.kept)
+    }
+
+    /// Reads a record of [`Joined::entries`]: a file to list, or none for a directory; and what was found.
+    pub fn parse(words: &str) -> Option<(Option<Self>, FoundEntry)> {
+        let mut parts = words.split(';');
+        let kind = parts.next()?;
+        let found = FoundEntry::parse(parts.next()?)?;
+        let action = HashAction::ALL.into_iter().find(|action| action.name() == kind);
+        let kept = parts.next().unwrap_or_default().to_owned();
+        Some((action.map(|action| Self { action, found, kept }), found))
+    }
+}
+
+/// Reads what a run kept of its files, sorted by path.
+pub fn sorted(kept: File) -> io::Result<SortedRecords> {
+    let end = kept.metadata()?.len();
+    let records = SortedRecords::File { file: Arc::new(kept), start: 0, end };
+    let (mut reader, mut sorter) = (records.reader(), Sorter::with_pieces_of(4 << 20, by_path));
+    while let Some(record) = reader.next_record()? {
+        sorter.add(record)?;
+    }
+    sorter.finish()
+}
+
+/// Joins what was found, what was kept, and what is known.
+pub struct Join<'a> {
+    role: &'a MediaRole,
+    histories: &'a Histories,
+    path: &'a Path,
+    kept: PathReader,
+    known: PathReader,
+    entries: PathSorter,
+    dirs: DirHasher,
+    names: Names,
+}
+
+impl<'a> Join<'a> {
+    /// Begins, at the output of this path.
+    ///
+    /// # Errors
+    /// What was sorted cannot be read.
+    pub fn new(
+        role: &'a MediaRole,
+        histories: &'a Histories,
+        path: &'a Path,
+        kept: &SortedRecords,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            role,
+            histories,
+            path,
+            kept: PathReader::of(kept)?,
+            known: PathReader::of(&histories.known)?,
+            entries: PathSorter::by_path(),
+            dirs: DirHasher::new(role.algorithms),
+            names: Names::new(),
+        })
+    }
+
+    /// Joins with what is at the output. Files that are not what their history has are handed to `tell`.
+    ///
+    /// # Errors
+    /// What was sorted cannot be read or written.
+    pub fn run(mut self, tree: &FoundTree, tell: &mut dyn FnMut(Error)) -> Result<Joined> {
+        let (path, mut writing) = (self.path, BTreeSet::new());
+        let fail = |error| Error::io("compare with its histories what is at", path, error);
+        let mut found = PathReader::of(&tree.entries).map_err(fail)?;
+        while let Some(record) = found.take().map_err(fail)? {
+            let PathRecord { words, path: at } = PathRecord::of(&record);
+            let Some(entry) = FoundEntry::parse(words) else { continue };
+            if entry.size.is_none() {
+                let words = format!("{DIR};{}", entry.words());
+                self.entries
+                    .add(&words, at)
+                    .and_then(|()| self.dirs.directory(at))
+                    .map_err(fail)?;
+                continue;
+            }
+            let rel = RelPath::parse(at).unwrap_or_default();
+            let of = closest(&rel, &tree.histories);
+            let listed = self.file(entry, &rel, &of).map_err(fail)?;
+            if let Some(ToList { action, .. }) = &listed {
+                writing.insert(of);
+                if *action == HashAction::Failed {
+                    let finding =
+                        "its content is not what its history has; it is listed there as failed";
+                    let full = full(path, &rel);
+                    tell(Error::finding("take for good", full, finding));
+                }
+            }
+        }
+        self.pass_over(None).map_err(fail)?;
+        with_those_above(&mut writing, &tree.histories);
+        let Self { entries, dirs, names, histories, .. } = self;
+        let FoundNames { renames, missing, examples } =
+            names.finish(&|path| histories.closest(path)).map_err(fail)?;
+        Ok(Joined {
+            entries: entries.finish().map_err(fail)?,
+            dirs: dirs.finish().map_err(fail)?,
+            renames,
+            histories: tree.histories.clone(),
+            writing,
+            missing,
+            examples,
+        })
+    }
+
+    /// What is to be listed of a file that is there and belongs to the history of `of`.
+    fn file(
+        &mut self,
+        found: FoundEntry,
+        rel: &RelPath,
+        of: &RelPath,
+    ) -> io::Result<Option<ToList>> {
+        let at = rel.as_bytes();
+        self.pass_over(Some(at))?;
+        let known = KnownFile::read(&mut self.known, at, of)?;
+        let kept = self.kept.last_of(at)?;
+        let words = kept.as_deref().map(|kept| PathRecord::of(kept).words.to_owned());
+        let kept = words.and_then(|words| {
+            let file = KeptFile::parse(&words, self.role.algorithms)?;
+            (Some(file.size) == found.size && is_text(at)).then_some((words, file))
+        });
+        let Some((words, file)) = kept else {
+            self.dirs.unlisted(at)?;
+            return Ok(None);
+        };
+        let of_kept = |known: &Digest| {
+            file.digests.iter().find(|it| it.algorithm() == known.algorithm()).map(|it| it == known)
+        };
+        let is_same = known.digests.iter().find_map(of_kept);
+        let action = match is_same {
+            Some(true) if file.is_read => HashAction::Verified,
+            Some(false) => HashAction::Failed,
+            None if known.digests.is_empty() => HashAction::Original,
+            // It was not read, so there is nothing to say.
+            _ => {
+                self.dirs.unlisted(at)?;
+                return Ok(None);
+            }
+        };
+        self.dirs.file(at, &file.digests)?;
+        if action == HashAction::Original && file.size > 0 {
+            self.names.new_file(at, &file.digests)?;
+        }
+        let listed = ToList { action, found, kept: words };
+        self.entries.add(&listed.words(), at)?;
+        Ok(Some(listed))
+    }
+
+    /// Takes what is known of paths before `at`, or of all that are left: they are not there.
+    fn pass_over(&mut self, at: Option<&[u8]>) -> io::Result<()> {
+        loop {
+            let next = match at {
+                Some(at) => self.known.take_before(at)?,
+                None => self.known.take()?,
+            };
+            let Some(record) = next else { return Ok(()) };
+            let path = PathRecord::of(&record).path.to_vec();
+            let rel = RelPath::parse(&path).unwrap_or_default();
+            let of = self.histories.closest(&rel);
+            let mut file = KnownFile::default();
+            file.add(PathRecord::of(&record).words, &of);
+            while let Some(more) = self.known.take_of(&path)? {
+                file.add(PathRecord::of(&more).words, &of);
+            }
+            if file.is_listed && !file.is_renamed {
+                self.names.missing_file(&path, file.digests.first())?;
+            }
+        }
+    }
+}
+
+/// The directory whose history the file at `path` belongs to.
+fn closest(path: &RelPath, histories: &BTreeSet<RelPath>) -> RelPath {
+    let mut at = path.split().map(|(dir, _)| dir).unwrap_or_default();
+    while !at.is_root() && !histories.contains(&at) {
+        at = at.split().map(|(dir, _)| dir).unwrap_or_default();
+    }
+    at
+}
+
+/// Adds the histories above, which refer to those below.
+fn with_those_above(writing: &mut BTreeSet<RelPath>, histories: &BTreeSet<RelPath>) {
+    for dir in writing.clone() {
+        let mut at = dir;
+        while !at.is_root() {
+            at = closest(&at, histories);
+            writing.insert(at.clone());
+        }
+    }
+}
+
+/// Files that are new to a history, and such that are missing: two with the same content are one that has another name.
+struct Names {
+    by_digest: PathSorter,
+    missing: u64,
+    examples: Vec<String>,
+}
+
+struct FoundNames {
+    renames: SortedRecords,
+    missing: u64,
+    examples: Vec<String>,
+}
+
+/// In this order among those of one digest.
+const MISSING: &str = "1";
+const NEW: &str = "2";
+
+impl Names {
+    fn new() -> Self {
+        Self {
+            by_digest: PathSorter::by(|one, other| one.cmp(other)),
+            missing: 0,
+            examples: Vec::new(),
+        }
+    }
+
+    fn new_file(&mut self, path: &[u8], digests: &[Digest]) -> io::Result<()> {
+        for digest in digests {
+            self.by_digest.add(&format!("{digest:?} {NEW}"), path)?;
+        }
+        Ok(())
+    }
+
+    fn missing_file(&mut self, path: &[u8], digest: Option<&Digest>) -> io::Result<()> {
+        self.missing += 1;
+        if self.examples.len() < 2 * MOST_NAMED {
+            self.examples.push(Shown::bytes(path).to_string());
+        }
+        match digest {
+            Some(digest) => self.by_digest.add(&format!("{digest:?} {MISSING}"), path),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(self, history_of: &dyn Fn(&RelPath) -> RelPath) -> io::Result<FoundNames> {
+        let Self { by_digest, mut missing, mut examples } = self;
+        let mut renames = PathSorter::by_path();
+        let mut all = PathReader::of(&by_digest.finish()?)?;
+        let (mut digest, mut gone) = (String::new(), Vec::<RelPath>::new());
+        while let Some(record) = all.take()?.filter(|_| missing > 0) {
+            let PathRecord { words, path } = PathRecord::of(&record);
+            let Some((of, kind)) = words.rsplit_once(' ') else { continue };
+            if of != digest {
+                of.clone_into(&mut digest);
+                gone.clear();
+            }
+            let rel = RelPath::parse(path).unwrap_or_default();
+            if kind == MISSING {
+                if gone.len() < MOST_ALIKE {
+                    gone.push(rel);
+                }
+                continue;
+            }
+            let is_of_same = |old: &RelPath| history_of(old) == history_of(&rel);
+            let Some(at) = gone.iter().position(is_of_same) else { continue };
+            let old = gone.remove(at);
+            let mut words = String::new();
+            push_hex(&mut words, old.as_bytes());
+            renames.add(&words, path)?;
+            missing -= 1;
+            let shown = Shown::bytes(old.as_bytes()).to_string();
+            examples.retain(|example| *example != shown);
+        }
+        examples.truncate(MOST_NAMED);
+        Ok(FoundNames { renames: renames.finish()?, missing, examples })
+    }
+}
+
+/// The name that a record of [`Joined::renames`] has.
+pub fn old_name(words: &str) -> Option<String> {
+    String::from_utf8(from_hex(words)?).ok()
+}

@@ -1,0 +1,407 @@
+//! Media Hash Lists that a copy writes: histories of ASC MHL, judged by the reference implementation (`ascmhl`) and by
+//! a check of ours, and legacy lists.
+
+use std::process::Command;
+use std::time::Duration;
+
+use crate::harness::{
+    Need, Run, Scene, Strace, content, ctimes, have, inventory, is_temp_name, names_below, shell,
+};
+
+const MHL: [&str; 2] = ["--format", "mhl"];
+
+fn mhl(scene: &Scene, args: &[&str]) -> Run {
+    // Generations of one history have different seconds in their names.
+    std::thread::sleep(Duration::from_millis(1010));
+    scene.copy(&[&MHL, args].concat())
+}
+
+/// A source with names that XML escapes, an empty file and an empty directory.
+fn scene() -> Scene {
+    let scene = Scene::new();
+    scene
+        .src
+        .file("Clips/a & <b>.mov", content(100_000))
+        .file("Clips/deep/er/ é ", "three")
+        .file("Sidecar.txt", "abcd\n")
+        .file("zero", "")
+        .file("same", "abcd\n")
+        .file(".DS_Store", "not listed")
+        .dir("empty");
+    scene
+}
+
+/// The generations of the history of `dir`.
+fn generations(scene: &Scene, dir: &str) -> Vec<String> {
+    let found = std::fs::read_dir(scene.path(dir).join("ascmhl")).unwrap();
+    let names = found.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".mhl")).collect();
+    names.sort();
+    names
+}
+
+/// The text of a generation, from 1.
+fn generation(scene: &Scene, dir: &str, number: usize) -> String {
+    let name = &generations(scene, dir)[number - 1];
+    std::fs::read_to_string(scene.path(dir).join("ascmhl").join(name)).unwrap()
+}
+
+/// What a generation says of a file: its actions.
+fn actions<'a>(text: &'a str, path: &str) -> Vec<&'a str> {
+    let entry = text.split("<hash>").find(|entry| entry.contains(&format!(">{path}</path>")));
+    let actions = entry.into_iter().flat_map(|entry| entry.split("action=\"").skip(1));
+    actions.map(|action| action.split('"').next().unwrap()).collect()
+}
+
+#[track_caller]
+fn ascmhl(scene: &Scene, args: &[&str], code: i32) -> String {
+    let program = if args[0] == "verify" { "ascmhl-debug" } else { "ascmhl" };
+    let made = Command::new(program).args(args).current_dir(scene.root()).output().unwrap();
+    let said = String::from_utf8_lossy(&made.stdout) + String::from_utf8_lossy(&made.stderr);
+    assert_eq!(made.status.code(), Some(code), "{args:?}: {said}");
+    said.into_owned()
+}
+
+/// The history of `dir` is right, by ours and by the reference implementation, which has both `codes`.
+#[track_caller]
+fn judge(scene: &Scene, dir: &str, codes: [i32; 2]) {
+    let chain = format!("{dir}/ascmhl/ascmhl_chain.xml");
+    let run = scene.bare(["verify", "--manifest", &chain]).run();
+    run.assert_no_crash();
+    run.assert_code(if codes == [0, 0] { 0 } else { 4 });
+    let names = names_below(&scene.path(dir), "f");
+    assert!(names.iter().all(|name| !is_temp_name(name)), "{names:?}");
+    if have(&[Need::Program("ascmhl")]) {
+        ascmhl(scene, &["diff", dir], codes[0]);
+        ascmhl(scene, &["verify", dir], codes[1]);
+    }
+}
+
+#[test]
+fn a_copy_writes_a_generation() {
+    let scene = scene();
+    let run = mhl(&scene, &[]);
+    run.assert_code(0).assert_prints(&["media list", "dst/ascmhl/0001_dst_20"]);
+    shell(&scene, "diff -r -x ascmhl -x '*dircopy*' src dst");
+    judge(&scene, "dst", [0, 0]);
+    if have(&[Need::Program("ascmhl")]) {
+        ascmhl(&scene, &["verify", "-dh", "dst"], 0);
+    }
+    let text = generation(&scene, "dst", 1);
+    assert_eq!(actions(&text, "Sidecar.txt"), ["original"]);
+    assert!(text.contains("<process>transfer</process>") && text.contains("<roothash>"), "{text}");
+    assert!(!text.contains(">.DS_Store</path>"), "{text}");
+    // Nothing was read: there is nothing to say.
+    let before = ctimes(&scene.dst.join("ascmhl"));
+    mhl(&scene, &[]).assert_code(0);
+    assert_eq!(ctimes(&scene.dst.join("ascmhl")), before);
+    judge(&scene, "dst", [0, 0]);
+}
+
+#[test]
+fn every_digest_that_lists_can_have_is_there() {
+    let scene = scene();
+    let all = "sha256,sha512,sha1,md5,xxh128,xxh3,xxh64";
+    mhl(&scene, &["--hash", all, "--format", "gnu"]).assert_code(0);
+    judge(&scene, "dst", [0, 0]);
+    let text = generation(&scene, "dst", 1);
+    assert_eq!(actions(&text, "Sidecar.txt"), ["original"; 6]);
+    if have(&[Need::Program("ascmhl")]) {
+        ascmhl(&scene, &["verify", "-dh", "dst"], 0);
+    }
+    shell(
+        &scene,
+        "cd dst && for p in sha512sum md5sum sha1sum; do $p -c --strict --quiet *.$p; done",
+    );
+    let scene = self::scene();
+    mhl(&scene, &["--hash", "xxh64"]).assert_code(0);
+    judge(&scene, "dst", [0, 0]);
+    mhl(&scene, &["--hash", "xxh64", "--verify"]).assert_code(0);
+    assert_eq!(actions(&generation(&scene, "dst", 2), "Sidecar.txt"), ["verified"]);
+}
+
+#[test]
+fn generations_tell_a_change_a_damage_and_a_new_name() {
+    let scene = scene();
+    mhl(&scene, &[]).assert_code(0);
+    // A file more, and every file read again.
+    scene.src.file("more", "more");
+    mhl(&scene, &["--verify"]).assert_code(0);
+    let text = generation(&scene, "dst", 2);
+    assert_eq!(
+        (actions(&text, "more"), actions(&text, "zero")),
+        (vec!["original"], vec!["verified"])
+    );
+    judge(&scene, "dst", [0, 0]);
+    // Two files under other names, at both sides; one of them in another directory.
+    shell(
+        &scene,
+        "for d in src dst; do mv $d/Sidecar.txt $d/new; mv $d/Clips/deep/er/*é* $d/moved; done",
+    );
+    mhl(&scene, &[]).assert_code(0);
+    let text = generation(&scene, "dst", 3);
+    assert!(text.contains("<previousPath>Sidecar.txt</previousPath>"), "{text}");
+    assert!(text.contains("<previousPath>Clips/deep/er/ é </previousPath>"), "{text}");
+    assert!(!text.contains("roothash"), "{text}");
+    judge(&scene, "dst", [0, 0]);
+    // A copy that was damaged is copied anew, and is what the history has.
+    shell(&scene, "touch -r dst/more time && printf mare >dst/more && touch -r time dst/more");
+    mhl(&scene, &[]).assert_code(0).assert_says("copied anew");
+    assert_eq!(actions(&generation(&scene, "dst", 4), "more"), ["verified"]);
+    judge(&scene, "dst", [0, 0]);
+    // One that is another at the source is not what the history has, as long as it stays so.
+    shell(&scene, "touch -r src/more time && printf mure >src/more && touch -r time src/more");
+    let run = mhl(&scene, &["--overwrite-policy", "always"]);
+    run.assert_code(4).assert_says("cannot take for good").assert_says("dst/more");
+    let text = generation(&scene, "dst", 5);
+    assert_eq!(actions(&text, "more"), ["failed"]);
+    judge(&scene, "dst", [0, 11]);
+    mhl(&scene, &["--verify"]).assert_code(4).assert_says("dst/more");
+    judge(&scene, "dst", [0, 11]);
+    // What is gone is told.
+    shell(&scene, "rm src/zero dst/zero && printf more >src/more");
+    let run = mhl(&scene, &["--overwrite-policy", "always"]);
+    run.assert_code(0).assert_says("1 of the files that it lists are not there: zero");
+    assert_eq!(actions(&generation(&scene, "dst", 7), "more"), ["verified"]);
+    judge(&scene, "dst", [10, 10]);
+}
+
+#[test]
+fn a_cards_history_is_gone_on_with() {
+    if !have(&[Need::Program("ascmhl")]) {
+        return;
+    }
+    let scene = scene();
+    ascmhl(&scene, &["create", "-h", "md5", "src"], 0);
+    let card = inventory(&scene.path("src"));
+    mhl(&scene, &[]).assert_code(0);
+    assert_eq!(generations(&scene, "dst").len(), 2);
+    let text = generation(&scene, "dst", 2);
+    assert_eq!(actions(&text, "Sidecar.txt"), ["verified"; 2], "md5, and xxh128 that it proves");
+    judge(&scene, "dst", [0, 0]);
+    ascmhl(&scene, &["verify", "-dh", "dst"], 0);
+    // It stays as it is at both sides.
+    let copy = inventory(&scene.dst.join("ascmhl"));
+    mhl(&scene, &[]).assert_code(0);
+    assert_eq!(inventory(&scene.path("src")), card);
+    assert_eq!(inventory(&scene.dst.join("ascmhl")), copy);
+    // A damaged card.
+    let other = Scene::new();
+    shell(&other, &format!("cp -a {}/src/. src", scene.root().display()));
+    shell(
+        &other,
+        "touch -r src/same time && printf abcx >src/same && echo >>src/same && touch -r time src/same",
+    );
+    let run = mhl(&other, &[]);
+    run.assert_code(4).assert_says("dst/same").assert_prints(&["ROTTEN"]);
+    assert_eq!(actions(&generation(&other, "dst", 2), "same"), ["failed"; 2]);
+    judge(&other, "dst", [0, 11]);
+    mhl(&other, &[]).assert_code(4).assert_says("dst/same");
+    // Both sides went on by themselves.
+    std::thread::sleep(Duration::from_millis(1010));
+    ascmhl(&scene, &["create", "-h", "md5", "src"], 0);
+    let before = inventory(&scene.dst);
+    mhl(&scene, &[]).assert_code(2).assert_says("the other way round");
+    assert_eq!(inventory(&scene.dst), before);
+    // One that only the card went on with comes along.
+    let run = scene.command_to(scene.src.root(), scene.path("two"), MHL).run();
+    run.assert_code(0);
+    judge(&scene, "two", [0, 0]);
+    ascmhl(&scene, &["create", "-h", "xxh64", "two"], 0);
+    scene.src.file("later", "later");
+    std::thread::sleep(Duration::from_millis(1010));
+    scene.command_to(scene.src.root(), scene.path("two"), MHL).run().assert_code(0);
+    assert_eq!(generations(&scene, "two").len(), 5);
+    judge(&scene, "two", [0, 0]);
+}
+
+#[test]
+fn histories_further_below_are_gone_on_with() {
+    if !have(&[Need::Program("ascmhl")]) {
+        return;
+    }
+    let scene = scene();
+    scene.src.file("Reels/A/x", "abcd\n").file("Reels/A/in/y", "def\n").file("Reels/B/z", "z");
+    for card in ["src/Reels/A", "src/Reels/B", "src/Reels/A/in"] {
+        ascmhl(&scene, &["create", "-h", "xxh64", card], 0);
+    }
+    mhl(&scene, &[]).assert_code(0);
+    judge(&scene, "dst", [0, 0]);
+    for (dir, number) in [("dst", 1), ("dst/Reels/A", 2), ("dst/Reels/A/in", 2), ("dst/Reels/B", 2)]
+    {
+        assert_eq!(generations(&scene, dir).len(), number, "{dir}");
+        judge(&scene, dir, [0, 0]);
+    }
+    let text = generation(&scene, "dst", 1);
+    assert_eq!(text.matches("<hashlistreference>").count(), 2, "{text}");
+    assert!(text.contains("<path>Reels/A/ascmhl/0002_A_"), "{text}");
+    // Only that of the new file goes on, and those above it.
+    scene.src.file("Reels/A/in/more", "more");
+    mhl(&scene, &[]).assert_code(0);
+    for (dir, number) in [("dst", 2), ("dst/Reels/A", 3), ("dst/Reels/A/in", 3), ("dst/Reels/B", 2)]
+    {
+        assert_eq!(generations(&scene, dir).len(), number, "{dir}");
+        judge(&scene, dir, [0, 0]);
+    }
+    // A file that is damaged fails in its own history.
+    shell(
+        &scene,
+        "touch -r src/Reels/B/z time && printf Z >src/Reels/B/z && touch -r time src/Reels/B/z",
+    );
+    mhl(&scene, &["--overwrite-policy", "always"]).assert_code(4).assert_says("dst/Reels/B/z");
+    assert_eq!(actions(&generation(&scene, "dst/Reels/B", 3), "z"), ["failed"; 2]);
+    judge(&scene, "dst", [0, 11]);
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_and_nothing_is_touched() {
+    let scene = scene();
+    let cases: [(&[&str], &str); 6] = [
+        (&["--mirror"], "leave out --mirror"),
+        (&["--generations"], "leave out --generations"),
+        (&["--hash", "none"], "leave out --hash none"),
+        (&["--hard-links"], "leave out --hard-links"),
+        (&["--bag"], "leave out --format"),
+        (&["--format", "mhl1"], "leave out --format mhl"),
+    ];
+    for (args, words) in cases {
+        mhl(&scene, args).assert_code(2).assert_says(words);
+        assert!(!scene.dst.exists(), "{args:?}");
+    }
+    for name in [b"bad\x01".as_slice(), b"bad\xff", "bad\u{ffff}".as_bytes()] {
+        scene.src.file(name, "");
+        for form in ["mhl", "mhl1"] {
+            let run = scene.copy(&["--format", form]);
+            run.assert_code(2).assert_says("XML cannot hold").assert_says("src/bad");
+        }
+        assert!(!scene.dst.exists());
+        scene.copy(&["--format", "mhl", "--exclude", "bad*", "--dry-run"]).assert_code(0);
+        scene.src.remove(name);
+    }
+    scene.src.symlink("link", "same");
+    mhl(&scene, &[]).assert_code(2).assert_says("symbolic links").assert_says("src/link");
+    assert!(!scene.dst.exists());
+    mhl(&scene, &["--follow-links"]).assert_code(0);
+    judge(&scene, "dst", [0, 0]);
+    // A history that was touched.
+    scene.src.remove("link").file("more", "more");
+    type Break = fn(&Scene);
+    let cases: [(Break, &str); 4] = [
+        (
+            |it| drop(shell(it, "sed -i s/transfer/in-place/ dst/ascmhl/0001_*")),
+            "not what the chain says",
+        ),
+        (|it| drop(shell(it, "rm dst/ascmhl/0001_*")), "no such file"),
+        (|it| drop(shell(it, "sed -i 's/nr=.1/nr=\"2/' dst/ascmhl/*.xml")), "has a gap"),
+        (|it| drop(shell(it, "echo '<x>' >dst/ascmhl/ascmhl_chain.xml")), "no Media Hash List"),
+    ];
+    let history = scene.tree("history");
+    shell(&scene, "cp -a dst/ascmhl history");
+    for (break_it, words) in cases {
+        break_it(&scene);
+        let before = inventory(&scene.dst);
+        mhl(&scene, &[]).assert_code(2).assert_says(words);
+        assert_eq!(inventory(&scene.dst), before, "{words}");
+        shell(&scene, "rm -r dst/ascmhl && cp -a history/ascmhl dst");
+    }
+    drop(history);
+    mhl(&scene, &[]).assert_code(0);
+    judge(&scene, "dst", [0, 0]);
+}
+
+#[test]
+fn odd_names_come_through() {
+    let scene = Scene::new();
+    scene.src.file("li\nne", "1").file("c\rr", "2").file("t\tab", "3").file(" lead & <tail> ", "4");
+    scene.src.file("d\n/x\r", "5").file("é😀\u{301}", "6").file("]]>", "7");
+    mhl(&scene, &["--verify"]).assert_code(0);
+    judge(&scene, "dst", [0, 0]);
+    if have(&[Need::Program("ascmhl")]) {
+        ascmhl(&scene, &["verify", "-dh", "dst"], 0);
+    }
+}
+
+#[test]
+fn a_run_that_is_cut_short_leaves_the_old_chain_or_the_new_one() {
+    if !have(&[Need::Strace]) {
+        return;
+    }
+    let made = scene();
+    mhl(&made, &[]).assert_code(0);
+    made.src.file("more", "more");
+    let names = ["ascmhl_chain.xml", "ascmhl"];
+    for (calls, fault) in [
+        ("renameat2,renameat,linkat", "error=EIO:when=1"),
+        ("renameat2,renameat,linkat", "signal=KILL:when=1"),
+        ("fsync,fdatasync", "error=EIO:when=1+"),
+    ] {
+        for name in names {
+            let scene = Scene::new();
+            shell(
+                &scene,
+                &format!("cp -a {0}/src/. src; cp -a {0}/dst dst", made.root().display()),
+            );
+            let strace =
+                Strace::inject(&scene, calls, fault).on(scene.dst.join("ascmhl").join(name));
+            let run = strace.run(scene.command(MHL));
+            if run.signal.is_none() && !strace.injected().is_empty() {
+                run.assert_code(3);
+            }
+            let chain = std::fs::read_to_string(scene.dst.join("ascmhl/ascmhl_chain.xml")).unwrap();
+            assert!(chain.ends_with("</ascmhldirectory>\n"), "{chain}");
+            let links = chain.matches("<path>").count();
+            assert!(links == 1 || links == 2);
+        }
+    }
+}
+
+#[test]
+fn a_legacy_list_is_written() {
+    let scene = scene();
+    scene.src.file("odd & <é>", "odd").file("li\nne", "1");
+    for (hash, element) in
+        [("sha256", "xxhash64be"), ("md5,sha1,xxh64", "sha1"), ("xxh64", "xxhash64be")]
+    {
+        shell(&scene, "rm -rf dst");
+        let run = scene.copy(&["--format", "mhl1", "--hash", hash]);
+        run.assert_code(0).assert_prints(&["media list", "dst/dst_20"]);
+        let name = shell(&scene, "cd dst && ls dst_*.mhl").trim().to_owned();
+        let text = String::from_utf8(scene.output().read(&name)).unwrap();
+        assert!(text.contains(&format!("<{element}>")), "{text}");
+        assert_eq!(text.matches("<hash>").count(), 8, "{text}");
+        let check = || scene.bare(["verify", "--manifest", &format!("dst/{name}")]).run();
+        check().assert_code(0).assert_prints(&["good", "8 files"]);
+        scene.output().file("odd & <é>", "Odd");
+        check().assert_code(4);
+        if have(&[Need::Program("xmllint")]) {
+            scene.tree(".").file("legacy.xsd", LEGACY);
+            scene.output().remove("zero");
+            shell(&scene, "sed -i '/<file>zero/,/<.hash>/{s/<size>0/<size>1/}' dst/dst_*.mhl");
+            shell(&scene, &format!("xmllint --noout --schema legacy.xsd dst/{name} 2>&1"));
+        }
+    }
+}
+
+/// The schema of legacy lists, in short: version 1.1 without signatures.
+const LEGACY: &str = r#"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">
+<xs:simpleType name="hex16"><xs:restriction base="xs:hexBinary"><xs:length value="16"/></xs:restriction></xs:simpleType>
+<xs:simpleType name="hex20"><xs:restriction base="xs:hexBinary"><xs:length value="20"/></xs:restriction></xs:simpleType>
+<xs:simpleType name="hex8"><xs:restriction base="xs:hexBinary"><xs:length value="8"/></xs:restriction></xs:simpleType>
+<xs:element name="hashlist"><xs:complexType><xs:sequence>
+ <xs:element name="creationdate" type="xs:dateTime" minOccurs="0"/>
+ <xs:element name="creatorinfo"><xs:complexType><xs:sequence>
+  <xs:element name="name" type="xs:string" minOccurs="0"/><xs:element name="username" type="xs:string"/>
+  <xs:element name="hostname" type="xs:string"/><xs:element name="tool" type="xs:string"/>
+  <xs:element name="source" type="xs:string" minOccurs="0"/><xs:element name="startdate" type="xs:dateTime"/>
+  <xs:element name="finishdate" type="xs:dateTime"/><xs:element name="log" type="xs:string" minOccurs="0"/>
+ </xs:sequence></xs:complexType></xs:element>
+ <xs:element name="hash" maxOccurs="unbounded"><xs:complexType><xs:sequence>
+  <xs:element name="file" type="xs:string"/><xs:element name="size" type="xs:positiveInteger"/>
+  <xs:element name="creationdate" type="xs:dateTime" minOccurs="0"/>
+  <xs:element name="lastmodificationdate" type="xs:dateTime" minOccurs="0"/>
+  <xs:choice maxOccurs="unbounded"><xs:element name="md5" type="hex16"/><xs:element name="sha1" type="hex20"/>
+   <xs:element name="xxhash64be" type="hex8"/></xs:choice>
+  <xs:element name="hashdate" type="xs:dateTime" minOccurs="0"/>
+ </xs:sequence></xs:complexType></xs:element>
+</xs:sequence><xs:attribute name="version" use="required" fixed="1.1"/></xs:complexType></xs:element>
+</xs:schema>"#;
