@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest, Digests};
 use crate::io::read_back::ReadBack;
 use crate::io::watched_file::WatchedFile;
-use crate::manifest::archive::mhl::{CHAIN, HISTORY};
+use crate::manifest::archive::mhl::is_chain;
 use crate::manifest::line;
 use crate::path::RelPath;
 use crate::state::knowledge::{Remembered, Unsettled};
@@ -47,7 +47,7 @@ impl Committer<'_> {
         let mut carried = CarriedLines::new(self.context, &root);
         known.unsettled(&|| stop.is_requested(), |path, unsettled| {
             // The run goes on with the chain of a history, and does not list it.
-            let is_chain = || self.context.options.histories && is_chain(path);
+            let is_chain = || self.context.options.histories && is_chain(path.as_bytes());
             if departures.is_some_and(|departures| departures.covers(path)) || is_chain() {
                 self.accounting.counts.dropped_lines += 1;
                 return Ok(());
@@ -264,12 +264,6 @@ impl<'a> CarriedLines<'a> {
         context.put_all(path.as_bytes(), &all);
         Ok(Some(all.proven_by(context.options.algorithm)))
     }
-}
-
-/// Whether it is the chain of a history of ASC MHL.
-fn is_chain(path: &RelPath) -> bool {
-    let mut last = path.as_bytes().rsplit(|byte| *byte == b'/');
-    last.next() == Some(CHAIN.as_bytes()) && last.next() == Some(HISTORY.as_bytes())
 }
 
 /// Whether nothing is at a path, as far as an error tells.

@@ -1,14 +1,12 @@
 //! The end of a run: what is carried over, the manifest's final name, the root's attributes.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::copy::commit::committer::Committer;
-use crate::copy::media::known::HistoryRoot;
-use crate::copy::media::seal::{MediaFinding, MediaSeal};
+use crate::copy::media::seal::MediaSeal;
 use crate::copy::mirror::removal::Removal;
 use crate::copy::record::beside;
 use crate::copy::record::recording::Recording;
@@ -109,22 +107,6 @@ impl Committer<'_> {
             self.accounting.give_up(Error::io("make durable", root.path(), error));
         }
         RunLeft { manifest, trash, media_list }
-    }
-
-    /// Writes the Media Hash List by what the run `kept` of its files; returns where it is.
-    fn write_media(&mut self, seal: &MediaSeal<'_>, kept: File) -> Option<PathBuf> {
-        let root = Arc::clone(self.root());
-        let handle = root.handle.as_ref()?;
-        let at = HistoryRoot { dir: handle, path: &root.root };
-        let accounting = &mut self.accounting;
-        let tell = &mut |told: MediaFinding| {
-            accounting.counts.decayed += u64::from(told.is_failed);
-            accounting.warn(&told.error);
-        };
-        seal.run(at, kept, tell).unwrap_or_else(|error| {
-            self.accounting.give_up(error);
-            None
-        })
     }
 
     /// The run is refused before it made anything: its manifest goes too.

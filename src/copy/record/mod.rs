@@ -4,6 +4,7 @@
 pub mod beside;
 pub mod chains;
 mod listing;
+mod media;
 pub mod recording;
 pub mod rotation;
 pub mod rows;

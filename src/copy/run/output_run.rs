@@ -217,8 +217,8 @@ impl OutputRun<'_> {
         let output_volume = output_volume.unwrap_or_default();
         let source = Arc::clone(&prepared.source);
         let tree = prepared.file.is_none().then(|| Arc::clone(&source));
-        let of_removal = Arc::clone(&source);
-        let rotation = job.keep_manifests.map(|keep| Rotation { keep, source });
+        let kept_from = |keep| Rotation { keep, source: Arc::clone(&source) };
+        let rotation = job.keep_manifests.map(kept_from);
         let threads = CopyThreads::new(job, &context, &walk, workers);
         let ThreadResults { workers, found } =
             threads.run(prepared, verifier_threads, &mut committer);
@@ -228,7 +228,7 @@ impl OutputRun<'_> {
         self.check_account(found, stop, &mut committer);
         committer.settle_expected(tree.as_deref());
         earlier.settle_departures(&mut committer.accounting);
-        let removal = earlier.removal(job, &committer, &of_removal, stop);
+        let removal = earlier.removal(job, &committer, &source, stop);
         let media = job.media.as_deref().map(|role| MediaSeal { role, job, stop });
         let endings = RunEndings { rotation: rotation.as_ref(), removal: removal.as_ref(), media };
         let RunLeft { manifest, trash, media_list } = committer.finish(endings);
@@ -239,19 +239,17 @@ impl OutputRun<'_> {
         }
         if counts.is_whole()
             && !committer.is_cut_short()
-            && let Err(error) = earlier.know_source(&of_removal, job.sync)
+            && let Err(error) = earlier.know_source(&source, job.sync)
         {
             committer.accounting.warn(&error);
             counts.warnings += 1;
         }
-        let methods = committer.accounting.methods();
-        let ending = Ending::of(&counts, stop, committer.accounting.into_broken());
         Report {
             counts,
-            ending,
+            methods: committer.accounting.methods(),
+            ending: Ending::of(&counts, stop, committer.accounting.into_broken()),
             elapsed: started.elapsed(),
             stages: Stages::of(timings),
-            methods,
             source_stayed: resident.source.sum(),
             output_stayed: resident.output.sum(),
             workers,

@@ -15,6 +15,12 @@ pub const HISTORY: &str = "ascmhl";
 /// The list of the generations in it.
 pub const CHAIN: &str = "ascmhl_chain.xml";
 
+/// Whether the file at this path is the chain of a history.
+pub fn is_chain(path: &[u8]) -> bool {
+    let mut last = path.rsplit(|byte| *byte == b'/');
+    last.next() == Some(CHAIN.as_bytes()) && last.next() == Some(HISTORY.as_bytes())
+}
+
 /// The algorithms that a generation may have digests of, in the order of its elements.
 pub const OF_HISTORIES: [Algorithm; 6] = [
     Algorithm::C4,

@@ -103,8 +103,8 @@ impl Filter {
         Ok(Self(Some(Arc::new(Rules { globs, rules, closed }))))
     }
 
-    /// The same, and what this pattern matches is left out as well. Whether it is of use is not asked; which of the others
-    /// are is remembered by both.
+    /// The same, and what this pattern matches is left out as well. Whether it is of use is not asked; which of the
+    /// others are is remembered by both.
     ///
     /// # Errors
     /// The pattern is wrong.
