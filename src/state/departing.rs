@@ -92,14 +92,11 @@ impl Departing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::private_dir::Missing;
-    use crate::sys::Dir;
+    use crate::state::private_dir::scratch;
 
     #[test]
     fn what_was_noted_is_covered() {
-        let root = tempfile::tempdir().unwrap();
-        let dir = Dir::open(root.path()).unwrap();
-        let private = PrivateDir::open(&dir, root.path(), None, Missing::Make).unwrap().unwrap();
+        let (_root, _, private) = scratch();
         assert!(!Departing::read(&private).covers(b"a"));
         let paths = ["a/b", "c\nd"].map(|path| RelPath::parse(path.as_bytes()).unwrap());
         Departing::write(&private, paths.into_iter()).unwrap();

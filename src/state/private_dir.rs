@@ -252,6 +252,15 @@ fn name_elsewhere(path: &Path) -> io::Result<OsString> {
     Ok(name.into())
 }
 
+/// An output that is gone with what comes first, and its private directory, for tests.
+#[cfg(test)]
+pub(super) fn scratch() -> (tempfile::TempDir, Dir, PrivateDir) {
+    let root = tempfile::tempdir().unwrap();
+    let dir = Dir::open(root.path()).unwrap();
+    let private = PrivateDir::open(&dir, root.path(), None, Missing::Make).unwrap().unwrap();
+    (root, dir, private)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -75,13 +75,11 @@ fn set(file: &File) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::private_dir::{Missing, PrivateDir};
+    use crate::state::private_dir::scratch;
 
     #[test]
     fn a_zone_is_known_again() {
-        let root = tempfile::tempdir().unwrap();
-        let dir = Dir::open(root.path()).unwrap();
-        let private = PrivateDir::open(&dir, root.path(), None, Missing::Make).unwrap().unwrap();
+        let (_root, _, private) = scratch();
         for makes in [false, true, true] {
             assert_eq!(moved(private.dir(), makes).unwrap(), MovedTimes::default());
         }

@@ -110,13 +110,11 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::private_dir::Missing;
+    use crate::state::private_dir::scratch;
 
     #[test]
     fn it_is_read_as_it_was_written() {
-        let root = tempfile::tempdir().unwrap();
-        let dir = Dir::open(root.path()).unwrap();
-        let private = PrivateDir::open(&dir, root.path(), None, Missing::Make).unwrap().unwrap();
+        let (_root, dir, private) = scratch();
         assert_eq!(SourceMark::read(&private), None);
         let mut mark = SourceMark::of(&dir);
         mark.add_mount(RelPath::parse(b"a/b\n c").unwrap(), &dir);

@@ -103,14 +103,12 @@ pub fn is_kept_in_the_open(name: &OsStr, size: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::private_dir::Missing;
+    use crate::state::private_dir::scratch;
     use crate::sys::traits::NameTraits;
 
     #[test]
     fn it_is_read_as_it_was_written() {
-        let root = tempfile::tempdir().unwrap();
-        let dir = Dir::open(root.path()).unwrap();
-        let private = PrivateDir::open(&dir, root.path(), None, Missing::Make).unwrap().unwrap();
+        let (root, dir, private) = scratch();
         for place in [NotePlace::Private(&private), NotePlace::Open(&dir)] {
             place.write(&Traits::FAITHFUL).unwrap();
             assert_eq!(place.read().unwrap(), None);

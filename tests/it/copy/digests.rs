@@ -78,6 +78,11 @@ fn fill(scene: &Scene) -> usize {
         "\u{e9}".as_bytes(),
         b"XXH3 (q) = 1",
     ];
+    fill_with(scene, &names)
+}
+
+/// Files of these names, a large one, an empty one and one with holes; how many there are.
+pub fn fill_with(scene: &Scene, names: &[&[u8]]) -> usize {
     for (at, name) in names.iter().enumerate() {
         scene.src.file(name, content(at * 1000));
     }

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use crate::copy::digests::fill_with;
 use crate::harness::{Need, Run, Scene, Strace, content, have, need, shell};
 
 /// Algorithms, the endings of their lists, and the programs that check them.
@@ -49,12 +50,7 @@ fn rot(scene: &Scene, name: &str) {
 fn fill(scene: &Scene) -> usize {
     let names: [&[u8]; 9] =
         [b"plain", b" lead", b"*star", b"-", b"#hash", b"trail ", b"a)b = c", b"c\\d", b"\\lead"];
-    for (at, name) in names.iter().enumerate() {
-        scene.src.file(name, content(at * 1000));
-    }
-    scene.src.file("dir/large", content(3_000_001)).file("dir/empty", "");
-    scene.src.sparse("dir/holes", 5 << 20, &[(1 << 20, 4096)]);
-    names.len() + 3
+    fill_with(scene, &names)
 }
 
 #[test]
