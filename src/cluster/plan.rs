@@ -1,6 +1,7 @@
 //! Making a plan: one walk, which makes the directories at the output and lists everything else.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::ControlFlow;
@@ -18,6 +19,7 @@ use crate::copy::job::CopyJob;
 use crate::copy::run::output_run::OutputRun;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver};
+use crate::manifest::carry::ours;
 use crate::path::RelPath;
 use crate::sys::stat::{Identity, Kind};
 use crate::sys::{self, Dir};
@@ -88,7 +90,8 @@ impl PlanJob {
             let shared = private.dir().lock_shared();
             shared.map_err(|error| Error::io("lock", private.path(), error))?;
         }
-        for warning in prepared.warnings.iter().chain(&too_large) {
+        let unused = self.unused_records(&prepared);
+        for warning in prepared.warnings.iter().chain(&too_large).chain(&unused) {
             (observer.listen)(&Event::Warning(warning));
         }
         let walk = run.walk(&prepared, false, None);
@@ -113,6 +116,19 @@ impl PlanJob {
             }
         }
         Ok(PlanReport { seal, broken, interrupted })
+    }
+
+    /// That shards do not know what earlier runs recorded of the output, if there is anything. A shard would have to
+    /// hold all of it in memory.
+    fn unused_records(&self, prepared: &Prepared) -> Option<Error> {
+        let is_in_source = |name: &OsStr| prepared.source.handle.stat(name, false).is_ok();
+        let root = prepared.output.handle.as_ref().filter(|_| self.job.verify.is_none())?;
+        let newest = ours(root, is_in_source, None).ok()?.first().copied()?;
+        let finding = format!(
+            "what {newest} and the private record say of files that are there already is not held against them: damage \
+             since then would be listed as it stands; with --verify they are held against the source"
+        );
+        Some(Error::finding("plan with what is known of", &self.job.output, finding))
     }
 
     /// Makes the plan's directory.
