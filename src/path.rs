@@ -7,8 +7,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use crate::sys;
 
 /// A path below some root: components joined by `/`, none of them empty, `.` or `..`, no NUL.
 ///
@@ -102,6 +104,14 @@ impl RelPath {
     /// Whether this is the root itself.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Where it is below `root`, in the system's own form, for messages. A name that this system cannot have is left
+    /// out.
+    pub fn full_path(&self, root: &Path) -> PathBuf {
+        let mut full = root.to_path_buf();
+        full.extend(self.components().filter_map(|name| sys::name_from_bytes(name).ok()));
+        full
     }
 
     /// The components, from the top down.

@@ -3,6 +3,7 @@
 //! It may be of any origin and any size. Opening it reads the beginnings of its records, 16 bytes of memory
 //! each; a chain is read and its sum compared when it is asked for. What cannot be read says nothing.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::{Mutex, PoisonError};
@@ -10,6 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use crate::chain::record::{FIXED, HEAD, RecordHead};
 use crate::hash::Digest;
 use crate::hash::chain::Chain;
+use crate::sys::Dir;
+use crate::sys::stat::Kind;
 
 /// The most records that are looked at, of all side files that are open for one purpose: 256 MiB of memory.
 pub const MOST_RECORDS: usize = 1 << 24;
@@ -29,6 +32,22 @@ pub struct SideFile {
 }
 
 impl SideFile {
+    /// Opens the side file `name` in a directory, and no link or device of that name.
+    ///
+    /// # Errors
+    /// It cannot be opened or read.
+    pub fn open_in(
+        dir: &Dir,
+        name: &OsStr,
+        most: usize,
+        is_to_stop: &dyn Fn() -> bool,
+    ) -> io::Result<Option<Self>> {
+        match dir.stat(name, false)?.kind {
+            Kind::File => Self::open(dir.open_file(name, false)?, most, is_to_stop),
+            _ => Ok(None),
+        }
+    }
+
     /// Looks through the first `most` records of a side file; it ends early once `is_to_stop` says so, and with the
     /// first record that is none. `None` if it is no side file.
     ///

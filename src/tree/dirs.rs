@@ -70,17 +70,17 @@ impl Default for OpenWork {
 impl SourceDir {
     /// The full path of an entry here, for messages.
     pub fn path_of(&self, name: &OsStr) -> PathBuf {
-        path_of(&self.root, &self.rel.path()).join(name)
+        self.rel.path().full_path(&self.root).join(name)
     }
 
     /// The full path of this directory, for messages only: it is never opened by it.
     pub fn path(&self) -> PathBuf {
-        path_of(&self.root, &self.rel.path())
+        self.rel.path().full_path(&self.root)
     }
 
     /// The full path of what is at `rel` below the source's root, for messages.
     pub fn path_below(&self, rel: &RelPath) -> PathBuf {
-        path_of(&self.root, rel)
+        rel.full_path(&self.root)
     }
 }
 
@@ -121,17 +121,17 @@ impl OutputDir {
 
     /// The full path of an entry here, for messages.
     pub fn path_of(&self, name: &OsStr) -> PathBuf {
-        path_of(&self.root, &self.rel.path()).join(name)
+        self.rel.path().full_path(&self.root).join(name)
     }
 
     /// The full path of this directory, for messages only: it is never opened by it.
     pub fn path(&self) -> PathBuf {
-        path_of(&self.root, &self.rel.path())
+        self.rel.path().full_path(&self.root)
     }
 
     /// The full path of what is at `rel` below the output's root, for messages.
     pub fn path_below(&self, rel: &RelPath) -> PathBuf {
-        path_of(&self.root, rel)
+        rel.full_path(&self.root)
     }
 
     /// What is in it under this name.
@@ -254,11 +254,4 @@ pub fn in_the_way(parent: &Dir, name: &OsStr, path: PathBuf, error: io::Error) -
         ),
         _ => Error::io("open directory", path, error),
     }
-}
-
-/// A path below a root in the system's own form.
-fn path_of(root: &Path, rel: &RelPath) -> PathBuf {
-    let mut path = root.to_path_buf();
-    path.extend(rel.components().filter_map(|name| sys::name_from_bytes(name).ok()));
-    path
 }

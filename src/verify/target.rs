@@ -100,12 +100,8 @@ impl Target {
 
     /// The full path of a listed file, for messages.
     pub fn path_of(&self, path: &RelPath) -> PathBuf {
-        let mut full = match self.root.as_os_str() == "." {
-            true => PathBuf::new(),
-            false => self.root.clone(),
-        };
-        full.extend(path.components().filter_map(|name| sys::name_from_bytes(name).ok()));
-        full
+        let is_here = self.root.as_os_str() == ".";
+        path.full_path(if is_here { Path::new("") } else { &self.root })
     }
 
     /// The chain of the content with this digest, and the size of that, if one stands beside the manifest.
@@ -143,11 +139,7 @@ fn open_in(dir: &Path, name: &OsStr) -> io::Result<File> {
 /// It cannot be read.
 pub fn open_states(manifest: &Path) -> io::Result<Option<SideFile>> {
     let Some(name) = states_name(manifest) else { return Ok(None) };
-    let dir = Dir::open(directory_of(manifest))?;
-    match dir.stat(&name, false)?.kind {
-        Kind::File => SideFile::open(dir.open_file(&name, false)?, MOST_RECORDS, &|| false),
-        _ => Ok(None),
-    }
+    SideFile::open_in(&Dir::open(directory_of(manifest))?, &name, MOST_RECORDS, &|| false)
 }
 
 impl TargetSpec {

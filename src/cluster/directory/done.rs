@@ -142,7 +142,7 @@ pub fn difference(plan: &PlanDir, shard: u32, other: &Path) -> Result<Option<Err
             (one, other) if one == other => {}
             (one, other) => {
                 let path = one.or(other).map(|file| file.path().clone()).unwrap_or_default();
-                let path = String::from_utf8_lossy(path.as_bytes()).into_owned();
+                let path = path.full_path(Path::new(""));
                 let finding = "another attempt at the same shard recorded something else of it, and was first";
                 return Ok(Some(Error::finding("record", path, finding)));
             }

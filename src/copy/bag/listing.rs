@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::event::Stop;
@@ -124,7 +124,7 @@ impl FoundPayload {
         let (mut bytes, mut number, mut record) = (0_u64, 0, Vec::new());
         let mut dirs = vec![RelPath::root()];
         while let Some(rel) = dirs.pop() {
-            let fail = |error| Error::io("list", full(path, &rel), error);
+            let fail = |error| Error::io("list", rel.full_path(path), error);
             let dir = match rel.is_root() {
                 true => payload.open_dir(".".as_ref(), false),
                 false => payload.open_below(&rel),
@@ -210,11 +210,4 @@ impl SortedNames {
         }
         Ok(())
     }
-}
-
-fn full(path: &Path, rel: &RelPath) -> PathBuf {
-    let names = rel.components().filter_map(|name| crate::sys::name_from_bytes(name).ok());
-    let mut full = path.to_path_buf();
-    full.extend(names);
-    full
 }

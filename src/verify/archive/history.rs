@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::manifest::archive::mhl::{CHAIN, HISTORY, MhlEntries, MhlPiece, Named};
 use crate::manifest::archive::mhl_chain::{ChainLink, read_chain};
 use crate::path::RelPath;
-use crate::sys::{self, Dir, DirReader};
+use crate::sys::{Dir, DirReader};
 use crate::verify::archive::expanded::{Expanded, open, root_of};
 use crate::verify::archive::part::PartOf;
 use crate::verify::finding::Finding;
@@ -37,8 +37,7 @@ pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
         }
     };
     while let Some(below) = waiting.pop_first() {
-        let mut at = root.clone();
-        at.extend(below.components().filter_map(|name| sys::name_from_bytes(name).ok()));
+        let at = below.full_path(&root);
         // Not through links, which may lead elsewhere.
         let opened = top.open_below(&below).and_then(|dir| {
             let target = dir.try_clone()?;
