@@ -292,6 +292,27 @@ fn a_check_tells_what_is_wrong() {
 }
 
 #[test]
+fn bad_and_missing_files_are_made_whole() {
+    let scene = Scene::new();
+    scene.file("sub/large", content(3 << 20)).file("sub/small", "abc").file("gone", "x");
+    for output in ["A", "B"] {
+        scene.run(env!("CARGO_BIN_EXE_dircopy"), ["-i", "src", "-o", output]).code(0);
+    }
+    let a = |name: &str| scene.0.path().join("A").join(name);
+    let mut bad = content(3 << 20);
+    bad[2_000_000] ^= 1;
+    fs::write(a("sub/large"), bad).unwrap();
+    fs::write(a("sub/small"), "abd").unwrap();
+    fs::remove_file(a("gone")).unwrap();
+    let run = scene.run(env!("CARGO_BIN_EXE_dircopy"), ["heal", "A", "B"]);
+    run.code(0).says(&["healed"]);
+    assert_eq!(fs::read(a("sub/large")).unwrap(), content(3 << 20));
+    assert_eq!(fs::read(a("sub/small")).unwrap(), b"abc");
+    assert_eq!(fs::read(a("gone")).unwrap(), b"x");
+    scene.verify(&["A", "B"]).code(0);
+}
+
+#[test]
 fn names_of_a_manifest_never_lead_out_and_say_why() {
     let scene = Scene::new();
     scene.file("sub/good", "abc");

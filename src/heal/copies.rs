@@ -61,20 +61,77 @@ impl<'a> LinkProver<'a> {
         link * span..self.content.size.min((link + 1) * span)
     }
 
-    /// The bytes of a link as a copy has them, if they lead from the state before it to the state behind it. What
-    /// cannot be read does not.
-    pub fn proven(&mut self, medium: &Medium<'_>, link: u64) -> Option<&[u8]> {
+    /// The bytes of a link as a copy has them, if they lead from the state before it to the state behind it.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn proven(&mut self, medium: &Medium<'_>, link: u64) -> io::Result<Option<&[u8]>> {
         let range = self.range(link);
         let ChainedContent { chain, digest, .. } = self.content;
-        let read = medium.fill_at(self.buffer.room(), range.start).ok()?;
-        let len = usize::try_from(range.end - range.start).ok().filter(|len| *len <= read)?;
-        let bytes = self.buffer.room().get(..len)?;
-        let mut stream = Stream::going_on(chain.before(link)?, range.start);
+        let read = medium.fill_at(self.buffer.room(), range.start)?;
+        let len = usize::try_from(range.end - range.start).ok().filter(|len| *len <= read);
+        let bytes = len.and_then(|len| self.buffer.room().get(..len));
+        let (Some(bytes), Some(before)) = (bytes, chain.before(link)) else { return Ok(None) };
+        let mut stream = Stream::going_on(before, range.start);
         stream.update(bytes);
         let holds = match chain.behind(link) {
             Some(state) => stream.state() == state,
             None => Digest::from(stream.finish()) == *digest,
         };
-        holds.then_some(bytes)
+        Ok(holds.then_some(bytes))
+    }
+}
+
+/// The copies of a file, each as it is read.
+pub struct OpenCopies<'c> {
+    media: Vec<Medium<'c>>,
+    /// Is told of a copy that cannot be read, by its number.
+    unreadable: &'c dyn Fn(usize, io::Error),
+}
+
+impl<'c> OpenCopies<'c> {
+    /// The first is read from its device, because what is in memory of a bad file may be good. What is taken from
+    /// the others is proven as it is in memory.
+    pub fn of(copies: &'c [FileCopy], unreadable: &'c dyn Fn(usize, io::Error)) -> Self {
+        let medium = |(at, copy): (usize, &'c FileCopy)| match at {
+            0 => Medium::of(&copy.file, &copy.stat).unwrap_or_else(|_| Medium::any(&copy.file)),
+            _ => Medium::any(&copy.file),
+        };
+        Self { media: copies.iter().enumerate().map(medium).collect(), unreadable }
+    }
+
+    /// The medium of the first.
+    pub fn first(&self) -> Option<&Medium<'c>> {
+        self.media.first()
+    }
+
+    /// The number of a copy that has this link.
+    pub fn find(&self, prover: &mut LinkProver<'_>, link: u64) -> Option<usize> {
+        (0..self.media.len()).find(|number| self.has(prover, link, *number))
+    }
+
+    /// The bytes of a link as the copy of this number has them, or else another.
+    pub fn proven<'p>(
+        &self,
+        prover: &'p mut LinkProver<'_>,
+        link: u64,
+        copy: usize,
+    ) -> Option<&'p [u8]> {
+        let number = match self.has(prover, link, copy) {
+            true => copy,
+            false => self.find(prover, link)?,
+        };
+        prover.proven(self.media.get(number)?, link).ok().flatten()
+    }
+
+    fn has(&self, prover: &mut LinkProver<'_>, link: u64, number: usize) -> bool {
+        let Some(medium) = self.media.get(number) else { return false };
+        match prover.proven(medium, link) {
+            Ok(proven) => proven.is_some(),
+            Err(error) => {
+                (self.unreadable)(number, error);
+                false
+            }
+        }
     }
 }

@@ -7,8 +7,9 @@ use std::time::Instant;
 use crate::error::{Error, Result};
 use crate::event::{Observer, Stop};
 use crate::heal::bad::{BadFile, BadFiles, Harm};
+use crate::heal::case::Unmended;
 use crate::heal::conflicts::Conflicts;
-use crate::heal::mend::{Mender, Unmended};
+use crate::heal::mend::Mender;
 use crate::heal::trees::{Keeping, ListedTree, Tree};
 use crate::state::private_dir::Missing;
 use crate::tree::lock::Patience;
@@ -139,6 +140,11 @@ impl HealJob {
         healed.sort_by_key(|tree| (tree.id.dev, tree.id.ino));
         for tree in healed {
             tree.keep(Keeping { patience, missing, state })?;
+            if !self.dry_run
+                && let Err(error) = tree.close_opened()
+            {
+                listen(&Target::none(), &Finding::Warning(error));
+            }
         }
         Ok(opened)
     }

@@ -1,6 +1,7 @@
 //! Making one file whole: from its good links and those of its copies, or from a copy that is good as a whole.
 
-use std::io;
+use std::ffi::OsStr;
+use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,9 +11,10 @@ use crate::event::{Progress, Stop};
 use crate::hash::chain::Chain;
 use crate::hash::multibuffer::Backend;
 use crate::heal::bad::{BadFile, BadFiles, Harm};
-use crate::heal::copies::{FileCopy, LinkProver};
-use crate::heal::new_file::NewFile;
-use crate::heal::parents::Parents;
+use crate::heal::case::{Case, Filled, Mended, ReadyFile, TakenLink, Unmended};
+use crate::heal::copies::{FileCopy, LinkProver, OpenCopies};
+use crate::heal::new_file::{NewFile, has_digest};
+use crate::heal::parents::{DirPlace, Parents};
 use crate::heal::trees::Tree;
 use crate::io::link_check::{ChainedContent, Helpers, LinkCheck, LinkReads};
 use crate::io::read_back::ReadBack;
@@ -32,60 +34,6 @@ pub struct Mender<'a> {
     pub warn: &'a dyn Fn(Error),
 }
 
-/// Why a file was not made whole.
-#[derive(Debug)]
-pub enum Unmended {
-    /// No tree has these places good.
-    Lost(Damage),
-    /// No tree has it good.
-    Nowhere,
-    /// Something else is in the way.
-    Barrier(String),
-    Failed(Error),
-    /// The run is to stop.
-    Stopped,
-}
-
-impl From<Error> for Unmended {
-    fn from(error: Error) -> Self {
-        Unmended::Failed(error)
-    }
-}
-
-/// A bad file and its copies.
-struct Case<'c> {
-    bad: &'c BadFile,
-    /// Where it is, for messages.
-    path: &'c Path,
-    /// That of its own tree first, if it is there.
-    copies: &'c [FileCopy],
-}
-
-impl<'c> Case<'c> {
-    /// What the new file is begun with and looks like: the bad one, or for want of it the first good one.
-    fn base(&self) -> Result<&'c FileCopy, Unmended> {
-        self.copies.first().ok_or(Unmended::Nowhere)
-    }
-
-    /// The bad file itself, if it is there.
-    fn own(&self) -> Option<&'c FileCopy> {
-        self.copies.first().filter(|copy| copy.tree == self.bad.tree)
-    }
-}
-
-/// A link that the base does not have.
-struct TakenLink {
-    link: u64,
-    /// The number of the copy that has it.
-    copy: usize,
-}
-
-/// How a file was filled.
-#[derive(Clone, Copy)]
-struct Filled {
-    is_cloned: bool,
-}
-
 impl Mender<'_> {
     /// Makes a file whole, or says what could be done.
     pub fn mend(&self, bad: &BadFile) -> Result<Mend, Unmended> {
@@ -94,19 +42,31 @@ impl Mender<'_> {
             return Err(Unmended::Barrier(why.clone()));
         }
         let path = &bad.target.path_of(&bad.path);
-        let copies = &self.copies(bad, tree, path)?;
+        let copies = self.copies(bad, tree, path)?;
         let shown = |name: &mut Vec<u8>| name.extend_from_slice(bad.path.as_bytes());
         let _in_hand = self.progress.take_in_hand(0, shown);
-        let (case, mut lost) = (Case { bad, path, copies }, None);
+        let Mended { mend, ready } =
+            self.make(&Case { bad, path, copies: &copies, told: vec![bad.tree].into() })?;
+        // Windows lets nothing take the place of a file that is open.
+        drop(copies);
+        if let Some(ready) = ready {
+            self.finish(bad, path, ready)?;
+        }
+        Ok(mend)
+    }
+
+    /// Makes the file that is to take the place of the bad one, from whatever copies have.
+    fn make(&self, case: &Case<'_>) -> Result<Mended, Unmended> {
+        let (bad, mut lost) = (case.bad, None);
         for (chain, size) in &self.chains(bad) {
             let content = ChainedContent { chain, size: *size, digest: &bad.digest };
-            match self.by_links(&case, content) {
+            match self.by_links(case, content) {
                 Err(Unmended::Lost(damage)) => drop(lost.get_or_insert(damage)),
                 Err(Unmended::Nowhere) => {}
                 mended => return mended,
             }
         }
-        match self.as_whole(&case) {
+        match self.as_whole(case) {
             Err(Unmended::Nowhere) => Err(lost.map_or(Unmended::Nowhere, Unmended::Lost)),
             mended => mended,
         }
@@ -126,14 +86,20 @@ impl Mender<'_> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 // It may be the one that is good.
                 Err(error) => {
-                    let names =
-                        bad.path.components().filter_map(|it| sys::name_from_bytes(it).ok());
-                    let path = names.fold(tree.root.clone(), |path, name| path.join(name));
-                    (self.warn)(Error::io("open", path, error));
+                    (self.warn)(Error::io("open", bad.path.full_path(&tree.root), error));
                 }
             }
         }
         Ok(copies)
+    }
+
+    /// That a copy cannot be read, which may be the one that is good.
+    fn unreadable(&self, case: &Case<'_>, copy: &FileCopy, error: io::Error) {
+        let mut told = case.told.borrow_mut();
+        if let Some(tree) = self.trees.get(copy.tree).filter(|_| !told.contains(&copy.tree)) {
+            told.push(copy.tree);
+            (self.warn)(Error::io("read", case.bad.path.full_path(&tree.root), error));
+        }
     }
 
     /// The chains of the listed content that stand in the trees, that of its own first; each once.
@@ -150,10 +116,15 @@ impl Mender<'_> {
     }
 
     /// Takes the links that the base does not have from copies that have them.
-    fn by_links(&self, case: &Case<'_>, content: ChainedContent<'_>) -> Result<Mend, Unmended> {
+    fn by_links(&self, case: &Case<'_>, content: ChainedContent<'_>) -> Result<Mended, Unmended> {
         let mut prover = LinkProver::new(content).ok_or(Unmended::Nowhere)?;
         let base = case.base()?;
-        let open = &OpenCopies::of(case.copies);
+        let unreadable = |number: usize, error| {
+            if let Some(copy) = case.copies.get(number) {
+                self.unreadable(case, copy, error);
+            }
+        };
+        let open = &OpenCopies::of(case.copies, &unreadable);
         let (mut taken, mut lost) = (Vec::new(), Vec::new());
         for link in self.suspects(base, content, open)? {
             self.go_on()?;
@@ -171,8 +142,9 @@ impl Mender<'_> {
         let bytes = taken.iter().map(|TakenLink { link, .. }| len(*link)).sum();
         let mut mend = self.mend_of(case, taken.iter().map(|taken| taken.copy));
         mend.bytes = if case.own().is_some() { bytes } else { content.size };
+        let mut ready = None;
         if !self.dry_run {
-            let filled = self.replace(case, base, |new| {
+            let (filled, file) = self.fill(case, base, |new| {
                 let is_cloned = new.clone_of(&base.file)?;
                 new.look_for_room(if is_cloned { bytes } else { base.stat.allocated.max(bytes) })?;
                 new.set_length(content.size, (!is_cloned).then_some(&base.stat))?;
@@ -192,9 +164,9 @@ impl Mender<'_> {
                 }
                 Ok(Filled { is_cloned })
             })?;
-            mend.is_cloned = filled.is_cloned;
+            (mend.is_cloned, ready) = (filled.is_cloned, Some(file));
         }
-        Ok(mend)
+        Ok(Mended { mend, ready })
     }
 
     /// The links that the base may not have; all if that cannot be told at once.
@@ -205,7 +177,7 @@ impl Mender<'_> {
         open: &OpenCopies<'_>,
     ) -> Result<Vec<u64>, Unmended> {
         let all = 0..content.chain.links();
-        let Some(medium) = open.media.first().filter(|_| base.stat.size > 0) else {
+        let Some(medium) = open.first().filter(|_| base.stat.size > 0) else {
             return Ok(all.collect());
         };
         let turns = self.trees.get(base.tree).is_some_and(|tree| tree.turns);
@@ -225,7 +197,7 @@ impl Mender<'_> {
     }
 
     /// Takes all of a file from a copy that is good as a whole.
-    fn as_whole(&self, case: &Case<'_>) -> Result<Mend, Unmended> {
+    fn as_whole(&self, case: &Case<'_>) -> Result<Mended, Unmended> {
         let bad = case.bad;
         for (at, copy) in case.copies.iter().enumerate() {
             if copy.tree == bad.tree || self.bad.has(&bad.path, copy.tree) {
@@ -235,19 +207,23 @@ impl Mender<'_> {
             let mut mend = self.mend_of(case, std::iter::once(at));
             mend.bytes = copy.stat.size;
             if self.dry_run {
-                match self.is_good(copy, bad)? {
-                    true => return Ok(mend),
+                match self.is_good(case, copy)? {
+                    true => return Ok(Mended { mend, ready: None }),
                     false => continue,
                 }
             }
             let like = case.own().unwrap_or(copy);
-            let filled = self.replace(case, like, |new| {
+            let filled = self.fill(case, like, |new| {
                 let is_cloned = new.clone_of(&copy.file)?;
                 if !is_cloned {
                     new.look_for_room(copy.stat.allocated)?;
                     new.set_length(copy.stat.size, Some(&copy.stat))?;
                     let is_to_stop = || self.stop.is_urgent();
-                    if !new.fill_from(&copy.file, copy.stat.size, &is_to_stop)? {
+                    let came = new.fill_from(&copy.file, copy.stat.size, &is_to_stop)?;
+                    if !came.unwrap_or_else(|error| {
+                        self.unreadable(case, copy, error);
+                        false
+                    }) {
                         self.go_on()?;
                         return Err(Unmended::Nowhere);
                     }
@@ -255,7 +231,10 @@ impl Mender<'_> {
                 Ok(Filled { is_cloned })
             });
             match filled {
-                Ok(Filled { is_cloned }) => return Ok(Mend { is_cloned, ..mend }),
+                Ok((Filled { is_cloned }, ready)) => {
+                    mend.is_cloned = is_cloned;
+                    return Ok(Mended { mend, ready: Some(ready) });
+                }
                 Err(Unmended::Nowhere) => {}
                 Err(other) => return Err(other),
             }
@@ -264,12 +243,20 @@ impl Mender<'_> {
     }
 
     /// Whether a copy has the listed digest.
-    fn is_good(&self, copy: &FileCopy, bad: &BadFile) -> Result<bool, Unmended> {
-        let (medium, stop) = (Medium::any(&copy.file), || self.stop.is_urgent());
-        match ReadBack::new().hash(medium, bad.digest.algorithm(), stop, |_| ()) {
-            Ok(Some(read)) => Ok(read.digest == Some(bad.digest)),
+    fn is_good(&self, case: &Case<'_>, copy: &FileCopy) -> Result<bool, Unmended> {
+        let stop = || self.stop.is_urgent();
+        let medium = || {
+            let mut file = &copy.file;
+            file.rewind()?;
+            Ok(Medium::any(file))
+        };
+        match has_digest(medium, &case.bad.digest, &mut ReadBack::new(), stop, |_| ()) {
+            Ok(Some(is_good)) => Ok(is_good),
             Ok(None) => Err(Unmended::Stopped),
-            Err(_) => Ok(false),
+            Err(error) => {
+                self.unreadable(case, copy, error);
+                Ok(false)
+            }
         }
     }
 
@@ -288,42 +275,66 @@ impl Mender<'_> {
         Mend { path, from, bytes: 0, is_cloned: false, dry_run: self.dry_run }
     }
 
-    /// Puts a new file, which `fill` fills and which gets what `like` has beside its content, in the place of the
-    /// bad one.
-    fn replace(
+    /// Makes a new file, which `fill` fills and which gets what `like` has beside its content, and proves it.
+    fn fill(
         &self,
         case: &Case<'_>,
         like: &FileCopy,
         fill: impl FnOnce(&mut NewFile<'_>) -> Result<Filled, Unmended>,
-    ) -> Result<Filled, Unmended> {
+    ) -> Result<(Filled, ReadyFile), Unmended> {
         let Case { bad, path, .. } = case;
         let own = self.trees.get(bad.tree).ok_or(Unmended::Nowhere)?;
         let good = self.trees.get(like.tree).filter(|_| like.tree != bad.tree);
         let (above, name) = bad.path.split().ok_or(Unmended::Nowhere)?;
         let name = sys::name_from_bytes(name).map_err(|error| Error::io("open", path, error))?;
         let dir_path = path.parent().unwrap_or(path);
-        let parents = Parents::open(&own.dir, &above, good.map(|tree| &tree.dir), dir_path)?;
-        let replaced = match parents.dir() {
+        let place = DirPlace { root: &own.dir, below: &above, path: dir_path };
+        let parents = Parents::open(place, good.map(|tree| &tree.dir), own.private())?;
+        let is_data = |name: &OsStr| own.lists(&above.join(name));
+        let filled = match parents.dir() {
             None => Err(Unmended::Nowhere),
             Some(dir) if own.keeps_for_itself(dir, &bad.path) => {
                 Err(Unmended::Barrier("private records are kept there".into()))
             }
-            Some(dir) => {
-                NewFile::create(dir, name, path).map_err(Unmended::from).and_then(|mut new| {
-                    match fill(&mut new)
-                        .and_then(|filled| self.prove(case, &new, like).map(|()| filled))
-                    {
-                        Ok(filled) => Ok(new.publish(case.own().is_some()).map(|()| filled)?),
+            Some(dir) => NewFile::create(dir, name, path, &is_data)
+                .map_err(Unmended::from)
+                .and_then(|mut new| {
+                    let filled = fill(&mut new)
+                        .and_then(|filled| self.prove(case, &new, like).map(|()| filled));
+                    match filled {
+                        Ok(filled) => Ok((filled, new.close()?)),
                         Err(why) => {
                             new.discard().into_iter().for_each(self.warn);
                             Err(why)
                         }
                     }
-                })
-            }
+                }),
         };
-        match (replaced, parents.settle(dir_path, self.warn)) {
-            (Ok(_), Err(error)) => {
+        match filled {
+            Ok((filled, file)) => {
+                Ok((filled, ReadyFile { parents, file, replaces: case.own().is_some() }))
+            }
+            Err(why) => {
+                if let Err(error) = parents.settle(dir_path, own.private(), self.warn) {
+                    (self.warn)(error);
+                }
+                Err(why)
+            }
+        }
+    }
+
+    /// Puts a file that is ready in the place of the bad one.
+    fn finish(&self, bad: &BadFile, path: &Path, ready: ReadyFile) -> Result<(), Unmended> {
+        let ReadyFile { parents, file, replaces } = ready;
+        let private = self.trees.get(bad.tree).and_then(Tree::private);
+        let (_, name) = bad.path.split().ok_or(Unmended::Nowhere)?;
+        let name = sys::name_from_bytes(name).map_err(|error| Error::io("open", path, error))?;
+        let published = match parents.dir() {
+            Some(dir) => file.publish(dir, name, path, replaces).map_err(Unmended::from),
+            None => Err(Unmended::Nowhere),
+        };
+        match (published, parents.settle(path.parent().unwrap_or(path), private, self.warn)) {
+            (Ok(()), Err(error)) => {
                 let note = "; the file is whole now, but may not be so after a power cut";
                 Err(error.with_note(note).into())
             }
@@ -331,7 +342,7 @@ impl Mender<'_> {
                 (self.warn)(error);
                 Err(why)
             }
-            (replaced, Ok(())) => replaced,
+            (published, Ok(())) => published,
         }
     }
 
@@ -374,39 +385,5 @@ impl Mender<'_> {
 
     fn go_on(&self) -> Result<(), Unmended> {
         if self.stop.is_requested() { Err(Unmended::Stopped) } else { Ok(()) }
-    }
-}
-
-/// The copies of a file, each as it is read.
-struct OpenCopies<'c> {
-    media: Vec<Medium<'c>>,
-}
-
-impl<'c> OpenCopies<'c> {
-    /// The first is read from its device, because what is in memory of a bad file may be good. What is taken from
-    /// the others is proven as it is in memory.
-    fn of(copies: &'c [FileCopy]) -> Self {
-        let medium = |(at, copy): (usize, &'c FileCopy)| match at {
-            0 => Medium::of(&copy.file, &copy.stat).unwrap_or_else(|_| Medium::any(&copy.file)),
-            _ => Medium::any(&copy.file),
-        };
-        Self { media: copies.iter().enumerate().map(medium).collect() }
-    }
-
-    /// The number of a copy that has this link.
-    fn find(&self, prover: &mut LinkProver<'_>, link: u64) -> Option<usize> {
-        self.media.iter().position(|medium| prover.proven(medium, link).is_some())
-    }
-
-    /// The bytes of a link as the copy of this number has them, or else another.
-    fn proven<'p>(
-        &self,
-        prover: &'p mut LinkProver<'_>,
-        link: u64,
-        copy: usize,
-    ) -> Option<&'p [u8]> {
-        let first = self.media.get(copy).filter(|medium| prover.proven(medium, link).is_some());
-        let medium = first.or_else(|| self.media.get(self.find(prover, link)?))?;
-        prover.proven(medium, link)
     }
 }

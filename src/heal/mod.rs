@@ -6,6 +6,7 @@
 //! is written in place, no digest is ever new, and a file is the old one or the right one at any moment.
 
 mod bad;
+mod case;
 mod conflicts;
 mod copies;
 mod job;

@@ -22,23 +22,28 @@ pub struct NewFile<'a> {
     /// What it is called meanwhile.
     part: OsString,
     file: Option<File>,
-    /// What it is to be called, with the whole path for messages.
-    name: &'a OsStr,
+    /// Where it is to be, for messages.
     path: &'a Path,
     /// Whether runs of zeros become holes.
     makes_holes: bool,
 }
 
 impl<'a> NewFile<'a> {
-    /// Makes it in `dir`, empty. What a killed run left of it is removed.
+    /// Makes it in `dir`, empty. What a killed run left of it is removed, but for what `is_data` says is a file of
+    /// the tree that has such a name.
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn create(dir: &'a Dir, name: &'a OsStr, path: &'a Path) -> Result<Self> {
-        claim::sweep(dir, name);
+    pub fn create(
+        dir: &'a Dir,
+        name: &OsStr,
+        path: &'a Path,
+        is_data: &dyn Fn(&OsStr) -> bool,
+    ) -> Result<Self> {
+        claim::sweep(dir, name, is_data);
         let made = claim::create(dir, name);
         let (file, part) = made.map_err(|error| Error::io("create", path, error))?;
-        Ok(Self { dir, part, file: Some(file), name, path, makes_holes: false })
+        Ok(Self { dir, part, file: Some(file), path, makes_holes: false })
     }
 
     /// Lets it share the data of `base`; whether that is possible.
@@ -110,23 +115,30 @@ impl<'a> NewFile<'a> {
         Ok(())
     }
 
-    /// Writes all that `from` has; what cannot be read is not its error. Whether everything came.
+    /// Writes all that `from` has. Whether everything came; with why it could not be read, which is not this file's
+    /// error.
     ///
     /// # Errors
     /// The system's, about this file.
-    pub fn fill_from(&self, from: &File, size: u64, is_to_stop: &dyn Fn() -> bool) -> Result<bool> {
+    pub fn fill_from(
+        &self,
+        from: &File,
+        size: u64,
+        is_to_stop: &dyn Fn() -> bool,
+    ) -> Result<io::Result<bool>> {
         let (medium, mut room, mut at) = (Medium::any(from), vec![0; BLOCK], 0);
         while at < size {
             match medium.fill_at(&mut room, at) {
-                _ if is_to_stop() => return Ok(false),
-                Err(_) | Ok(0) => return Ok(false),
+                _ if is_to_stop() => return Ok(Ok(false)),
+                Err(error) => return Ok(Err(error)),
+                Ok(0) => return Ok(Ok(false)),
                 Ok(read) => {
                     self.write_at(&room[..read], at)?;
                     at += read as u64;
                 }
             }
         }
-        Ok(true)
+        Ok(Ok(true))
     }
 
     /// Gives it the times, permissions, owner and attributes of `like`, and waits until all of it is on its device.
@@ -156,57 +168,48 @@ impl<'a> NewFile<'a> {
         now.is_none_or(|now| (now.uid, now.gid) == (like.uid, like.gid))
     }
 
-    /// Reads it from its device; whether it has this digest. `None` if `is_to_stop` says so before.
+    /// Reads it from its device; whether it has the digest that is `listed`. `None` if `is_to_stop` says so before.
     ///
     /// # Errors
     /// It cannot be read.
     pub fn has(
         &self,
-        digest: &Digest,
+        listed: &Digest,
         read_back: &mut ReadBack,
         is_to_stop: impl Fn() -> bool,
         on_read: impl FnMut(u64),
     ) -> Result<Option<bool>> {
-        let mut file = self.file()?;
-        let read = file.rewind().and_then(|()| {
-            let medium = Medium::of(file, &Dir::stat_file(file)?)?;
-            read_back.hash(medium, digest.algorithm(), is_to_stop, on_read)
-        });
-        let read = read.map_err(|error| self.cannot("read back", error))?;
-        Ok(read.map(|read| read.digest == Some(*digest)))
+        let file = self.file()?;
+        let medium = || {
+            let mut file = file;
+            file.rewind()?;
+            Medium::of(file, &Dir::stat_file(file)?)
+        };
+        has_digest(medium, listed, read_back, is_to_stop, on_read)
+            .map_err(|error| self.cannot("read back", error))
     }
 
-    /// Gives it its name, in the place of the bad file if there is one that `replaces` says, and waits until
-    /// that is on the device.
+    /// Closes it: it waits for its name.
     ///
     /// # Errors
-    /// It stays what it was; nothing of this file is left.
-    pub fn publish(mut self, replaces: bool) -> Result<()> {
+    /// The system's; nothing of this file is left.
+    pub fn close(mut self) -> Result<ClosedFile> {
         let closed = self.file.take().map_or(Ok(()), sys::close_file);
-        let published = closed.and_then(|()| self.dir.publish(&self.part, self.name, replaces));
-        published.map_err(|error| {
-            let error = self.cannot("publish", error);
-            match self.remove() {
-                Ok(()) => error,
-                Err(stays) => error.with_note(format!("; and {stays}")),
+        let part = std::mem::take(&mut self.part);
+        let closed_file = ClosedFile { part };
+        match closed {
+            Ok(()) => Ok(closed_file),
+            Err(error) => {
+                let error = self.cannot("close", error);
+                Err(closed_file.discarded_for(error, self.dir, self.path))
             }
-        })
+        }
     }
 
     /// Removes it; why it stays behind, if it does.
     pub fn discard(mut self) -> Option<Error> {
         self.file = None;
-        self.remove().err()
-    }
-
-    fn remove(&self) -> Result<()> {
-        match self.dir.remove(&self.part) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                let part: PathBuf = self.path.with_file_name(&self.part);
-                Err(Error::io("remove the part file", part, error))
-            }
-            _ => Ok(()),
-        }
+        ClosedFile { part: std::mem::take(&mut self.part) }.remove(self.dir, self.path).err()
     }
 
     fn file(&self) -> Result<&File> {
@@ -217,4 +220,61 @@ impl<'a> NewFile<'a> {
     fn cannot(&self, deed: &'static str, error: io::Error) -> Error {
         Error::io(deed, self.path, error)
     }
+}
+
+/// A new file that is complete, proven and closed.
+pub struct ClosedFile {
+    part: OsString,
+}
+
+impl ClosedFile {
+    /// Gives it the name `name` in `dir`, where it was made, in the place of the bad file if there is one that
+    /// `replaces` says.
+    ///
+    /// # Errors
+    /// The bad file stays what it was; nothing of this one is left.
+    pub fn publish(self, dir: &Dir, name: &OsStr, path: &Path, replaces: bool) -> Result<()> {
+        dir.publish(&self.part, name, replaces)
+            .map_err(|error| self.discarded_for(Error::io("publish", path, error), dir, path))
+    }
+
+    /// Removes it because of `error`, which is returned.
+    fn discarded_for(&self, error: Error, dir: &Dir, path: &Path) -> Error {
+        match self.remove(dir, path) {
+            Ok(()) => error,
+            Err(stays) => error.with_note(format!("; and {stays}")),
+        }
+    }
+
+    fn remove(&self, dir: &Dir, path: &Path) -> Result<()> {
+        match dir.remove(&self.part) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                let part: PathBuf = path.with_file_name(&self.part);
+                Err(Error::io("remove the part file", part, error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a file has the digest that is `listed`. If not, it is read once more: the digest may be of the algorithm
+/// whose digests look like it, which a list does not always tell. `None` if `is_to_stop` says so before.
+///
+/// # Errors
+/// It cannot be read.
+pub fn has_digest<'m>(
+    medium: impl Fn() -> io::Result<Medium<'m>>,
+    listed: &Digest,
+    read_back: &mut ReadBack,
+    is_to_stop: impl Fn() -> bool,
+    mut on_read: impl FnMut(u64),
+) -> io::Result<Option<bool>> {
+    for meant in [Some(*listed), listed.alike()].into_iter().flatten() {
+        match read_back.hash(medium()?, meant.algorithm(), &is_to_stop, &mut on_read)? {
+            None => return Ok(None),
+            Some(read) if read.digest == Some(meant) => return Ok(Some(true)),
+            Some(_) => {}
+        }
+    }
+    Ok(Some(false))
 }

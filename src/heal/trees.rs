@@ -1,6 +1,7 @@
 //! The trees of a run: opened once, kept from other runs, with their manifests.
 
 use std::fs::File;
+use std::io::{self, Seek};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,11 +9,12 @@ use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::hash::chain::Chain;
 use crate::path::RelPath;
+use crate::state::opened::OpenedDir;
 use crate::state::private_dir::{Missing, NAME, PrivateDir};
 use crate::sys::stat::Identity;
 use crate::sys::{Dir, is_on_turning_disk};
 use crate::tree::lock::Patience;
-use crate::verify::{Target, TargetSpec};
+use crate::verify::{ManifestLines, Target, TargetSpec};
 
 /// A tree that gives good content, and gets it if it is to be healed.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub struct Tree {
     pub id: Identity,
     /// Its manifests, as far as they can be opened.
     pub targets: Vec<Arc<Target>>,
+    /// The files of these, to be read once more.
+    manifests: Vec<File>,
     /// Keeps other runs out.
     private: Option<PrivateDir>,
     /// Why nothing may be written to it.
@@ -55,13 +59,20 @@ impl Tree {
         let fail = |error| Error::io("open the directory", &root, error);
         let dir = Dir::open(&root).map_err(fail)?;
         let id = dir.identity().map_err(fail)?;
-        let (mut targets, mut listed) = (Vec::new(), Vec::new());
+        let (mut targets, mut manifests, mut listed) = (Vec::new(), Vec::new(), Vec::new());
         for opened in specs.iter().filter_map(|spec| spec.open().ok()) {
             targets.push(Arc::clone(&opened.target));
+            let again = opened.manifest.try_clone();
+            manifests.push(
+                again.map_err(|error| {
+                    Error::io("read the manifest", &opened.target.manifest, error)
+                })?,
+            );
             listed.push(ListedTree { target: opened.target, manifest: opened.manifest });
         }
         let turns = is_on_turning_disk(&dir);
-        Ok((Self { root, dir, id, targets, private: None, barrier: None, turns }, listed))
+        let (private, barrier) = (None, None);
+        Ok((Self { root, dir, id, targets, manifests, private, barrier, turns }, listed))
     }
 
     /// Keeps other runs out until this is dropped. A tree that cannot have a private directory is not written to.
@@ -79,6 +90,39 @@ impl Tree {
             Err(error) => self.barrier = Some(error.to_string()),
         }
         Ok(())
+    }
+
+    /// Gives a directory that a killed run left writable its permissions back.
+    ///
+    /// # Errors
+    /// They cannot be set.
+    pub fn close_opened(&self) -> Result<()> {
+        let Some(private) = &self.private else { return Ok(()) };
+        let Some(opened) = OpenedDir::read(private) else { return Ok(()) };
+        let closed = opened.close(&self.dir).and_then(|()| OpenedDir::forget(private));
+        closed.map_err(|error| Error::io("close again what was opened in", &self.root, error))
+    }
+
+    /// What keeps other runs out, and notes for later ones.
+    pub fn private(&self) -> Option<&PrivateDir> {
+        self.private.as_ref()
+    }
+
+    /// Whether one of its manifests lists this file; so too if that cannot be found out. The manifests are read: it is
+    /// for what hardly ever is the case.
+    pub fn lists(&self, path: &RelPath) -> bool {
+        let lists = |(target, manifest): (&Arc<Target>, &File)| -> io::Result<bool> {
+            let mut manifest = manifest.try_clone()?;
+            manifest.rewind()?;
+            let mut lines = ManifestLines::new(target, manifest);
+            while let Some(line) = lines.next_file()? {
+                if line.path == *path {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        self.targets.iter().zip(&self.manifests).any(|both| lists(both).unwrap_or(true))
     }
 
     /// Whether the directory `dir` of this tree, or what is at `path`, is where private records are: nothing that came

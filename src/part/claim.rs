@@ -28,10 +28,14 @@ pub fn create(dir: &Dir, name: &OsStr) -> io::Result<(File, OsString)> {
 }
 
 /// Removes what killed runs left of the file that was to be called `name`. What cannot be removed is left to
-/// a later run.
-pub fn sweep(dir: &Dir, name: &OsStr) {
+/// a later run; what `is_data` says is a file of the user stays.
+pub fn sweep(dir: &Dir, name: &OsStr, is_data: &dyn Fn(&OsStr) -> bool) {
     for number in 0..MOST {
-        let _ = dir.remove_abandoned(&part_of(name, number));
+        let part = part_of(name, number);
+        let is_there = dir.stat(&part, false).is_ok();
+        if is_there && !is_data(&part) {
+            let _ = dir.remove_abandoned(&part);
+        }
     }
 }
 
@@ -52,10 +56,10 @@ mod tests {
         let (first, part) = create(&dir, name).unwrap();
         let (second, other) = create(&dir, name).unwrap();
         assert!(part != other && sys::is_part_name(&part) && sys::is_part_name(&other));
-        sweep(&dir, name);
+        sweep(&dir, name, &|_| false);
         assert_eq!(root.path().read_dir().unwrap().count(), 2);
         drop(first);
-        sweep(&dir, name);
+        sweep(&dir, name, &|_| false);
         // Where a part file cannot be locked it stays.
         let left = if cfg!(unix) { 1 } else { 2 };
         assert_eq!(root.path().read_dir().unwrap().count(), left);
@@ -72,7 +76,7 @@ mod tests {
         std::fs::create_dir(root.path().join(part_of(name, 1))).unwrap();
         std::fs::write(root.path().join(part_of(name, 2)), "").unwrap();
         std::fs::hard_link(root.path().join(part_of(name, 2)), root.path().join("y")).unwrap();
-        sweep(&dir, name);
+        sweep(&dir, name, &|_| false);
         assert_eq!(root.path().read_dir().unwrap().count(), 4);
         assert_eq!(create(&dir, name).unwrap().1, part_of(name, 3));
     }

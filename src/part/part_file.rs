@@ -60,7 +60,7 @@ impl Part {
     pub fn create_claimed(options: &Options, target: &CopyTarget) -> Result<Self> {
         let name = &target.entry.name;
         if let Some(dir) = &target.output.handle {
-            claim::sweep(dir, name);
+            claim::sweep(dir, name, &|_| false);
         }
         Self::create_named(options, target, |dir| claim::create(dir, name))
     }

@@ -65,6 +65,28 @@ pub struct RowPlace {
     line: LinePlace,
 }
 
+/// Where a record of this very output has a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RecordedAt(u64);
+
+impl RecordedAt {
+    /// The number of the record stands above the offset, which has no more than these bits.
+    const OFFSET: u64 = (1 << 48) - 1;
+
+    fn new(record: usize, offset: u64) -> Option<Self> {
+        let record = u16::try_from(record).ok().filter(|_| offset <= Self::OFFSET)?;
+        Some(Self(u64::from(record) << 48 | offset))
+    }
+
+    fn record(self) -> usize {
+        (self.0 >> 48) as usize
+    }
+
+    fn offset(self) -> u64 {
+        self.0 & Self::OFFSET
+    }
+}
+
 /// What is known of a file that a run did not come upon.
 #[derive(Clone, Debug)]
 pub struct Unsettled {
@@ -268,6 +290,11 @@ impl Knowledge {
         self.began.get().is_some_and(|began| time < *began)
     }
 
+    /// Whether there is a record of this very output.
+    pub fn has_records(&self) -> bool {
+        self.records.iter().any(|record| record.trusted)
+    }
+
     /// Whether a record lists a file at `path`.
     pub fn lists(&self, path: &[u8]) -> bool {
         self.records.iter().any(|record| record.index.lists(path))
@@ -329,6 +356,41 @@ impl Knowledge {
             }
         }
         self.open.unasked(is_to_stop, |path, digest| keep(path, Unsettled::in_the_open(*digest)))
+    }
+
+    /// Hands to `see` the rows that stand in records of this very output and are not settled, by the digest that the
+    /// run proves with, until it says that it has enough.
+    ///
+    /// # Errors
+    /// A record cannot be read.
+    pub fn each_unsettled_row(
+        &self,
+        is_to_stop: &dyn Fn() -> bool,
+        mut see: impl FnMut(RecordedAt, &Row) -> bool,
+    ) -> io::Result<()> {
+        for (number, record) in self.records.iter().enumerate().filter(|(_, it)| it.trusted) {
+            let mut rows = record.index.unvisited(is_to_stop);
+            while let Some((_, digest, offset)) = rows.step()? {
+                let at = RecordedAt::new(number, offset);
+                let row = record.row_at(offset, digest);
+                let row = row.and_then(|row| self.by_proof(row, || record.further_at(offset)));
+                if let (Some(at), Some(row)) = (at, row)
+                    && !see(at, &row)
+                {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What stands there: of which file, and what; by the digest that the run proves with.
+    pub fn recorded(&self, at: RecordedAt) -> Option<(RelPath, Row)> {
+        let record = self.records.get(at.record())?;
+        let (path, digest) = record.index.record_at(at.offset()).ok().flatten()?;
+        let row = record.row_at(at.offset(), digest)?;
+        let row = self.by_proof(row, || record.further_at(at.offset()))?;
+        Some((path, row))
     }
 
     /// The names of all manifests of runs that were cut short.

@@ -6,6 +6,7 @@
 
 pub mod departing;
 pub mod knowledge;
+pub mod opened;
 pub mod private_dir;
 #[cfg(any(test, feature = "internals"))]
 pub mod probe;

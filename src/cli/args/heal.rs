@@ -16,11 +16,14 @@ Exit codes; of several that fit, the first of this list:
   129, 130, 143
        ended by SIGHUP, SIGINT or SIGTERM: each file is what it was, or whole
   2    usage error, or another run is at work on a tree; nothing was touched
-  4    a file is still not as it is listed: no tree has it good, the trees list
-       different digests for it, or it could not be written; with --dry-run, if
-       any file is bad
+  4    a listed file still differs or is missing: no tree has it good, something
+       else has its name, or it could not be written; or a name is listed with
+       different digests. With --dry-run also if it could be healed
   5    a tree has no manifest, or a malformed one
-  1    something could not be read, or not everything could be said
+  1    a listed file can still not be opened or read (with --dry-run also if it
+       could be healed), a manifest could not be read to its end, or not all
+       messages and records could be written. What a tree of --from-tree cannot
+       give is told and changes no code
   0    every file of every tree is as it is listed, now
 
 A bad file is never written to. Its good chunks, and the missing ones from

@@ -27,4 +27,9 @@ impl Dir {
         rustix::fs::fchmod(&self.0, Mode::from_raw_mode((stat.mode | OWNER_MAKES) as _))?;
         Ok(true)
     }
+
+    /// Whether a directory that is `now` is what [`open_up`](Self::open_up) made of one of the permissions `mode`.
+    pub fn is_opened_up(now: &Stat, mode: u32) -> bool {
+        now.mode == mode | OWNER_MAKES && now.mode != mode
+    }
 }

@@ -16,4 +16,9 @@ impl Dir {
     pub fn open_up(&self, _: &Stat) -> io::Result<bool> {
         Ok(false)
     }
+
+    /// No.
+    pub fn is_opened_up(_: &Stat, _: u32) -> bool {
+        false
+    }
 }

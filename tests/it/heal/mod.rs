@@ -5,6 +5,7 @@ mod damages;
 mod faults;
 mod hostile;
 mod labels;
+mod leftovers;
 mod powercut;
 mod trees;
 

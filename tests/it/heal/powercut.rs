@@ -90,6 +90,11 @@ fn ext4() {
 }
 
 #[test]
+fn btrfs() {
+    cut(&FileSystem("btrfs", 600, "commit=1", "loop"));
+}
+
+#[test]
 fn xfs() {
     cut(&FileSystem("xfs", 300, "defaults", "loop,nouuid"));
 }
