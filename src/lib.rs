@@ -102,7 +102,7 @@ pub use hash::{Algorithm, Algorithms, Digest, Digests, Hasher, Sha256};
 pub use copy::job::{BLOCK_SIZE, CHECKPOINT, CopyJob, QUEUE_SIZE};
 pub use copy::report::{Counts, Ending, Report, StageTime, Stages};
 pub use copy::run::outputs::{DEFAULT_LAG, MOST_OUTPUTS, OutputJob, copy_to_all};
-pub use io::options::{Cache, Damaged, Reflink, Resume, Sparse, States};
+pub use io::options::{Cache, Damaged, Reflink, Renamed, Resume, Sparse, States};
 pub use io::read_back::HashedFrom;
 pub use part::method::{Method, Tally};
 pub use sys::{ResidentBytes, VolumeDetails};

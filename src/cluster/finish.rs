@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
+use crate::chain::side_file::{MOST_RECORDS, SideFile};
+use crate::chain::states::StatesFile;
 use crate::cluster::directory::done::{DoneFile, DoneReader};
-use crate::cluster::directory::plan_dir::{FAILED, PlanDir, PlanEnd, Seal};
+use crate::cluster::directory::plan_dir::{DONE, FAILED, PlanDir, PlanEnd, Seal};
 use crate::cluster::directory::summed::SummedReader;
 use crate::cluster::directory::{attempt, token};
 use crate::cluster::end_list::{FurtherName, LINKS};
@@ -170,10 +172,40 @@ impl FinishJob {
         }
         tree.finish_directories(attempt::running(&self.plan, self.dead)?.is_empty())?;
         report.missing = missing(&tree);
-        let sync = self.plan.plan.options.sync;
+        let plan = &self.plan.plan;
+        let sync = plan.options.sync;
         tree.persist(sync)?;
+        if let Err(error) = self.write_states(prepared, seal, manifest.name(), observer) {
+            let error = Error::io("write the states of large files to", &plan.output, error);
+            let error = error.with_note("; checks of these take longer");
+            (observer.listen)(&Event::Warning(&error));
+        }
         report.manifest = Some(manifest.publish(sync)?);
         tree.finish_root(sync)
+    }
+
+    /// Writes the side file of the manifest `name`: what the shards left, one after the other.
+    fn write_states(
+        &self,
+        prepared: &Prepared,
+        seal: &Seal,
+        name: ManifestName,
+        observer: &EventObserver<'_>,
+    ) -> std::io::Result<()> {
+        let Some(root) = &prepared.output.handle else { return Ok(()) };
+        let (states, is_to_stop) = (StatesFile::default(), || observer.stop.is_requested());
+        states.begin(root.try_clone()?, name.unfinished().states().into(), Vec::new());
+        let done = Dir::open(&self.plan.below(DONE))?;
+        for shard in 0..seal.shards {
+            let path = self.plan.states(shard);
+            let name = path.file_name().unwrap_or_default();
+            // One that cannot be read is as good as none.
+            if let Ok(Some(side)) = SideFile::open_in(&done, name, MOST_RECORDS, &is_to_stop) {
+                states.carry_rest(&side);
+            }
+        }
+        let name = name.finished().states();
+        states.publish(name.as_ref(), self.plan.plan.options.sync, false)
     }
 
     fn begin_manifest(&self, prepared: &Prepared) -> Result<ManifestFile> {
@@ -253,8 +285,7 @@ impl RecordCheck<'_> {
         let mut done = DoneReader::open(self.plan, shard)?;
         let (mut bytes, mut last) = (0_u64, None::<RelPath>);
         let wrong = |path: &RelPath, finding: &'static str| {
-            let path =
-                self.plan.plan.output.join(String::from_utf8_lossy(path.as_bytes()).as_ref());
+            let path = path.full_path(&self.plan.plan.output);
             Err(Error::finding("find the record of", path, finding))
         };
         loop {
@@ -287,11 +318,7 @@ impl RecordCheck<'_> {
                     self.gone += 1;
                     let finding =
                         format!("it has left the source since it was planned (shard {shard})");
-                    let source = self
-                        .plan
-                        .plan
-                        .source
-                        .join(String::from_utf8_lossy(path.as_bytes()).as_ref());
+                    let source = path.full_path(&self.plan.plan.source);
                     (self.observer.listen)(&Event::Failed(&Error::finding(
                         "copy", source, finding,
                     )));

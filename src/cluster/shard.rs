@@ -23,9 +23,9 @@ use crate::copy::report::{Counts, Ending, Report};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver, Observer, Progress};
 use crate::hash::Sha256;
-use crate::io::options::{Resume, States};
-use crate::manifest::{Entries, Parsed};
-use crate::path::RelPath;
+use crate::io::options::Resume;
+use crate::manifest::{Entries, Parsed, states_name};
+use crate::path::{RelPath, directory_of};
 use crate::sys::{Dir, ShardTag};
 use crate::tree::last_dir::LastDir;
 use crate::tree::names::list::{NameList, PlannedStat};
@@ -204,7 +204,6 @@ impl ShardJob {
         job.sparse = options.sparse;
         job.cache = options.cache;
         job.state.clone_from(&options.state);
-        job.states = States::None;
         job.resume = Resume::Off;
         job.check_space = false;
         job.workers = self.workers;
@@ -235,6 +234,7 @@ impl ShardJob {
             };
             let state = match (ending, manifest) {
                 (Ending::Complete | Ending::Incomplete, Some(manifest)) => {
+                    self.keep_states(shard, &manifest, observer);
                     self.record(shard, list, &job, &manifest, observer)?
                 }
                 (ending, _) => ShardState::Ended(ending),
@@ -246,6 +246,19 @@ impl ShardJob {
             (observer.listen)(&Event::Waiting(
                 "files of the shard failed: they are tried once more",
             ));
+        }
+    }
+
+    /// Keeps the chains of large files for the end of the plan. Whose they are is of no weight: they need not be
+    /// believed, and without them checks take longer.
+    fn keep_states(&self, shard: u32, manifest: &Path, observer: &EventObserver<'_>) {
+        let Some(name) = states_name(manifest) else { return };
+        match std::fs::rename(directory_of(manifest).join(name), self.plan.states(shard)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                let error = Error::io("keep the states of", self.plan.list(shard), error);
+                (observer.listen)(&Event::Warning(&error));
+            }
+            _ => {}
         }
     }
 

@@ -12,7 +12,7 @@ use crate::copy::run::workers::{blocks_each, most_full, most_small};
 use crate::error::{Error, Result};
 use crate::hash::multibuffer::Backend;
 use crate::hash::{Algorithm, Algorithms, Sha256};
-use crate::io::options::{Cache, Damaged, Journaling, Reflink, Resume, Sparse, States};
+use crate::io::options::{Cache, Damaged, Journaling, Reflink, Renamed, Resume, Sparse, States};
 use crate::manifest::lists::{ListFormat, ListKind};
 use crate::sys::ShardTag;
 use crate::transfer::small::batch;
@@ -93,6 +93,8 @@ pub struct CopyJob {
     pub expect: Option<PathBuf>,
     /// Whether copies share their data with the source. [`Reflink::Always`] needs [`Sparse::Auto`].
     pub reflink: Reflink,
+    /// What becomes of files that have another name at the source than at the output.
+    pub renamed: Renamed,
     /// What becomes of holes and zeros.
     pub sparse: Sparse,
     /// What becomes of the copy's pages in the system's cache.
@@ -117,6 +119,8 @@ pub struct CopyJob {
     pub one_file_system: bool,
     /// Workers; at least 1. Without a number as many as suit both devices.
     pub workers: Option<usize>,
+    /// The last generation, if this run makes one.
+    pub(crate) last_generation: Option<PathBuf>,
     /// Which shard of a plan this run is, if it is one.
     pub(crate) shard: Option<ShardRole>,
     /// Whose payload this run copies, if it is one of a bag.
@@ -167,6 +171,7 @@ impl CopyJob {
             verify: None,
             expect: None,
             reflink: Reflink::default(),
+            renamed: Renamed::default(),
             sparse: Sparse::default(),
             cache: Cache::default(),
             dry_run: false,
@@ -179,6 +184,7 @@ impl CopyJob {
             bag: None,
             one_file_system: false,
             workers: None,
+            last_generation: None,
             shard: None,
             payload: None,
             media: None,
@@ -214,6 +220,11 @@ impl CopyJob {
         let is_noted =
             self.further.with(self.algorithm).can_go_on() && self.algorithm != Algorithm::None;
         (self.sync && is_noted && self.resume != Resume::Off).then_some(journaling)
+    }
+
+    /// Whether the chains of large files are kept.
+    pub(crate) fn keeps_states(&self) -> bool {
+        self.states == States::Auto && self.algorithm == Algorithm::Sha256
     }
 
     /// The lists beside the manifest.

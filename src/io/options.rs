@@ -113,6 +113,18 @@ pub enum Reflink {
     Never,
 }
 
+/// What becomes of a file that has another name at the source than at the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Renamed {
+    /// It shares its data with the file of the old name: as a clone, or else as a hard link to it.
+    #[default]
+    Share,
+    /// … as a clone only.
+    Clone,
+    /// It is copied like a new one.
+    Copy,
+}
+
 /// Whether the chains of large files are kept beside the manifest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum States {

@@ -7,6 +7,8 @@ use serde::Serialize;
 pub enum Method {
     /// Its data is shared with the source.
     Clone,
+    /// Its data is shared with a file at the output that had another name at the source before.
+    Renamed,
     /// By the kernel, with `copy_file_range`.
     Range,
     /// By the kernel, with `sendfile`.
@@ -18,7 +20,8 @@ pub enum Method {
 
 impl Method {
     /// All of them, in the order of `as usize`.
-    pub const ALL: [Self; 4] = [Self::Clone, Self::Range, Self::Send, Self::ReadWrite];
+    pub const ALL: [Self; 5] =
+        [Self::Clone, Self::Renamed, Self::Range, Self::Send, Self::ReadWrite];
 }
 
 /// How many files came by a method, and how many bytes they have, holes included.

@@ -11,6 +11,7 @@ use crate::part::transfer::CopyTarget;
 use crate::state::knowledge::Knowledge;
 use crate::transfer::baseline::Baseline;
 use crate::transfer::kernel::copy_methods::CopyMethods;
+use crate::transfer::renamed::tree::RenamedFiles;
 
 /// What the workers of a run have in common.
 #[derive(Clone, Copy, Debug)]
@@ -37,12 +38,22 @@ pub struct Shared<'a> {
     pub states: Option<&'a StatesFile>,
     /// What is listed besides the digest that proves, if anything is.
     pub further: Option<&'a FurtherDigests>,
+    /// What can be shared under another name, if anything is to be.
+    pub renamed: Option<&'a RenamedFiles<'a>>,
 }
 
 impl<'a> Shared<'a> {
     /// Of a transfer that stands alone: nothing is known from before, and its bytes are read for it alone.
     pub fn alone(methods: &'a CopyMethods) -> Self {
-        Self { known: None, baseline: None, methods, slot: None, states: None, further: None }
+        Self {
+            known: None,
+            baseline: None,
+            methods,
+            slot: None,
+            states: None,
+            further: None,
+            renamed: None,
+        }
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod late;
 mod locate;
 pub mod outcome;
 pub mod prepare;
+pub mod renamed;
 pub mod retry;
 pub mod rot_check;
 pub mod small;

@@ -13,6 +13,7 @@ use crate::transfer::context::Context;
 use crate::transfer::existing::ExistingFile;
 use crate::transfer::labels::{self, Labels};
 use crate::transfer::outcome::{Action, KeptRow, Outcome};
+use crate::transfer::renamed::share::share;
 use crate::transfer::{late, rot_check, source};
 use crate::tree::dirs::OutputDir;
 use crate::tree::overwrite::{Decision, SourceStat, decide, leave_large, refuse_large};
@@ -68,7 +69,12 @@ fn prepare_any(
     let Some(there) = there else {
         // A line for what is gone is settled by the copy.
         known.iter().for_each(|(known, path)| known.settle(path.as_bytes()));
-        return copy(false);
+        let action = copy(false);
+        let shared = match &action {
+            Action::Copy { .. } => share(context, transfer, read_back, warnings),
+            Action::Settled(_) => None,
+        };
+        return shared.map_or(action, Action::Settled);
     };
     let output = &transfer.target.output;
     let belief = known.map(|(known, path)| {

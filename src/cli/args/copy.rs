@@ -18,7 +18,7 @@ use crate::hash::Algorithms;
 use crate::hash::multibuffer::Backend;
 use crate::io::options::Damaged;
 use crate::io::options::Resume;
-use crate::io::options::{Cache, Reflink, Sparse, States};
+use crate::io::options::{Cache, Reflink, Renamed, Sparse, States};
 use crate::manifest::lists::ListFormat;
 use crate::tree::filter::{Filter, Pattern};
 use crate::tree::overwrite::Policy;
@@ -192,6 +192,13 @@ pub struct CopyArgs {
           hide_short_help = true, help_heading = "Storage")]
     pub reflink: Reflink,
 
+    /// What happens to files that have another name than at the last run
+    ///
+    /// Such a file is read, and known by its digest.
+    #[arg(long, value_name = "HOW", default_value = "share", value_parser = one_of::<Renamed>(),
+          hide_short_help = true, help_heading = "Storage")]
+    pub renamed: Renamed,
+
     /// What happens to holes and zeros
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of::<Sparse>(),
           hide_short_help = true, help_heading = "Storage")]
@@ -283,6 +290,7 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
     job.verify = args.verify.then_some(args.verify_failed);
     job.expect.clone_from(&args.expect);
     job.reflink = args.reflink;
+    job.renamed = args.renamed;
     job.sparse = args.sparse;
     job.cache = args.cache;
     job.dry_run = args.dry_run;

@@ -27,7 +27,7 @@ pub struct StreamArgs {
 }
 
 /// Options that say nothing about a stream.
-const OF_TREES: [&str; 33] = [
+const OF_TREES: [&str; 34] = [
     "include",
     "exclude",
     "follow_links",
@@ -35,6 +35,7 @@ const OF_TREES: [&str; 33] = [
     "hard_links",
     "dry_run",
     "reflink",
+    "renamed",
     "sparse",
     "resume",
     "checkpoint",

@@ -8,7 +8,7 @@ use crate::hash::multibuffer::Backend;
 use crate::hash::{Algorithm, Algorithms};
 use crate::io::options::Damaged;
 use crate::io::options::Resume;
-use crate::io::options::{Cache, Reflink, Sparse, States};
+use crate::io::options::{Cache, Reflink, Renamed, Sparse, States};
 use crate::manifest::lists::ListFormat;
 use crate::tree::overwrite::Policy;
 use crate::verify::ReadFrom;
@@ -117,6 +117,16 @@ impl Choose for Reflink {
             ("auto", Reflink::Auto, "Where it is possible and gains something"),
             ("always", Reflink::Always, "A file that cannot be cloned is an error"),
             ("never", Reflink::Never, "The copy gets blocks of its own"),
+        ]
+    }
+}
+
+impl Choose for Renamed {
+    fn choices() -> Vec<Choice<Self>> {
+        vec![
+            ("share", Renamed::Share, "A clone of the file of the old name, or a hard link to it"),
+            ("clone", Renamed::Clone, "A clone, where the file system can (xfs, btrfs)"),
+            ("copy", Renamed::Copy, "Copied like any new file"),
         ]
     }
 }

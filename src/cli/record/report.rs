@@ -249,6 +249,7 @@ pub fn read_back(outcome: &OutputOutcome) -> Option<&'static str> {
 pub fn methods(report: &Report) -> BTreeMap<&'static str, Tally> {
     let name = |method| match method {
         Method::Clone => "clone",
+        Method::Renamed => "renamed",
         Method::Range => "copy_file_range",
         Method::Send => "sendfile",
         Method::ReadWrite => "read_write",

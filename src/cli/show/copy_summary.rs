@@ -165,6 +165,7 @@ impl CopySummary<'_> {
         for (method, tally) in &report.methods {
             let how = match method {
                 Method::Clone => "cloned: they share their data with the source",
+                Method::Renamed => "renamed: they share their data with the file of the old name",
                 Method::Range => "moved by the kernel (copy_file_range)",
                 Method::Send => "moved by the kernel (sendfile)",
                 Method::ReadWrite => "read and written",

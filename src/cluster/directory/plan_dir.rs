@@ -209,6 +209,11 @@ impl PlanDir {
         format!("# dircopy done {FORMAT} {:08x} {shard}", self.plan.plan)
     }
 
+    /// Where the chains of the large files of a shard are, if it has any.
+    pub fn states(&self, shard: u32) -> PathBuf {
+        self.path.join(DONE).join(format!("{shard:04}.states"))
+    }
+
     /// Where the list `name` for the end of the plan is, …
     pub fn end_list(&self, name: &str) -> PathBuf {
         self.path.join(format!("{name}.list"))

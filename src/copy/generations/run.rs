@@ -19,6 +19,7 @@ use crate::copy::mirror::trash::Trash;
 use crate::copy::report::{Ending, Report};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver, Stop};
+use crate::part::method::Method;
 use crate::path::RelPath;
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::{Missing, PrivateDir};
@@ -147,7 +148,9 @@ impl GenerationRun<'_> {
                 (observer.listen)(&Event::Limits(&job.output, text));
             }
         }
-        let mut report = self.tree_job(path.clone()).run(observer)?;
+        let mut job_of_tree = self.tree_job(path.clone());
+        job_of_tree.last_generation = root.set.newest().map(|last| path_of(&job.output, last));
+        let mut report = job_of_tree.run(observer)?;
         if !matches!(report.ending, Ending::Complete) {
             return Ok(report);
         }
@@ -220,9 +223,11 @@ impl GenerationRun<'_> {
         if let Some(private) = PrivateDir::open(new, &path, None, Missing::Leave)? {
             let files = counts.copied + counts.replaced + counts.unchanged;
             let bytes = counts.bytes.saturating_add(counts.unchanged_bytes);
-            GenerationNote { files, bytes, new_bytes: counts.bytes }
-                .write(&private)
-                .map_err(fail)?;
+            // What has another name now is nothing new.
+            let renamed = report.methods.iter().find(|(method, _)| *method == Method::Renamed);
+            let renamed = renamed.map_or(0, |(_, tally)| tally.bytes);
+            let new_bytes = counts.bytes.saturating_sub(renamed);
+            GenerationNote { files, bytes, new_bytes }.write(&private).map_err(fail)?;
         }
         let source = &prepared.source.handle;
         let stat = source.stat_self().map_err(fail)?;

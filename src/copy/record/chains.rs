@@ -6,30 +6,38 @@ use std::io;
 use crate::chain::side_file::{MOST_RECORDS, SideFile};
 use crate::chain::states::StatesFile;
 use crate::copy::commit::committer::Committer;
+use crate::copy::job::CopyJob;
 use crate::error::Error;
 use crate::hash::Digest;
 use crate::io::options::Durability;
 use crate::manifest::ManifestName;
 use crate::manifest::carry::ours;
 use crate::sys::Dir;
-use crate::sys::stat::Kind;
 use crate::tree::dirs::OutputDir;
 
 /// So many finished manifests are looked at for one with a side file.
 const MOST_LOOKED_AT: usize = 16;
 
-/// Makes ready the side file of the run whose manifest has this name, in the root of the output.
+/// Makes ready the side file of the run whose manifest has this name, in the root of the output; that of a shard beside
+/// its manifest. What the last generation has is taken over too.
 ///
 /// # Errors
-/// The root cannot be opened once more.
+/// The directory cannot be opened once more.
 pub fn begin(
     states: &StatesFile,
+    job: &CopyJob,
     root: &Dir,
     name: ManifestName,
     is_to_stop: &dyn Fn() -> bool,
 ) -> io::Result<()> {
-    let earlier = earlier(root, is_to_stop);
-    states.begin(root.try_clone()?, name.unfinished().states().into(), earlier);
+    let place = match &job.shard {
+        Some(role) => Dir::open(&role.manifest)?,
+        None => root.try_clone()?,
+    };
+    let last = job.last_generation.as_deref().and_then(|path| Dir::open(path).ok());
+    let of_both = [Some(&place), last.as_ref()].into_iter().flatten();
+    let earlier = of_both.flat_map(|root| earlier(root, is_to_stop)).collect();
+    states.begin(place, name.unfinished().states().into(), earlier);
     Ok(())
 }
 
@@ -47,7 +55,9 @@ fn earlier(root: &Dir, is_to_stop: &dyn Fn() -> bool) -> Vec<SideFile> {
         // One that cannot be read is as good as none. That of a run that was cut short may have its final
         // name already.
         let states = [name.finished().states(), name.states()];
-        let opened = |states: &String| open(root, states.as_ref(), left, is_to_stop).ok().flatten();
+        let opened = |states: &String| {
+            SideFile::open_in(root, states.as_ref(), left, is_to_stop).ok().flatten()
+        };
         if let Some(side) = states.iter().find_map(opened) {
             left -= side.len();
             earlier.push(side);
@@ -57,18 +67,6 @@ fn earlier(root: &Dir, is_to_stop: &dyn Fn() -> bool) -> Vec<SideFile> {
         }
     }
     earlier
-}
-
-fn open(
-    root: &Dir,
-    name: &OsStr,
-    most: usize,
-    is_to_stop: &dyn Fn() -> bool,
-) -> io::Result<Option<SideFile>> {
-    match root.stat(name, false)?.kind {
-        Kind::File => SideFile::open(root.open_file(name, false)?, most, is_to_stop),
-        _ => Ok(None),
-    }
 }
 
 impl Committer<'_> {

@@ -11,13 +11,15 @@ use crate::copy::mirror::departures::Departures;
 use crate::copy::mirror::look::Looked;
 use crate::copy::mirror::removal::Removal;
 use crate::error::{Error, Result};
-use crate::event::Stop;
+use crate::event::{Event, EventListener, Stop};
 use crate::hash::Algorithm;
+use crate::io::options::{Reflink, Renamed, Sparse};
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::PrivateDir;
 use crate::state::source_mark::SourceMark;
 use crate::transfer::baseline::Baseline;
-use crate::tree::dirs::SourceDir;
+use crate::transfer::renamed::tree::{OtherTree, RecordedTree, RenamedFiles};
+use crate::tree::dirs::{OutputDir, SourceDir};
 
 /// What earlier runs recorded, as far as this run needs it.
 pub struct EarlierRecords {
@@ -68,6 +70,47 @@ impl EarlierRecords {
             durable: job.sync,
             stop,
         })
+    }
+
+    /// What has another name at the source now, and where it is looked for.
+    pub fn renamed<'a>(
+        &'a self,
+        job: &CopyJob,
+        source: &Arc<SourceDir>,
+        output: &OutputDir,
+        stop: &'a Stop,
+    ) -> Option<RenamedFiles<'a>> {
+        // Who asks for other blocks or other holes than there are gets them.
+        let may_share = job.reflink == Reflink::Auto && job.sparse == Sparse::Auto;
+        if job.renamed == Renamed::Copy || !may_share || job.payload.is_some() {
+            return None;
+        }
+        let tree = match &job.last_generation {
+            Some(last) => RecordedTree::Other(OtherTree::open(last.clone(), job.algorithm).ok()?),
+            None => {
+                let known = self.known.as_ref().filter(|known| known.has_records())?;
+                RecordedTree::Output(output.handle.as_ref()?.try_clone().ok()?, known)
+            }
+        };
+        let renamed = RenamedFiles::new(Arc::clone(source), job.follow_links, tree, stop);
+        if job.renamed == Renamed::Clone {
+            renamed.links.is_not();
+        }
+        Some(renamed)
+    }
+
+    /// Says that files are hard links now which were not before.
+    pub fn tell_links(
+        &self,
+        job: &CopyJob,
+        renamed: Option<&RenamedFiles<'_>>,
+        listen: &EventListener<'_>,
+    ) {
+        let text = "files that were renamed at the source are hard links to those of the old names: do not write to \
+                    them at the output, that would change both";
+        if renamed.is_some_and(RenamedFiles::has_linked) {
+            listen(&Event::Limits(&job.output, text));
+        }
     }
 
     /// The run is complete: later ones are to know its source again, with `durable` after a power cut too.

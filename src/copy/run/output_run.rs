@@ -36,7 +36,7 @@ use crate::hash::Algorithm;
 use crate::io::control::Control;
 use crate::io::further::FurtherDigests;
 use crate::io::link_check::Helpers;
-use crate::io::options::{Options, States};
+use crate::io::options::Options;
 use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
 use crate::manifest::ManifestName;
@@ -193,16 +193,17 @@ impl OutputRun<'_> {
         let EarlierRecords { baseline, known, .. } = earlier;
         let (methods, baseline) = (&CopyMethods::new(&options), baseline.as_ref());
         let states = StatesFile::default();
-        let is_kept = job.states == States::Auto && job.algorithm == Algorithm::Sha256;
-        let states = is_kept.then_some(&states);
+        let states = job.keeps_states().then_some(&states);
         let expected = job.besides(baseline.map(Baseline::algorithms).unwrap_or_default());
         let further = FurtherDigests::of_run(&mut options, expected, job.lists());
         let further = further.is_any().then_some(&further);
-        let shared = Shared { known: known.as_ref(), baseline, methods, slot, states, further };
+        let renamed = earlier.renamed(job, &prepared.source, &prepared.output, stop);
+        let (known, renamed) = (known.as_ref(), renamed.as_ref());
+        let shared = Shared { known, baseline, methods, slot, states, further, renamed };
         let progress = &*observer.progress;
         let control = Control { progress, stop, rate, timings, resident: &resident, helpers, gate };
         let context = Context { options, shared, control };
-        let mut walk = self.walk(&prepared, false, known.as_ref());
+        let mut walk = self.walk(&prepared, false, known);
         walk.gate = Some(gate);
         walk.resumable = walk.resumable.filter(|_| context.options.journaling.is_some());
         let workers = job.workers_for(&prepared, slot.is_some());
@@ -234,9 +235,7 @@ impl OutputRun<'_> {
         let RunLeft { manifest, trash, media_list } = committer.finish(endings);
         let mut counts = Counts { seen: found, ..committer.accounting.counts };
         counts.foreign = earlier.departures().map_or(0, |found| found.others);
-        if let Some(slot) = slot {
-            counts.shared(slot);
-        }
+        slot.into_iter().for_each(|slot| counts.shared(slot));
         if counts.is_whole()
             && !committer.is_cut_short()
             && let Err(error) = earlier.know_source(&source, job.sync)
@@ -244,6 +243,7 @@ impl OutputRun<'_> {
             committer.accounting.warn(&error);
             counts.warnings += 1;
         }
+        earlier.tell_links(job, renamed, &observer.listen);
         Report {
             counts,
             methods: committer.accounting.methods(),
@@ -255,7 +255,7 @@ impl OutputRun<'_> {
             workers,
             verifiers,
             expected: baseline.is_some(),
-            resumed: known.as_ref().is_some_and(|known| known.unfinished().next().is_some()),
+            resumed: known.is_some_and(|known| known.unfinished().next().is_some()),
             manifest,
             trash,
             media_list,
@@ -288,11 +288,10 @@ impl OutputRun<'_> {
         if let (Some(known), Some(now)) = (known, manifest.as_ref().and_then(ManifestFile::clock)) {
             known.begin(now);
         }
-        let (root, is_to_stop) =
-            (prepared.output.handle.as_ref(), || context.control.stop.is_requested());
+        let is_to_stop = || context.control.stop.is_requested();
         if let (Some(states), Some(root), Some(manifest)) =
-            (context.shared.states, root, manifest.as_ref())
-            && let Err(error) = chains::begin(states, root, manifest.name(), &is_to_stop)
+            (context.shared.states, &prepared.output.handle, &manifest)
+            && let Err(error) = chains::begin(states, job, root, manifest.name(), &is_to_stop)
         {
             accounting.warn(&Error::io("open", &job.output, error));
         }

@@ -289,6 +289,19 @@ impl Index {
         self.window.with_line(offset, see)
     }
 
+    /// The name and the digest on the line at `offset`, if a tree can hold a file of that name.
+    ///
+    /// # Errors
+    ///
+    /// What reading the manifest failed with.
+    pub(crate) fn record_at(&self, offset: u64) -> io::Result<Option<(RelPath, Digest)>> {
+        let read = |line: &[u8]| {
+            let given = |record: Record| Some((RelPath::parse(record.name).ok()?, record.digest));
+            own::with_record((self.strip)(line)?, given).flatten()
+        };
+        Ok(self.window.with_line(offset, read)?.flatten())
+    }
+
     /// Whether the record at `offset` is what [`unvisited`](Self::unvisited) is to give.
     fn is_unvisited(&self, offset: u64, name: &[u8]) -> io::Result<bool> {
         let hash = self.hashing.hash(name);

@@ -3,6 +3,7 @@
 mod chaos;
 mod engines;
 mod records;
+mod states;
 mod together;
 
 use std::collections::BTreeSet;

@@ -2,3 +2,4 @@
 
 mod departures;
 mod generations;
+mod renamed;
