@@ -105,6 +105,11 @@ const FISH: [(&str, &str); 4] = [
 const ZSH_POSITIONAL: &str = "    _dircopy_first() {
         _alternative 'commands:command:_dircopy_commands' 'files:source:_files'
     }
+    _dircopy_jobs() {
+        local -a jobs
+        jobs=(${${(f)\"$(dircopy jobs list 2>/dev/null)\"}%% *})
+        _alternative 'jobs:job:compadd -a jobs' 'files:file:_files'
+    }
     local -a positional
     if (( CURRENT == 2 )); then
         positional=('1: :_dircopy_first')
@@ -116,7 +121,7 @@ const ZSH_POSITIONAL: &str = "    _dircopy_first() {
     _arguments \"${_arguments_options[@]}\" : \\
 ";
 
-const ZSH: [(&str, &str); 4] = [
+const ZSH: [(&str, &str); 6] = [
     (
         "'::source -- Directory whose contents are copied, or a file:_files' \\\n\
          '::destinations -- Directories they go to; the source is read once for all of them:_files' \\\n\
@@ -127,6 +132,8 @@ const ZSH: [(&str, &str); 4] = [
     ("words=($line[3] ", "words=($line[1] "),
     ("dircopy-command-$line[3]:", "dircopy-command-$line[1]:"),
     ("case $line[3] in", "case $line[1] in"),
+    (":NAME|FILE:_default", ":NAME|FILE:_dircopy_jobs"),
+    ("':name -- As with --job:_default'", "':name:_dircopy_jobs'"),
 ];
 
 /// Puts other texts in place of some of a file.

@@ -103,10 +103,14 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Runs `work`, which has one progress.
-    pub fn run_one<R>(&self, work: impl FnOnce(Arc<Progress>) -> R) -> R {
+    /// Runs `work`, which has one progress; `count` counts its total where the run itself has not.
+    pub fn run_one<R>(
+        &self,
+        count: Option<CountTotal<'_>>,
+        work: impl FnOnce(Arc<Progress>) -> R,
+    ) -> R {
         let progress = Arc::<Progress>::default();
-        self.run(&[Arc::clone(&progress)], None, || work(progress))
+        self.run(&[Arc::clone(&progress)], count, || work(progress))
     }
 
     /// Ends a run that was refused.

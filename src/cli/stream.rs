@@ -42,8 +42,8 @@ pub fn stream(
     let (console, records) = (&session.console, &session.records);
     let reporter = Reporter { console, records, output: None, gathered: Gathered::default() };
     args.unattended.give_way().iter().for_each(|warning| reporter.event(&Event::Warning(warning)));
-    let ran =
-        session.run_one(|progress| job.run(&reporter.observer(progress, session.stop.clone())));
+    let ran = session
+        .run_one(None, |progress| job.run(&reporter.observer(progress, session.stop.clone())));
     reporter.rest();
     let report = match &ran {
         Ok(report) => report,

@@ -21,10 +21,10 @@ use crate::cli::show::line::Detail;
 use crate::cli::show::verify_messages::VerifyMessages;
 use crate::cli::show::verify_summary::{summary, verdict};
 use crate::error::{Error, Result};
-use crate::event::Observer;
+use crate::event::{Observer, Progress, Stop};
 use crate::manifest::read::escape;
 use crate::sys::{self, PlainUse};
-use crate::verify::{Finding, FindingObserver, Target, Verdict, VerifyReport};
+use crate::verify::{Finding, FindingObserver, Target, Verdict, VerifyJob, VerifyReport};
 
 /// How a check is set up, whether it makes files whole or not.
 struct Checking<'a> {
@@ -54,9 +54,10 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
         null: args.null,
         heals: heal.is_some(),
     };
-    checking.run(command, |observer| match &heal {
+    let job = args.job();
+    checking.run(command, &job, |observer| match &heal {
         Some(job) => job.run(observer),
-        None => args.job().run(observer),
+        None => job.run(observer),
     })
 }
 
@@ -72,13 +73,15 @@ pub fn heal(args: &HealArgs, command: &[OsString]) -> Exit {
         null: false,
         heals: true,
     };
-    checking.run(command, |observer| args.job().run(observer))
+    let job = args.job();
+    checking.run(command, &job.check, |observer| job.run(observer))
 }
 
 impl Checking<'_> {
     fn run(
         &self,
         command: &[OsString],
+        check: &VerifyJob,
         run: impl FnOnce(&FindingObserver<'_>) -> Result<VerifyReport>,
     ) -> Exit {
         let Self { name, dirs, list, .. } = *self;
@@ -107,7 +110,9 @@ impl Checking<'_> {
         let reporter = VerifyReporter { messages, session: &session, failed, gathered, heals };
         let listen = |target: &Target, finding: &Finding| reporter.finding(target, finding);
         let stop = session.stop.clone();
-        let ran = session.run_one(|progress| run(&Observer { progress, stop, listen }));
+        let count = |progress: &Progress, stop: &Stop| check.count(progress, stop);
+        let ran =
+            session.run_one(Some(&count), |progress| run(&Observer { progress, stop, listen }));
         session.console.rest(&reporter.gathered, None);
         let report = match &ran {
             Ok(report) => report,

@@ -29,6 +29,8 @@ pub struct Progress {
     pub total_entries: AtomicU64,
     /// Whether the two totals are final.
     pub counted: AtomicBool,
+    /// Whether a thread counts the totals, or has: a second would add the same once more.
+    pub(crate) counting: AtomicBool,
     /// Whether a program shows the progress; otherwise no file in hand is kept, and no total is counted for it.
     pub watched: AtomicBool,
     /// Where the time goes, as far as it is measured.

@@ -337,13 +337,19 @@ impl Part {
         warnings: &mut Vec<Error>,
     ) -> Result<()> {
         self.with_content("set the length of", PartContent::end)?;
-        let (gid, born, hurries) = (self.output.gid, self.born, self.output.hurries());
+        let (gid, mut born, hurries) = (self.output.gid, self.born, self.output.hurries());
+        let gives_lists = self.output.gives_lists();
         let stayed = self.with_content("write", |content| content.write_out(hurries))?;
         control.resident.output.add(stayed);
         if let Some(content) = &self.content {
-            attributes.apply_to_new(content.file(), &entry.stat, gid, born, |deed, error| {
-                warnings.push(Error::io(deed, self.path(), error));
-            });
+            let mut warn = |deed, error| warnings.push(Error::io(deed, self.path(), error));
+            if gives_lists {
+                born = None;
+                attributes
+                    .shed_inherited(content.file())
+                    .unwrap_or_else(|error| warn("set the permissions of", error));
+            }
+            attributes.apply_to_new(content.file(), &entry.stat, gid, born, warn);
         }
         if let Durability::Grouped { at_once } = options.durability
             && !(at_once && self.output.volume.with_root)

@@ -42,12 +42,13 @@ pub use system::{
     ALIGNMENT, Attributes, DirReader, Helper, Manager, Medium, Mover, OutputPages, Place,
     SourcePages, StreamEnd, allow_holes, capacity, clone_file, close_file, has_exact_sizes,
     host_name, is_device_error, is_disk_full, is_for_want_of_means, is_on_turning_disk,
-    is_output_gone, is_synthetic, keep_locked, lock_holder, may_read, most_below, mounted_volumes,
-    name_from_bytes, names_device, new_file_mode, next_extent, no_own_mount, on_interrupt,
-    on_status_request, open_file_limit, open_plain, permit_threads, persist_content, persist_file,
-    pipe, place_on_disk, raise_open_file_limit, read_at, reserve, room, set_io_priority, set_nice,
-    settings_directories, shows_unicode, splice, standard_input, swallowed_quote, tee, unusable,
-    volume_details, volume_label, wait_readable, was_closed_at_start, widen,
+    is_output_gone, is_synthetic, keep_locked, lock_holder, longest_name, may_read, most_below,
+    mounted_volumes, name_from_bytes, names_device, new_file_mode, next_extent, no_own_mount,
+    on_interrupt, on_status_request, open_file_limit, open_plain, permit_threads, persist_content,
+    persist_file, pipe, place_on_disk, raise_open_file_limit, read_at, reserve, room,
+    set_io_priority, set_nice, settings_directories, shows_unicode, splice, standard_input,
+    swallowed_quote, tee, unusable, volume_details, volume_label, wait_readable,
+    was_closed_at_start, widen,
 };
 
 #[cfg(test)]

@@ -198,6 +198,11 @@ impl OutputDir {
         Some(Stat { mtime, ..*there })
     }
 
+    /// Whether what is made here gets access lists from it.
+    pub fn gives_lists(&self) -> bool {
+        self.volume.gives_lists(self.handle.as_ref())
+    }
+
     /// Whether small files here had better be written out as soon as they are complete.
     pub fn hurries(&self) -> bool {
         let is_short = || self.handle.as_ref().is_some_and(Dir::is_short_of_room_for_unwritten);

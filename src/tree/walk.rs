@@ -337,6 +337,13 @@ impl Walk<'_> {
             if there.id == stat.id || stack.iter().any(|above| above.id == there.id) {
                 return Err(Error::finding("write to", to(), "it is a directory of the source"));
             }
+            if fresh
+                && parent.output.gives_lists()
+                && let Err(error) = Attributes::default().shed_inherited(&handle)
+            {
+                let error = Error::io("set the permissions of", to(), error);
+                let _ = emit.item(WalkItem::Warning(error));
+            }
             self.attach(&mut output, &parent.output, handle, &there, fresh)
                 .map_err(|error| Error::io("make writable", to(), error))?;
         }
@@ -375,7 +382,7 @@ impl Walk<'_> {
         if fresh && (self.chains || !volume.with_root) {
             output.work.made_in = Mutex::new(Some(Arc::clone(parent)));
         }
-        if !fresh {
+        if !fresh || parent.gives_lists() {
             volume.trials = Arc::default();
         }
         if is_mount_point {

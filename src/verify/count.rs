@@ -15,7 +15,7 @@ use crate::verify::target::{ManifestAt, OpenTarget, Target, TargetSpec};
 
 /// Adds up the files that the manifests list into the totals of `progress`.
 pub fn count(plans: &[TargetSpec], progress: &Progress, stop: &Stop) {
-    if !plans.iter().all(can_be_read_twice) {
+    if !plans.iter().all(can_be_read_twice) || progress.counting.swap(true, Relaxed) {
         return;
     }
     for OpenTarget { target, manifest, .. } in plans.iter().filter_map(|plan| plan.open().ok()) {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::event::{Observer, Stop};
+use crate::event::{Observer, Progress, Stop};
 use crate::hash::multibuffer::Backend;
 use crate::io::link_check::{Helpers, LinkReads};
 use crate::state::private_dir::{Missing, PrivateDir};
@@ -16,6 +16,7 @@ use crate::verify::archive::expand::expand;
 use crate::verify::archive::expanded::{Bag, Expanded};
 use crate::verify::archive::part::PartOf;
 use crate::verify::archive::payload::{self, BagNames};
+use crate::verify::count::count;
 use crate::verify::finding::{Finding, FindingListener, FindingObserver, Findings};
 use crate::verify::lines::line_reader::{LinesRead, ListedRoot};
 use crate::verify::report::VerifyReport;
@@ -152,6 +153,16 @@ impl VerifyJob {
             interrupted: stop.requested(),
             elapsed: started.elapsed(),
         })
+    }
+
+    /// Adds up what there is to check into the totals of `progress`, for a run that was not watched from its start. It
+    /// goes on until `stop` says so, and counts nothing for a scrub, which ends when its budget does.
+    pub fn count(&self, progress: &Progress, stop: &Stop) {
+        if self.budget.is_none()
+            && let Ok(specs) = self.specs()
+        {
+            count(&expand(specs).specs, progress, stop);
+        }
     }
 
     /// The checks that need all lines: that each was answered, which replica has the good file, and which

@@ -96,6 +96,8 @@ pub struct NotedTraits {
 pub struct Trials {
     /// The permissions that files without a name can be born with.
     born: OnceLock<u32>,
+    /// Whether what is made in it gets access lists from it.
+    gives_lists: OnceLock<bool>,
     /// The largest file that it can hold, if that is known to be small; bytes.
     largest_file: OnceLock<Option<u64>>,
     /// Whether it is FAT or exFAT, as far as that is known without a trial.
@@ -150,6 +152,17 @@ impl OutputVolume {
     /// The permissions that files without a name can have from the start in `dir`.
     pub fn modes_at_birth(&self, dir: Option<&Dir>) -> u32 {
         *self.trials.born.get_or_init(|| dir.map_or(0, Dir::modes_at_birth))
+    }
+
+    /// Whether what is made in `dir` gets access lists from it.
+    pub fn gives_lists(&self, dir: Option<&Dir>) -> bool {
+        let gives = || dir.is_some_and(Attributes::are_inherited_in);
+        *self.trials.gives_lists.get_or_init(gives)
+    }
+
+    /// What is made here keeps the access lists that it gets.
+    pub fn keep_lists(&self) {
+        self.trials.gives_lists.get_or_init(|| false);
     }
 
     /// Whether this is the first to ask: then it is to tell that links keep the owner and times they were made

@@ -201,7 +201,10 @@ impl BagRun<'_> {
         let read = source.stat_self().and_then(|stat| Ok((stat, Attributes::read(&source)?)));
         match read {
             Ok((stat, attributes)) => {
-                let warn = |deed, error| warnings.push(Error::io(deed, &path, error));
+                let mut warn = |deed, error| warnings.push(Error::io(deed, &path, error));
+                attributes
+                    .shed_inherited(payload)
+                    .unwrap_or_else(|error| warn("set the permissions of", error));
                 attributes.apply(payload, &stat, false, warn);
             }
             Err(error) => {

@@ -1,12 +1,16 @@
 //! Looking at a job before it is run.
 
+use jiff::Timestamp;
+
 use crate::copy::bag::options::PayloadRole;
 use crate::copy::bag::place::BagRoot;
 use crate::copy::before::prepare::{Demands, Prepared, open_source, prepare};
 use crate::copy::job::CopyJob;
 use crate::error::{Error, Result};
 use crate::event::Stop;
+use crate::hash::Algorithm;
 use crate::io::options::Reflink;
+use crate::manifest::ManifestName;
 use crate::state::private_dir::{Missing, PrivateDir, PrivatePlace};
 use crate::transfer::baseline::Baseline;
 use crate::tree::lock::{LockShare, Patience};
@@ -56,6 +60,12 @@ impl CopyJob {
         let demands = Demands {
             must_clone: self.reflink == Reflink::Always,
             must_be_mounted: self.require_mount,
+            longest_name: match (self.algorithm, &self.payload) {
+                (Algorithm::None, _) | (_, Some(_)) => 0,
+                (algorithm, None) => {
+                    ManifestName::new(Timestamp::now()).of(algorithm).unfinished().to_string().len()
+                }
+            },
             dry,
             // A look at the room before a run counts what the run finds out.
             names: if self.dry_run { UntriedNames::Doubtful } else { UntriedNames::Held },

@@ -47,6 +47,8 @@ pub struct Demands<'a> {
     pub must_clone: bool,
     /// An output that does not lie on a mount of its own is refused.
     pub must_be_mounted: bool,
+    /// An output that cannot hold a name of so many bytes is refused: the manifest's.
+    pub longest_name: usize,
     /// Nothing is made.
     pub dry: bool,
     /// What becomes then of names that would have to be tried.
@@ -71,6 +73,7 @@ pub fn prepare(
     let opened = mounted::open(to, must_be_mounted)?;
     let pair = Pair { from, to, source: &source, source_stat: &source_stat };
     pair.refuse_overlap(&opened, file.is_some())?;
+    refuse_short_names(opened.dir(), to, demands.longest_name)?;
     let may_share = pair.may_share(opened.dir(), must_clone)?;
     let Some(mut root) = Root::take(opened, to, demands, patience)? else {
         // Another run made the output meanwhile.
@@ -105,6 +108,10 @@ pub fn prepare(
             warnings.push(Error::io("read the attributes of", from, error));
             Attributes::default()
         });
+        let shed = root.handle.as_ref().map_or(Ok(()), |made| attributes.shed_inherited(made));
+        if let Err(error) = shed {
+            warnings.push(Error::io("set the permissions of", to, error));
+        }
         output.finish = Some((source_stat, attributes));
     }
     let secret = root.secret(&mut warnings);
@@ -128,6 +135,20 @@ pub fn prepare(
         parent,
         warnings,
     })
+}
+
+/// Refuses an output whose file system would cut off a name of `longest` bytes, or not take it (HFS: 31).
+fn refuse_short_names(output: &Dir, to: &Path, longest: usize) -> Result<()> {
+    match sys::longest_name(output) {
+        Some(most) if most < longest => {
+            let finding = format!(
+                "its file system holds names of at most {most} bytes, and the manifest's has {longest}; --hash none \
+                 makes none"
+            );
+            Err(Error::finding("copy to", to, finding))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn cannot_look(path: &Path, error: io::Error) -> Error {

@@ -132,6 +132,7 @@ impl GenerationRun<'_> {
             root.dir.make_dir(part.as_ref(), true).map_err(fail)?;
         }
         let new = root.dir.open_dir(part.as_ref(), false).map_err(fail)?;
+        Attributes::default().shed_inherited(&new).map_err(fail)?;
         if begun.is_some() {
             let levels = most_levels(sys::open_file_limit());
             prune(&new, &prepared.source.handle, &job.classifier(), levels, stop)

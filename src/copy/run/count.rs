@@ -18,6 +18,9 @@ use crate::tree::filter::Inclusion;
 
 /// Adds up the files and links of `job` into the totals of `progress`.
 pub fn count(job: &CopyJob, progress: &Progress, stop: &Stop) {
+    if progress.counting.swap(true, Relaxed) {
+        return;
+    }
     let CopyJob { source: root, filter, .. } = job;
     // What was said of the directories from the root down to the current one.
     let mut above = vec![filter.root()];

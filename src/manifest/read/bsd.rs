@@ -16,7 +16,7 @@ use super::record::Split;
 const OURS: [&str; 2] = ["SHA256", "SHA2-256"];
 
 /// Tags of other algorithms, so that a message can name them.
-const OTHERS: [&str; 25] = [
+const OTHERS: [&str; 27] = [
     "MD4",
     "MD5",
     "SHA1",
@@ -41,6 +41,8 @@ const OTHERS: [&str; 25] = [
     "BLAKE3",
     "RMD160",
     "RIPEMD160",
+    "RIPEMD-160",
+    "WHIRLPOOL",
     "SM3",
 ];
 

@@ -112,6 +112,8 @@ impl OutputPlace {
         };
         dir.volume.dev = stat.id.dev;
         dir.volume.with_root = false;
+        // What comes as a stream has no permissions of its own.
+        dir.volume.keep_lists();
         place_in(&Arc::new(dir), name.to_os_string(), policy).map(Some)
     }
 

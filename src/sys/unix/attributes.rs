@@ -146,6 +146,17 @@ impl Attributes {
         }
     }
 
+    /// Whether what is made in this directory gets access lists from it.
+    #[cfg(target_os = "linux")]
+    pub fn are_inherited_in(dir: impl AsFd) -> bool {
+        let name = c"system.posix_acl_default";
+        match rustix::fs::fgetxattr_query(dir, name) {
+            Ok(len) => len > 0,
+            // What cannot be told is tried where an entry is made.
+            Err(error) => !matches!(error, Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS),
+        }
+    }
+
     /// Takes from an entry that was just made the access lists that its directory gave it and these attributes do not
     /// have. Its permissions are to be set afterwards.
     ///
@@ -164,6 +175,12 @@ impl Attributes {
             }
         }
         Ok(())
+    }
+
+    /// There are no such lists here.
+    #[cfg(not(target_os = "linux"))]
+    pub fn are_inherited_in(_: impl AsFd) -> bool {
+        false
     }
 
     /// There are no such lists here.

@@ -135,15 +135,6 @@ impl Dir {
             .is_ok_and(|((), name)| self.remove(&name).is_ok())
     }
 
-    /// Makes the new file `name` for writing, for its owner only if `private`, otherwise as the
-    /// user's umask has it; an error if it exists.
-    pub fn create_new(&self, name: &OsStr, private: bool) -> io::Result<File> {
-        let flags =
-            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(if private { PRIVATE as _ } else { 0o666 });
-        Ok(File::from(rustix::fs::openat(&self.0, name, flags, mode)?))
-    }
-
     /// Gives the finished file `part` its final `name`, atomically. Unless `replace`, an entry that
     /// is there already is an error (`AlreadyExists`) and stays.
     pub fn publish(&self, part: &OsStr, name: &OsStr, replace: bool) -> io::Result<()> {
@@ -199,13 +190,6 @@ impl Dir {
             }
             Err(other) => Err(other),
         }
-    }
-
-    /// Makes the directory `name`: for its owner only if `private`, otherwise as the user's umask
-    /// has it.
-    pub fn make_dir(&self, name: &OsStr, private: bool) -> io::Result<()> {
-        let mode = if private { Mode::RWXU } else { Mode::RWXU | Mode::RWXG | Mode::RWXO };
-        Ok(rustix::fs::mkdirat(&self.0, name, mode)?)
     }
 
     /// Where the symbolic link `name` points to.

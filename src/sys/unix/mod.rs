@@ -11,6 +11,7 @@ mod holder;
 mod leftover;
 mod link;
 pub mod list;
+mod make;
 mod manager;
 mod medium;
 mod mounts;
@@ -63,7 +64,7 @@ pub use transfer::{Mover, clone_file};
 pub use volume::reserve;
 pub use volume::{
     allow_holes, close_file, has_exact_sizes, is_device_error, is_disk_full, is_for_want_of_means,
-    is_output_gone, is_synthetic, most_below, next_extent, persist_file, room,
+    is_output_gone, is_synthetic, longest_name, most_below, next_extent, persist_file, room,
 };
 pub use volumes::{mounted_volumes, volume_details, volume_label};
 

@@ -38,6 +38,9 @@ const OTHER_CASE: &[u8] = b"CON";
 /// Lengths that names may have, besides [`LONGEST_NAME`]: of UDF, eCryptfs, Joliet and HFS; bytes.
 const LENGTHS: [usize; 4] = [254, 143, 64, 31];
 
+/// What a directory in the trial's is called, and what it is renamed to.
+const RENAMED: [&str; 2] = ["before", "after"];
+
 /// How long a server is given to see that files were closed.
 const SETTLING: Duration = Duration::from_millis(200);
 
@@ -48,7 +51,7 @@ impl Dir {
     /// What the file system makes of what it is told, tried in this directory. What cannot be tried counts as
     /// done as it was told, but that a link's attributes are its own is believed only of the kernel's file systems.
     ///
-    /// 50 calls, 0.2 ms on ext4 and tmpfs.
+    /// 50 calls, 0.2 ms on ext4 and tmpfs; a dozen more on FUSE.
     pub fn traits(&self) -> Traits {
         let untried = Traits { labels_links: !is_on_fuse(self), ..Traits::FAITHFUL };
         self.in_trial_dir(|trial| trial.try_everything(untried)).unwrap_or(untried)
@@ -150,6 +153,10 @@ impl Dir {
 
     fn remove_open_trial(&self, trial: &Dir, name: &OsStr) -> io::Result<bool> {
         for name in trial.names()? {
+            if RENAMED.iter().any(|own| name == **own) {
+                trial.remove_tried_names(&name)?;
+                continue;
+            }
             let stat = trial.stat(&name, false);
             let is_filled = stat.is_ok_and(|stat| stat.kind == Kind::File && stat.size > 0);
             if is_filled && !is_part_name(&name) {
@@ -159,6 +166,13 @@ impl Dir {
         }
         rustix::fs::unlinkat(self, name, AtFlags::REMOVEDIR)?;
         Ok(true)
+    }
+
+    /// Removes a directory that names were tried in.
+    fn remove_tried_names(&self, name: &OsStr) -> io::Result<()> {
+        let tried = self.open_dir(name, false)?;
+        tried.names()?.iter().try_for_each(|name| tried.remove_dir(name))?;
+        self.remove_dir(name)
     }
 
     fn in_trial_dir<T>(&self, try_out: impl FnOnce(&Dir) -> io::Result<T>) -> io::Result<T> {
@@ -260,7 +274,8 @@ impl Dir {
             let file = self.create_new(device, true)?;
             let mut names = self.names()?;
             names.sort_unstable();
-            Ok((file, names == [worst, device]))
+            let are_held = names == [worst, device] && self.becomes_later(worst).is_none();
+            Ok((file, are_held))
         });
         if let Ok((file, true)) = both {
             let folds_case = self.stat(OsStr::from_bytes(OTHER_CASE), false).is_ok();
@@ -295,13 +310,38 @@ impl Dir {
             Ok(names)
         });
         match made {
-            Ok(names) if names.iter().any(|called| called == name) => TriedName::Held,
+            Ok(names) if names.iter().any(|called| called == name) => {
+                self.becomes_later(name).map_or(TriedName::Held, TriedName::Becomes)
+            }
             Ok(names) => match names.into_iter().next() {
                 Some(called) => TriedName::Becomes(called),
                 None => TriedName::Refused(io::ErrorKind::NotFound.into()),
             },
             Err(error) => TriedName::Refused(error),
         }
+    }
+
+    /// What an entry of this name is called when its file system has forgotten what it was told, if that is another.
+    /// rclone shows new entries as they were called until it lists its remote again, which it does for a directory that
+    /// was renamed. Directories are there at once; files only when they were sent on.
+    fn becomes_later(&self, name: &OsStr) -> Option<OsString> {
+        if !is_on_fuse(self) {
+            return None;
+        }
+        let [before, after] = RENAMED.map(OsStr::new);
+        let called = self.make_dir(before, true).and_then(|()| {
+            self.open_dir(before, false)?.make_dir(name, true)?;
+            self.move_entry(before, self, after)?;
+            self.open_dir(after, false)?.names()
+        });
+        for made in [before, after] {
+            // What stays is removed with the trial's directory.
+            let _ = self.remove_tried_names(made);
+        }
+        // What cannot be tried so counts as held.
+        let called = called.unwrap_or_default();
+        let is_other = !called.iter().any(|called| called == name);
+        called.into_iter().next().filter(|_| is_other)
     }
 
     /// What is in this directory.

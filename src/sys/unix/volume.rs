@@ -227,6 +227,12 @@ pub fn room(at: impl AsFd) -> io::Result<FreeSpace> {
     })
 }
 
+/// The longest name that the file system `at` lies on can hold, as far as it tells; bytes.
+pub fn longest_name(at: impl AsFd) -> Option<usize> {
+    let told = rustix::fs::fstatvfs(at).ok()?.f_namemax;
+    usize::try_from(told).ok().filter(|longest| *longest > 0)
+}
+
 /// The most that all files below `dir` may take: what is in use on its file system, provided that
 /// nothing else is mounted below and that a copy takes no more than the file did. Names of one file
 /// that become files of their own may take more.

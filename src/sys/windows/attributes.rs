@@ -50,6 +50,11 @@ impl Attributes {
     }
 
     /// Access lists are no part of a copy here.
+    pub fn are_inherited_in(_: impl AsHandle) -> bool {
+        false
+    }
+
+    /// Access lists are no part of a copy here.
     pub fn shed_inherited(&self, _: impl AsHandle) -> io::Result<()> {
         Ok(())
     }

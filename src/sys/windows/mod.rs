@@ -52,7 +52,7 @@ pub use process::{
 pub use stream::{StreamEnd, may_read, new_file_mode};
 pub use volume::{
     allow_holes, close_file, has_exact_sizes, is_device_error, is_disk_full, is_for_want_of_means,
-    is_output_gone, is_synthetic, most_below, next_extent, persist_file, room,
+    is_output_gone, is_synthetic, longest_name, most_below, next_extent, persist_file, room,
 };
 pub use volumes::{mounted_volumes, volume_details, volume_label};
 

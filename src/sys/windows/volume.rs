@@ -99,6 +99,11 @@ pub fn room(at: impl AsHandle) -> io::Result<FreeSpace> {
     Ok(FreeSpace { bytes: units.saturating_mul(block), block, files: None })
 }
 
+/// The longest name that the volume can hold is longer than any of ours.
+pub fn longest_name(_: impl AsHandle) -> Option<usize> {
+    None
+}
+
 /// What the file system is called.
 pub fn file_system(at: impl AsHandle) -> Option<String> {
     const LEN: usize = std::mem::offset_of!(FILE_FS_ATTRIBUTE_INFORMATION, FileSystemNameLength);

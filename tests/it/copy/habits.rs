@@ -509,3 +509,36 @@ fn a_check_knows_what_runs_keep_in_the_open() {
     std::fs::write(scene.path("truth/out/.dircopy/time.0"), "content").unwrap();
     check().assert_code(4).assert_says("time.0");
 }
+
+/// rclone showed a name with a line feed as it was told until it was mounted anew: then the file was copied again under
+/// every run, and a check found another name than the listed one.
+#[test]
+fn a_name_that_is_another_after_the_next_mount_is_an_error_at_once() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("line\nfeed", "one").file("plain", "two").file("dir\n/inner", "three");
+    for args in [&[][..], &["--dry-run"], &[], &["--verify"], &["--overwrite-policy", "always"]] {
+        let run = run_on(&scene, &[Habit::RemembersLineFeeds], args);
+        run.assert_code(1).assert_says("line").assert_says("dir");
+        assert_lists(&scene, &["plain"]);
+        assert_no_trial(&scene);
+    }
+    let told = run_on(&scene, &[Habit::RemembersLineFeeds], &[]);
+    told.assert_says("makes line\u{240a}feed of it").assert_says("with control characters");
+    assert_eq!(shell(&scene, "ls truth/out | grep -v sha256"), "plain\n");
+}
+
+/// HFS cut off the manifest's own name, so that no check found it.
+#[test]
+fn an_output_that_cannot_hold_the_name_of_the_manifest_is_refused() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("small", content(100));
+    for args in [&[][..], &["--dry-run"]] {
+        let run = run_on(&scene, &[Habit::TellsShortNames], args);
+        run.assert_code(2)
+            .assert_says("holds names of at most 31 bytes, and the manifest's has 39");
+        assert_eq!(shell(&scene, "ls truth"), "");
+    }
+    run_on(&scene, &[Habit::TellsShortNames], &["--hash", "none"]).assert_code(0);
+}

@@ -49,6 +49,46 @@ fn modes_go_over_where_the_output_has_a_default_acl() {
     }
 }
 
+/// A default ACL of the output let others read what its source lets nobody else read, and took rights from the group.
+#[test]
+fn copies_have_no_access_lists_but_those_of_their_sources() {
+    need!(Attr);
+    let scene = Scene::on_disk();
+    for name in ["small", "dir/small", "there/small", "dir/sub/large", "there/new/large"] {
+        let len = if name.ends_with("large") { 3_000_000 } else { 100 };
+        scene.src.file(name, content(len)).mode(name, 0o664);
+    }
+    scene.src.file("own", "own").dir("lists");
+    shell(&scene, "setfacl -m u:1:r-- src/own; setfacl -d -m u:2:r-x src/lists");
+    let expected = attributes(scene.src.root());
+    shell(&scene, "setfacl -d -m u::rwx,u:1234:rwx,g::r-x,o::--- .");
+    for there in ["", "mkdir -p dst/there && setfacl -d -m u:7:rwx dst dst/there"] {
+        shell(&scene, there);
+        for policy in ["default", "always"] {
+            let run = scene.command(["--overwrite-policy", policy]).run();
+            scene.judge(&run).complete();
+        }
+        // Directories that were there keep theirs, and so do files that are no copies.
+        shell(&scene, "rm -r dst/.dircopy dst/dircopy-*");
+        if !there.is_empty() {
+            shell(&scene, "setfacl -b dst dst/there");
+        }
+        assert_eq!(attributes(&scene.dst), expected, "{there}");
+        shell(&scene, "rm -r dst");
+    }
+}
+
+/// What comes as a stream has no permissions of its own, and gets what any new file there gets.
+#[test]
+fn a_stream_takes_the_access_lists_of_its_directory() {
+    need!(Attr);
+    let scene = Scene::on_disk();
+    shell(&scene, "mkdir dst; setfacl -d -m u:1234:rw- dst");
+    let run = scene.bare(["-i", "-", "-o", "dst/file"]).in_shell("echo content | \"$@\"").run();
+    run.assert_code(0);
+    assert!(attributes(&scene.dst).contains("# file: ./file\n"), "{}", attributes(&scene.dst));
+}
+
 /// A call for every file that is not needed.
 #[test]
 fn a_file_that_is_made_with_its_mode_is_not_given_it_once_more() {

@@ -7,7 +7,7 @@
 mod fuse;
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -86,6 +86,8 @@ pub enum Habit {
     SyncsNoDirectories,
     /// None of its inodes is free, it says: rclone.
     TellsNoFreeInodes,
+    /// Names have at most 31 bytes, it says: HFS.
+    TellsShortNames,
     /// A handle of a directory lists it once, and from its start on nothing more: sshfs.
     ListsOnce,
     /// Links to absolute paths or with `..` cannot be read: sshfs.
@@ -105,6 +107,9 @@ pub enum Habit {
     /// A new file can be opened again when it was closed, and one that nothing was written to comes back once when it
     /// is removed: rclone without a cache.
     MakesFilesOnClose,
+    /// Line feeds in names are shown as another sign, but for entries made since it was mounted whose directory was not
+    /// renamed: rclone.
+    RemembersLineFeeds,
     /// It states another size of this name than there is.
     States(&'static str, u64),
 }
@@ -145,6 +150,7 @@ impl Mirror {
                 opened: HashSet::new(),
                 unwritten: HashSet::new(),
                 unclosed: HashSet::new(),
+                remembered: HashSet::new(),
                 numbers: HashMap::new(),
                 hook: Box::new(hook),
             }),
@@ -175,6 +181,8 @@ struct State {
     unwritten: HashSet<PathBuf>,
     /// … and which were not closed.
     unclosed: HashSet<PathBuf>,
+    /// The names of which entries are as they were told.
+    remembered: HashSet<PathBuf>,
     numbers: HashMap<Deed, u32>,
     hook: Hook,
 }
@@ -186,10 +194,30 @@ struct Shown {
     fired: Arc<AtomicU32>,
 }
 
-type Entries = Vec<(INodeNo, FileType, std::ffi::OsString)>;
+type Entries = Vec<(INodeNo, FileType, OsString)>;
 type Result<T> = std::result::Result<T, Errno>;
 
 const TTL: Duration = Duration::ZERO;
+
+/// What rclone shows for a line feed.
+const LINE_FEED_SHOWN: &[u8] = "\u{240a}".as_bytes();
+
+fn replaced(name: &[u8], what: &[u8], with: &[u8]) -> OsString {
+    let (mut name, mut new) = (name, Vec::new());
+    while let Some((&first, rest)) = name.split_first() {
+        match name.strip_prefix(what) {
+            Some(behind) => {
+                new.extend_from_slice(with);
+                name = behind;
+            }
+            None => {
+                new.push(first);
+                name = rest;
+            }
+        }
+    }
+    OsStr::from_bytes(&new).to_owned()
+}
 
 /// The number of an open file.
 fn handle(file: FileHandle) -> u64 {
@@ -214,6 +242,9 @@ impl Shown {
             return Err(Errno::ENOENT);
         }
         let parent = self.path(parent)?;
+        if self.has(Habit::RemembersLineFeeds) {
+            return Ok(parent.join(replaced(name, LINE_FEED_SHOWN, b"\n")));
+        }
         if self.has(Habit::FoldsCase) {
             for entry in fs::read_dir(self.below.join(&parent))? {
                 let other = entry?.file_name();
@@ -233,6 +264,7 @@ impl Shown {
         {
             return Err(Errno::EINVAL);
         }
+        self.state.lock().unwrap().remembered.insert(path.clone());
         if self.has(Habit::ReplacesBytes) {
             return Ok(path.to_string_lossy().replace('\u{fffd}', "?").into());
         }
@@ -492,7 +524,9 @@ impl Shown {
             fs::copy(&new, new.with_file_name(OsStr::from_bytes(&name[..240])))?;
         }
         rustix::fs::renameat_with(here, old, here, new, flags).map_err(io::Error::from)?;
-        for path in self.state.lock().unwrap().paths.values_mut() {
+        let mut state = self.state.lock().unwrap();
+        state.remembered.retain(|path| !path.starts_with(&from));
+        for path in state.paths.values_mut() {
             if let Ok(rest) = path.strip_prefix(&from) {
                 *path = if rest.as_os_str().is_empty() { to.clone() } else { to.join(rest) };
             }
@@ -526,13 +560,22 @@ impl Shown {
         }
     }
 
+    fn shown_name(&self, dir: &Path, name: OsString) -> OsString {
+        let is_told = || self.state.lock().unwrap().remembered.contains(&dir.join(&name));
+        match self.has(Habit::RemembersLineFeeds) && !is_told() {
+            true => replaced(name.as_bytes(), b"\n", LINE_FEED_SHOWN),
+            false => name,
+        }
+    }
+
     fn entries(&self, node: INodeNo) -> Result<Entries> {
-        let path = self.below.join(self.path(node)?);
+        let path = self.path(node)?;
         let mut entries = Vec::new();
-        for entry in fs::read_dir(path)? {
+        for entry in fs::read_dir(self.below.join(&path))? {
             let entry = entry?;
             let kind = FileType::from_std(entry.file_type()?).ok_or(Errno::EIO)?;
-            entries.push((INodeNo(entry.metadata()?.ino()), kind, entry.file_name()));
+            let name = self.shown_name(&path, entry.file_name());
+            entries.push((INodeNo(entry.metadata()?.ino()), kind, name));
         }
         Ok(entries)
     }

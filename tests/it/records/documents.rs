@@ -2,6 +2,7 @@
 //! option that `--help` tells of.
 
 use std::fs;
+use std::path::Path;
 
 #[path = "../../../examples/documents.rs"]
 #[allow(dead_code)] // its main
@@ -169,18 +170,25 @@ fn zsh_knows_commands_and_their_options() {
         return;
     }
     let scene = scene();
-    let script = "zmodload zsh/zpty; zpty z 'PS1=\">\" TERM=dumb zsh -f -i'
+    scene.tree("home").file(".config/dircopy/jobs/nightly-tape.toml", "");
+    let program = Path::new(env!("CARGO_BIN_EXE_dircopy")).parent().unwrap();
+    let script = "zmodload zsh/zpty; export HOME=$PWD/home; unset XDG_CONFIG_HOME; path=(PROGRAMS $path)
+        zpty z 'PS1=\">\" TERM=dumb zsh -f -i'
         zpty -w z 'fpath=(documents/completions $fpath); autoload -U compinit; compinit -u -d dump; stty cols 200
             unsetopt always_last_prompt automenu; echo rea\"\"dy'
         seen() { local all part; until [[ $all == *$1* ]]; do zpty -r -t z part && all+=$part || sleep 0.05; done; print -r -- $all; }
         seen ready >/dev/null
-        for typed in 'dircopy h' 'dircopy heal --from' 'dircopy shard --c' 'dircopy src --cac'; do
+        for typed in 'dircopy h' 'dircopy heal --from' 'dircopy shard --c' 'dircopy src --cac' 'dircopy jobs check night' 'dircopy --job nigh'; do
             zpty -w -n z \"$typed\"$'\\t\\t\\x15'; zpty -w z \"echo e''nd\"; seen end; done; zpty -d z";
+    let script = script.replace("PROGRAMS", &program.display().to_string());
     let said = shell(&scene, &format!("timeout 60 zsh -f -c '{}'", script.replace('\'', "'\\''")));
     for offered in ["heal  ", "--from-tree", "--claim", "--cache="] {
         assert!(said.contains(offered), "no {offered}: {said}");
     }
     assert!(!said.contains("--checkpoint"), "{said}");
+    for completed in ["check nightly-tape ", "--job nightly-tape "] {
+        assert!(said.contains(completed), "{said}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::harness::{Need, Scene, content, have};
+use crate::harness::{Act, Deed, Mirror, Need, Scene, content, have, need};
 
 /// The size of a terminal.
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +100,35 @@ fn a_signal_asks_how_far_a_run_is() {
     let asked = run.err().lines().filter(tells).count();
     assert!((1..=3).contains(&asked), "{}", run.err());
     scene.judge(&run).complete();
+}
+
+/// A check said how many files it had read, and not of how many.
+#[test]
+fn a_signal_asks_how_far_a_check_is() {
+    need!(Fuse);
+    let scene = Scene::new();
+    for number in 0..12 {
+        scene.src.file(format!("f{number}"), content(400_000));
+    }
+    scene.copy(&[]).assert_code(0);
+    let _mirror = Mirror::mount(&scene.dst, &scene.path("slow"), |call| {
+        if call.deed == Deed::Read && call.path.to_string_lossy().starts_with('f') {
+            std::thread::sleep(std::time::Duration::from_millis(60));
+        }
+        Act::Pass
+    });
+    for words in [&["verify", "slow", "-q"][..], &["heal", "-n", "slow", "--from-tree", "src"]] {
+        let mut running = scene.bare(words).spawn();
+        running.until_it_listens();
+        while !running.is_over() {
+            running.signal(Signal::USR1);
+            std::thread::sleep(std::time::Duration::from_millis(200));
+        }
+        let told = running.wait().err();
+        let is_whole =
+            |line: &str| line.contains(" of 12 files, ") && line.contains(" of 4.6 MiB, ");
+        assert!(told.lines().any(is_whole), "{told}");
+    }
 }
 
 /// A batch system sends the same signal, and a shard does not die of it.

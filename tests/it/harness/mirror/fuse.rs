@@ -242,6 +242,7 @@ impl Filesystem for Shown {
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
         match self.has(Habit::TellsNoFreeInodes) {
             true => reply.statfs(1 << 30, 1 << 30, 1 << 30, 1_000_000_000, 0, 4096, 255, 4096),
+            false if self.has(Habit::TellsShortNames) => reply.statfs(0, 0, 0, 0, 0, 512, 31, 0),
             // It does not tell.
             false => reply.statfs(0, 0, 0, 0, 0, 512, 255, 0),
         }
