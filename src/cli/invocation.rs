@@ -162,9 +162,7 @@ fn copy(matches: &ArgMatches, command: &mut Command) -> Result<CopyInvocation, c
     let inputs = stream::inputs(&args.input);
     let outputs = stream::outputs(&args.output);
     let is_stream = is_stream(&inputs, &outputs);
-    let jobs = stream::refuse_others(matches, is_stream)
-        .and_then(|()| stream::refuse_several(&args.hash, is_stream))
-        .and_then(|()| jobs(&args, matches));
+    let jobs = stream::refuse_others(matches, is_stream).and_then(|()| jobs(&args, matches));
     let mut jobs = jobs.map_err(|text| command.error(ErrorKind::ValueValidation, text))?;
     for (job, name) in jobs.iter_mut().zip(&names) {
         job.require_mount |= name.is_on_named_disk;

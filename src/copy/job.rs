@@ -50,6 +50,8 @@ pub struct CopyJob {
     pub further: Algorithms,
     /// The forms of the lists beside the manifest.
     pub formats: Vec<ListFormat>,
+    /// Sort the manifest and the lists beside it by path when the run ends.
+    pub sorted: bool,
     /// How many small files are hashed together.
     pub backend: Backend,
     /// Whether the states of large files' digests are kept beside the manifest, so that checks are faster and
@@ -154,6 +156,7 @@ impl CopyJob {
             algorithm: Algorithm::default(),
             further: Algorithms::default(),
             formats: vec![ListFormat::Gnu],
+            sorted: false,
             backend: Backend::best(),
             states: States::default(),
             policy: Policy::default(),
@@ -317,14 +320,31 @@ impl CopyJob {
         }
     }
 
+    /// Refuses what lists among the files cannot be had with.
+    fn check_near_lists(&self) -> Result<()> {
+        if !self.formats.iter().any(|format| format.is_near()) {
+            return Ok(());
+        }
+        let refuse = |why| Err(Error::finding("write lists among the files of", &self.output, why));
+        match () {
+            () if self.mirror.is_some() => refuse(
+                "they are not in the source, so they would leave; leave out --mirror, or --format dirs and sides",
+            ),
+            () if self.generations.is_some() => {
+                refuse("leave out --generations, or --format dirs and sides")
+            }
+            () => Ok(()),
+        }
+    }
+
     /// Refuses options that cannot be had together.
     pub(crate) fn check_options(&self) -> Result<()> {
         self.check_bag()?;
         self.check_media()?;
-        let has_lists = !self.lists().is_empty() || self.media_format().is_some();
-        if has_lists && self.hard_links {
+        self.check_near_lists()?;
+        if self.media_format().is_some() && self.hard_links {
             let why = "the further names of a file would be in the manifest alone; leave out \
-                       --hard-links, or all but --hash sha256 and --format";
+                       --hard-links, or --format mhl";
             return Err(Error::finding("list everywhere the hard links of", &self.source, why));
         }
         Err(match self.verify.and_then(|_| unverifiable(self.sync, self.algorithm)) {

@@ -34,12 +34,12 @@ impl FurtherDigests {
         Self { algorithms, lists, waiting: Mutex::default() }
     }
 
-    /// Those of a run with these options, which holds the source against digests by the algorithms `expected` too.
-    /// Large files are gone on with only where all of them can be.
-    pub fn of_run(options: &mut Options, expected: Algorithms, lists: Vec<ListKind>) -> Self {
-        options.further = options.further.and(expected).without(options.algorithm);
-        options.journaling = options.journaling.filter(|_| options.further.can_go_on());
-        Self::new(options.further, lists)
+    /// Those of a run with these options, which holds the source against digests by the algorithms `expected` too;
+    /// and the options with these. Large files are gone on with only where all of them can be.
+    pub fn of_run(options: Options, expected: Algorithms, lists: Vec<ListKind>) -> (Self, Options) {
+        let further = options.further.and(expected).without(options.algorithm);
+        let journaling = options.journaling.filter(|_| further.can_go_on());
+        (Self::new(further, lists), Options { further, journaling, ..options })
     }
 
     /// Whether anything is computed or listed besides.

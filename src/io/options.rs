@@ -41,6 +41,8 @@ pub struct Options {
     pub sparse: Sparse,
     /// What becomes of the copy's pages in the system's cache.
     pub cache: Cache,
+    /// Whether the manifest and its lists are sorted by path when the run ends.
+    pub sorted: bool,
     /// Which of the runs that share the output this is, if they do.
     pub shard: Option<ShardTag>,
     /// Whether histories of ASC MHL are gone on with, so that their chains are no files of the copy.
@@ -177,6 +179,7 @@ impl Options {
             reflink: Reflink::Auto,
             sparse: Sparse::Auto,
             cache: Cache::Drop,
+            sorted: false,
             shard: None,
             histories: false,
         }

@@ -113,6 +113,14 @@ pub fn write_tagged(out: &mut Vec<u8>, digest: &Digest, path: &[u8], escapes: bo
     out.push(b'\n');
 }
 
+/// The same by several algorithms, with their tags.
+pub fn write_all_standard<'a>(out: &mut Vec<u8>, digests: impl Iterator<Item = &'a Digest>) {
+    for digest in digests {
+        let tag = digest.algorithm().spec().map_or("", |spec| spec.tag);
+        out.extend_from_slice(format!("{tag} ({STDIN}) = {digest}\n").as_bytes());
+    }
+}
+
 fn write_name(out: &mut Vec<u8>, path: &[u8]) {
     if path == STDIN.as_bytes() {
         out.extend_from_slice(HERE);

@@ -19,6 +19,10 @@ pub enum ListFormat {
     History,
     /// A legacy Media Hash List (1.1).
     LegacyMhl,
+    /// One in each directory for each algorithm, as `sha256sum` and its kin write them.
+    Dirs,
+    /// One beside each file for each algorithm.
+    Sides,
 }
 
 impl ListFormat {
@@ -26,14 +30,23 @@ impl ListFormat {
     pub fn is_mhl(self) -> bool {
         matches!(self, ListFormat::History | ListFormat::LegacyMhl)
     }
+
+    /// Whether its lists are among the files.
+    pub fn is_near(self) -> bool {
+        matches!(self, ListFormat::Dirs | ListFormat::Sides)
+    }
 }
 
 /// How a list of a run is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub enum Form {
     Gnu,
     Bsd,
     Hashdeep,
+    /// Tells of all files until the lists among them are written, and lists these then: those of directories, …
+    Dirs,
+    /// … or those beside files.
+    Sides,
     /// For the run itself, which makes a Media Hash List of it in the end.
     Kept,
 }
@@ -61,6 +74,25 @@ pub struct Content {
     pub is_read: bool,
 }
 
+impl Form {
+    /// What the name of a list of this form ends with, behind the point.
+    pub fn suffix(self, algorithms: Algorithms) -> &'static str {
+        match self {
+            Form::Gnu => algorithms.proof().suffix(),
+            Form::Bsd => "bsd",
+            Form::Hashdeep => "hashdeep",
+            Form::Dirs => "dirs",
+            Form::Sides => "sides",
+            Form::Kept => "mhl",
+        }
+    }
+
+    /// Whether its lists are among the files; then the one beside the manifest is a list of these.
+    pub fn is_near(self) -> bool {
+        matches!(self, Form::Dirs | Form::Sides)
+    }
+}
+
 impl ListKind {
     /// The lists of a run that computes `algorithms`, beside the manifest, which is of the one that proves.
     pub fn all(algorithms: Algorithms, formats: &[ListFormat]) -> Vec<Self> {
@@ -78,6 +110,8 @@ impl ListKind {
                 }
                 ListFormat::Bsd => Form::Bsd,
                 ListFormat::Hashdeep => Form::Hashdeep,
+                ListFormat::Dirs => Form::Dirs,
+                ListFormat::Sides => Form::Sides,
                 ListFormat::History | ListFormat::LegacyMhl => continue,
             };
             lists.push(Self { form, algorithms });
@@ -96,26 +130,31 @@ impl ListKind {
         self.form == Form::Kept
     }
 
+    /// Its form.
+    pub fn form(self) -> Form {
+        self.form
+    }
+
+    /// The algorithms that it lists.
+    pub fn algorithms(self) -> Algorithms {
+        self.algorithms
+    }
+
     /// What its name ends with, behind the point.
     pub fn suffix(self) -> &'static str {
-        match self.form {
-            Form::Gnu => self.algorithms.proof().suffix(),
-            Form::Bsd => "bsd",
-            Form::Hashdeep => "hashdeep",
-            Form::Kept => "mhl",
-        }
+        self.form.suffix(self.algorithms)
     }
 
     /// Every ending that a list beside a manifest of `proof` can have.
     pub fn suffixes(proof: Algorithm) -> impl Iterator<Item = &'static str> {
         let others = Algorithm::listed().filter(move |algorithm| *algorithm != proof);
-        others.map(Algorithm::suffix).chain(["bsd", "hashdeep"])
+        others.map(Algorithm::suffix).chain(["bsd", "hashdeep", "dirs", "sides"])
     }
 
     /// What stands before the first line.
     pub fn head(self) -> String {
         match self.form {
-            Form::Gnu | Form::Bsd | Form::Kept => String::new(),
+            Form::Gnu | Form::Bsd | Form::Dirs | Form::Sides | Form::Kept => String::new(),
             Form::Hashdeep => {
                 let names: Vec<&str> = self.columns().map(Algorithm::name).collect();
                 format!("%%%% HASHDEEP-1.0\n%%%% size,{},filename\n", names.join(","))
@@ -127,12 +166,24 @@ impl ListKind {
         OF_HASHDEEP.into_iter().filter(move |algorithm| self.algorithms.has(*algorithm))
     }
 
+    /// The path in a line that only readers of this kind of list know; none in others.
+    pub fn path_in(self, line: &[u8]) -> Option<&[u8]> {
+        let columns = match self.form {
+            Form::Hashdeep => self.columns().count(),
+            _ => return None,
+        };
+        let at = memchr::memchr_iter(b',', line).nth(columns)?;
+        let path = &line[at + 1..];
+        Some(path.strip_prefix(b"./").unwrap_or(path))
+    }
+
     /// Appends what it says of the file at `path`; nothing, and false, if it cannot hold the name.
     pub fn write(self, out: &mut Vec<u8>, content: &Content, path: &[u8]) -> bool {
         let start = out.len();
         let written = match self.form {
             Form::Gnu => self.write_gnu(out, content, path),
-            Form::Bsd => self.write_bsd(out, content, path),
+            // Of those among the files it is what they will say.
+            Form::Bsd | Form::Dirs | Form::Sides => self.write_bsd(out, content, path),
             Form::Hashdeep => self.write_hashdeep(out, content, path),
             Form::Kept => self.write_kept(out, content, path),
         };

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -40,7 +40,43 @@ pub struct ManifestFile {
 #[derive(Debug)]
 struct ListFile {
     kind: ListKind,
+    /// `None` once it is written anew: then it is closed, and durable if it is to be.
+    file: Option<File>,
+}
+
+/// Takes the bytes that a list is written anew with, and hashes them.
+pub struct ListSink {
     file: File,
+    hasher: Hasher,
+}
+
+impl ListSink {
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.hasher.update(bytes);
+        sys::write_all(&self.file, bytes)
+    }
+}
+
+/// Writes a list, or without a kind the manifest, anew from its text; false if the run is to stop.
+pub type Rewrite<'a> =
+    dyn FnMut(Option<ListKind>, &mut dyn Read, &mut ListSink) -> io::Result<bool> + 'a;
+
+/// Hashes what is read of a file.
+struct HashedReader {
+    file: File,
+    hasher: Hasher,
+}
+
+impl Read for HashedReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.hasher.update(&buffer[..read]);
+        Ok(read)
+    }
 }
 
 impl ManifestFile {
@@ -114,7 +150,7 @@ impl ManifestFile {
                 Ok(file)
             });
             let fail = |error| Error::io("begin the list", self.path.join(&name), error);
-            self.lists.push(ListFile { kind, file: begun.map_err(fail)? });
+            self.lists.push(ListFile { kind, file: Some(begun.map_err(fail)?) });
         }
         Ok(self)
     }
@@ -124,7 +160,8 @@ impl ManifestFile {
         for (ListFile { kind, file }, text) in self.lists.iter().zip(texts) {
             let name = self.name.unfinished().list(kind.suffix());
             let fail = |error| Error::io("write the list", self.path.join(name), error);
-            sys::write_all(file, text).map_err(fail)?;
+            let file = file.as_ref().ok_or_else(is_closed);
+            file.and_then(|file| sys::write_all(file, text)).map_err(fail)?;
         }
         Ok(())
     }
@@ -132,7 +169,83 @@ impl ManifestFile {
     /// Takes out what the run kept for itself.
     pub fn take_kept(&mut self) -> Option<File> {
         let at = self.lists.iter().position(|list| list.kind.is_kept())?;
-        Some(self.lists.remove(at).file)
+        self.lists.remove(at).file
+    }
+
+    /// Has `rewrite` write those lists anew that are `meant`, when all lines are there; made durable if `durable`.
+    /// What it wrote takes the place of each. False if the run is to stop, and then some of them may be as they were.
+    ///
+    /// # Errors
+    /// One cannot be read or written, or the manifest is not what was written.
+    pub fn rewrite(
+        &mut self,
+        durable: bool,
+        meant: &dyn Fn(Option<ListKind>) -> bool,
+        rewrite: &mut Rewrite<'_>,
+    ) -> Result<bool> {
+        for at in 0..self.lists.len() {
+            let kind = self.lists[at].kind;
+            if !meant(Some(kind)) {
+                continue;
+            }
+            let name = self.name.unfinished().list(kind.suffix());
+            // An open file cannot be replaced everywhere.
+            self.lists[at].file = None;
+            let mut rewrite =
+                |text: &mut HashedReader, out: &mut ListSink| rewrite(Some(kind), text, out);
+            if self.replace(&name, durable, &mut rewrite)?.is_none() {
+                return Ok(false);
+            }
+        }
+        if !meant(None) {
+            return Ok(true);
+        }
+        let (name, written) = (self.name.unfinished().to_string(), self.digest());
+        self.file = None;
+        let mut rewrite = |text: &mut HashedReader, out: &mut ListSink| {
+            let is_done = rewrite(None, text, out)?;
+            let read = text.hasher.clone().finish().and_then(|digest| digest.as_sha256());
+            match is_done && read != Some(written) {
+                true => Err(io::Error::other("it does not hold what was written")),
+                false => Ok(is_done),
+            }
+        };
+        let Some(hasher) = self.replace(&name, durable, &mut rewrite)? else { return Ok(false) };
+        self.hasher = hasher;
+        Ok(true)
+    }
+
+    /// Puts what `rewrite` writes in the place of the file `name`; returns what that was hashed to. None if the run
+    /// is to stop.
+    fn replace(
+        &self,
+        name: &str,
+        durable: bool,
+        rewrite: &mut dyn FnMut(&mut HashedReader, &mut ListSink) -> io::Result<bool>,
+    ) -> Result<Option<Hasher>> {
+        let fail = |error| Error::io("write anew the list", self.path.join(name), error);
+        let file = self.root.open_file(name.as_ref(), false).map_err(fail)?;
+        let mut text = HashedReader { file, hasher: Algorithm::Sha256.start() };
+        let (file, part) = self.root.create_open_part().map_err(fail)?;
+        let mut out = ListSink { file, hasher: Algorithm::Sha256.start() };
+        let written = rewrite(&mut text, &mut out);
+        let ListSink { file, hasher } = out;
+        drop(text);
+        let replaced = written.and_then(|is_done| {
+            if is_done {
+                if durable {
+                    sys::persist_file(&file)?;
+                }
+                sys::close_file(file)?;
+                self.root.publish(&part, name.as_ref(), true)?;
+            }
+            Ok(is_done)
+        });
+        if !matches!(replaced, Ok(true)) {
+            // What matters is the first error.
+            let _ = self.root.remove(&part);
+        }
+        Ok(replaced.map_err(fail)?.then_some(hasher))
     }
 
     /// Gives the lists their final names, made durable first if `durable`; in the directory that is made durable
@@ -142,12 +255,13 @@ impl ManifestFile {
             let [from, to] =
                 [self.name.unfinished(), self.name].map(|name| name.list(kind.suffix()));
             let fail = |deed, error| Error::io(deed, self.path.join(&from), error);
-            if durable {
-                sys::persist_file(&file).map_err(|error| fail("make durable the list", error))?;
+            if let Some(file) = file.as_ref().filter(|_| durable) {
+                sys::persist_file(file).map_err(|error| fail("make durable the list", error))?;
             }
             let published = self.root.publish(from.as_ref(), to.as_ref(), false);
             published.map_err(|error| fail("publish the list", error))?;
-            sys::close_file(file).map_err(|error| fail("close the list", error))?;
+            let closed = file.map_or(Ok(()), sys::close_file);
+            closed.map_err(|error| fail("close the list", error))?;
         }
         Ok(())
     }
@@ -173,7 +287,7 @@ impl ManifestFile {
     }
 
     fn file(&self) -> io::Result<&File> {
-        self.file.as_ref().ok_or_else(|| io::Error::other("it is closed"))
+        self.file.as_ref().ok_or_else(is_closed)
     }
 
     /// Removes it because of `error`, which is returned.
@@ -285,6 +399,10 @@ impl ManifestFile {
     fn error(&self, deed: &'static str, error: io::Error) -> Error {
         Error::io(deed, self.path(), error)
     }
+}
+
+fn is_closed() -> io::Error {
+    io::Error::other("it is closed")
 }
 
 /// The finished and the unfinished file name.

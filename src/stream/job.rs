@@ -37,6 +37,8 @@ pub struct StreamJob {
     /// What is computed over the bytes; with [`Algorithm::None`] there is no manifest, and the kernel
     /// moves the bytes where it can.
     pub algorithm: Algorithm,
+    /// What is computed and listed besides.
+    pub further: Algorithms,
     /// Whether the states of the digest stand beside the manifest.
     pub states: States,
     /// What happens to files that are there already: a stream is newer than any of them.
@@ -71,6 +73,7 @@ impl StreamJob {
             outputs,
             manifest: None,
             algorithm: Algorithm::default(),
+            further: Algorithms::default(),
             states: States::default(),
             policy: Policy::default(),
             sync: true,
@@ -117,9 +120,9 @@ impl StreamJob {
             (Some(content), Some(manifest)) => run.write_manifest(content, manifest),
             _ => false,
         };
-        let digest = content.map(|content| content.digest);
+        let digests = content.map(|content| content.digests.clone());
         let manifest = self.manifest.clone().filter(|_| is_listed);
-        Ok(run.into_report(digest, manifest, started))
+        Ok(run.into_report(digests, manifest, started))
     }
 
     /// Looks whether the job would be refused, or an input would be missing, and opens and makes nothing.
@@ -160,7 +163,7 @@ impl StreamJob {
         let keeps_states = algorithm == Algorithm::Sha256 && self.states == States::Auto;
         let beside = BesideFiles {
             manifests: (is_listed && self.manifest.is_none()).then_some(self.policy),
-            algorithm,
+            algorithms: self.further.with(algorithm),
             states: keeps_states.then_some(self.policy),
         };
         OutputPlaces::find(&self.outputs, self.manifest.as_deref(), beside, find)
@@ -169,7 +172,7 @@ impl StreamJob {
     fn options(&self) -> Options {
         Options {
             algorithm: self.algorithm,
-            further: Algorithms::default(),
+            further: self.further.without(self.algorithm),
             backend: Backend::One,
             block_size: self.block_size.max(1),
             blocks: self.queue_size.max(1),
@@ -185,6 +188,7 @@ impl StreamJob {
             journaling: None,
             reflink: Reflink::Auto,
             sparse: Sparse::Auto,
+            sorted: false,
             shard: None,
             histories: false,
             cache: self.cache,

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::event::{Done, Event, EventListener, Progress};
-use crate::hash::Digest;
+use crate::hash::Digests;
 use crate::hash::chain::Chain;
 use crate::io::read_back::HashedFrom;
 use crate::stream::endpoint::Endpoint;
@@ -10,7 +10,7 @@ use crate::stream::endpoint::Endpoint;
 /// What came, where all of it did.
 #[derive(Clone, Debug)]
 pub struct StreamContent {
-    pub digest: Digest,
+    pub digests: Digests,
     /// How many bytes.
     pub size: u64,
     /// Its chain, if one was kept and it is long enough.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::hash::Digest;
+use crate::hash::Digests;
 use crate::stream::endpoint::Endpoint;
 use crate::stream::outcome::OutputOutcome;
 
@@ -16,8 +16,8 @@ pub struct StreamReport {
     pub failed: u64,
     /// Bytes that came of them.
     pub bytes: u64,
-    /// The digest of these, if one was computed and everything was read.
-    pub digest: Option<Digest>,
+    /// The digests of these, if any were computed and everything was read.
+    pub digests: Option<Digests>,
     /// The outputs in the order they were given in, and what became of each.
     pub outputs: Vec<(Endpoint, OutputOutcome)>,
     /// The manifest of all outputs, if there is one.

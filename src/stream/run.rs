@@ -9,12 +9,12 @@ use std::thread::scope;
 use std::time::Instant;
 
 use crate::error::Result;
-use crate::hash::Digest;
+use crate::hash::Digests;
 use crate::stream::endpoint::Endpoint;
 use crate::stream::engine::common::{Engine, FeedError};
 use crate::stream::input::{self, Input};
 use crate::stream::outcome::{OutputOutcome, OutputStates, StreamContent};
-use crate::stream::output::manifest::{StreamLines, StreamManifest, add_line};
+use crate::stream::output::manifest::{StreamLines, StreamManifest, add_lines};
 use crate::stream::output::open::{DropReason, Sink};
 use crate::stream::output::places::PlacedOutput;
 use crate::stream::refusal::is_output;
@@ -152,7 +152,7 @@ impl<'r> StreamRun<'r> {
         let (mut lines, mut first) = (Vec::new(), None);
         for (endpoint, outcome) in self.states.all() {
             if outcome.is_some_and(OutputOutcome::is_complete) {
-                add_line(&mut lines, &content.digest, endpoint);
+                add_lines(&mut lines, &content.digests, endpoint);
                 first.get_or_insert(endpoint.path());
             }
         }
@@ -171,7 +171,7 @@ impl<'r> StreamRun<'r> {
     /// What came of it; `manifest` is the one of all outputs that was written.
     pub fn into_report(
         self,
-        digest: Option<Digest>,
+        digests: Option<Digests>,
         manifest: Option<PathBuf>,
         started: Instant,
     ) -> StreamReport {
@@ -187,7 +187,7 @@ impl<'r> StreamRun<'r> {
             inputs: counts.whole,
             failed: counts.failed,
             bytes: counts.bytes,
-            digest,
+            digests,
             manifest,
             ending: StreamEnding::of(outcomes, counts.failed > 0, asked),
             outputs,

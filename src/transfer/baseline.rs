@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Algorithms};
-use crate::manifest::archive::bag_list;
+use crate::hash::{Algorithm, Algorithms, Digest};
+use crate::manifest::archive::bag_list::{self, PayloadList};
 use crate::manifest::index::Lookup;
 use crate::manifest::{Index, ManifestName};
 use crate::path::RelPath;
@@ -21,14 +21,16 @@ use crate::tree::last_dir::LastDir;
 pub struct Baseline {
     index: Index,
     path: PathBuf,
-    /// By which algorithm its digests are, as far as its name tells.
-    named: Algorithm,
+    /// By which algorithm its digests are, where its name tells.
+    named: Option<Algorithm>,
     /// The manifest itself, and its length and time when it was read.
     file: File,
     read: (u64, Time),
     written: Time,
     as_listed: AtomicU64,
     edited: AtomicU64,
+    /// Files that are as listed by the algorithm that the list was not taken to be of.
+    alike: AtomicU64,
 }
 
 impl Baseline {
@@ -44,9 +46,10 @@ impl Baseline {
         let file = Self::open_file(path)?;
         let stat = Dir::stat_file(&file).map_err(fail)?;
         let read = (stat.size, stat.mtime);
-        let list = match bag_list::as_list(path, &file, source)? {
-            Some(list) => list,
-            None => file.try_clone().map_err(fail)?,
+        let own_name = path.file_name().and_then(ManifestName::parse);
+        let (list, named) = match bag_list::as_list(path, &file, source)? {
+            Some(PayloadList { file, algorithm }) => (file, Some(algorithm)),
+            None => (file.try_clone().map_err(fail)?, own_name.map(|name| name.algorithm())),
         };
         let index = Index::build(list, is_to_stop).map_err(fail)?;
         if index.is_empty() && !is_to_stop() {
@@ -56,35 +59,25 @@ impl Baseline {
         // A time that was set by hand does not make it later than it is.
         let written = stat.mtime.min(stat.ctime);
         let (as_listed, edited) = (AtomicU64::new(0), AtomicU64::new(0));
-        let named = path.file_name().and_then(ManifestName::parse);
-        let named = named.map_or(Algorithm::None, |name| name.algorithm());
-        let path = path.to_path_buf();
-        Ok(Self { index, path, named, file, read, written, as_listed, edited })
+        let (path, alike) = (path.to_path_buf(), AtomicU64::new(0));
+        Ok(Self { index, path, named, file, read, written, as_listed, edited, alike })
     }
 
     /// By which algorithms files are to be read: those that are listed, and those whose digests look like these.
     pub fn algorithms(&self) -> Algorithms {
-        let listed = |one: Algorithm| [one, one.alike().unwrap_or(one)];
-        let meant = |one: Algorithm| match one.alike() {
-            Some(alike) if alike == self.named => [alike; 2],
-            // BLAKE3 would cost as much again for every list of SHA-256.
-            _ if one == Algorithm::Sha256 => [one; 2],
-            _ => listed(one),
+        let meant = |one: Algorithm| match (self.named, one.alike()) {
+            (Some(named), Some(alike)) if alike == named => [alike; 2],
+            // BLAKE3 would cost as much again for every list of SHA-256: it is tried where a file differs.
+            (None, Some(alike)) if one != Algorithm::Sha256 => [one, alike],
+            _ => [one; 2],
         };
         self.index.algorithms().iter().flat_map(meant).collect()
     }
 
-    /// That further names of files can be held against it in a run that proves with `algorithm`: they are not read.
-    ///
-    /// # Errors
-    /// It has digests of other algorithms.
-    pub fn check_hard_links(&self, algorithm: Algorithm) -> Result<()> {
-        if self.algorithms().without(algorithm).is_empty() {
-            return Ok(());
-        }
-        let why = "it has digests of other algorithms than the run's, and further names of a file are not read; \
-                   leave out --hard-links, or name that algorithm with --hash";
-        Err(Error::finding("expect of hard links what is listed in", &self.path, why))
+    /// The listed digest as one of the algorithm whose digests look alike, where nothing tells which is meant and
+    /// that one is not computed.
+    pub fn other_meaning(&self, listed: Digest) -> Option<Digest> {
+        listed.alike().filter(|_| self.named.is_none() && listed.algorithm() == Algorithm::Sha256)
     }
 
     /// Opens what may be a manifest.
@@ -146,7 +139,8 @@ impl Baseline {
         let listed = self.index.peek(path).map_err(|error| self.unreadable(error))?;
         Ok(match listed {
             Lookup::Agreed { digest, last } => {
-                Lookup::Agreed { digest: digest.in_list_of(self.named), last }
+                let named = self.named.unwrap_or(Algorithm::None);
+                Lookup::Agreed { digest: digest.in_list_of(named), last }
             }
             other => other,
         })
@@ -174,6 +168,22 @@ impl Baseline {
     /// The file `path` has the listed digest.
     pub fn count_as_listed(&self, path: &[u8]) -> Result<()> {
         self.count(path, Some(&self.as_listed))
+    }
+
+    /// The file `path` has the listed digest, by the algorithm of its other meaning.
+    pub fn count_alike(&self, path: &[u8]) -> Result<()> {
+        self.alike.fetch_add(1, Relaxed);
+        self.count_as_listed(path)
+    }
+
+    /// What is to be told of files that have the listed digest by the other algorithm.
+    pub fn told_alike(&self) -> Option<Error> {
+        let alike = self.alike.load(Relaxed);
+        let finding = format!(
+            "{alike} files have the listed digests by BLAKE3; those of SHA-256 look alike, and its name does not say \
+             which they are"
+        );
+        (alike > 0).then(|| Error::finding("take for a list of SHA-256", &self.path, finding))
     }
 
     /// The file `path` was edited since.

@@ -9,7 +9,7 @@
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Digest, Digests};
+use crate::hash::{Algorithm, Algorithms, Digest, Digests};
 use crate::io::options::Durability;
 use crate::io::read_back::ReadBack;
 use crate::io::watched_file::WatchedFile;
@@ -23,6 +23,7 @@ use crate::sys::{self, Medium};
 use crate::transfer::baseline::Baseline;
 use crate::transfer::context::Context;
 use crate::transfer::outcome::Outcome;
+use crate::transfer::source;
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;
 
@@ -54,7 +55,12 @@ pub fn check(
             baseline.count_as_listed(path.as_bytes()).map(|()| None)
         }
         Ok(Lookup::Agreed { digest: listed, .. }) => {
-            DifferingFile { context, baseline, transfer, path: &path, listed }.check()
+            let differing = DifferingFile { context, baseline, transfer, path: &path, listed };
+            match differing.is_as_listed_otherwise() {
+                Ok(true) => baseline.count_alike(path.as_bytes()).map(|()| None),
+                Ok(false) => differing.check(),
+                Err(error) => Err(error),
+            }
         }
         Err(error) => Err(error),
     };
@@ -68,7 +74,23 @@ fn is_as_listed(listed: Digest, of: impl Fn(Algorithm) -> Option<Digest>) -> boo
     is_one(listed) || listed.alike().is_some_and(is_one)
 }
 
-/// The same for a further name of a file, which is not read: `digest` is of its first name. The name
+/// What there is at the output of a file that has several names, under the first of them.
+pub struct LinkedCopy<'a> {
+    /// What is known of it.
+    pub digests: Option<&'a Digests>,
+    /// Reads it; nothing if the run is to stop.
+    pub hash: &'a dyn Fn(Algorithm) -> Result<Option<Digest>>,
+}
+
+impl LinkedCopy<'_> {
+    /// Whether it is what is listed if the list means the other algorithm whose digests look alike.
+    fn is_as_listed_otherwise(&self, baseline: &Baseline, listed: Digest) -> Result<bool> {
+        let Some(other) = baseline.other_meaning(listed) else { return Ok(false) };
+        Ok((self.hash)(other.algorithm())? == Some(other))
+    }
+}
+
+/// The same for a further name of a file, which is not read: it is what its first name is. The name
 /// counts for nothing more than that one, unless something else is listed of it.
 ///
 /// What is wrong if it cannot be made: the file has rotted, by what is listed of this name.
@@ -79,15 +101,18 @@ pub fn check_further_name(
     baseline: &Baseline,
     output: &OutputDir,
     entry: &SourceEntry,
-    digest: Option<Digest>,
+    first: &LinkedCopy<'_>,
 ) -> Result<Option<Error>> {
     const DEED: &str = "make the hard link";
     let path = output.rel.join(&entry.name);
     let path = path.as_bytes();
     let to = || output.path_of(&entry.name);
-    match (baseline.listed(path)?, digest) {
+    match (baseline.listed(path)?, first.digests) {
         (Lookup::Unclear, _) => Err(unclear(baseline, DEED, to())),
-        (Lookup::Agreed { digest: listed, .. }, Some(digest)) if listed != digest => {
+        (Lookup::Agreed { digest: listed, .. }, Some(all))
+            if !is_as_listed(listed, |algorithm| all.of(algorithm))
+                && !first.is_as_listed_otherwise(baseline, listed)? =>
+        {
             if baseline.is_older_than(&entry.stat) {
                 return baseline.count_edited(path).map(|()| None);
             }
@@ -132,6 +157,15 @@ struct ExistingCopy {
 }
 
 impl DifferingFile<'_> {
+    /// Whether it is what is listed if the list means the other algorithm whose digests look alike: it is read again.
+    fn is_as_listed_otherwise(&self) -> Result<bool> {
+        let Some(other) = self.baseline.other_meaning(self.listed) else { return Ok(false) };
+        let algorithms = Algorithms::default().with(other.algorithm());
+        let mut read_back = ReadBack::new();
+        let all = source::hash_by(self.context, self.transfer, algorithms, &mut read_back)?;
+        Ok(all.is_some_and(|all| all.of(other.algorithm()) == Some(other)))
+    }
+
     fn check(&self) -> Result<Option<Outcome>> {
         let Self { context, baseline, transfer, .. } = *self;
         let there = transfer.target.look()?.filter(|there| there.kind == Kind::File);

@@ -174,6 +174,12 @@ pub struct CopyArgs {
           hide_short_help = true, help_heading = "Proof")]
     pub format: Vec<ListFormat>,
 
+    /// Sort the manifest and the lists beside it by path, so that those of equal trees are equal
+    ///
+    /// That is done when all files are copied. Without this, lines are in the order in which files were finished.
+    #[arg(long, hide_short_help = true, help_heading = "Proof")]
+    pub sorted: bool,
+
     /// Intermediate states of the digests of large files, kept beside the manifest
     ///
     /// With them a check uses all cores for one file and says where it is damaged.
@@ -274,6 +280,7 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
     job.algorithm = args.hash.proof();
     job.further = args.hash.without(job.algorithm);
     job.formats.clone_from(&args.format);
+    job.sorted = args.sorted;
     job.backend = args.simd;
     job.states = args.states;
     job.filter = Filter::new(&patterns(matches, &args.include, &args.exclude))?;

@@ -6,7 +6,6 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 
 use crate::copy::job::CopyJob;
-use crate::hash::Algorithms;
 use crate::stream::{Endpoint, StreamJob};
 
 /// The options that only streams have.
@@ -15,7 +14,8 @@ use crate::stream::{Endpoint, StreamJob};
 pub struct StreamArgs {
     /// Write the digests of all outputs to FILE, under the names given here
     ///
-    /// Standard output is named "-" there. Without this each output has a NAME.sha256sum beside it.
+    /// Standard output is named "-" there. Without this each output has a NAME.sha256sum beside it, or with several
+    /// digests a NAME.bsd.
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub manifest: Option<PathBuf>,
 
@@ -61,6 +61,7 @@ const OF_TREES: [&str; 34] = [
     "bag_info_from",
     "expect",
     "format",
+    "sorted",
     "lag",
 ];
 
@@ -81,13 +82,6 @@ pub fn refuse_others(matches: &ArgMatches, stream: bool) -> Result<(), String> {
         Some(id) => Err(format!("--{} {why}", id.replace('_', "-"))),
         None => Ok(()),
     }
-}
-
-/// Refuses several digests of a stream.
-pub fn refuse_several(hash: &Algorithms, stream: bool) -> Result<(), String> {
-    let several = stream && hash.len() > 1;
-    let why = "a stream has one digest; leave all but one out of --hash";
-    if several { Err(why.to_owned()) } else { Ok(()) }
 }
 
 /// The endpoints of inputs.
@@ -111,6 +105,7 @@ impl StreamArgs {
         job.manifest.clone_from(&self.manifest);
         job.strict = self.strict;
         job.algorithm = copy.algorithm;
+        job.further = copy.further;
         job.states = copy.states;
         job.policy = copy.policy;
         job.sync = copy.sync;

@@ -98,6 +98,12 @@ impl Choose for ListFormat {
                 "A history of ASC MHL 2 in OUTPUT/ascmhl, to which each run adds a generation",
             ),
             ("mhl1", ListFormat::LegacyMhl, "A legacy Media Hash List (1.1)"),
+            ("dirs", ListFormat::Dirs, "A list in each directory: SHA256SUMS, MD5SUMS and so on"),
+            (
+                "sides",
+                ListFormat::Sides,
+                "A list beside each file: NAME.sha256, NAME.md5 and so on",
+            ),
         ]
     }
 }

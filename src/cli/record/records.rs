@@ -37,6 +37,7 @@ use crate::cli::show::line::{Detail, ScreenLine};
 use crate::copy::report::Report;
 use crate::error::{Error, Result};
 use crate::event::{Event, SampleSeries};
+use crate::hash::{Algorithm, Digest};
 use crate::path::{Shown, directory_of};
 use crate::stream::Endpoint;
 use crate::verify::{Finding, Target, Verdict};
@@ -281,11 +282,14 @@ impl<'a> Records<'a> {
             outcome: outcome(at).map(outcome_name),
             read_back: outcome(at).and_then(read_back),
         };
+        let digests = report.and_then(|report| report.digests.as_ref());
+        let by_name = |digest: &Digest| (digest.algorithm().name(), digest.to_string());
         Some(StreamSection {
             inputs: inputs.iter().map(|named| JsonName::path(named.path())).collect(),
             outputs: outputs.iter().enumerate().map(output).collect(),
             bytes: report.map(|report| report.bytes),
-            sha256: report.and_then(|report| report.digest).map(|digest| digest.to_string()),
+            sha256: digests.and_then(|all| all.of(Algorithm::Sha256)).map(|it| it.to_string()),
+            digests: digests.map(|all| all.iter().map(by_name).collect()),
         })
     }
 

@@ -201,9 +201,12 @@ pub struct StreamSection {
     /// Missing when the run was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// The digest of all of them, if everything was read and hashed.
+    /// The digest of all of them, if everything was read and hashed so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
+    /// The same by every algorithm that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digests: Option<BTreeMap<&'static str, String>>,
 }
 
 /// The section about an output of a stream.

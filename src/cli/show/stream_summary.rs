@@ -3,6 +3,7 @@
 use crate::cli::exit::Exit;
 use crate::cli::show::line::count;
 use crate::cli::show::rows::{Counted, Rows, proven, size, time, warn};
+use crate::hash::Digests;
 use crate::path::Shown;
 use crate::stream::StreamReport;
 use crate::stream::outcome::OutputOutcome;
@@ -32,8 +33,8 @@ pub fn summary(report: &StreamReport) -> Rows {
         };
         rows.row("output", format!("{} {state}", Shown::path(named.path())));
     }
-    if let Some(digest) = &report.digest {
-        rows.row("sha256", digest);
+    for digest in report.digests.iter().flat_map(Digests::iter) {
+        rows.row(digest.algorithm().name(), digest);
     }
     rows.row("time", time(report.elapsed, report.bytes));
     if let Some(manifest) = &report.manifest {

@@ -90,6 +90,8 @@ pub struct Accounting<'a> {
     pub counts: Counts,
     methods: [Tally; Method::ALL.len()],
     pub published: Published,
+    /// What the file that was listed last has, where more is computed than what proves.
+    listed: Option<Digests>,
     health: Health,
     broken: Option<Error>,
 }
@@ -143,6 +145,7 @@ impl<'a> Accounting<'a> {
             counts: Counts::default(),
             methods: Default::default(),
             published: Published::default(),
+            listed: None,
             health: Health::default(),
             broken: None,
         }
@@ -303,15 +306,27 @@ impl<'a> Accounting<'a> {
         let digests = content.as_ref().map_or_else(|| digest.into(), |it| it.digests.clone());
         self.published.list(&digests, path, row, fresh);
         let lacking = further.list(&mut self.published.lists, content.as_ref(), path);
+        self.listed = Some(digests);
         self.tell_lacking(lacking);
+    }
+
+    /// What was listed of the file that was listed last and has this digest: further names of it have the same.
+    pub fn listed_with(&self, digest: Digest) -> Digests {
+        let listed = self.listed.as_ref().filter(|listed| listed.proof == digest);
+        listed.cloned().unwrap_or_else(|| digest.into())
+    }
+
+    /// A list among the files is not what it should be.
+    pub fn not_listed(&mut self, error: &Error) {
+        self.counts.unlisted += 1;
+        self.warn(error);
     }
 
     /// Tells which lists lack a file that the manifest has.
     pub fn tell_lacking(&mut self, lacking: Option<String>) {
         if let Some(finding) = lacking {
             let path = self.root.path_of(OsStr::new(""));
-            self.counts.unlisted += 1;
-            self.warn(&Error::finding("list everywhere what was copied to", path, finding));
+            self.not_listed(&Error::finding("list everywhere what was copied to", path, finding));
         }
     }
 

@@ -47,9 +47,9 @@ impl Committer<'_> {
                 .gone(&source.handle, follow, &is_to_stop, gone)
                 .map(|refused| accounting.counts.unusable_lines += refused);
         }
-        if let Some(warning) = expected.warning(accounting.counts.unusable_lines) {
-            accounting.warn(&warning);
-        }
+        let unusable = expected.warning(accounting.counts.unusable_lines);
+        let warnings = unusable.into_iter().chain(expected.told_alike());
+        warnings.for_each(|warning| accounting.warn(&warning));
         if let Err(error) = settled.and_then(|()| expected.check_unchanged()) {
             // It is not known how many.
             accounting.counts.unusable_lines = accounting.counts.unusable_lines.max(1);

@@ -1,5 +1,6 @@
 //! The committer's work on links of both kinds, which pass no worker.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -8,13 +9,15 @@ use crate::copy::commit::read_back_queue::ReadBackQueue;
 use crate::copy::record::recording::left_as;
 use crate::copy::special::hard_link::{self, First, Link};
 use crate::copy::special::symlink::{self, LinkOutcome};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::Done;
-use crate::hash::Digest;
+use crate::hash::{Algorithm, Digest};
+use crate::io::read_back::ReadBack;
 use crate::state::row::{Origin, Row, Trace};
+use crate::sys::Medium;
 use crate::sys::stat::Time;
 use crate::transfer::context::Context;
-use crate::transfer::rot_check;
+use crate::transfer::rot_check::{self, LinkedCopy};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
 
@@ -29,7 +32,8 @@ impl Committer<'_> {
     ) {
         if let Some(links) = self.links.as_mut().filter(|_| entry.stat.links > 1) {
             let (dir, name) = (output.rel.path(), entry.name.clone());
-            let first = First { dir, name, stat: entry.stat, digest, there };
+            let digests = digest.map(|digest| self.accounting.listed_with(digest));
+            let first = First { dir, name, stat: entry.stat, digests, there };
             for (link, first) in links.settle(entry, first) {
                 self.link(&link, &first);
             }
@@ -73,9 +77,13 @@ impl Committer<'_> {
         if let Some(known) = self.context.shared.known {
             known.settle(link.output.rel.join(&link.entry.name).as_bytes());
         }
+        let Link { output, entry } = link;
+        let digests = first.digests.as_ref();
         let expected = match self.context.shared.baseline {
             Some(expected) => {
-                rot_check::check_further_name(expected, &link.output, &link.entry, first.digest)
+                let hash = |algorithm| self.hash_first(first, algorithm);
+                let first = &LinkedCopy { digests, hash: &hash };
+                rot_check::check_further_name(expected, output, entry, first)
             }
             None => Ok(None),
         };
@@ -84,29 +92,50 @@ impl Committer<'_> {
                 Ok(_) => self.accounting.rotten(error),
                 Err(_) => self.accounting.failed(error),
             }
-            return self.link_done(&link.output);
+            return self.link_done(output);
         }
         let Context { options, control, .. } = self.context;
         let made = hard_link::make(self.root(), link, first, options.policy, control.gate);
         if matches!(made, Ok(LinkOutcome::Made)) {
             self.record_again(first);
         }
-        self.linked(&link.output, &link.entry, made, first.digest, Done::Linked);
+        let path = output.rel.join(&entry.name);
+        if let (Some(further), Some(digests)) = (self.context.further(), digests) {
+            further.put_all(path.as_bytes(), digests.clone());
+        }
+        self.linked(output, entry, made, digests.map(|it| it.proof), Done::Linked);
+        if let Some(further) = self.context.further() {
+            further.forget(path.as_bytes());
+        }
+    }
+
+    /// The digest of what is at the output under the first name of a file; none if the run is to stop.
+    fn hash_first(&self, first: &First, algorithm: Algorithm) -> Result<Option<Digest>> {
+        let path = || self.root().path_below(&first.dir.join(&first.name));
+        let fail = |error| Error::io("read", path(), error);
+        let root = self.root().handle.as_ref();
+        let root = root.ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
+        let file = root.open_below(&first.dir).and_then(|dir| dir.open_file(&first.name, false));
+        let file = file.map_err(fail)?;
+        let is_to_stop = || self.context.control.stop.is_urgent();
+        let hashed = ReadBack::new().hash(Medium::any(&file), algorithm, is_to_stop, |_| ());
+        Ok(hashed.map_err(fail)?.and_then(|hashed| hashed.digest))
     }
 
     /// A file got a further name, which changed its change time.
     fn record_again(&mut self, first: &First) {
-        let (Some(root), Some(digest)) = (&self.root().handle, first.digest) else { return };
+        let (Some(root), Some(digests)) = (&self.root().handle, &first.digests) else { return };
         let stat = root.open_below(&first.dir).and_then(|dir| dir.stat(&first.name, false));
         let Some(stat) = stat.ok().filter(|stat| stat.size == first.stat.size) else { return };
         let late = !self.root().holds_time_as(first.stat.mtime, stat.mtime);
         let (origin, trace) = (Origin::Source, Trace::of(&stat));
-        let row = Row { digest, origin, trace, sure: !late, late };
+        let row = Row { digest: digests.proof, origin, trace, sure: !late, late };
         let path = first.dir.join(&first.name);
         if let Some(known) = self.context.shared.known {
             known.supersede(path.as_bytes());
         }
-        self.accounting.published.rows.push(&row, &[], path.as_bytes(), true);
+        let further = digests.further.as_deref().unwrap_or_default();
+        self.accounting.published.rows.push(&row, further, path.as_bytes(), true);
     }
 
     fn is_past(&self, time: Time) -> bool {

@@ -6,6 +6,8 @@
 use std::ffi::OsStr;
 use std::io;
 
+use crate::hash::Algorithms;
+use crate::manifest::lists::Form;
 use crate::manifest::{Entries, ManifestName, Parsed};
 use crate::sys::Dir;
 use crate::sys::stat::{Kind, Stat};
@@ -47,8 +49,14 @@ fn names_a_file_of(root: &Dir, list: &OsStr, manifest: ManifestName) -> io::Resu
         true
     })?;
     let Some(first) = first else { return Ok(false) };
+    // A list of lists among the files names none of these, but one in a directory that has some.
+    let endings = [Form::Dirs, Form::Sides].map(|it| it.suffix(Algorithms::default()));
+    let is_of_near =
+        endings.map(|ending| manifest.list(ending)).iter().any(|it| list == it.as_str());
+    let dir = |name: &[u8]| memchr::memrchr(b'/', name).map(|slash| name[..slash].to_vec());
+    let above = dir(&first);
     let manifest = root.open_file(manifest.to_string().as_ref(), false)?;
-    each_name(Entries::of_all(manifest), |name| name == first)
+    each_name(Entries::of_all(manifest), |name| name == first || is_of_near && dir(name) == above)
 }
 
 /// Shows the names of a list to `is_last`, up to the first of which that is so; whether there was one.

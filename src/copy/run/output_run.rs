@@ -110,9 +110,6 @@ impl OutputRun<'_> {
         let is_to_stop = || stop.is_requested();
         let open = |path| Baseline::open(path, &job.source, &is_to_stop);
         let baseline = job.expect.as_deref().map(open).transpose()?;
-        if let Some(baseline) = baseline.as_ref().filter(|_| job.hard_links) {
-            baseline.check_hard_links(job.algorithm)?;
-        }
         let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
         let wait = job.wait && !job.dry_run;
         let patience = Patience { wait, deed: "copy to", tell: &tell, stop };
@@ -185,7 +182,7 @@ impl OutputRun<'_> {
         gate: &Gate<'_>,
     ) -> Report {
         let Self { job, observer, slot, .. } = *self;
-        let mut options = self.options(&prepared);
+        let options = self.options(&prepared);
         let (timings, resident) = (&observer.progress.timings, Residency::default());
         let helpers = &Helpers::of_processors();
         let own_rate = job.limit_rate.map(RateLimit::new);
@@ -195,7 +192,7 @@ impl OutputRun<'_> {
         let states = StatesFile::default();
         let states = job.keeps_states().then_some(&states);
         let expected = job.besides(baseline.map(Baseline::algorithms).unwrap_or_default());
-        let further = FurtherDigests::of_run(&mut options, expected, job.lists());
+        let (further, options) = FurtherDigests::of_run(options, expected, job.lists());
         let further = further.is_any().then_some(&further);
         let renamed = earlier.renamed(job, &prepared.source, &prepared.output, stop);
         let (known, renamed) = (known.as_ref(), renamed.as_ref());
@@ -372,6 +369,7 @@ impl OutputRun<'_> {
             reflink: job.reflink,
             sparse: job.sparse,
             cache: job.cache,
+            sorted: job.sorted,
             shard: job.shard.as_ref().map(|shard| shard.tag),
             histories: job.media.as_ref().is_some_and(|it| it.histories.is_some()),
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::copy::special::symlink::{self, LinkOutcome};
 use crate::error::{Error, Result};
 use crate::event::Gate;
-use crate::hash::Digest;
+use crate::hash::Digests;
 use crate::path::RelPath;
 use crate::sys::Dir;
 use crate::sys::stat::{Identity, Kind, Stat};
@@ -37,7 +37,8 @@ pub struct First {
     pub name: Arc<OsStr>,
     /// What the file was when it was listed under its first name.
     pub stat: Stat,
-    pub digest: Option<Digest>,
+    /// What is listed of it, if anything is.
+    pub digests: Option<Digests>,
     /// Whether it stands at the output.
     pub there: bool,
 }

@@ -22,27 +22,40 @@ const MOST_DECLARATION: u64 = 4 << 10;
 /// So many bytes are written at a time.
 const BUFFER: usize = 256 << 10;
 
-/// Where the manifest of the bag is that is at `path`, if one is.
+/// Where the manifest of the bag is that is at `path`, if one is: of several, that of the strongest algorithm.
 pub fn manifest_of(path: &Path) -> Option<PathBuf> {
     let is_bag = path.is_dir() && path.join(DECLARATION).is_file();
-    is_bag.then(|| path.join(format!("manifest-{}.txt", Algorithm::Sha256.name())))
+    let named = |algorithm: Algorithm| path.join(format!("manifest-{}.txt", algorithm.name()));
+    let mut manifests = Algorithm::listed().map(named);
+    let there = manifests.find(|manifest| manifest.is_file()).filter(|_| is_bag);
+    there.or_else(|| is_bag.then(|| named(Algorithm::Sha256)))
+}
+
+/// The manifest of a bag's payload, as an ordinary list.
+pub struct PayloadList {
+    /// Its lines, as those of a list.
+    pub file: File,
+    /// By which its digests are.
+    pub algorithm: Algorithm,
 }
 
 /// The file at `path` as an ordinary list, if it is a manifest of a bag's payload that is expected of `source`.
 ///
 /// # Errors
 /// It cannot be read, or what it becomes not be written.
-pub fn as_list(path: &Path, file: &File, source: &Path) -> Result<Option<File>> {
+pub fn as_list(path: &Path, file: &File, source: &Path) -> Result<Option<PayloadList>> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    if !matches!(bag::manifest_name(name), Some((false, Ok(Algorithm::Sha256)))) {
-        return Ok(None);
-    }
+    let algorithm = match bag::manifest_name(name) {
+        Some((false, Ok(algorithm))) if Algorithm::listed().any(|it| it == algorithm) => algorithm,
+        _ => return Ok(None),
+    };
     let Some(declaration) = declaration(directory_of(path)) else { return Ok(None) };
     let identity = |path: &Path| Dir::open(path).and_then(|dir| dir.identity()).ok();
     let is_whole = identity(directory_of(path)).is_some_and(|id| identity(source) == Some(id));
     let fail = |error| Error::io("read the expected manifest", path, error);
     let input = file.try_clone().map_err(fail)?;
-    convert(input, declaration, is_whole).map(Some).map_err(fail)
+    let file = convert(input, algorithm, declaration, is_whole).map_err(fail)?;
+    Ok(Some(PayloadList { file, algorithm }))
 }
 
 /// What makes the directory a bag, if it is one.
@@ -55,20 +68,25 @@ fn declaration(bag: &Path) -> Option<Declaration> {
 
 /// Writes the lines of a manifest as those of a list to a file without a name. One that says nothing stays one that
 /// says nothing.
-fn convert(input: File, declaration: Declaration, is_whole: bool) -> io::Result<File> {
+fn convert(
+    input: File,
+    algorithm: Algorithm,
+    declaration: Declaration,
+    is_whole: bool,
+) -> io::Result<File> {
     let (out, mut text) = (tempfile::tempfile()?, Vec::new());
     let mut lines = Scanner::new(LineEnds::new(Utf16Reader::new(input)));
     let below = format!("{PAYLOAD}/");
     while let Some(found) = lines.next_line()? {
         let read = match found.text {
-            Text::Whole(bytes) => bag::line(bytes, Algorithm::Sha256, declaration).ok(),
+            Text::Whole(bytes) => bag::line(bytes, algorithm, declaration).ok(),
             Text::TooLong { .. } => None,
         };
         let prefix = if is_whole { &b""[..] } else { below.as_bytes() };
         let named =
             read.as_ref().and_then(|line| Some((line.digest, line.name.strip_prefix(prefix)?)));
         match named.filter(|(_, name)| !name.is_empty()) {
-            Some((digest, name)) => line::write_path(&mut text, &digest, name),
+            Some((digest, name)) => line::write_known(&mut text, &digest, name),
             None => text.extend_from_slice(b"?\n"),
         }
         if text.len() >= BUFFER {

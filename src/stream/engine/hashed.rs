@@ -5,6 +5,7 @@
 //! and hashed cannot have one. An output that is slow holds the others back when its queue is full; what
 //! is still sent to one that is lost is dropped.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
@@ -13,10 +14,11 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use crate::error::{Error, Result};
 use crate::event::timing::Timer;
-use crate::hash::Algorithm;
 use crate::hash::chain::ChainHasher;
+use crate::hash::{Algorithm, Algorithms, Digest, Digests};
 use crate::io::block::{Block, BlockPool};
 use crate::io::control::Control;
+use crate::io::options::Options;
 use crate::stream::engine::common::{Engine, FeedError, LOOK};
 use crate::stream::input::{Input, ReadResult};
 use crate::stream::outcome::{DIED, OutputOutcome, OutputStates, StreamContent};
@@ -36,6 +38,40 @@ enum ToWriter {
     Data(Arc<Block>),
     Spoiled,
     End(Option<Arc<StreamContent>>),
+}
+
+/// A thread that computes further digests of what passes, so that the one that proves need not wait for a slower one.
+struct FurtherHashing<'scope> {
+    to: Sender<Arc<Block>>,
+    thread: ScopedJoinHandle<'scope, Option<Digests>>,
+}
+
+impl<'scope> FurtherHashing<'scope> {
+    /// Starts it, if there is anything to compute.
+    fn start(
+        scope: &'scope Scope<'scope, '_>,
+        algorithms: Algorithms,
+        blocks: usize,
+    ) -> io::Result<Option<Self>> {
+        if algorithms.is_empty() {
+            return Ok(None);
+        }
+        let (to, from) = bounded::<Arc<Block>>(blocks);
+        let work = move || {
+            let mut hasher = algorithms.start();
+            from.iter().for_each(|block| hasher.update(&block));
+            hasher.finish_all(algorithms)
+        };
+        let thread = Builder::new().name("further".into()).spawn_scoped(scope, work)?;
+        Ok(Some(Self { to, thread }))
+    }
+
+    /// Nothing more comes: its digests. None if it died.
+    fn finish(self) -> Option<Vec<Digest>> {
+        drop(self.to);
+        let digests = self.thread.join().ok()??;
+        Some(digests.iter().copied().collect())
+    }
 }
 
 /// The engine: the reader's side of it.
@@ -79,7 +115,9 @@ impl<'scope, 'a: 'scope> HashedEngine<'scope, 'a> {
             writers.push((number, writer.spawn_scoped(scope, work).map_err(fail)?));
             to_writers.push(to_writer);
         }
-        let work = move || hash(&context, keeps_chain, &from_reader, to_writers);
+        let Options { further, blocks, .. } = context.options;
+        let further = FurtherHashing::start(scope, further, blocks).map_err(fail)?;
+        let work = move || hash(&context, keeps_chain, &from_reader, to_writers, further);
         let hasher = Builder::new().name("hash".into()).spawn_scoped(scope, work).map_err(fail)?;
         Ok(Self {
             pool: BlockPool::new(context.options.blocks, context.options.block_size),
@@ -181,6 +219,7 @@ fn hash(
     keeps_chain: bool,
     from: &Receiver<ToHasher>,
     mut to: Vec<Sender<ToWriter>>,
+    further: Option<FurtherHashing<'_>>,
 ) -> Option<Arc<StreamContent>> {
     let mut hasher = match keeps_chain {
         true => ChainHasher::keeping(context.options.algorithm.start()),
@@ -195,14 +234,21 @@ fn hash(
         let hashed = match read {
             Ok(ToHasher::Data(block)) => {
                 let _busy = Timer::start(&clock.busy);
+                let block = Arc::new(block);
+                // That it died is found at the end.
+                let _ = further.as_ref().map(|further| further.to.send(Arc::clone(&block)));
                 hasher.update(&block);
-                ToWriter::Data(Arc::new(block))
+                ToWriter::Data(block)
             }
             Ok(ToHasher::Spoiled) => ToWriter::Spoiled,
             Ok(ToHasher::End) => {
                 let size = hasher.hasher().taken();
                 let (digest, chain) = hasher.finish();
-                let content = digest.map(|digest| Arc::new(StreamContent { digest, size, chain }));
+                let further = further.map_or_else(|| Some(Vec::new()), FurtherHashing::finish);
+                let digests = digest.zip(further);
+                let digests = digests.map(|(proof, further)| Digests::new(proof, further));
+                let content =
+                    digests.map(|digests| Arc::new(StreamContent { digests, size, chain }));
                 to.retain(|to| to.send(ToWriter::End(content.clone())).is_ok());
                 return content;
             }

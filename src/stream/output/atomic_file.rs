@@ -103,7 +103,7 @@ impl<'a> AtomicFile<'a> {
         warnings: &mut Vec<Error>,
     ) -> Result<Completion> {
         let Self { context, part, place, claim } = self;
-        let digest = content.map(|content| content.digest);
+        let digest = content.map(|content| content.digests.proof);
         let chain = content.and_then(|content| content.chain.as_ref());
         // Only of what has a digest there is something to compare.
         let verify = context.options.verify.filter(|_| digest.is_some());

@@ -1,9 +1,11 @@
-//! The manifest of a stream: one line for each file that was made, as `sha256sum` writes it.
+//! The manifest of a stream: one line for each file that was made, as `sha256sum` writes it; with several digests one
+//! for each of them, with its tag.
 
 use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Digest};
+use crate::hash::{Algorithms, Digests};
 use crate::io::options::Durability;
 use crate::manifest::line;
+use crate::manifest::lists::Form;
 use crate::stream::endpoint::Endpoint;
 use crate::stream::outcome::StreamContent;
 use crate::stream::output::atomic_file::{AtomicFile, Completion};
@@ -13,9 +15,10 @@ use crate::sys::{self, StreamEnd};
 use crate::transfer::context::Context;
 use crate::tree::overwrite::Policy;
 
-/// What stands after a file's name in that of its manifest.
-pub fn suffix(algorithm: Algorithm) -> String {
-    format!(".{}", algorithm.suffix())
+/// What stands after a file's name in that of its manifest: that of the list of all its digests.
+pub fn suffix(algorithms: Algorithms) -> String {
+    let form = if algorithms.len() > 1 { Form::Bsd } else { Form::Gnu };
+    format!(".{}", form.suffix(algorithms))
 }
 
 /// What is to be listed.
@@ -90,8 +93,11 @@ impl StreamManifest {
                 let mut hasher = context.options.algorithm.start();
                 hasher.update(lines);
                 let size = lines.len() as u64;
-                let written =
-                    hasher.finish().map(|digest| StreamContent { digest, size, chain: None });
+                let written = hasher.finish().map(|digest| StreamContent {
+                    digests: digest.into(),
+                    size,
+                    chain: None,
+                });
                 match file.finish(written.as_ref(), || Ok(()), warnings)? {
                     Completion::Stands(_) => Ok(()),
                     Completion::Unproven(error) => Err(error),
@@ -112,20 +118,28 @@ impl StreamManifest {
     }
 }
 
-/// The line of a file in a manifest beside it.
-pub fn line_beside(digest: &Digest, place: &FilePlace) -> Vec<u8> {
-    let mut line = Vec::new();
-    line::write_path(&mut line, digest, place.name.as_encoded_bytes());
-    line
+/// The lines of a file in a manifest beside it.
+pub fn lines_beside(digests: &Digests, place: &FilePlace) -> Vec<u8> {
+    let mut lines = Vec::new();
+    write_lines(&mut lines, digests, place.name.as_encoded_bytes());
+    lines
 }
 
-/// Adds the line of an output to a manifest of all: under the name that the user gave it, from where the
+/// Adds the lines of an output to a manifest of all: under the name that the user gave it, from where the
 /// program was started.
-pub fn add_line(lines: &mut Vec<u8>, digest: &Digest, endpoint: &Endpoint) {
-    match endpoint {
-        Endpoint::Standard => line::write_standard(lines, digest),
-        Endpoint::Path(path) => {
-            line::write_path(lines, digest, path.as_os_str().as_encoded_bytes())
+pub fn add_lines(lines: &mut Vec<u8>, digests: &Digests, endpoint: &Endpoint) {
+    match (endpoint, &digests.further) {
+        (Endpoint::Standard, None) => line::write_standard(lines, &digests.proof),
+        (Endpoint::Standard, Some(_)) => line::write_all_standard(lines, digests.iter()),
+        (Endpoint::Path(path), _) => {
+            write_lines(lines, digests, path.as_os_str().as_encoded_bytes());
         }
+    }
+}
+
+fn write_lines(lines: &mut Vec<u8>, digests: &Digests, path: &[u8]) {
+    match &digests.further {
+        None => line::write_path(lines, &digests.proof, path),
+        Some(_) => digests.iter().for_each(|digest| line::write_tagged(lines, digest, path, true)),
     }
 }

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::stream::endpoint::Endpoint;
 use crate::stream::outcome::{OutputOutcome, StreamContent};
 use crate::stream::output::atomic_file::{AtomicFile, Completion};
-use crate::stream::output::manifest::{StreamLines, StreamManifest, line_beside};
+use crate::stream::output::manifest::{StreamLines, StreamManifest, lines_beside};
 use crate::sys::{self, Spliced, StreamEnd};
 use crate::transfer::context::Context;
 
@@ -128,7 +128,7 @@ impl OpenOutput<'_> {
         };
         if let (Some(manifest), Some(content)) = (manifest, content) {
             let (lines, path) =
-                (&line_beside(&content.digest, &place)[..], place.name.as_encoded_bytes());
+                (&lines_beside(&content.digests, &place)[..], place.name.as_encoded_bytes());
             let listed = StreamLines { lines, path, content };
             if let Err(error) = manifest.write(&context, listed, &mut warnings) {
                 return OutputOutcome::Failed(error.with_note("; the file itself is complete"));

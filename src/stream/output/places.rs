@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::Result;
-use crate::hash::Algorithm;
+use crate::hash::Algorithms;
 use crate::stream::endpoint::Endpoint;
 use crate::stream::output::manifest::{ManifestSink, StreamManifest, suffix};
 use crate::stream::output::place::{FilePlace, OutputPlace};
@@ -33,8 +33,8 @@ pub struct PlacedOutput {
 pub struct BesideFiles {
     /// A manifest of their own.
     pub manifests: Option<Policy>,
-    /// By which algorithm those are.
-    pub algorithm: Algorithm,
+    /// By which algorithms those are.
+    pub algorithms: Algorithms,
     /// Each manifest a side file.
     pub states: Option<Policy>,
 }
@@ -58,7 +58,7 @@ impl OutputPlaces {
                 Ok(Some(place)) => place,
                 Err(error) => OutputPlace::Failed(error),
             };
-            let ending = suffix(beside.algorithm);
+            let ending = suffix(beside.algorithms);
             let beside_it = match (&place, beside.manifests) {
                 (OutputPlace::File(file), Some(policy)) => {
                     Some(file.beside(&ending, policy).unwrap_or_else(OutputPlace::Failed))

@@ -48,8 +48,9 @@ impl StreamStates {
         content: &StreamContent,
         warnings: &mut Vec<Error>,
     ) {
-        let StreamContent { digest, size, chain } = content;
-        let side_file = chain.as_ref().and_then(|chain| side_file_of(path, *size, digest, chain));
+        let StreamContent { digests, size, chain } = content;
+        let of_chain = |chain| side_file_of(path, *size, &digests.proof, chain);
+        let side_file = chain.as_ref().and_then(of_chain);
         let Some(bytes) = side_file else { return };
         let mut stays = Vec::new();
         if let Err(error) = self.0.and_then(|place| write(context, place, &bytes, &mut stays)) {

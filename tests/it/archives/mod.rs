@@ -2,3 +2,5 @@
 
 mod bags;
 mod media;
+mod near;
+mod sorted;

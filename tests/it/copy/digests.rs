@@ -151,15 +151,65 @@ fn each_output_has_its_lists() {
 fn what_cannot_be_had_is_refused_with_a_remedy() {
     let scene = Scene::new();
     scene.src.file("a", "1");
-    for (args, remedy) in [
-        (&["--hash", "sha256,md4"][..], "sha512"),
-        (&["--hash", "sha256,md5", "--hard-links"], "leave out --hard-links"),
-    ] {
-        scene.copy(args).assert_code(2).assert_says(remedy);
-        assert!(!scene.path("dst").exists());
+    scene.copy(&["--hash", "sha256,md4"]).assert_code(2).assert_says("sha512");
+    assert!(!scene.path("dst").exists());
+}
+
+/// Further names of a file are not read, and are in every list, also by a later run.
+#[test]
+fn hard_links_are_in_every_list() {
+    let scene = Scene::new();
+    scene.src.file("a", content(5000)).file("dir/large", content(2 << 20)).file("single", "1");
+    scene.src.hard_link("b", "a").hard_link("dir/c", "a").hard_link("larger", "dir/large");
+    let args = ["--hard-links", "--hash=sha256,sha512,md5", "--format=gnu", "--format=hashdeep"];
+    for round in 0..3 {
+        scene.copy(&[&args[..], &["--keep-manifests=1"]].concat()).assert_code(0);
+        let check = "cd dst && sha256sum -c --strict --quiet *.sha256sum && md5sum -c --strict --quiet *.md5sum && \
+                     sha512sum -c --strict --quiet *.sha512sum && cat *.md5sum *.sha512sum | wc -l";
+        assert_eq!(shell(&scene, check).trim(), "12", "{round}");
+        assert_eq!(scene.output().inode("b"), scene.output().inode("a"));
+        if round == 1 {
+            scene.src.hard_link("new", "single").hard_link("newer", "a");
+            scene.copy(&args).assert_code(0);
+            assert_eq!(shell(&scene, "cat $(ls dst/*.md5sum | tail -1) | wc -l").trim(), "8");
+            scene.src.remove("new").remove("newer");
+            scene.output().remove("new").remove("newer");
+        }
     }
-    let stream = scene.bare(["src/a", "-", "--hash", "sha256,md5"]).run();
-    stream.assert_code(2).assert_says("a stream has one digest");
+}
+
+/// Every digest of a stream is in the list beside each output.
+#[test]
+fn a_stream_has_several_digests() {
+    let scene = Scene::new();
+    scene.src.file("a", content(3 << 20)).file("empty", "");
+    for (hash, programs) in [
+        ("sha256,md5,sha512", &["sha256sum", "md5sum", "sha512sum"][..]),
+        ("sha1,blake3,xxh64,c4", &["sha1sum"]),
+    ] {
+        let run = scene
+            .bare(["-i", "src/a", "-i", "src/empty", "-o", "one", "-o", "t w\n\\o", "--hash", hash])
+            .run();
+        run.assert_code(0);
+        let check = |list: &str| {
+            for program in programs {
+                shell(&scene, &format!("{program} -c --quiet {list}"));
+            }
+            scene.bare(["verify", "--manifest", &list.replace('\'', "")]).run().assert_code(0);
+        };
+        check("one.bsd");
+        assert_eq!(shell(&scene, "grep -c = one.bsd").trim(), hash.split(',').count().to_string());
+        shell(&scene, "cmp src/a one && cp one.bsd other && rm one one.bsd t*");
+        // One for all, standard output among them.
+        let run =
+            scene.bare(["src/a", "-", "-o", "one", "--hash", hash, "--manifest", "all"]).run();
+        run.assert_code(0);
+        assert_eq!(run.stdout, scene.src.read("a"));
+        for program in programs {
+            shell(&scene, &format!("{program} -c --quiet all <src/a"));
+        }
+        shell(&scene, "grep -v '(-)' all | cmp - other && rm one all other");
+    }
 }
 
 /// A run that was cut short leaves no list that looks whole, and the next one clears up after it.

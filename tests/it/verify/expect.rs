@@ -1,7 +1,7 @@
 //! `--expect`: the source is held against an earlier manifest of it. What has rotted does not come to the
 //! output, what was edited does, and no file is read more than once for it.
 
-use crate::harness::{Run, Scene, Strace, content, names_below, need, shell};
+use crate::harness::{Need, Run, Scene, Strace, content, have, names_below, need, shell};
 
 /// Longer than a block in some of the runs below.
 const LEN: usize = 100_000;
@@ -329,5 +329,69 @@ fn what_is_listed_with_two_digests_is_not_copied() {
         let failed = failed.filter(|entry| entry["event"] == "failed").count();
         let counts = &report["outputs"][0]["counts"];
         assert_eq!((failed, &counts["failed"], &counts["rotten"]), (2, &2.into(), &0.into()));
+    }
+}
+
+/// A list of BLAKE3 looks like one of SHA-256: what does not match is held against the other.
+#[test]
+fn a_list_of_blake3_under_any_name_is_known_by_its_files() {
+    if !have(&[Need::Program("b3sum")]) {
+        return;
+    }
+    for args in [&[][..], &["--hard-links"], &["--hash=xxh128"], &["--block-size", "4K"]] {
+        let scene = scene();
+        scene.src.hard_link("further", "dir/large");
+        shell(
+            &scene,
+            "cd src && find . -type f -exec b3sum {} + > ../list && touch -d 2025-02-01 ../list",
+        );
+        let run = expect(&scene, args);
+        // Further names that are not read are not counted.
+        let read = if args.contains(&"--hard-links") { 3 } else { 4 };
+        let words = format!("{read} files as listed, 0 edited since, 0 gone");
+        run.assert_code(0).assert_prints(&[&words]);
+        run.assert_says("have the listed digests by BLAKE3");
+        rot(&scene, "src", "dir/large");
+        shell(&scene, "rm -r dst");
+        let run = expect(&scene, args);
+        run.assert_code(4).assert_says("it is not what list lists");
+        run.assert_prints(&["2 files as listed"]);
+        assert!(!scene.output().has("dir/large") && !scene.output().has("further"));
+    }
+}
+
+/// Names of hard links are held against lists of other algorithms than the run's.
+#[test]
+fn hard_links_are_held_against_other_algorithms() {
+    let scene = scene();
+    scene.src.hard_link("further", "dir/large");
+    shell(&scene, "cd src && find . -type f -exec md5sum {} + > ../list");
+    let run = expect(&scene, &["--hard-links"]);
+    run.assert_code(0).assert_prints(&["3 files as listed, 0 edited since, 0 gone"]);
+    shell(
+        &scene,
+        "sed -i '/further/s/^../00/;/further/s/^00/11/' list && touch -d 2100-01-01 list && rm -r dst",
+    );
+    let run = expect(&scene, &["--hard-links"]);
+    run.assert_code(4).assert_says("/further: it is not what list lists");
+}
+
+/// A bag is expected by whichever of its manifests is the strongest.
+#[test]
+fn a_bag_of_another_algorithm_is_expected() {
+    for (hash, name) in [("sha512,md5", "sha512"), ("md5", "md5"), ("sha1", "sha1")] {
+        let scene = Scene::new();
+        scene.src.file("a", "one two").file("dir/b%\n", content(LEN));
+        scene.copy(&["--bag", "--hash", hash]).assert_code(0);
+        let manifest = format!("dst/manifest-{name}.txt");
+        for expected in ["dst", &manifest] {
+            let out = ["-i", "dst/data", "-o", "out", "--expect", expected];
+            let run = scene.bare(out).run();
+            run.assert_code(0).assert_prints(&["2 files as listed, 0 edited since, 0 gone"]);
+        }
+        rot(&scene, "dst", "data/a");
+        let run = scene.bare(["-i", "dst/data", "-o", "new", "--expect", "dst"]).run();
+        run.assert_code(4).assert_says("dst/data/a");
+        assert!(!scene.tree("new").has("a"));
     }
 }

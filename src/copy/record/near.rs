@@ -1,0 +1,349 @@
+//! Lists among the files: one in each directory, or one beside each file.
+//!
+//! While a run copies, what they will say goes into one list beside the manifest, so that memory stays bounded. At
+//! its end that is sorted by directory, the lists are written, and the list beside the manifest becomes one of these
+//! lists.
+
+use std::io::{self, Read};
+
+use crate::copy::record::near_file::{NearFile, WrittenNearFile, Yields};
+use crate::copy::record::sorted::{read_field, write_field};
+use crate::error::Error;
+use crate::hash::{Algorithm, Algorithms, Digest};
+use crate::io::options::Durability;
+use crate::manifest::index::Lookup;
+use crate::manifest::lists::{Form, ListKind};
+use crate::manifest::writer::ListSink;
+use crate::manifest::{Entries, Index, ManifestName, Parsed, line};
+use crate::path::RelPath;
+use crate::sys::stat::Stat;
+use crate::sys::{self, Attributes, Dir, DirReader};
+use crate::tree::dirs::OutputDir;
+use crate::tree::names::sorter::{SortedRecords, Sorter};
+
+/// So many lists are made durable together.
+const BATCH: usize = 512;
+
+const DEED: &str = "write the list";
+
+/// What stands in a record of a file, …
+const FILE: u8 = b'A';
+
+/// … and this and more in one of a digest, according to its algorithm, so that it comes after that of a file.
+const DIGEST: u8 = b'B';
+
+const TAKEN: &str = "a file that was copied has its name";
+const FOREIGN: &str = "what has its name was not written by the last run; it stays (--overwrite-policy update replaces it)";
+
+/// What the lists among the files are written with.
+pub struct NearLists<'a> {
+    pub output: &'a OutputDir,
+    pub durability: Durability,
+    /// Whether whatever has the name of a list gives way to it.
+    pub replaces: bool,
+    pub is_to_stop: &'a dyn Fn() -> bool,
+    /// Is told what cannot be written.
+    pub tell: &'a mut dyn FnMut(Error),
+}
+
+/// The lists of one kind on their way.
+struct NearWriting<'a, 'b> {
+    with: &'a mut NearLists<'b>,
+    kind: ListKind,
+    root: &'a Dir,
+    /// The lists that an earlier run wrote.
+    earlier: Option<Index>,
+    /// The directory at hand; none if it cannot be opened.
+    at: Option<NearDir>,
+}
+
+/// A directory that lists are written into.
+struct NearDir {
+    rel: RelPath,
+    handle: Dir,
+    /// What it was before.
+    before: Stat,
+    /// Its own lists, while lines come.
+    lists: Vec<(Algorithm, NearFile)>,
+    /// Algorithms of which a file that was copied has the name of the list.
+    taken: Algorithms,
+    /// Lists that wait to be published.
+    written: Vec<WrittenNearFile>,
+}
+
+impl NearLists<'_> {
+    /// Writes the lists of this kind by `text`, which tells of all files, and their own list to `out`. False if the
+    /// run is to stop.
+    ///
+    /// # Errors
+    /// What is to be listed cannot be read or sorted, or their list not be written.
+    pub fn write(
+        &mut self,
+        kind: ListKind,
+        text: &mut dyn Read,
+        out: &mut ListSink,
+    ) -> io::Result<bool> {
+        let Some(records) = sorted(kind, text, self.is_to_stop)? else { return Ok(false) };
+        let root = self.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let is_to_stop = self.is_to_stop;
+        let earlier = earlier_list(root, kind)?;
+        let earlier = earlier.map(|file| Index::build(file, is_to_stop)).transpose()?;
+        let mut writing = NearWriting { with: self, kind, root, earlier, at: None };
+        let mut reader = records.reader();
+        let (mut dir, mut at_dir) = (Vec::new(), None);
+        let (mut name, mut file) = (Vec::new(), Vec::new());
+        while let Some(record) = reader.next_record()? {
+            if is_to_stop() {
+                return Ok(false);
+            }
+            let rest = read_field(record, &mut dir);
+            let rest = read_field(rest, &mut name);
+            if at_dir.as_ref() != Some(&dir) {
+                writing.leave(out)?;
+                writing.enter(&dir);
+                at_dir = Some(dir.clone());
+            }
+            match rest.split_first() {
+                Some((&FILE, _)) => {
+                    writing.file(&name);
+                    file.clone_from(&name);
+                }
+                Some((number, text)) => {
+                    let number = number.checked_sub(DIGEST).map(usize::from);
+                    let algorithm = number.and_then(|number| kind.algorithms().iter().nth(number));
+                    let digest = algorithm.and_then(|algorithm| Digest::parse(algorithm, text));
+                    let digest = digest.ok_or(io::ErrorKind::InvalidData)?;
+                    writing.digest(&name, digest, file == name, out)?;
+                }
+                None => return Err(io::ErrorKind::InvalidData.into()),
+            }
+        }
+        writing.leave(out)?;
+        Ok(true)
+    }
+}
+
+impl NearWriting<'_, '_> {
+    /// Goes on with another directory.
+    fn enter(&mut self, dir: &[u8]) {
+        let rel = RelPath::parse(dir).unwrap_or_default();
+        let opened = match rel.is_root() {
+            true => self.root.open_dir(".".as_ref(), false),
+            false => self.root.open_below(&rel),
+        };
+        let opened = opened.and_then(|handle| Ok((handle.stat_self()?, handle)));
+        let (before, handle) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                let path = self.with.output.path_below(&rel);
+                return (self.with.tell)(Error::io("write lists in", path, error));
+            }
+        };
+        let mut lists = Vec::new();
+        if self.kind.form() == Form::Dirs {
+            for algorithm in self.kind.algorithms().iter() {
+                let name = near_name(self.kind.form(), algorithm, b"");
+                lists.extend(
+                    sys::name_from_bytes(&name).map(|name| (algorithm, NearFile::new(name))),
+                );
+            }
+        }
+        let (taken, written) = (Algorithms::default(), Vec::new());
+        self.at = Some(NearDir { rel, handle, before, lists, taken, written });
+    }
+
+    /// There is this file in the directory.
+    fn file(&mut self, name: &[u8]) {
+        let Some(at) = &mut self.at else { return };
+        for (algorithm, _) in &at.lists {
+            if near_name(Form::Dirs, *algorithm, b"") == name {
+                at.taken = at.taken.with(*algorithm);
+            }
+        }
+    }
+
+    /// The file, or what it is listed by, has this digest; `is_taken` if a file has that name.
+    fn digest(
+        &mut self,
+        name: &[u8],
+        digest: Digest,
+        is_taken: bool,
+        out: &mut ListSink,
+    ) -> io::Result<()> {
+        let Some(at) = &mut self.at else { return Ok(()) };
+        if self.kind.form() == Form::Sides {
+            let ending = near_name(Form::Sides, digest.algorithm(), b"");
+            let file = name.strip_suffix(&ending[..]).unwrap_or(name);
+            let mut side = NearFile::new(sys::name_from_bytes(name)?);
+            if line::write_for_program(side.text(), &digest, file) {
+                self.finish(side, is_taken);
+            } else {
+                self.tell_unwritable(file);
+            }
+            let is_much = self.at.as_ref().is_some_and(|at| at.written.len() >= BATCH);
+            return if is_much { self.settle(out) } else { Ok(()) };
+        }
+        // A list lists neither itself nor its like.
+        let is_list = |of: Algorithm| near_name(Form::Dirs, of, b"") == name;
+        if self.kind.algorithms().iter().any(is_list) {
+            return Ok(());
+        }
+        let list = at.lists.iter_mut().find(|(algorithm, _)| *algorithm == digest.algorithm());
+        let Some((_, list)) = list else { return Ok(()) };
+        if !line::write_for_program(list.text(), &digest, name) {
+            self.tell_unwritable(name);
+            return Ok(());
+        }
+        list.flush_much(&at.handle)
+    }
+
+    fn tell_unwritable(&mut self, name: &[u8]) {
+        let Some(at) = &self.at else { return };
+        let Ok(name) = sys::name_from_bytes(name) else { return };
+        let path = self.with.output.path_below(&at.rel.join(name));
+        (self.with.tell)(Error::finding(
+            "list beside its files",
+            path,
+            "its name cannot be written there",
+        ));
+    }
+
+    /// All of the directory came.
+    fn leave(&mut self, out: &mut ListSink) -> io::Result<()> {
+        let lists = self.at.as_mut().map(|at| std::mem::take(&mut at.lists)).unwrap_or_default();
+        for (algorithm, list) in lists {
+            let is_taken = self.at.as_ref().is_some_and(|at| at.taken.has(algorithm));
+            if !list.is_empty() {
+                self.finish(list, is_taken);
+            }
+        }
+        self.settle(out)?;
+        self.at = None;
+        Ok(())
+    }
+
+    /// A list is complete, and waits to be published.
+    fn finish(&mut self, list: NearFile, is_taken: bool) {
+        let Some(at) = &mut self.at else { return };
+        let path = at.rel.join(list.name());
+        let (replaces, earlier) = (self.with.replaces, self.earlier.as_ref());
+        let is_ours = |there: Digest| {
+            let listed = earlier.and_then(|earlier| earlier.peek(path.as_bytes()).ok());
+            replaces || matches!(listed, Some(Lookup::Agreed { digest, .. }) if digest == there)
+        };
+        let yields = match is_taken {
+            true => Yields::Nothing(TAKEN),
+            false => Yields::What(&is_ours, FOREIGN),
+        };
+        let durable = self.with.durability == (Durability::Grouped { at_once: false });
+        match list.finish(&at.handle, &yields, durable) {
+            Ok(written) => at.written.push(written),
+            Err(error) => {
+                let path = self.with.output.path_below(&path);
+                (self.with.tell)(Error::io(DEED, path, error));
+            }
+        }
+    }
+
+    /// Publishes the lists that wait, and lists them.
+    fn settle(&mut self, out: &mut ListSink) -> io::Result<()> {
+        let Some(at) = &mut self.at else { return Ok(()) };
+        let is_new = at.written.iter().any(WrittenNearFile::is_new);
+        if is_new && self.with.durability == (Durability::Grouped { at_once: true }) {
+            self.root.persist_all()?;
+        }
+        let mut lines = Vec::new();
+        for list in at.written.drain(..) {
+            let path = at.rel.join(&list.name);
+            match list.publish(&at.handle) {
+                Ok(()) => line::write_path(&mut lines, &list.digest, path.as_bytes()),
+                Err(error) => {
+                    (self.with.tell)(Error::io(DEED, self.with.output.path_below(&path), error));
+                }
+            }
+        }
+        if is_new {
+            let fail = |deed, error| Error::io(deed, self.with.output.path_below(&at.rel), error);
+            if let Err(error) = Attributes::set_time(&at.handle, &at.before, &at.before) {
+                (self.with.tell)(fail("set the modification time of", error));
+            }
+            if self.with.durability == (Durability::Grouped { at_once: false }) {
+                at.handle.persist()?;
+            }
+        }
+        out.write(&lines)
+    }
+}
+
+/// The name of the list in a directory, or of the one beside the file `name`.
+fn near_name(form: Form, algorithm: Algorithm, name: &[u8]) -> Vec<u8> {
+    let of = algorithm.name();
+    match form {
+        Form::Sides => [name, b".", of.as_bytes()].concat(),
+        _ => format!("{}SUMS", of.to_ascii_uppercase()).into_bytes(),
+    }
+}
+
+/// What the lists are to say, in the order of directories and names. None if the run is to stop.
+fn sorted(
+    kind: ListKind,
+    text: &mut dyn Read,
+    is_to_stop: &dyn Fn() -> bool,
+) -> io::Result<Option<SortedRecords>> {
+    let mut entries = Entries::of_all(text);
+    let mut sorter = Sorter::new(|one, other| one.cmp(other));
+    let mut record = Vec::new();
+    while let Some(entry) = entries.next_entry()? {
+        if is_to_stop() {
+            return Ok(None);
+        }
+        let Parsed::Record(found) = entry.parsed else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let (dir, name) = match memchr::memrchr(b'/', found.name) {
+            Some(slash) => (&found.name[..slash], &found.name[slash + 1..]),
+            None => (&b""[..], found.name),
+        };
+        let algorithm = found.digest.algorithm();
+        let begin = |record: &mut Vec<u8>, name: &[u8]| {
+            record.clear();
+            write_field(record, dir);
+            write_field(record, name);
+        };
+        begin(&mut record, name);
+        record.push(FILE);
+        sorter.add(&record)?;
+        let is_side = |of: Algorithm| name.ends_with(&near_name(Form::Sides, of, b""));
+        if kind.form() == Form::Sides && kind.algorithms().iter().any(is_side) {
+            continue;
+        }
+        let number = kind.algorithms().iter().position(|of| of == algorithm).unwrap_or_default();
+        match kind.form() {
+            Form::Sides => begin(&mut record, &near_name(kind.form(), algorithm, name)),
+            _ => begin(&mut record, name),
+        }
+        record.push(DIGEST + u8::try_from(number).unwrap_or_default());
+        found.digest.write(&mut record);
+        sorter.add(&record)?;
+    }
+    sorter.finish().map(Some)
+}
+
+/// The list of lists of this kind that the latest run left.
+fn earlier_list(root: &Dir, kind: ListKind) -> io::Result<Option<std::fs::File>> {
+    let here = root.open_dir(".".as_ref(), false)?;
+    let (mut reader, mut newest) = (DirReader::default(), None);
+    loop {
+        let batch = reader.next_batch(&here)?;
+        if batch.is_empty() {
+            break;
+        }
+        let list = |entry: &sys::ListedEntry| {
+            let name = ManifestName::of_list(&entry.name).filter(ManifestName::is_finished)?;
+            (*entry.name == *name.list(kind.suffix())).then_some(name)
+        };
+        newest = newest.max(batch.iter().filter_map(list).max());
+    }
+    let Some(newest) = newest else { return Ok(None) };
+    root.open_file(newest.list(kind.suffix()).as_ref(), false).map(Some)
+}

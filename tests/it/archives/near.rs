@@ -1,0 +1,196 @@
+//! Lists among the files: one in each directory, or one beside each file; judged by `sha256sum` and `md5sum` from where
+//! they lie.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::harness::{
+    Need, Random, Run, Scene, Strace, content, have, is_temp_name, names_below, shell,
+};
+
+const DIRS: [&str; 3] = ["--format=gnu", "--format=dirs", "--hash=sha256,md5"];
+const SIDES: [&str; 3] = ["--format=gnu", "--format=sides", "--hash=sha256,md5"];
+
+fn scene() -> Scene {
+    let scene = Scene::new();
+    scene
+        .src
+        .file("a", "one")
+        .file("dir/deep/er/b", content(100_000))
+        .file("dir/li\nne", "three")
+        .file("dir/back\\slash", "four")
+        .file("dir/-", "five")
+        .file("dir/empty", "")
+        .file(b"by\xfftes/\xff", "six")
+        .dir("nothing");
+    scene
+}
+
+/// Every list in each directory lists its files and no others.
+#[track_caller]
+fn dirs_are_right(scene: &Scene, lists: usize) {
+    let check = "cd dst && find . -name SHA256SUMS -execdir sha256sum -c --strict --quiet {} \\; && \
+                 find . -name MD5SUMS -execdir md5sum -c --strict --quiet {} \\;";
+    shell(scene, check);
+    let each = "cd dst && find . -type d ! -path './.dircopy*' -print0 | while IFS= read -rd '' d; do ( cd \"$d\"; \
+                n=$(find . -maxdepth 1 -type f ! -name 'dircopy-*' ! -name '*SUMS' -printf x | wc -c); \
+                test $n = $(cat SHA256SUMS 2>/dev/null | wc -l) || echo bad \"$d\"; ) done";
+    assert_eq!(shell(scene, each), "");
+    assert_eq!(
+        shell(scene, "find dst -name '*SUMS' -printf 'x\\n' | wc -l").trim(),
+        lists.to_string()
+    );
+    listed_and_nothing_left(scene, "dirs", lists);
+}
+
+/// The list of lists lists them all, and a check with it knows all.
+#[track_caller]
+fn listed_and_nothing_left(scene: &Scene, ending: &str, lists: usize) {
+    let names = names_below(&scene.dst, "f");
+    assert!(names.iter().all(|name| !is_temp_name(name)), "{names:?}");
+    let newest = shell(scene, "ls dst/*.sha256sum | tail -1");
+    let (manifest, list) = (newest.trim(), newest.trim().replace("sha256sum", ending));
+    assert_eq!(shell(scene, &format!("wc -l <{list}")).trim(), lists.to_string());
+    shell(scene, &format!("cd dst && sha256sum -c --strict --quiet ../{list}"));
+    let check =
+        ["verify", "--complete", "--manifest", manifest, "--manifest", &list, "--root", "dst"];
+    scene.bare(check).run().assert_code(0);
+    scene.bare(["verify", "dst"]).run().assert_code(0);
+}
+
+fn times(scene: &Scene) -> String {
+    shell(
+        scene,
+        "cd dst && find . -mindepth 1 -type d ! -path './.dircopy*' -printf '%p %T@\\n' | sort",
+    )
+}
+
+#[test]
+fn a_list_in_each_directory_and_one_beside_each_file() {
+    let scene = scene();
+    shell(&scene, "find src -mindepth 1 -exec touch -h -d 2024-05-06 {} +");
+    scene.copy(&DIRS).assert_code(0);
+    dirs_are_right(&scene, 8);
+    assert!(
+        times(&scene).lines().all(|line| line.ends_with("1714953600.0000000000")),
+        "{}",
+        times(&scene)
+    );
+    let before = shell(&scene, "find dst -name '*SUMS' -exec stat -c '%n %i %Z' {} + | sort");
+    scene.copy(&DIRS).assert_code(0);
+    assert_eq!(
+        shell(&scene, "find dst -name '*SUMS' -exec stat -c '%n %i %Z' {} + | sort"),
+        before
+    );
+    // What is new is listed, and what has left the source stays listed.
+    scene.src.file("dir/new", "new").file("other/x", "x").remove("a");
+    scene.copy(&DIRS).assert_code(0);
+    dirs_are_right(&scene, 10);
+    shell(&scene, "rm -r dst");
+    scene.copy(&SIDES).assert_code(0);
+    let check = "cd dst && find . -name '*.sha256' -execdir sha256sum -c --strict --quiet {} \\; && \
+                 find . -name '*.md5' -execdir md5sum -c --strict --quiet {} \\; && \
+                 find . -name '*.sha256' -printf x | wc -c";
+    assert_eq!(shell(&scene, check).trim(), "8");
+    listed_and_nothing_left(&scene, "sides", 16);
+    scene.src.file("dir/new", "newer");
+    scene.copy(&[&SIDES[..], &["--overwrite-policy=update"]].concat()).assert_code(0);
+    shell(&scene, "cd dst/dir && sha256sum -c --strict new.sha256");
+    listed_and_nothing_left(&scene, "sides", 16);
+}
+
+/// What is not ours stays, and is named.
+#[test]
+fn files_of_others_stay() {
+    let scene = scene();
+    scene.src.file("dir/SHA256SUMS", "of the source");
+    scene.tree("dst").file("SHA256SUMS", "mine").symlink("MD5SUMS", "../away");
+    let run = scene.copy(&DIRS);
+    run.assert_code(1).assert_says("dst/SHA256SUMS").assert_says("dst/dir/SHA256SUMS");
+    run.assert_says("dst/MD5SUMS");
+    assert_eq!(scene.output().read("SHA256SUMS"), b"mine");
+    assert_eq!(scene.output().read("dir/SHA256SUMS"), b"of the source");
+    assert!(!scene.path("away").exists());
+    scene.bare(["verify", "dst"]).run().assert_code(0);
+    // A list that was changed since is no list of ours.
+    scene.output().file("dir/deep/er/SHA256SUMS", "changed");
+    scene.src.file("dir/deep/er/new", "new");
+    let run = scene.copy(&DIRS);
+    run.assert_code(1).assert_says("dst/dir/deep/er/SHA256SUMS");
+    assert_eq!(scene.output().read("dir/deep/er/SHA256SUMS"), b"changed");
+    let run = scene.copy(&[&DIRS[..], &["--overwrite-policy=update"]].concat());
+    run.assert_code(1).assert_says("dst/dir/SHA256SUMS");
+    assert!(!run.err().contains("dst/SHA256SUMS"), "{}", run.err());
+    assert_eq!(scene.output().read("dir/SHA256SUMS"), b"of the source");
+    shell(&scene, "cd dst/dir/deep/er && sha256sum -c --strict --quiet SHA256SUMS");
+    // A copy of such a copy has the same lists.
+    let scene = self::scene();
+    scene.copy(&DIRS).assert_code(0);
+    shell(&scene, "rm dst/dircopy-* && mv dst src2");
+    let run = scene.command_to("src2", &scene.dst, DIRS).run();
+    run.assert_code(0);
+    shell(&scene, "diff -r -x 'dircopy-*' -x .dircopy src2 dst");
+}
+
+#[test]
+fn what_they_do_not_go_with_is_refused() {
+    for args in [&["--mirror"][..], &["--generations"], &["--bag"]] {
+        let scene = scene();
+        let run = scene.copy(&[&["--format=dirs"], args].concat());
+        run.assert_code(2);
+        assert!(!scene.dst.exists());
+    }
+}
+
+/// Whatever is left of a killed run is whole, and the same command goes on.
+#[test]
+fn a_kill_leaves_whole_lists() {
+    let scene = Scene::new();
+    for i in 0..300 {
+        scene.src.file(format!("dir-{}/small-{i}", i % 60), content(i * 5));
+    }
+    for args in [DIRS, SIDES] {
+        shell(&scene, "rm -rf dst");
+        let took = scene.copy(&args).assert_code(0).took;
+        let (mut random, mut killed) = (Random::new(5), 0);
+        while killed < 6 {
+            shell(&scene, "rm -rf dst");
+            let running = scene.command(args).spawn();
+            let moment = random.below(usize::try_from(took.as_micros()).unwrap());
+            std::thread::sleep(Duration::from_micros(u64::try_from(moment).unwrap()));
+            running.signal(Signal::KILL);
+            let run: Run = running.wait();
+            killed += usize::from(run.signal.is_some());
+            shell(
+                &scene,
+                "test ! -d dst || (cd dst && find . -name SHA256SUMS -execdir sha256sum -c --quiet {} \\;)",
+            );
+            scene.copy(&args).assert_code(0);
+            assert_eq!(shell(&scene, "find dst -name '.dircopy-*' -printf x"), "");
+        }
+    }
+}
+
+/// A list that cannot be written is named, and all others are there.
+#[test]
+fn a_list_that_cannot_be_written_is_named() {
+    if !have(&[Need::Strace]) {
+        return;
+    }
+    for (calls, fault) in
+        [("renameat,renameat2", "error=EIO:when=1+"), ("fsync", "error=EIO:when=1+")]
+    {
+        let scene = scene();
+        let strace =
+            Strace::inject(&scene, calls, fault).on(scene.dst.join("dir/deep/er/SHA256SUMS"));
+        let run = strace.run(scene.command(["--format=dirs"]));
+        if strace.injected().is_empty() {
+            continue;
+        }
+        run.assert_code(1).assert_says("SHA256SUMS");
+        shell(&scene, "cd dst && sha256sum -c --strict --quiet dircopy-*.sha256sum");
+        scene.copy(&["--format=dirs"]).assert_code(0);
+        assert_eq!(shell(&scene, "find dst -name SHA256SUMS -printf x"), "xxxx");
+    }
+}
