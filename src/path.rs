@@ -218,6 +218,16 @@ impl<'a> Shown<'a> {
     pub fn path(path: &'a Path) -> Self {
         Self(path.as_os_str().as_encoded_bytes())
     }
+
+    /// The first of `number` names, and how many more there are: `a, b and 3 more`.
+    pub fn first_of(number: u64, examples: impl IntoIterator<Item = Self>) -> String {
+        let shown: Vec<String> = examples.into_iter().map(|name| name.to_string()).collect();
+        let more = match number.saturating_sub(shown.len() as u64) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        shown.join(", ") + &more
+    }
 }
 
 /// Characters that are not control characters and still must not reach a terminal raw: line and

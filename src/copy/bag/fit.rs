@@ -7,12 +7,13 @@
 
 use std::path::PathBuf;
 
-use crate::copy::before::fit::{FitRules, names};
+use crate::copy::before::fit::FitRules;
 use crate::copy::before::prepare::Prepared;
 use crate::copy::job::CopyJob;
 use crate::copy::mirror::search::DepartureSearch;
 use crate::error::{Error, Result};
 use crate::event::Stop;
+use crate::path::Shown;
 use crate::sys;
 use crate::tree::walk::most_levels;
 
@@ -50,7 +51,7 @@ pub fn refuse_strangers(job: &CopyJob, prepared: &Prepared, stop: &Stop) -> Resu
     }
     let examples = found.examples();
     let examples: Vec<PathBuf> = examples.iter().map(|path| output.path_below(path)).collect();
-    let names = names(found.items, &examples);
+    let names = Shown::first_of(found.items, examples.iter().map(|path| Shown::path(path)));
     let finding = format!(
         "its payload has what the source has not: {names}; move it away, or make a new bag; nothing was touched"
     );

@@ -111,8 +111,7 @@ fn note(private: &PrivateDir) -> String {
 
 /// Whether a file is one of those that a run lists in what it copies.
 pub fn is_list(name: &OsStr) -> bool {
-    let list = ManifestName::parse(name).or_else(|| ManifestName::of_list(name));
-    list.or_else(|| ManifestName::of_states(name)).is_some()
+    ManifestName::of_any(name).is_some()
 }
 
 /// The directory of a bag, while a run has it.
@@ -142,7 +141,7 @@ impl BagRoot {
         BagState::look(&dir, &job.output, private.as_ref(), algorithms).map(Some)
     }
 
-    /// Makes the directory if it is missing, keeps other runs out, and takes its `bagit.txt` away.
+    /// Makes the directory if it is missing, and keeps other runs out.
     ///
     /// # Errors
     /// No bag can be made there, or another run is at work on it.
@@ -166,13 +165,14 @@ impl BagRoot {
             patience.lock(private.dir(), path)?;
         }
         let state = BagState::look(&dir, path, private.as_deref(), algorithms)?;
-        let root = Self { dir: Arc::new(dir), path: path.clone(), private, state, parent, warning };
-        root.begin(job.sync)?;
-        Ok(root)
+        Ok(Self { dir: Arc::new(dir), path: path.clone(), private, state, parent, warning })
     }
 
     /// Notes whose bag it is, and takes `bagit.txt` and what a killed run left away.
-    fn begin(&self, durable: bool) -> Result<()> {
+    ///
+    /// # Errors
+    /// That could not be done. A bag that was there may have no `bagit.txt` now.
+    pub fn begin(&self, durable: bool) -> Result<()> {
         let fail = |error| Error::io("begin the bag", &self.path, error);
         if let Some(private) = self.private.as_ref().filter(|private| !is_noted(private)) {
             let text = note(private);

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::copy::bag::fit::{OF_BAGS, refuse_strangers};
 use crate::copy::bag::options::{BagOptions, PayloadRole};
@@ -11,12 +12,12 @@ use crate::copy::before::fit::Fit;
 use crate::copy::before::prepare::Prepared;
 use crate::copy::before::tree_copy::{TreeCopy, go_on_unless};
 use crate::copy::job::CopyJob;
-use crate::copy::report::{Ending, Report};
+use crate::copy::report::{Counts, Ending, Report};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver, Stop};
 use crate::hash::Algorithms;
 use crate::io::options::States;
-use crate::manifest::archive::bag::PAYLOAD;
+use crate::manifest::archive::bag::{DECLARATION, PAYLOAD};
 use crate::sys::stat::Identity;
 use crate::sys::{Attributes, Dir};
 use crate::tree::found::Batch;
@@ -37,6 +38,7 @@ impl BagRun<'_> {
     /// The job was refused, and nothing was touched.
     pub fn run(&self) -> Result<Report> {
         let Self { job, observer, tree, .. } = *self;
+        let started = Instant::now();
         job.check_options()?;
         let stop = &observer.stop.of_one();
         let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
@@ -57,14 +59,10 @@ impl BagRun<'_> {
         }
         let root = BagRoot::take(job, self.algorithms(), patience)?;
         let mut warnings: Vec<Error> = too_large.into_iter().collect();
-        let report = match self.fill(&root, stop, &mut warnings) {
+        let begun = root.begin(job.sync);
+        let report = match begun.and_then(|()| self.fill(&root, stop, &mut warnings)) {
             Ok(report) => report,
-            Err(refused) => {
-                if root.state == BagState::Finished {
-                    BagSeal::restore(&root, job, stop)?;
-                }
-                return Err(refused);
-            }
+            Err(refused) => self.refused(&root, refused, started, stop)?,
         };
         Ok(self.with_warnings(report, root.warning.iter().chain(&warnings)))
     }
@@ -159,6 +157,30 @@ impl BagRun<'_> {
         Ok(report)
     }
 
+    /// Leaves the bag that was there, if there was one, to be what it was.
+    ///
+    /// # Errors
+    /// It is `refused`: nothing was touched.
+    fn refused(
+        &self,
+        root: &BagRoot,
+        refused: Error,
+        started: Instant,
+        stop: &Stop,
+    ) -> Result<Report> {
+        let restored = match root.state {
+            BagState::Finished => BagSeal::restore(root, self.job, stop),
+            BagState::Empty | BagState::Begun => Ok(()),
+        };
+        let Err(error) = restored else { return Err(refused) };
+        let note = format!(
+            "; {DECLARATION}, without which it is no bag, was taken away and is not certain to be back ({error}): run \
+             the same command again"
+        );
+        let report = Report::dry(Counts::default(), stop, started.elapsed());
+        Ok(Report { ending: Ending::Stopped(refused.with_note(note)), ..report })
+    }
+
     /// What is told where not all of the payload was copied.
     fn not_finished(&self, root: &BagRoot, is_changed: bool) -> Error {
         let is_as_before = root.state == BagState::Finished && !is_changed;
@@ -187,6 +209,8 @@ impl BagRun<'_> {
             payload: Some(PayloadRole { id, private, lists, lists_path }),
             output: job.output.join(PAYLOAD),
             states: States::None,
+            // The bag's own lists are.
+            sorted: false,
             check_space: false,
             wait: false,
             state: None,

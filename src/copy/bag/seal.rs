@@ -45,7 +45,9 @@ impl BagSeal<'_> {
             stop: self.stop,
         };
         let Some((mut tags, oxum)) = self.manifests(with, manifest)? else { return Ok(false) };
-        tags.push(self.info(with, oxum, tags.iter().any(|tag| tag.is_new))?);
+        let info = self.info(with, oxum, tags.iter().any(|tag| tag.is_new))?;
+        let Some(info) = info else { return Ok(false) };
+        tags.push(info);
         // Its name comes last, and what it will have is known.
         let mut declared = algorithms.start();
         declared.update(DECLARED.as_bytes());
@@ -61,13 +63,14 @@ impl BagSeal<'_> {
                 digest.iter().for_each(|digest| digest.write(&mut file.text));
                 file.text.extend_from_slice(format!("  {}\n", tag.name).as_bytes());
             }
-            file.finish()?;
+            if file.finish()?.is_none() {
+                return Ok(false);
+            }
         }
         self.persist()?;
-        if self.stop.is_requested() {
+        if self.stop.is_requested() || with.write(DECLARATION, DECLARED.as_bytes())?.is_none() {
             return Ok(false);
         }
-        with.write(DECLARATION, DECLARED.as_bytes())?;
         self.persist()?;
         Ok(true)
     }
@@ -123,13 +126,14 @@ impl BagSeal<'_> {
             while text.next_line(&mut file.text).map_err(fail)? {
                 file.flush_much()?;
             }
-            tags.push(file.finish()?);
+            let Some(written) = file.finish()? else { return Ok(None) };
+            tags.push(written);
         }
         Ok(Some((tags, format!("{}.{}", found.bytes, found.number))))
     }
 
-    /// Writes the tags. Where nothing else is new, the date stays that of the bag.
-    fn info(&self, with: TagWriting<'_>, oxum: String, is_new: bool) -> Result<WrittenTag> {
+    /// Writes the tags. Where nothing else is new, the date stays that of the bag. None if the run is to stop.
+    fn info(&self, with: TagWriting<'_>, oxum: String, is_new: bool) -> Result<Option<WrittenTag>> {
         let there = self.old_info().filter(|_| !is_new).unwrap_or_default();
         let date_there = there.iter().find(|tag| tag.is(DATE)).map(|tag| tag.value().to_owned());
         let today = Timestamp::now().strftime("%Y-%m-%d").to_string();

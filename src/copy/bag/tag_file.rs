@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use crate::copy::bag::place::BagRoot;
 use crate::error::{Error, Result};
 use crate::event::Stop;
-use crate::hash::{Algorithm, Algorithms, Digests, Hasher};
+use crate::hash::{Algorithm, Algorithms, Digest, Digests, Hasher};
 use crate::io::read_back::ReadBack;
 use crate::sys::stat::Kind;
 use crate::sys::{self, Dir, Medium};
@@ -54,17 +54,17 @@ impl<'a> TagWriting<'a> {
     /// It cannot be made.
     pub fn begin(self, name: &str) -> Result<TagFile<'a>> {
         let path = self.root.path.join(name);
-        let made = self.root.dir.create_part();
+        let made = self.root.dir.create_open_part();
         let (file, part) = made.map_err(|error| Error::io("begin", path, error))?;
         let hasher = self.algorithms.start();
         Ok(TagFile { with: self, name: name.to_owned(), part, file, hasher, text: Vec::new() })
     }
 
-    /// Writes the file `name` with this text.
+    /// Writes the file `name` with this text. None if the run is to stop at once.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn write(self, name: &str, text: &[u8]) -> Result<WrittenTag> {
+    pub fn write(self, name: &str, text: &[u8]) -> Result<Option<WrittenTag>> {
         let mut file = self.begin(name)?;
         file.text.extend_from_slice(text);
         file.finish()
@@ -87,29 +87,30 @@ impl TagFile<'_> {
         written.map_err(|error| self.fail("write", error))
     }
 
-    /// Gives it its name, in place of what has it; a file with the same content stays as it is.
+    /// Gives it its name, in place of what has it; a file with the same content stays as it is. None if the run is to
+    /// stop before it is read back: it is removed.
     ///
     /// # Errors
     /// It cannot be written, or is not on its medium as it was written: it is removed.
-    pub fn finish(mut self) -> Result<WrittenTag> {
+    pub fn finish(mut self) -> Result<Option<WrittenTag>> {
         let finished = self.publish();
-        if !matches!(finished, Ok((_, true))) {
+        if !matches!(finished, Ok(Some((_, true)))) {
             // What matters is the first error.
             let _ = self.with.root.dir.remove(&self.part);
         }
-        let (digests, is_new) = finished?;
-        Ok(WrittenTag { name: self.name, digests, is_new })
+        let name = self.name;
+        Ok(finished?.map(|(digests, is_new)| WrittenTag { name, digests, is_new }))
     }
 
-    /// The digests, and whether it has its name now.
-    fn publish(&mut self) -> Result<(Digests, bool)> {
+    /// The digests, and whether it has its name now. None if the run is to stop at once.
+    fn publish(&mut self) -> Result<Option<(Digests, bool)>> {
         self.flush()?;
         let TagWriting { root, algorithms, durable, .. } = self.with;
         let digests = self.hasher.clone().finish_all(algorithms);
         let missing = || io::Error::other("it has no digest; this is a defect of dircopy");
         let digests = digests.ok_or_else(|| self.fail("hash", missing()))?;
         if self.is_there(&digests) {
-            return Ok((digests, false));
+            return Ok(Some((digests, false)));
         }
         if durable {
             sys::persist_file(&self.file).map_err(|error| self.fail("make durable", error))?;
@@ -117,15 +118,18 @@ impl TagFile<'_> {
         if self.with.verify {
             let file = root.dir.open_file(&self.part, false);
             let hashed = file.and_then(|file| self.hash(&file, digests.proof.algorithm()));
-            let hashed = hashed.map_err(|error| self.fail("read back", error))?;
-            if hashed != Some(digests.proof) {
-                let other = io::Error::other("what the disk holds is not what was written");
-                return Err(self.fail("prove", other));
+            match hashed.map_err(|error| self.fail("read back", error))? {
+                None => return Ok(None),
+                Some(hashed) if hashed == digests.proof => {}
+                Some(_) => {
+                    let other = io::Error::other("what the disk holds is not what was written");
+                    return Err(self.fail("prove", other));
+                }
             }
         }
         let published = root.dir.publish(&self.part, self.name.as_ref(), true);
         published.map_err(|error| self.fail("publish", error))?;
-        Ok((digests, true))
+        Ok(Some((digests, true)))
     }
 
     /// Whether a file of its name has this content already.
@@ -140,7 +144,8 @@ impl TagFile<'_> {
         hashed.is_ok_and(|hashed| hashed == Some(digests.proof))
     }
 
-    fn hash(&self, file: &File, algorithm: Algorithm) -> io::Result<Option<crate::hash::Digest>> {
+    /// The digest of a file; none if the run is to stop at once.
+    fn hash(&self, file: &File, algorithm: Algorithm) -> io::Result<Option<Digest>> {
         let medium = match self.with.verify {
             true => Medium::of(file, &Dir::stat_file(file)?)?,
             false => Medium::any(file),

@@ -29,20 +29,11 @@ impl Misfits {
         if self.number == 0 {
             return Ok(());
         }
-        let (number, names) = (self.number, names(self.number, &self.examples));
+        let number = self.number;
+        let names = Shown::first_of(number, self.examples.iter().map(|path| Shown::path(path)));
         let finding = format!("{number} of its entries {why}: {names}; nothing was touched");
         Err(Error::finding(deed, &job.source, finding))
     }
-}
-
-/// Some of many paths.
-pub fn names(number: u64, examples: &[PathBuf]) -> String {
-    let shown: Vec<String> = examples.iter().map(|path| Shown::path(path).to_string()).collect();
-    let more = match number - examples.len() as u64 {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    format!("{}{more}", shown.join(", "))
 }
 
 /// What the lists of an output can hold.

@@ -226,16 +226,11 @@ impl Need {
 
     /// What is to be told of files that are too large.
     fn too_large(&self, output: &Path) -> Option<Error> {
-        let shown = |path: &PathBuf| Shown::path(path).to_string();
-        let examples: Vec<String> = self.examples.iter().map(shown).collect();
-        let more = match self.too_large - examples.len() as u64 {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let examples = self.examples.iter().map(|path| Shown::path(path));
+        let names = Shown::first_of(self.too_large, examples);
         let finding = format!(
-            "its file system is FAT, where no file can have 4 GiB: {}{more} cannot be copied; exFAT can hold \
-             them, and --exclude or --max-size leave them out",
-            examples.join(", ")
+            "its file system is FAT, where no file can have 4 GiB: {names} cannot be copied; exFAT can hold \
+             them, and --exclude or --max-size leave them out"
         );
         (self.too_large > 0).then(|| Error::finding("copy everything to", output, finding))
     }

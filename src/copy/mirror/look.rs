@@ -168,17 +168,13 @@ impl MirrorLook<'_> {
         if mirror.most.allows(found.entries, all) {
             return Ok(());
         }
-        let examples: Vec<String> =
-            found.examples().iter().map(|path| Shown::bytes(path.as_bytes()).to_string()).collect();
-        let more = match found.items - examples.len() as u64 {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let examples = found.examples();
+        let examples = examples.iter().map(|path| Shown::bytes(path.as_bytes()));
+        let names = Shown::first_of(found.items, examples);
         let (entries, most) = (found.entries, mirror.most);
         refuse(format!(
-            "{entries} of the {all} files and links at the output have left it, more than {most}: {}{more}; nothing was \
-             touched; if they are to go, give --max-delete {entries}",
-            examples.join(", ")
+            "{entries} of the {all} files and links at the output have left it, more than {most}: {names}; nothing was \
+             touched; if they are to go, give --max-delete {entries}"
         ))
     }
 }

@@ -384,6 +384,57 @@ fn after_a_kill_there_is_no_bag_and_one_run_makes_it() {
     }
 }
 
+/// Whichever of its syncs a signal arrives at, also those before a list is read back.
+#[test]
+fn a_signal_is_no_lie_of_the_disk() {
+    if !have(&[Need::Strace]) {
+        return;
+    }
+    let (calls, mut stopped) = ("fsync,fdatasync", 0);
+    for number in 1..40 {
+        let scene = Scene::new();
+        scene.src.file("a", "one");
+        let strace = Strace::inject(&scene, calls, &format!("signal=TERM:when={number}"));
+        let run = strace.run(scene.command(["--bag", "--verify"]));
+        assert!(!run.err().contains("what was written"), "{number}: {}", run.err());
+        if !strace.log().contains("SIGTERM") {
+            run.assert_code(0);
+            assert!(stopped > 4, "{stopped}");
+            return;
+        }
+        assert!(run.code == Some(143) || run.code == Some(0), "{number}: {}", run.err());
+        assert_eq!(is_bag(&scene), run.code == Some(0), "{number}");
+        stopped += u64::from(run.code == Some(143));
+        bag(&scene, &[]).assert_code(0);
+        is_valid(&scene, "dst");
+    }
+    panic!("there are more syncs than that");
+}
+
+/// `bagit.txt` is taken away before anything else: what fails next must not leave it away in a run that says that
+/// nothing was touched.
+#[test]
+fn a_bag_that_cannot_be_begun_again_stays_one() {
+    if !have(&[Need::Strace]) {
+        return;
+    }
+    for (fault, code) in [("error=EIO:when=1", 2), ("error=EIO:when=1+", 3)] {
+        let scene = scene();
+        bag(&scene, &[]).assert_code(0);
+        let before = tags(&scene.dst);
+        let strace = Strace::inject(&scene, "fsync,fdatasync", fault).exactly_on(&scene.dst);
+        let run = strace.run(scene.command(["--bag"]));
+        assert!(!strace.injected().is_empty());
+        run.assert_code(code);
+        match code {
+            2 => assert_eq!(tags(&scene.dst), before),
+            _ => drop(run.assert_says("bagit.txt, without which it is no bag")),
+        }
+        bag(&scene, &[]).assert_code(0);
+        is_valid(&scene, "dst");
+    }
+}
+
 #[test]
 fn a_text_file_that_cannot_be_written_makes_no_bag() {
     if !have(&[Need::Strace]) {
