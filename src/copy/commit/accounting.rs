@@ -91,7 +91,7 @@ pub struct Accounting<'a> {
     methods: [Tally; Method::ALL.len()],
     pub published: Published,
     /// What the file that was listed last has, where more is computed than what proves.
-    listed: Option<Digests>,
+    pub(crate) listed: Option<Digests>,
     health: Health,
     broken: Option<Error>,
 }
@@ -308,26 +308,6 @@ impl<'a> Accounting<'a> {
         let lacking = further.list(&mut self.published.lists, content.as_ref(), path);
         self.listed = Some(digests);
         self.tell_lacking(lacking);
-    }
-
-    /// What was listed of the file that was listed last and has this digest: further names of it have the same.
-    pub fn listed_with(&self, digest: Digest) -> Digests {
-        let listed = self.listed.as_ref().filter(|listed| listed.proof == digest);
-        listed.cloned().unwrap_or_else(|| digest.into())
-    }
-
-    /// A list among the files is not what it should be.
-    pub fn not_listed(&mut self, error: &Error) {
-        self.counts.unlisted += 1;
-        self.warn(error);
-    }
-
-    /// Tells which lists lack a file that the manifest has.
-    pub fn tell_lacking(&mut self, lacking: Option<String>) {
-        if let Some(finding) = lacking {
-            let path = self.root.path_of(OsStr::new(""));
-            self.not_listed(&Error::finding("list everywhere what was copied to", path, finding));
-        }
     }
 
     /// A file of the source has rotted, and was not copied.

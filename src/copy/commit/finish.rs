@@ -9,19 +9,15 @@ use crate::copy::commit::committer::Committer;
 use crate::copy::media::seal::MediaSeal;
 use crate::copy::mirror::removal::Removal;
 use crate::copy::record::beside;
-use crate::copy::record::near::NearLists;
 use crate::copy::record::recording::Recording;
 use crate::copy::record::rotation::Rotation;
-use crate::copy::record::sorted::put_in_order;
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Sha256};
-use crate::io::options::{Durability, Options};
+use crate::io::options::Durability;
 use crate::io::read_back::{FileDigest, ReadBack};
-use crate::manifest::lists::ListKind;
 use crate::manifest::writer::ManifestFile;
 use crate::state::record::FinishedManifest;
 use crate::sys::{Dir, Medium};
-use crate::tree::overwrite::Policy;
 
 /// What a run leaves at the output beside the copies.
 pub struct RunLeft {
@@ -119,38 +115,6 @@ impl Committer<'_> {
         let withdrawn = self.manifest.take().map_or(Ok(()), ManifestFile::withdraw);
         if let Err(error) = withdrawn {
             self.accounting.warn(&error);
-        }
-    }
-
-    /// All lines are there: writes the lists among the files, and sorts the others if that is asked for.
-    fn arrange_lists(&mut self, durable: bool) {
-        if self.is_cut_short() {
-            return;
-        }
-        let (context, output) = (self.context, Arc::clone(self.root()));
-        let Options { sorted, policy, durability, .. } = context.options;
-        let (Some(manifest), accounting) = (&mut self.manifest, &mut self.accounting) else {
-            return;
-        };
-        let is_to_stop = || context.control.stop.is_requested();
-        let is_near = |kind: Option<ListKind>| kind.is_some_and(|kind| kind.form().is_near());
-        let mut near = NearLists {
-            output: &output,
-            durability,
-            replaces: matches!(policy, Policy::Update | Policy::Always),
-            is_to_stop: &is_to_stop,
-            tell: &mut |error| accounting.not_listed(&error),
-        };
-        let arranged = manifest.rewrite(
-            durable,
-            &|kind| sorted && !kind.is_some_and(ListKind::is_kept) || is_near(kind),
-            &mut |kind, text, out| match kind.filter(|_| is_near(kind)) {
-                Some(kind) => near.write(kind, text, out),
-                None => put_in_order(kind, text, out, &is_to_stop),
-            },
-        );
-        if let Err(error) = arranged {
-            self.accounting.give_up(error);
         }
     }
 

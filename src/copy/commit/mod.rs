@@ -6,7 +6,6 @@ mod carry_over;
 pub mod committer;
 pub mod finish;
 pub mod group;
-mod links;
 mod output_health;
 pub mod read_back_queue;
 mod sync_state;

@@ -2,12 +2,20 @@
 //! runs of this user.
 
 use std::ffi::OsStr;
+use std::sync::Arc;
 
-use crate::copy::commit::accounting::Published;
+use crate::copy::commit::accounting::{Accounting, Published};
 use crate::copy::commit::committer::Committer;
+use crate::copy::record::near::NearLists;
 use crate::copy::record::recording::Recording;
+use crate::copy::record::sorted::put_in_order;
+use crate::error::Error;
+use crate::hash::{Digest, Digests};
+use crate::io::options::Options;
+use crate::manifest::lists::ListKind;
 use crate::state::private_dir::PrivateDir;
 use crate::tree::dirs::OutputDir;
+use crate::tree::overwrite::Policy;
 
 impl<'a> Committer<'a> {
     /// From now on what is listed is also recorded in `private`, for later runs of this user; made durable
@@ -49,6 +57,60 @@ impl<'a> Committer<'a> {
     pub(crate) fn reopen(&self, output: &OutputDir, name: &OsStr) {
         if let Some(known) = self.context.shared.known {
             known.reopen(output.rel.join(name).as_bytes());
+        }
+    }
+
+    /// All lines are there: writes the lists among the files, and sorts the others if that is asked for.
+    pub(crate) fn arrange_lists(&mut self, durable: bool) {
+        if self.is_cut_short() {
+            return;
+        }
+        let (context, output) = (self.context, Arc::clone(self.root()));
+        let Options { sorted, policy, durability, .. } = context.options;
+        let (Some(manifest), accounting) = (&mut self.manifest, &mut self.accounting) else {
+            return;
+        };
+        let is_to_stop = || context.control.stop.is_requested();
+        let is_near = |kind: Option<ListKind>| kind.is_some_and(|kind| kind.form().is_near());
+        let mut near = NearLists {
+            output: &output,
+            durability,
+            replaces: matches!(policy, Policy::Update | Policy::Always),
+            is_to_stop: &is_to_stop,
+            tell: &mut |error| accounting.not_listed(&error),
+        };
+        let arranged = manifest.rewrite(
+            durable,
+            &|kind| sorted && !kind.is_some_and(ListKind::is_kept) || is_near(kind),
+            &mut |kind, text, out| match kind.filter(|_| is_near(kind)) {
+                Some(kind) => near.write(kind, text, out),
+                None => put_in_order(kind, text, out, &is_to_stop),
+            },
+        );
+        if let Err(error) = arranged {
+            self.accounting.give_up(error);
+        }
+    }
+}
+
+impl Accounting<'_> {
+    /// What was listed of the file that was listed last and has this digest: further names of it have the same.
+    pub fn listed_with(&self, digest: Digest) -> Digests {
+        let listed = self.listed.as_ref().filter(|listed| listed.proof == digest);
+        listed.cloned().unwrap_or_else(|| digest.into())
+    }
+
+    /// A list among the files is not what it should be.
+    pub fn not_listed(&mut self, error: &Error) {
+        self.counts.unlisted += 1;
+        self.warn(error);
+    }
+
+    /// Tells which lists lack a file that the manifest has.
+    pub fn tell_lacking(&mut self, lacking: Option<String>) {
+        if let Some(finding) = lacking {
+            let path = self.root().path_of(OsStr::new(""));
+            self.not_listed(&Error::finding("list everywhere what was copied to", path, finding));
         }
     }
 }

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use crate::copy::special::symlink::{self, LinkOutcome};
 use crate::error::{Error, Result};
 use crate::event::Gate;
-use crate::hash::Digests;
+use crate::hash::{Algorithm, Digest, Digests};
+use crate::io::read_back::ReadBack;
 use crate::path::RelPath;
-use crate::sys::Dir;
 use crate::sys::stat::{Identity, Kind, Stat};
+use crate::sys::{Dir, Medium};
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;
 use crate::tree::overwrite::{Decision, Policy, SourceStat, decide};
@@ -41,6 +42,26 @@ pub struct First {
     pub digests: Option<Digests>,
     /// Whether it stands at the output.
     pub there: bool,
+}
+
+impl First {
+    /// The digest of what is at the output, whose root is `root`, under this name; none if the run is to stop.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn hash(
+        &self,
+        root: &OutputDir,
+        algorithm: Algorithm,
+        is_to_stop: &dyn Fn() -> bool,
+    ) -> Result<Option<Digest>> {
+        let fail = |error| Error::io("read", root.path_below(&self.dir.join(&self.name)), error);
+        let handle = root.handle.as_ref().ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
+        let file = handle.open_below(&self.dir).and_then(|dir| dir.open_file(&self.name, false));
+        let file = file.map_err(fail)?;
+        let hashed = ReadBack::new().hash(Medium::any(&file), algorithm, is_to_stop, |_| ());
+        Ok(hashed.map_err(fail)?.and_then(|hashed| hashed.digest))
+    }
 }
 
 #[derive(Debug)]

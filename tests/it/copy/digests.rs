@@ -201,8 +201,9 @@ fn a_stream_has_several_digests() {
         assert_eq!(shell(&scene, "grep -c = one.bsd").trim(), hash.split(',').count().to_string());
         shell(&scene, "cmp src/a one && cp one.bsd other && rm one one.bsd t*");
         // One for all, standard output among them.
-        let run =
-            scene.bare(["src/a", "-", "-o", "one", "--hash", hash, "--manifest", "all"]).run();
+        let run = scene
+            .bare(["-i", "src/a", "-o", "-", "-o", "one", "--hash", hash, "--manifest", "all"])
+            .run();
         run.assert_code(0);
         assert_eq!(run.stdout, scene.src.read("a"));
         for program in programs {

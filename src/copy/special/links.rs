@@ -1,6 +1,5 @@
 //! The committer's work on links of both kinds, which pass no worker.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,12 +8,10 @@ use crate::copy::commit::read_back_queue::ReadBackQueue;
 use crate::copy::record::recording::left_as;
 use crate::copy::special::hard_link::{self, First, Link};
 use crate::copy::special::symlink::{self, LinkOutcome};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::event::Done;
-use crate::hash::{Algorithm, Digest};
-use crate::io::read_back::ReadBack;
+use crate::hash::Digest;
 use crate::state::row::{Origin, Row, Trace};
-use crate::sys::Medium;
 use crate::sys::stat::Time;
 use crate::transfer::context::Context;
 use crate::transfer::rot_check::{self, LinkedCopy};
@@ -81,7 +78,8 @@ impl Committer<'_> {
         let digests = first.digests.as_ref();
         let expected = match self.context.shared.baseline {
             Some(expected) => {
-                let hash = |algorithm| self.hash_first(first, algorithm);
+                let is_to_stop = || self.context.control.stop.is_urgent();
+                let hash = |algorithm| first.hash(self.root(), algorithm, &is_to_stop);
                 let first = &LinkedCopy { digests, hash: &hash };
                 rot_check::check_further_name(expected, output, entry, first)
             }
@@ -107,19 +105,6 @@ impl Committer<'_> {
         if let Some(further) = self.context.further() {
             further.forget(path.as_bytes());
         }
-    }
-
-    /// The digest of what is at the output under the first name of a file; none if the run is to stop.
-    fn hash_first(&self, first: &First, algorithm: Algorithm) -> Result<Option<Digest>> {
-        let path = || self.root().path_below(&first.dir.join(&first.name));
-        let fail = |error| Error::io("read", path(), error);
-        let root = self.root().handle.as_ref();
-        let root = root.ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
-        let file = root.open_below(&first.dir).and_then(|dir| dir.open_file(&first.name, false));
-        let file = file.map_err(fail)?;
-        let is_to_stop = || self.context.control.stop.is_urgent();
-        let hashed = ReadBack::new().hash(Medium::any(&file), algorithm, is_to_stop, |_| ());
-        Ok(hashed.map_err(fail)?.and_then(|hashed| hashed.digest))
     }
 
     /// A file got a further name, which changed its change time.
