@@ -27,7 +27,7 @@ pub struct StreamArgs {
 }
 
 /// Options that say nothing about a stream.
-const OF_TREES: [&str; 34] = [
+const OF_TREES: &[&str] = &[
     "include",
     "exclude",
     "follow_links",
@@ -74,7 +74,7 @@ const STANDARD_OUTPUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1
 /// Refuses options that are for the other kind of copy.
 pub fn refuse_others(matches: &ArgMatches, stream: bool) -> Result<(), String> {
     let (others, why) = match stream {
-        true => (&OF_TREES[..], "is for copies of directories, and this is a stream"),
+        true => (OF_TREES, "is for copies of directories, and this is a stream"),
         false => (&OF_STREAMS[..], "is for streams, and this copies into a directory"),
     };
     let given = |id: &&&str| matches.value_source(id) == Some(ValueSource::CommandLine);
