@@ -208,7 +208,7 @@ fn a_plan_over_an_output_with_a_record_says_that_it_is_not_used() {
         run.assert_code(0);
         cluster.claim().assert_code(0);
         cluster.finish().assert_code(0);
-        assert!(!run.err().is_empty() == (name == "warns"), "{name}: {}", run.err());
+        assert_eq!(run.err().is_empty(), name != "warns", "{name}: {}", run.err());
         run
     };
     plan("is new", &[]);
