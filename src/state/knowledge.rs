@@ -19,7 +19,7 @@ use crate::manifest::index::lookup::LinePlace;
 use crate::manifest::{Index, ManifestName};
 use crate::path::RelPath;
 use crate::state::private_dir::PrivateDir;
-use crate::state::record::{Body, FINISHED, LoadedRecord, load};
+use crate::state::record::{Body, FINISHED, FinishedManifest, LoadedRecord, load};
 use crate::state::row::{self, Origin, Row};
 use crate::sys::stat::{Stat, Time};
 use crate::sys::{Dir, DirReader};
@@ -165,7 +165,7 @@ impl Knowledge {
         let mut manifest = None;
         if let Some(private) = private {
             let fail = |error| Error::io("read the private record in", private.path(), error);
-            match knowledge.load_records(private, root.has_change_times(), is_to_stop) {
+            match knowledge.load_records(private, root, is_to_stop) {
                 Ok(finished_with) => manifest = finished_with,
                 Err(error) => warnings.push(fail(error)),
             }
@@ -197,9 +197,12 @@ impl Knowledge {
     fn load_records(
         &mut self,
         private: &PrivateDir,
-        has_change_times: bool,
+        root: &Dir,
         is_to_stop: &dyn Fn() -> bool,
     ) -> io::Result<Option<ManifestName>> {
+        let is_of_another = |with: &FinishedManifest| {
+            private.is_by_path_alone() && root.stat(with.name.as_ref(), false).is_err()
+        };
         let mut manifest = None;
         let numbers = numbers(private.dir())?;
         self.next = numbers.last().map_or(1, |last| last.saturating_add(1));
@@ -210,12 +213,17 @@ impl Knowledge {
                 Some((file, _)) => file,
             };
             let LoadedRecord { closed, index, body } = load(file, private.mark(), is_to_stop)?;
+            // That of another disk, which was mounted there. What is known of this one its manifests say.
+            if closed.manifest.as_ref().is_some_and(is_of_another) {
+                continue;
+            }
             let is_finished = name == FINISHED && closed.fits;
             let body = body.filter(|body| is_finished && body.rows == closed.rows);
             if is_finished {
                 manifest = closed.manifest.and_then(|with| ManifestName::parse(with.name.as_ref()));
             }
-            let (trusted, held) = (closed.fits && has_change_times, Bits::new(index.len()));
+            let trusted = closed.fits && root.has_change_times();
+            let held = Bits::new(index.len());
             self.records.push(OpenRecord { name, index, trusted, held, body });
         }
         // An empty one says nothing, but that there was one: it goes with the others.

@@ -234,25 +234,40 @@ impl PrivateDir {
         Ok(secret)
     }
 
+    /// Whether it is known by the path of the output alone, where another disk that looks the same may be mounted at
+    /// another time.
+    pub fn is_by_path_alone(&self) -> bool {
+        let name = self.path.file_name().unwrap_or_default().as_encoded_bytes();
+        name.starts_with(BY_PATH.as_bytes()) && !name.starts_with(BY_DISK.as_bytes())
+    }
+
     /// Which output it is of.
     pub fn mark(&self) -> &Mark {
         &self.mark
     }
 }
 
+/// How the names of those begin that are kept among those of other outputs: of outputs that are known by their disk
+/// too, and by their path alone.
+const BY_DISK: &str = "dircopy-disk-";
+const BY_PATH: &str = "dircopy-";
+
 /// What the private directory of the output at `path` is called where many are kept: made from the
-/// whole path.
+/// whole path, and from the UUID of the file system there. Disks that are mounted in turn at one path have one each.
 fn name_elsewhere(path: &Path) -> io::Result<OsString> {
     let path = path.canonicalize()?;
-    let Sha256(sum) = Sha256::of(&[path.as_os_str().as_encoded_bytes()]);
-    let mut name = String::from("dircopy-");
+    let disk = sys::volume_details(&Dir::open(&path)?).uuid;
+    let path = path.as_os_str().as_encoded_bytes();
+    let (mut name, Sha256(sum)) = match disk {
+        Some(uuid) => (String::from(BY_DISK), Sha256::of(&[path, b"\0", uuid.as_bytes()])),
+        None => (String::from(BY_PATH), Sha256::of(&[path])),
+    };
     for byte in &sum[..8] {
         let _ = write!(name, "{byte:02x}");
     }
     Ok(name.into())
 }
 
-/// An output that is gone with what comes first, and its private directory, for tests.
 #[cfg(test)]
 pub(super) fn scratch() -> (tempfile::TempDir, Dir, PrivateDir) {
     let root = tempfile::tempdir().unwrap();

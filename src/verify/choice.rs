@@ -248,7 +248,8 @@ fn look_up(here: &Dir, dir: &Path, state: Option<&Path>) -> io::Result<Option<Re
     let Some(name) = ManifestName::parse(name.as_ref()).filter(ManifestName::is_finished) else {
         return Ok(None);
     };
-    let holds = closed.fits || {
+    // What is known by its path may be of another disk.
+    let holds = closed.fits && !private.is_by_path_alone() || {
         let manifest = here.open_file(name.to_string().as_ref(), false);
         manifest.and_then(|mut manifest| digest_of(&mut manifest)).is_ok_and(|is| is == digest)
     };

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::harness::{Mount, Run, Scene, names_below, need, shell};
+use crate::harness::{Mount, Run, Scene, content, names_below, need, shell};
 
 const RECORDS: [&str; 4] = ["--report", "r.json", "--metrics", "m.prom"];
 
@@ -214,4 +214,46 @@ fn a_hostile_label_is_no_path() {
         assert_eq!(shell(&scene, "ls out").trim(), "deep");
     }
     drop(card);
+}
+
+/// Disks that are mounted in turn at one path, with their records elsewhere, are not taken for each other: neither where
+/// they have a UUID, nor where nothing tells them apart but what lies on them.
+#[test]
+fn disks_that_are_mounted_in_turn_have_records_of_their_own() {
+    need!(Ntfs, Loop);
+    for kind in ["ntfs", "ext4"] {
+        let scene = Scene::new();
+        for (card, file) in [("c1", "a"), ("c2", "b")] {
+            scene.tree(card).file(file, content(20_000)).mtime(file, 1_577_836_800, 0);
+        }
+        scene.tree("state");
+        let disks = ["one", "other"].map(|disk| {
+            Mount::of_size(kind, 32, &scene.path(&format!("{disk}.img")), &scene.path(disk))
+        });
+        let usb = scene.path("usb");
+        let copy = |card: &str, disk: &str| {
+            std::fs::create_dir_all(&usb).unwrap();
+            let _mount = Mount::bind(&scene.path(disk), &usb);
+            scene.bare(["-i", card, "-o", "usb", "--state", "state"]).run()
+        };
+        copy("c1", "one").assert_code(0);
+        let run = copy("c2", "other");
+        assert!(!run.assert_code(0).err().contains("earlier run"), "{kind}: {}", run.err());
+        let rot =
+            "printf X | dd of=one/a bs=1 seek=500 conv=notrunc status=none; touch -r c1/a one/a";
+        shell(&scene, rot);
+        {
+            let _mount = Mount::bind(&scene.path("one"), &usb);
+            scene
+                .bare(["verify", "--state", "state", "usb"])
+                .run()
+                .assert_code(4)
+                .assert_says("usb/a");
+        }
+        let run = copy("c1", "one");
+        run.assert_code(0).assert_says("usb/a: its content differs").assert_says("copied anew");
+        assert!(!run.err().contains("usb/b"), "{kind}: {}", run.err());
+        shell(&scene, "cmp c1/a one/a");
+        drop(disks);
+    }
 }
