@@ -8,7 +8,9 @@
 use std::cmp::Ordering;
 use std::io;
 
-use crate::copy::media::records::{PathReader, PathRecord, PathSorter, from_hex, push_hex};
+use crate::copy::media::records::{
+    PathReader, PathRecord, PathSorter, RecordBytes, from_hex, push_hex,
+};
 use crate::hash::{Algorithm, Algorithms, Digest, Hasher};
 use crate::tree::names::order::compare;
 use crate::tree::names::sorter::SortedRecords;
@@ -24,12 +26,9 @@ const PART: &str = "!";
 
 /// By level, then by directory, then by digest.
 fn by_level(one: &[u8], other: &[u8]) -> Ordering {
-    let (one, other) = (PathRecord::of(one), PathRecord::of(other));
-    let level = |record: PathRecord<'_>| record.words.as_bytes().get(..LEVEL).map(<[u8]>::to_vec);
-    level(one)
-        .cmp(&level(other))
-        .then_with(|| compare(one.path, other.path))
-        .then_with(|| one.words.cmp(other.words))
+    let (one, other) = (RecordBytes::of(one), RecordBytes::of(other));
+    let order = one.words.get(..LEVEL).cmp(&other.words.get(..LEVEL));
+    order.then_with(|| compare(one.path, other.path)).then_with(|| one.words.cmp(other.words))
 }
 
 /// The level of what is in the directory at `path`.
@@ -169,9 +168,8 @@ fn next_of(
         (true, false) => true,
         (false, true) => false,
         (true, true) => {
-            let bytes = |reader: &PathReader| reader.peek_bytes().map(<[u8]>::to_vec);
-            let (one, other) = (bytes(one).unwrap_or_default(), bytes(other).unwrap_or_default());
-            by_level(&one, &other) != Ordering::Greater
+            let bytes = |reader: &PathReader| reader.peek_bytes().unwrap_or_default().to_vec();
+            by_level(&bytes(one), &bytes(other)) != Ordering::Greater
         }
     };
     if takes_first { one.take() } else { other.take() }

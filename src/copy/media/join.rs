@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::copy::media::dir_hashes::DirHasher;
 use crate::copy::media::known::{Histories, KnownFile};
 use crate::copy::media::records::{
-    PathReader, PathRecord, PathSorter, by_path, from_hex, push_hex,
+    PIECE, PathReader, PathRecord, PathSorter, by_path, from_hex, push_hex,
 };
 use crate::copy::media::role::MediaRole;
 use crate::copy::media::tree::{FoundEntry, FoundTree, full};
@@ -75,7 +75,7 @@ impl ToList {
 pub fn sorted(kept: File) -> io::Result<SortedRecords> {
     let end = kept.metadata()?.len();
     let records = SortedRecords::File { file: Arc::new(kept), start: 0, end };
-    let (mut reader, mut sorter) = (records.reader(), Sorter::with_pieces_of(4 << 20, by_path));
+    let (mut reader, mut sorter) = (records.reader(), Sorter::with_pieces_of(PIECE, by_path));
     while let Some(record) = reader.next_record()? {
         sorter.add(record)?;
     }
@@ -105,15 +105,17 @@ impl<'a> Join<'a> {
         path: &'a Path,
         kept: &SortedRecords,
     ) -> io::Result<Self> {
+        let known = PathReader::of(&histories.known)?;
+        let names = Names::new(known.peek().is_some());
         Ok(Self {
             role,
             histories,
             path,
             kept: PathReader::of(kept)?,
-            known: PathReader::of(&histories.known)?,
+            known,
             entries: PathSorter::by_path(),
             dirs: DirHasher::new(role.algorithms),
-            names: Names::new(),
+            names,
         })
     }
 
@@ -253,6 +255,8 @@ fn with_those_above(writing: &mut BTreeSet<RelPath>, histories: &BTreeSet<RelPat
 
 /// Files that are new to a history, and such that are missing: two with the same content are one that has another name.
 struct Names {
+    /// Whether a history lists anything, so that a new file may have had another name.
+    is_wanted: bool,
     by_digest: PathSorter,
     missing: u64,
     examples: Vec<String>,
@@ -269,8 +273,9 @@ const MISSING: &str = "1";
 const NEW: &str = "2";
 
 impl Names {
-    fn new() -> Self {
+    fn new(is_wanted: bool) -> Self {
         Self {
+            is_wanted,
             by_digest: PathSorter::by(|one, other| one.cmp(other)),
             missing: 0,
             examples: Vec::new(),
@@ -278,7 +283,7 @@ impl Names {
     }
 
     fn new_file(&mut self, path: &[u8], digests: &[Digest]) -> io::Result<()> {
-        for digest in digests {
+        for digest in digests.iter().filter(|_| self.is_wanted) {
             self.by_digest.add(&format!("{digest:?} {NEW}"), path)?;
         }
         Ok(())
@@ -296,7 +301,7 @@ impl Names {
     }
 
     fn finish(self, history_of: &dyn Fn(&RelPath) -> RelPath) -> io::Result<FoundNames> {
-        let Self { by_digest, mut missing, mut examples } = self;
+        let Self { by_digest, mut missing, mut examples, .. } = self;
         let mut renames = PathSorter::by_path();
         let mut all = PathReader::of(&by_digest.finish()?)?;
         let (mut digest, mut gone) = (String::new(), Vec::<RelPath>::new());

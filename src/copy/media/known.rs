@@ -16,7 +16,7 @@ use crate::manifest::archive::mhl::{CHAIN, HISTORY, MhlEntries, MhlEntry, MhlPie
 use crate::manifest::archive::mhl_chain::{ChainLink, read_chain};
 use crate::path::RelPath;
 use crate::sys::stat::Kind;
-use crate::sys::{Dir, Uninterrupted};
+use crate::sys::{Dir, DirReader, Uninterrupted};
 use crate::tree::names::sorter::SortedRecords;
 
 const DEED: &str = "go on with the history in";
@@ -108,7 +108,10 @@ impl Histories {
         for rel in dirs {
             let at = |root: Option<HistoryRoot<'_>>| root.map(|root| OneHistory::open(root, rel));
             let of_source = at(Some(source)).transpose()?.flatten();
-            let of_output = at(output).transpose()?.flatten();
+            let mut of_output = at(output).transpose()?.flatten();
+            if let Some(history) = &mut of_output {
+                history.take_unchained(of_source.as_ref())?;
+            }
             let links = together(of_source.as_ref(), of_output.as_ref())?;
             let mut history = OpenHistory { links, patterns: Vec::new() };
             for link in &history.links {
@@ -211,6 +214,40 @@ impl OneHistory {
             return Err(Error::finding(DEED, path, finding));
         }
         Ok(Some(Self { dir, path, links }))
+    }
+
+    /// Takes a generation behind the last one that the chain does not have: a run was killed before it could replace
+    /// the chain. All programs take it for a part of the history. One that came from the source has its place there.
+    fn take_unchained(&mut self, source: Option<&Self>) -> Result<()> {
+        let fail = |error| Error::io("list", &self.path, error);
+        let number = self.links.len() as u64 + 1;
+        let here = self.dir.open_dir(".".as_ref(), false).map_err(fail)?;
+        let (mut reader, mut found) = (DirReader::default(), Vec::new());
+        loop {
+            let batch = reader.next_batch(&here).map_err(fail)?;
+            if batch.is_empty() {
+                break;
+            }
+            let is_next = |name: &&str| {
+                let digits = name.split(['_', '.']).next().unwrap_or_default();
+                name.ends_with(".mhl") && digits.parse() == Ok(number)
+            };
+            let names = batch.iter().filter_map(|entry| entry.name.to_str()).filter(is_next);
+            found.extend(names.map(str::to_owned));
+        }
+        let of_source =
+            |name: &String| source.is_some_and(|it| it.links.iter().any(|l| l.name == *name));
+        let [name] = &found[..] else { return Ok(()) };
+        let is_file = self.dir.stat(name.as_ref(), false).is_ok_and(|it| it.kind == Kind::File);
+        if of_source(name) || !is_file {
+            return Ok(());
+        }
+        let file = self.dir.open_file(name.as_ref(), false).map_err(fail)?;
+        let mut input = Hashed { input: Uninterrupted(file), hasher: Algorithm::C4.start() };
+        io::copy(&mut input, &mut io::sink()).map_err(fail)?;
+        let digest = input.hasher.finish();
+        self.links.push(ChainLink { number, name: name.clone(), digest });
+        Ok(())
     }
 
     /// Adds what a generation says to `known`; returns its patterns.

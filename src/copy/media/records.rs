@@ -8,7 +8,7 @@ use crate::tree::names::order::compare;
 use crate::tree::names::sorter::{RecordOrder, RecordReader, SortedRecords, Sorter};
 
 /// So many bytes are sorted at a time: several are at work, beside what the run holds.
-const PIECE: usize = 2 << 20;
+pub const PIECE: usize = 1 << 20;
 
 /// A record taken apart.
 #[derive(Clone, Copy, Debug)]
@@ -22,15 +22,29 @@ pub struct PathRecord<'a> {
 impl<'a> PathRecord<'a> {
     /// Takes a record apart.
     pub fn of(record: &'a [u8]) -> Self {
+        let RecordBytes { words, path } = RecordBytes::of(record);
+        Self { words: std::str::from_utf8(words).unwrap_or_default(), path }
+    }
+}
+
+/// The same without a look at the words, for comparisons.
+#[derive(Clone, Copy)]
+pub struct RecordBytes<'a> {
+    pub words: &'a [u8],
+    pub path: &'a [u8],
+}
+
+impl<'a> RecordBytes<'a> {
+    /// Takes a record apart.
+    pub fn of(record: &'a [u8]) -> Self {
         let end = memchr::memchr(b'\n', record).unwrap_or(record.len());
-        let path = record.get(end + 1..).unwrap_or_default();
-        Self { words: std::str::from_utf8(&record[..end]).unwrap_or_default(), path }
+        Self { words: &record[..end], path: record.get(end + 1..).unwrap_or_default() }
     }
 }
 
 /// By path, then by what is said.
 pub fn by_path(one: &[u8], other: &[u8]) -> Ordering {
-    let (one, other) = (PathRecord::of(one), PathRecord::of(other));
+    let (one, other) = (RecordBytes::of(one), RecordBytes::of(other));
     compare(one.path, other.path).then_with(|| one.words.cmp(other.words))
 }
 

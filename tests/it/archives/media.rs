@@ -351,8 +351,29 @@ fn a_run_that_is_cut_short_leaves_the_old_chain_or_the_new_one() {
             assert!(chain.ends_with("</ascmhldirectory>\n"), "{chain}");
             let links = chain.matches("<path>").count();
             assert!(links == 1 || links == 2);
+            // The next run goes on, with a generation that has its name and is not in the chain too.
+            scene.src.file("last", "last");
+            mhl(&scene, &[]).assert_code(0);
+            judge(&scene, "dst", [0, 0]);
+            scene.bare(["verify", "--complete", "dst"]).run().assert_code(0);
         }
     }
+}
+
+#[test]
+fn a_generation_that_the_chain_does_not_have_is_taken_in() {
+    let scene = scene();
+    mhl(&scene, &[]).assert_code(0);
+    shell(&scene, "cp dst/ascmhl/ascmhl_chain.xml chain");
+    scene.src.file("more", "more");
+    mhl(&scene, &[]).assert_code(0);
+    shell(&scene, "cp chain dst/ascmhl/ascmhl_chain.xml");
+    scene.bare(["verify", "--manifest", "dst/ascmhl/ascmhl_chain.xml"]).run().assert_code(4);
+    scene.src.file("last", "last");
+    mhl(&scene, &["--verify"]).assert_code(0);
+    assert_eq!(generations(&scene, "dst").len(), 3);
+    assert_eq!(actions(&generation(&scene, "dst", 3), "more"), ["verified"]);
+    judge(&scene, "dst", [0, 0]);
 }
 
 #[test]

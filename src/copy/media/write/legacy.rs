@@ -10,7 +10,7 @@ use crate::copy::media::write::file::{MediaFile, MediaWriting};
 use crate::copy::media::write::words::{creator, date_of, folder, ordered};
 use crate::error::{Error, Result};
 use crate::manifest::archive::mhl::OF_LEGACY;
-use crate::manifest::archive::mhl_writer::{HashAction, MediaEntry, MhlWriter, is_text};
+use crate::manifest::archive::mhl_writer::{Creator, HashAction, MediaEntry, MhlWriter, is_text};
 use crate::manifest::lists::KeptFile;
 use crate::path::RelPath;
 use crate::sys::{self, Dir};
@@ -36,17 +36,36 @@ pub fn write(
     let stamp = role.started.strftime("%Y-%m-%d_%H%M%S");
     let name = format!("{}_{stamp}.mhl", folder(root.path));
     let path = root.path.join(name);
-    let (creator, mut done) = (creator(role.started), None);
+    let creator = creator(role.started);
+    let creator =
+        Creator { started: zulu(&creator.started), finished: zulu(&creator.finished), ..creator };
     let file = MediaFile::begin(with, root.dir, path.clone())?;
     let mut list = MhlWriter::legacy(file, &creator).map_err(fail)?;
-    while let Some(record) = files.take().map_err(fail)? {
+    if let Err(error) = fill(&mut list, role, root.dir, &mut files, &creator.finished) {
+        list.discard().discard();
+        return Err(fail(error));
+    }
+    list.finish_legacy().map_err(fail)?.publish(false)?;
+    Ok(Some(path))
+}
+
+/// Lists the files, each once; what is not there any more is left out.
+fn fill(
+    list: &mut MhlWriter<MediaFile<'_>>,
+    role: &MediaRole,
+    root: &Dir,
+    files: &mut PathReader,
+    date: &str,
+) -> io::Result<()> {
+    let mut done = None;
+    while let Some(record) = files.take()? {
         let PathRecord { words, path } = PathRecord::of(&record);
         let kept = KeptFile::parse(words, role.algorithms);
         let (Some(kept), Ok(text)) = (kept, std::str::from_utf8(path)) else { continue };
         if done.as_deref() == Some(path) || !is_text(path) {
             continue;
         }
-        let modified = modified(root.dir, path).map_err(fail)?;
+        let Ok(modified) = modified(root, path) else { continue };
         let file = MediaEntry {
             path: text,
             size: kept.size,
@@ -56,11 +75,15 @@ pub fn write(
             read: None,
             previous: None,
         };
-        list.legacy_file(&file, &creator.finished).map_err(fail)?;
+        list.legacy_file(&file, date)?;
         done = Some(path.to_vec());
     }
-    list.finish_legacy().map_err(fail)?.publish(false)?;
-    Ok(Some(path))
+    Ok(())
+}
+
+/// A date as legacy lists have it.
+fn zulu(date: &str) -> String {
+    date.replace("+00:00", "Z")
 }
 
 /// When the file at `path` was last changed, as XML has it.
@@ -68,5 +91,5 @@ fn modified(root: &Dir, path: &[u8]) -> io::Result<String> {
     let rel = RelPath::parse(path).unwrap_or_default();
     let Some((above, name)) = rel.split() else { return Err(io::ErrorKind::NotFound.into()) };
     let dir = root.open_below(&above)?;
-    Ok(date_of(dir.stat(sys::name_from_bytes(name)?, false)?.mtime))
+    Ok(zulu(&date_of(dir.stat(sys::name_from_bytes(name)?, false)?.mtime)))
 }

@@ -19,7 +19,7 @@ pub fn creator(started: Timestamp) -> Creator {
     let text = |text: String| if is_text(text.as_bytes()) { text } else { String::new() };
     Creator {
         host: text(sys::host_name()),
-        user: text(user.unwrap_or_default()),
+        user: text(user.unwrap_or_else(|| "unknown".into())),
         started: date(started),
         finished: date(Timestamp::now()),
     }
