@@ -297,7 +297,7 @@ sweeps! {
     mode: "fchmod,fchmodat,?fchmodat2,chmod", ["EPERM"], Anything, Warns;
     owner: "fchown,fchownat,lchown,chown", ["EPERM"], Anything, Warns;
     time: "utimensat", ["EIO"], Anything, Warns;
-    attributes: "fgetxattr,flistxattr,fsetxattr,getxattr,listxattr,lgetxattr,llistxattr", ["EIO"], Anything, Warns;
+    attributes: "fgetxattr,flistxattr,fremovexattr,fsetxattr,getxattr,listxattr,lgetxattr,llistxattr", ["EIO"], Anything, Warns;
     volume: "fstatfs,statfs", ["EIO"], Anything, Sound;
     lock: "flock", ["EIO", "ENOLCK"], Anything, Sound;
     descriptor: "fcntl,dup,dup3", ["EMFILE"], Anything, Sound;
