@@ -542,3 +542,23 @@ fn an_output_that_cannot_hold_the_name_of_the_manifest_is_refused() {
     }
     run_on(&scene, &[Habit::TellsShortNames], &["--hash", "none"]).assert_code(0);
 }
+
+/// gocryptfs refuses an ordinary user an entry now and then, while a file is being synced: the first run ended with 1,
+/// and the second with 0.
+#[test]
+fn an_entry_that_is_refused_now_and_then_is_made_all_the_same() {
+    need!(Fuse, Root, Setpriv);
+    let scene = Scene::new();
+    scene.src.file("small", content(100)).file("dir/large", content(3_000_000));
+    let truth = scene.tree("truth");
+    shell(&scene, "chmod 755 .; chmod -R a+rX src; chmod 777 truth");
+    const EPERM: i32 = 1;
+    let mirror = Mirror::mount(truth.root(), &scene.path("disk"), |call| match call.deed {
+        Deed::Create if call.number % 2 == 1 => Act::Fail(EPERM),
+        _ => Act::Pass,
+    });
+    let run = scene.bare(["-i", "src", "-o", "disk/out"]).under_nobody().run();
+    run.assert_code(0);
+    assert!(mirror.fired() > 0);
+    shell(&scene, "cmp src/small truth/out/small && cmp src/dir/large truth/out/dir/large");
+}
