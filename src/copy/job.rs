@@ -316,6 +316,9 @@ impl CopyJob {
             () if self.mirror.is_some() && form == ListFormat::History => {
                 refuse("nothing leaves a history; leave out --mirror")
             }
+            () if self.formats.iter().any(|other| other.is_near()) => refuse(
+                "lists among the files would be new files to it; leave out --format dirs and --format sides",
+            ),
             () => Ok(()),
         }
     }

@@ -282,7 +282,8 @@ fn histories_further_below_are_gone_on_with() {
 #[test]
 fn what_cannot_be_written_is_refused_and_nothing_is_touched() {
     let scene = scene();
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 7] = [
+        (&["--format", "dirs"], "leave out --format dirs"),
         (&["--mirror"], "leave out --mirror"),
         (&["--generations"], "leave out --generations"),
         (&["--hash", "none"], "leave out --hash none"),
