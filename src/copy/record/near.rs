@@ -89,6 +89,18 @@ impl NearLists<'_> {
         let earlier = earlier_list(root, kind)?;
         let earlier = earlier.map(|file| Index::build(file, is_to_stop)).transpose()?;
         let mut writing = NearWriting { with: self, kind, root, earlier, at: None };
+        let written = writing.all(&records, out);
+        if !matches!(written, Ok(true)) {
+            writing.discard();
+        }
+        written
+    }
+}
+
+impl NearWriting<'_, '_> {
+    /// Writes the lists of all these records. False if the run is to stop.
+    fn all(&mut self, records: &SortedRecords, out: &mut ListSink) -> io::Result<bool> {
+        let (kind, is_to_stop) = (self.kind, self.with.is_to_stop);
         let mut reader = records.reader();
         let (mut dir, mut at_dir) = (Vec::new(), None);
         let (mut name, mut file) = (Vec::new(), Vec::new());
@@ -99,13 +111,13 @@ impl NearLists<'_> {
             let rest = read_field(record, &mut dir);
             let rest = read_field(rest, &mut name);
             if at_dir.as_ref() != Some(&dir) {
-                writing.leave(out)?;
-                writing.enter(&dir);
+                self.leave(out)?;
+                self.enter(&dir);
                 at_dir = Some(dir.clone());
             }
             match rest.split_first() {
                 Some((&FILE, _)) => {
-                    writing.file(&name);
+                    self.file(&name);
                     file.clone_from(&name);
                 }
                 Some((number, text)) => {
@@ -113,17 +125,22 @@ impl NearLists<'_> {
                     let algorithm = number.and_then(|number| kind.algorithms().iter().nth(number));
                     let digest = algorithm.and_then(|algorithm| Digest::parse(algorithm, text));
                     let digest = digest.ok_or(io::ErrorKind::InvalidData)?;
-                    writing.digest(&name, digest, file == name, out)?;
+                    self.digest(&name, digest, file == name, out)?;
                 }
                 None => return Err(io::ErrorKind::InvalidData.into()),
             }
         }
-        writing.leave(out)?;
+        self.leave(out)?;
         Ok(true)
     }
-}
 
-impl NearWriting<'_, '_> {
+    /// Removes what waits to be published.
+    fn discard(&mut self) {
+        let Some(at) = self.at.take() else { return };
+        at.lists.into_iter().for_each(|(_, list)| list.discard(&at.handle));
+        at.written.iter().for_each(|list| list.discard(&at.handle));
+    }
+
     /// Goes on with another directory.
     fn enter(&mut self, dir: &[u8]) {
         let rel = RelPath::parse(dir).unwrap_or_default();

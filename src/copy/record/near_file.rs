@@ -78,6 +78,14 @@ impl NearFile {
         Ok(())
     }
 
+    /// Gives it up.
+    pub fn discard(self, dir: &Dir) {
+        if let Some((_, part)) = self.part {
+            // The next run removes one that stays.
+            let _ = dir.remove(&part);
+        }
+    }
+
     /// It is complete: it waits to be published, durable if `durable`.
     ///
     /// # Errors
@@ -161,6 +169,14 @@ impl WrittenNearFile {
             // What matters is the first error.
             let _ = dir.remove(part);
         })
+    }
+
+    /// Gives it up.
+    pub fn discard(&self, dir: &Dir) {
+        if let Some((part, _)) = &self.part {
+            // The next run removes one that stays.
+            let _ = dir.remove(part);
+        }
     }
 
     /// Whether it is another than the one that was there.
