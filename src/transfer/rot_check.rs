@@ -82,14 +82,6 @@ pub struct LinkedCopy<'a> {
     pub hash: &'a dyn Fn(Algorithm) -> Result<Option<Digest>>,
 }
 
-impl LinkedCopy<'_> {
-    /// Whether it is what is listed if the list means the other algorithm whose digests look alike.
-    fn is_as_listed_otherwise(&self, baseline: &Baseline, listed: Digest) -> Result<bool> {
-        let Some(other) = baseline.other_meaning(listed) else { return Ok(false) };
-        Ok((self.hash)(other.algorithm())? == Some(other))
-    }
-}
-
 /// The same for a further name of a file, which is not read: it is what its first name is. The name
 /// counts for nothing more than that one, unless something else is listed of it.
 ///
@@ -111,7 +103,8 @@ pub fn check_further_name(
         (Lookup::Unclear, _) => Err(unclear(baseline, DEED, to())),
         (Lookup::Agreed { digest: listed, .. }, Some(all))
             if !is_as_listed(listed, |algorithm| all.of(algorithm))
-                && !first.is_as_listed_otherwise(baseline, listed)? =>
+                && !matches!(baseline.other_meaning(listed), Some(other)
+                    if (first.hash)(other.algorithm())? == Some(other)) =>
         {
             if baseline.is_older_than(&entry.stat) {
                 return baseline.count_edited(path).map(|()| None);
