@@ -313,7 +313,10 @@ impl Drop for Busy {
 #[track_caller]
 fn nothing_wrong(fs: &FileSystem, how: How) {
     need!(Fuse, Kinds, Strace);
-    let Found { files, lines, wrong, .. } = cut(fs, how, if long() { 200 } else { 15 });
+    let Found { files, lines, mut wrong, .. } = cut(fs, how, if long() { 200 } else { 15 });
+    // There the blocks of a replaced file are used again before its new name is durable. What is listed is right.
+    let may_be_reused = fs.name == EXT4_WRITEBACK.name && how == How::Replacing;
+    wrong.retain(|what| !(may_be_reused && what.contains("not whole")));
     assert!(wrong.is_empty(), "{} violations on {}:\n{}", wrong.len(), fs.name, wrong.join("\n"));
     assert!(files > 0 && lines > 0, "there was nothing to be found");
 }
