@@ -45,15 +45,8 @@ pub struct Shared<'a> {
 impl<'a> Shared<'a> {
     /// Of a transfer that stands alone: nothing is known from before, and its bytes are read for it alone.
     pub fn alone(methods: &'a CopyMethods) -> Self {
-        Self {
-            known: None,
-            baseline: None,
-            methods,
-            slot: None,
-            states: None,
-            further: None,
-            renamed: None,
-        }
+        let (known, baseline, slot, states) = (None, None, None, None);
+        Self { known, baseline, methods, slot, states, further: None, renamed: None }
     }
 }
 
