@@ -118,9 +118,12 @@ pub enum Reflink {
 /// What becomes of a file that has another name at the source than at the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Renamed {
-    /// It shares its data with the file of the old name: as a clone, or else as a hard link to it.
+    /// It shares its data with the file of the old name: as a clone, or where that name leaves the output or is in
+    /// another generation, else as a hard link to it.
     #[default]
-    Share,
+    Auto,
+    /// … as a clone, or else always as a hard link.
+    Link,
     /// … as a clone only.
     Clone,
     /// It is copied like a new one.

@@ -201,7 +201,7 @@ pub struct CopyArgs {
     /// What happens to files that have another name than at the last run
     ///
     /// Such a file is read, and known by its digest.
-    #[arg(long, value_name = "HOW", default_value = "share", value_parser = one_of::<Renamed>(),
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = one_of::<Renamed>(),
           hide_short_help = true, help_heading = "Storage")]
     pub renamed: Renamed,
 

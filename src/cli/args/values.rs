@@ -130,7 +130,12 @@ impl Choose for Reflink {
 impl Choose for Renamed {
     fn choices() -> Vec<Choice<Self>> {
         vec![
-            ("share", Renamed::Share, "A clone of the file of the old name, or a hard link to it"),
+            (
+                "auto",
+                Renamed::Auto,
+                "A clone of the file of the old name; with --mirror and --generations else a hard link",
+            ),
+            ("link", Renamed::Link, "A clone, or else a hard link to a name that may stay"),
             ("clone", Renamed::Clone, "A clone, where the file system can (xfs, btrfs)"),
             ("copy", Renamed::Copy, "Copied like any new file"),
         ]

@@ -93,7 +93,13 @@ impl EarlierRecords {
             }
         };
         let renamed = RenamedFiles::new(Arc::clone(source), job.follow_links, tree, stop);
-        if job.renamed == Renamed::Clone {
+        // Two names of one file beside each other are what a user who edits there does not expect.
+        let may_link = match job.renamed {
+            Renamed::Auto => job.mirror.is_some() || job.last_generation.is_some(),
+            Renamed::Link => true,
+            Renamed::Clone | Renamed::Copy => false,
+        };
+        if !may_link {
             renamed.links.is_not();
         }
         Some(renamed)

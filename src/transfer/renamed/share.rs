@@ -29,7 +29,8 @@ pub fn share(
 ) -> Option<Outcome> {
     let renamed = context.shared.renamed?;
     let stat = &transfer.entry().stat;
-    if !renamed.may_have(stat) {
+    let can_share = renamed.clones.is_it() || renamed.links.is_it();
+    if !can_share || !renamed.may_have(stat) {
         return None;
     }
     // What is wrong with it the copy will find out too.

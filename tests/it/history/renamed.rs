@@ -77,7 +77,7 @@ fn a_renamed_directory_of_ten_thousand_files_is_not_written_again() {
     let scene = Scene::new();
     fill(&scene, 10_000, &["-q"]);
     rename(&scene);
-    let (run, bytes) = written(&scene, &["--report", "report.json"]);
+    let (run, bytes) = written(&scene, &["--renamed=link", "--report", "report.json"]);
     run.assert_code(0).assert_prints(&["renamed", "10001 files"]);
     assert_eq!(bytes, 0, "{}", run.err());
     assert_eq!(methods(&scene), BTreeMap::from([("renamed".to_owned(), 10_001)]));
@@ -179,7 +179,7 @@ fn what_only_looks_like_it_is_copied() {
     scene.src.mtime("look-alike", 1_500_000_000, 123_456_789);
     // The same content with another time is another version.
     shell(&scene, "cp kept src/other-time");
-    let run = scene.copy(&["--report", "report.json"]);
+    let run = scene.copy(&["--renamed=link", "--report", "report.json"]);
     run.assert_code(0);
     assert_eq!(methods(&scene), BTreeMap::from([("read_write".to_owned(), 2)]));
     shell(&scene, "cmp src/look-alike dst/look-alike; cmp dst/film kept; cmp dst/other-time kept");
@@ -204,7 +204,7 @@ fn what_changed_at_the_output_gives_nothing() {
         fill(&scene, 3, &["-q"]);
         shell(&scene, "cd src && mkdir new && mv film new/movie");
         shell(&scene, spoil);
-        let run = scene.copy(&["--report", "report.json"]);
+        let run = scene.copy(&["--renamed=link", "--report", "report.json"]);
         // That the old one is not what it was is told by itself.
         run.assert_code_in(&[0, 1, 4]);
         shell(&scene, "cmp src/new/movie dst/new/movie");
@@ -225,11 +225,11 @@ fn other_permissions_are_of_the_new_name_alone() {
     let scene = Scene::new();
     fill(&scene, 3, &["-q"]);
     shell(&scene, "cd src && mkdir new && mv film new/movie && chmod 600 new/movie");
-    scene.copy(&[]).assert_code(0);
+    scene.copy(&["--renamed=link"]).assert_code(0);
     assert_eq!(shell(&scene, "stat -c %a dst/film dst/new/movie"), "640\n600\n");
     // … and neither are those that it gets later.
     shell(&scene, "cd src && mv stays stays2");
-    scene.copy(&[]).assert_code(0);
+    scene.copy(&["--renamed=link"]).assert_code(0);
     assert_eq!(shell(&scene, "stat -c %h dst/stays2").trim(), "2");
     shell(&scene, "chmod 600 src/stays2");
     scene.copy(&["--overwrite-policy=update"]).assert_code(0);
@@ -242,7 +242,7 @@ fn copies_of_it_are_files_of_their_own() {
     let scene = Scene::new();
     fill(&scene, 3, &["-q"]);
     shell(&scene, "cd src && cp -p film film1 && cp -p film film2 && rm film");
-    scene.copy(&["--report", "report.json"]).assert_code(0);
+    scene.copy(&["--renamed=link", "--report", "report.json"]).assert_code(0);
     let expected = [("read_write".to_owned(), 1), ("renamed".to_owned(), 1)];
     assert_eq!(methods(&scene), BTreeMap::from(expected));
     shell(
@@ -254,9 +254,13 @@ fn copies_of_it_are_files_of_their_own() {
 
 #[test]
 fn who_wants_it_copied_gets_a_copy() {
-    for args in
-        [&["--renamed=copy"][..], &["--renamed=clone"], &["--reflink=never"], &["--sparse=never"]]
-    {
+    for args in [
+        &[][..],
+        &["--renamed=copy"],
+        &["--renamed=clone"],
+        &["--renamed=link", "--reflink=never"],
+        &["--renamed=link", "--sparse=never"],
+    ] {
         let scene = Scene::new();
         fill(&scene, 3, &["-q"]);
         rename(&scene);
@@ -271,7 +275,7 @@ fn it_is_read_back_where_that_is_asked_for() {
     let scene = Scene::on_disk();
     fill(&scene, 3, &["-q"]);
     rename(&scene);
-    let run = scene.copy(&["--verify", "--report=report.json"]);
+    let run = scene.copy(&["--renamed=link", "--verify", "--report=report.json"]);
     run.assert_code(0);
     assert_eq!(methods(&scene)["renamed"], 4);
     run.assert_prints(&["read back", "5 files"]);
@@ -286,7 +290,7 @@ fn lists_and_expectations_hold_for_it() {
     rename(&scene);
     shell(&scene, "cd src && sha256sum new/movie > ../expected");
     let args = ["--hash=sha256,blake3", "--expect=expected", "--report=report.json"];
-    scene.copy(&args).assert_code(0);
+    scene.copy(&[&args[..], &["--renamed=link"]].concat()).assert_code(0);
     assert_eq!(methods(&scene)["renamed"], 4);
     shell(
         &scene,
@@ -297,7 +301,7 @@ fn lists_and_expectations_hold_for_it() {
     fill(&scene, 3, &["-q"]);
     rename(&scene);
     shell(&scene, "cd src && sha256sum new/movie | tr 0-9 1-90 > ../expected; touch expected");
-    let run = scene.copy(&["--expect=expected"]);
+    let run = scene.copy(&["--renamed=link", "--expect=expected"]);
     run.assert_code(4).assert_says("not what expected lists");
     assert!(!scene.dst.join("new/movie").exists(), "{}", run.err());
     assert_eq!(shell(&scene, "find dst -name '*.dircopy-part'"), "");
@@ -308,7 +312,7 @@ fn lists_and_expectations_hold_for_it() {
 fn a_kill_leaves_one_name_or_the_other() {
     need!(Strace);
     let calls = "linkat,renameat,renameat2,unlinkat,fsync,fdatasync,syncfs,mkdirat";
-    for args in [&["--mirror", "--max-delete=99%"][..], &[]] {
+    for args in [&["--mirror", "--max-delete=99%"][..], &["--renamed=link"]] {
         let every = if long() { 1 } else { 4 };
         for when in (1..).step_by(every) {
             let scene = Scene::new();
