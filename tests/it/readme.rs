@@ -127,6 +127,7 @@ fn without_numbers(line: &str) -> String {
             || is_digest
             || is_measured
             || word.contains("dircopy-") && word.contains('Z')
+            || word.ends_with("Z.mhl")
             || word.len() == "2026-11-21T020000Z".len() && word.ends_with('Z')
     };
     let words = words.iter().enumerate().map(|word| if varies(word) { "…" } else { word.1 });
