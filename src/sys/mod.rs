@@ -50,8 +50,8 @@ pub use system::{
     on_status_request, open_file_limit, open_plain, pending_calls, permit_threads, persist_content,
     persist_file, pipe, place_on_disk, raise_open_file_limit, read_at, reserve, room,
     set_io_priority, set_nice, settings_directories, shows_unicode, splice, standard_input,
-    subject_of, swallowed_quote, tee, unusable, volume_details, volume_label, wait_readable,
-    was_closed_at_start, widen,
+    subject_of, swallowed_quote, take_waiting_signals, tee, unusable, volume_details, volume_label,
+    wait_readable, was_closed_at_start, widen,
 };
 
 #[cfg(test)]

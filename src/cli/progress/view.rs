@@ -19,6 +19,7 @@ use crate::cli::progress::snapshot::Tracker;
 use crate::cli::show::console::Console;
 use crate::error::Error;
 use crate::event::{Progress, SampleSeries, Stop};
+use crate::sys;
 
 /// How often the thread looks and the rows are drawn: smooth to the eye, and no load.
 const DRAW: Duration = Duration::from_millis(100);
@@ -130,6 +131,7 @@ impl View {
         let charset = Charset::of_terminal();
         let mut next_line = Instant::now() + LINE;
         while done.recv_timeout(DRAW) == Err(RecvTimeoutError::Timeout) {
+            sys::take_waiting_signals();
             if let Some(error) = calls.look(stop, hanging) {
                 stuck(&error);
             }

@@ -39,6 +39,24 @@ pub fn on_interrupt(stop: &Arc<AtomicUsize>) -> io::Result<()> {
     Ok(())
 }
 
+/// Takes the signals that wait for a thread which hangs in a call: the kernel chooses one thread for each, often the
+/// first of the process, and asks no other until that changes which signals it wants.
+pub fn take_waiting_signals() {
+    let mut asked = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the first call fills in the set that the next ones change and read, and the fourth the one that the last
+    // reads; all live through the calls, which concern this thread alone.
+    unsafe {
+        libc::sigemptyset(asked.as_mut_ptr());
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            libc::sigaddset(asked.as_mut_ptr(), signal);
+        }
+        if libc::pthread_sigmask(libc::SIG_BLOCK, asked.as_ptr(), before.as_mut_ptr()) == 0 {
+            libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
+        }
+    }
+}
+
 /// From now on SIGUSR1, and where there is one SIGINFO (Ctrl-T on a terminal), sets `asked`: the user wants to know
 /// how far the run is, as with dd(1).
 pub fn on_status_request(asked: &Arc<AtomicBool>) -> io::Result<()> {

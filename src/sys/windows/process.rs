@@ -70,6 +70,9 @@ pub fn open_file_limit() -> u64 {
     1 << 24
 }
 
+/// The system has a thread of its own for them.
+pub fn take_waiting_signals() {}
+
 /// There is no limit to raise.
 pub fn raise_open_file_limit() {}
 
