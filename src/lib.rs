@@ -146,6 +146,6 @@ pub mod internals {
     pub use crate::manifest::line;
     pub use crate::manifest::read::{escape, scan};
     pub use crate::state::probe::RecordProbe;
-    pub use crate::sys::{Dir, Lock};
+    pub use crate::sys::{Dir, Lock, PartOwner};
     pub use crate::tree::filter::Inclusion;
 }

@@ -83,7 +83,9 @@ fn per_file(dir: &Path, change: Change, again: bool) -> usize {
 #[test]
 fn a_small_file_takes_no_piece_of_memory_that_nobody_decided_on() {
     let dir = tempfile::tempdir().unwrap();
-    let nameless = Dir::open(dir.path()).unwrap().can_publish_nameless();
+    let nameless = Dir::open(dir.path())
+        .unwrap()
+        .can_publish_nameless(dircopy::internals::PartOwner::default());
     // The name as its directory lists it, and the part file's if it has any.
     let copied = if nameless { 1 } else { 2 };
     // The name as it is listed on both sides, and the path that is looked for in the earlier manifest.

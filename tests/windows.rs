@@ -9,6 +9,9 @@
 #![cfg(windows)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test says what it expects
 
+#[path = "it/harness/leftover.rs"]
+mod leftover;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -614,10 +617,10 @@ fn what_a_killed_run_left_is_removed() {
     let scene = Scene::new();
     scene.file("abc", "abc").file("sub/x", "x");
     scene.copy(&[]).code(0);
-    let left = scene.dst().join("sub").join(".a1B2c3D4e5.dircopy-part");
-    fs::write(&left, "half").unwrap();
+    let name = leftover::leftover_name(&scene.dst());
+    fs::write(scene.dst().join("sub").join(&name), "half").unwrap();
     let run = scene.copy(&[]);
-    run.says(&["removed", ".a1B2c3D4e5.dircopy-part"]);
+    run.says(&["removed", &name]);
     scene.complete(&run);
 }
 

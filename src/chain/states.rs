@@ -130,16 +130,24 @@ impl StatesFile {
         }
     }
 
-    /// It is complete: gives it the name `name`; nothing if no record was written.
+    /// It is complete: gives it the name `name`, and the permissions that `mode` says for its group; nothing if no
+    /// record was written.
     ///
     /// # Errors
     /// What could not be written, now or before. Nothing of it is left then.
-    pub fn publish(&self, name: &OsStr, durable: bool, replace: bool) -> io::Result<()> {
+    pub fn publish(
+        &self,
+        name: &OsStr,
+        durable: bool,
+        replace: bool,
+        mode: impl Fn(u32) -> u32,
+    ) -> io::Result<()> {
         let Some(StatesPlace { dir, name: unfinished }) = self.place.get() else { return Ok(()) };
         let mut written = self.written();
         let (file, error) = (written.file.take(), written.error.take());
         let Some(file) = file else { return error.map_or(Ok(()), Err) };
         let published = error.map_or(Ok(()), Err).and_then(|()| {
+            sys::let_read(&file, mode);
             if durable {
                 sys::persist_file(&file)?;
             }
@@ -164,7 +172,7 @@ impl WrittenStates {
         let file = match &mut self.file {
             Some(file) => file,
             none => {
-                let file = none.insert(place.dir.create_new(&place.name, false)?);
+                let file = none.insert(place.dir.create_new(&place.name, true)?);
                 sys::write_all(&*file, HEAD)?;
                 self.len = HEAD.len() as u64;
                 file

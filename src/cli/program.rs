@@ -21,6 +21,7 @@ use crate::sys;
 /// Runs `dircopy` with these arguments, the program's name first.
 pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     sys::permit_threads();
+    sys::heed_memory_limit();
     let command: Vec<OsString> = args.into_iter().collect();
     match invocation::parse(command.iter().cloned()) {
         Ok(Invocation::Copy(invocation, file)) => match &invocation.stream {
@@ -56,6 +57,7 @@ pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Runs `dirverify` with these arguments, the program's name first.
 pub fn dirverify(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     sys::permit_threads();
+    sys::heed_memory_limit();
     let command: Vec<OsString> = args.into_iter().collect();
     match invocation::parse_verify(command.iter().cloned()) {
         Ok(args) => verify("dirverify", &args, &command).into(),

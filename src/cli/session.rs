@@ -46,6 +46,7 @@ pub struct Session<'a> {
     names: Vec<String>,
     /// Set by a signal that asks how far the run is.
     asked: Arc<AtomicBool>,
+    is_quiet: bool,
 }
 
 impl<'a> Session<'a> {
@@ -70,7 +71,8 @@ impl<'a> Session<'a> {
         let names = task.names();
         let (records, opened) = Records::open(&options, task, command);
         let service = Service::find();
-        let session = Self { console, records, stop, view, service, names, asked };
+        let is_quiet = detail == Detail::Quiet;
+        let session = Self { console, records, stop, view, service, names, asked, is_quiet };
         match opened {
             Ok(()) => Ok(session),
             Err(refused) => Err(session.end_refused(&refused)),
@@ -88,11 +90,15 @@ impl<'a> Session<'a> {
         for progress in progress {
             progress.watched.store(!matches!(self.view, View::None), Relaxed);
         }
+        let tell_hanging = |error: &Error| self.tell_hanging(error);
+        let end_stuck = |error: &Error| self.end_stuck(error);
         std::thread::scope(|scope| {
             let (running, done) = bounded(0);
             self.service.report_beside(scope, &self.names, progress, &self.stop, done.clone());
             let (names, asked, samples) = (&*self.names, &*self.asked, self.records.samples());
-            let watched = Watched { names, progress, asked, count, samples };
+            let (hanging, stuck) = (&tell_hanging, &end_stuck);
+            let stop = &self.stop;
+            let watched = Watched { names, progress, asked, count, samples, stop, hanging, stuck };
             self.view.watch_beside(scope, watched, &self.console, done);
             let result = work();
             if let Some(samples) = samples {
@@ -111,6 +117,26 @@ impl<'a> Session<'a> {
     ) -> R {
         let progress = Arc::<Progress>::default();
         self.run(&[Arc::clone(&progress)], count, || work(progress))
+    }
+
+    /// Tells of a call that does not come back.
+    fn tell_hanging(&self, error: &Error) {
+        self.console.error("warning", "warning: ", error);
+        self.records.warn(error);
+    }
+
+    /// Ends the program although a thread is in a call that does not come back: nothing else can end it.
+    fn end_stuck(&self, error: &Error) {
+        self.console.error("stopped", "", error);
+        let exit = self.stop.requested().map_or(Exit::Stopped, Exit::of_stop);
+        let verdict = |exit: Exit, _: &str| {
+            format!(
+                "ENDED (exit {}): what was begun is removed, or gone on with, by the next run",
+                exit.code()
+            )
+        };
+        let exit = self.end(&RunResult::Stuck(error), exit, self.is_quiet, verdict);
+        std::process::exit(exit.code().into());
     }
 
     /// Ends a run that was refused.

@@ -22,6 +22,7 @@ use crate::hash::{Digest, Sha256};
 use crate::manifest::ManifestName;
 use crate::manifest::carry::ours;
 use crate::manifest::line;
+use crate::manifest::readers::Readers;
 use crate::manifest::writer::ManifestFile;
 use crate::path::RelPath;
 use crate::sys::Dir;
@@ -180,6 +181,8 @@ impl FinishJob {
             let error = error.with_note("; checks of these take longer");
             (observer.listen)(&Event::Warning(&error));
         }
+        // Who may read each file is not in the plan.
+        manifest.readers = Readers::Owner;
         report.manifest = Some(manifest.publish(sync)?);
         tree.finish_root(sync)
     }
@@ -205,7 +208,9 @@ impl FinishJob {
             }
         }
         let name = name.finished().states();
-        states.publish(name.as_ref(), self.plan.plan.options.sync, false)
+        // As closed as the manifest.
+        let mode = |group| Readers::Owner.mode(group);
+        states.publish(name.as_ref(), self.plan.plan.options.sync, false, mode)
     }
 
     fn begin_manifest(&self, prepared: &Prepared) -> Result<ManifestFile> {

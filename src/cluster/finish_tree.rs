@@ -251,9 +251,9 @@ impl<'a> FinishTree<'a> {
             ..OutputDir::absent(Arc::clone(&output.root))
         };
         let follow = self.plan.plan.options.follow_links;
-        let cleanup = match self.prepared.is_ours_alone {
-            true => Cleanup::Everything,
-            false => Cleanup::OfPlan(self.plan.plan.plan),
+        let cleanup = match self.prepared.secret.filter(|_| self.prepared.is_ours_alone) {
+            Some(secret) => Cleanup::OfRuns(secret),
+            None => Cleanup::OfPlan(self.plan.plan.plan),
         };
         let (is_data, may_remove) = (&|_: &OsStr| false, &|| true);
         let spared = Protected { cleanup, resumable: None, follow, is_data, may_remove };
@@ -262,6 +262,10 @@ impl<'a> FinishTree<'a> {
             let path = output.rel.join(name);
             (self.observer.listen)(&Event::LeftoverRemoved(path.as_bytes()));
         }
-        leftovers.error.iter().for_each(|error| (self.observer.listen)(&Event::Warning(error)));
+        leftovers
+            .unknown
+            .iter()
+            .chain(&leftovers.error)
+            .for_each(|error| (self.observer.listen)(&Event::Warning(error)));
     }
 }

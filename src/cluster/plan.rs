@@ -87,8 +87,10 @@ impl PlanJob {
         let plan = self.directory(&prepared)?;
         if let Some(private) = &prepared.private {
             // Shards may begin while the walk goes on; only a run that wants to be alone is kept out.
-            let shared = private.dir().lock_shared();
-            shared.map_err(|error| Error::io("lock", private.path(), error))?;
+            for dir in private.locked() {
+                let shared = dir.lock_shared();
+                shared.map_err(|error| Error::io("lock", private.path(), error))?;
+            }
         }
         let unused = self.unused_records(&prepared);
         for warning in prepared.warnings.iter().chain(&too_large).chain(&unused) {

@@ -141,6 +141,7 @@ impl DryRun<'_> {
             return Ok(Decision::Leave(why));
         }
         let there = output.look(&entry.name)?;
+        let there = there.map(|there| source.as_stated(&entry.stat, &there));
         let destination = there.as_ref().map(|there| output.destination(&entry.stat, there));
         let mut decision = decide(self.policy, stat, destination);
         if let (Decision::Leave(_), Some(there)) = (decision, &there) {

@@ -11,9 +11,10 @@ use crate::copy::mirror::options::Mirror;
 use crate::copy::run::workers::{blocks_each, most_full, most_small};
 use crate::error::{Error, Result};
 use crate::hash::multibuffer::Backend;
-use crate::hash::{Algorithm, Algorithms, Sha256};
+use crate::hash::{Algorithm, Algorithms};
 use crate::io::options::{Cache, Damaged, Journaling, Reflink, Renamed, Resume, Sparse, States};
 use crate::manifest::lists::{ListFormat, ListKind};
+use crate::state::private_dir::Secret;
 use crate::sys::ShardTag;
 use crate::transfer::small::batch;
 use crate::transfer::verifier::unverifiable;
@@ -205,8 +206,12 @@ impl CopyJob {
     pub fn most_memory(&self) -> u64 {
         let blocks = self.most_workers() as u64 * self.queue_size as u64;
         let threads = 2 * self.most_workers() + most_small(self.workers);
-        let room = batch::room(self.block_size, self.backend) as u64;
-        blocks * self.block_size as u64 + threads as u64 * room
+        blocks * self.block_size as u64 + threads as u64 * self.scratch()
+    }
+
+    /// What a thread that copies small files takes for their contents; bytes.
+    pub(crate) fn scratch(&self) -> u64 {
+        batch::room(self.block_size, self.backend) as u64
     }
 
     /// Blocks of a worker where `outputs` outputs share their reading.
@@ -216,10 +221,10 @@ impl CopyJob {
 
     /// How large files are journaled: not where nothing is made durable, and where there is no digest
     /// to go on with.
-    pub(crate) fn journaling(&self, secret: Option<Sha256>) -> Option<Journaling> {
+    pub(crate) fn journaling(&self, secret: Option<Secret>) -> Option<Journaling> {
         let interval = self.checkpoint.max(self.block_size as u64);
         let verify = self.resume == Resume::Verify;
-        let journaling = Journaling { interval, verify, secret: secret? };
+        let journaling = Journaling { interval, verify, secret: secret?.of_journals() };
         let is_noted =
             self.further.with(self.algorithm).can_go_on() && self.algorithm != Algorithm::None;
         (self.sync && is_noted && self.resume != Resume::Off).then_some(journaling)

@@ -83,7 +83,7 @@ impl Tree {
         let Keeping { patience, missing, state } = keeping;
         match PrivateDir::open(&self.dir, &self.root, state, missing) {
             Ok(Some(private)) => {
-                patience.lock(private.dir(), &self.root)?;
+                patience.lock(&private, &self.root)?;
                 self.private = Some(private);
             }
             Ok(None) => {}

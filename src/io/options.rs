@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::hash::multibuffer::Backend;
 use crate::hash::{Algorithm, Algorithms, Sha256};
-use crate::sys::ShardTag;
 use crate::tree::overwrite::Policy;
 
 /// What was asked of a run.
@@ -43,8 +42,6 @@ pub struct Options {
     pub cache: Cache,
     /// Whether the manifest and its lists are sorted by path when the run ends.
     pub sorted: bool,
-    /// Which of the runs that share the output this is, if they do.
-    pub shard: Option<ShardTag>,
     /// Whether histories of ASC MHL are gone on with, so that their chains are no files of the copy.
     pub histories: bool,
 }
@@ -183,7 +180,6 @@ impl Options {
             sparse: Sparse::Auto,
             cache: Cache::Drop,
             sorted: false,
-            shard: None,
             histories: false,
         }
     }

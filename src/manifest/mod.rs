@@ -7,6 +7,7 @@ pub mod line;
 pub mod lists;
 mod name;
 pub mod read;
+pub mod readers;
 mod stamp;
 pub mod writer;
 

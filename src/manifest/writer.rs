@@ -13,8 +13,9 @@ use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Hasher, Sha256};
 use crate::manifest::lists::ListKind;
 use crate::manifest::name::ManifestName;
+use crate::manifest::readers::Readers;
 use crate::sys::stat::Time;
-use crate::sys::{self, Dir};
+use crate::sys::{self, Dir, PartOwner};
 
 /// So far ahead of the clock runs of one second get in each other's way.
 const SAME_MINUTE: SignedDuration = SignedDuration::from_secs(60);
@@ -34,6 +35,8 @@ pub struct ManifestFile {
     torn: bool,
     /// The lists beside it.
     lists: Vec<ListFile>,
+    /// Who may read what is listed; until the end only the owner may.
+    pub readers: Readers,
 }
 
 /// A list beside a manifest.
@@ -114,7 +117,8 @@ impl ManifestFile {
                 free = free && !is_taken(&name) && is_absent(&root, &name).map_err(fail)?;
             }
             if free {
-                match root.create_new(&unfinished, false) {
+                // While it is locked no run takes it for one that was cut short.
+                match root.create_claimed(&unfinished) {
                     Ok(file) => {
                         let (hasher, torn) = (Algorithm::Sha256.start(), false);
                         let begun = Self {
@@ -126,6 +130,7 @@ impl ManifestFile {
                             hasher,
                             torn,
                             lists: Vec::new(),
+                            readers: Readers::default(),
                         };
                         return begun.with_lists(lists);
                     }
@@ -143,7 +148,7 @@ impl ManifestFile {
             let name = self.name.unfinished().list(kind.suffix());
             let created = match kind.is_kept() {
                 true => tempfile::tempfile(),
-                false => self.root.create_new(name.as_ref(), false),
+                false => self.root.create_new(name.as_ref(), true),
             };
             let begun = created.and_then(|file| {
                 sys::write_all(&file, kind.head().as_bytes())?;
@@ -180,6 +185,7 @@ impl ManifestFile {
     pub fn rewrite(
         &mut self,
         durable: bool,
+        parts: PartOwner,
         meant: &dyn Fn(Option<ListKind>) -> bool,
         rewrite: &mut Rewrite<'_>,
     ) -> Result<bool> {
@@ -193,7 +199,7 @@ impl ManifestFile {
             self.lists[at].file = None;
             let mut rewrite =
                 |text: &mut HashedReader, out: &mut ListSink| rewrite(Some(kind), text, out);
-            if self.replace(&name, durable, &mut rewrite)?.is_none() {
+            if self.replace(&name, durable, parts, &mut rewrite)?.is_none() {
                 return Ok(false);
             }
         }
@@ -210,7 +216,9 @@ impl ManifestFile {
                 false => Ok(is_done),
             }
         };
-        let Some(hasher) = self.replace(&name, durable, &mut rewrite)? else { return Ok(false) };
+        let Some(hasher) = self.replace(&name, durable, parts, &mut rewrite)? else {
+            return Ok(false);
+        };
         self.hasher = hasher;
         Ok(true)
     }
@@ -221,18 +229,20 @@ impl ManifestFile {
         &self,
         name: &str,
         durable: bool,
+        parts: PartOwner,
         rewrite: &mut dyn FnMut(&mut HashedReader, &mut ListSink) -> io::Result<bool>,
     ) -> Result<Option<Hasher>> {
         let fail = |error| Error::io("write anew the list", self.path.join(name), error);
         let file = self.root.open_file(name.as_ref(), false).map_err(fail)?;
         let mut text = HashedReader { file, hasher: Algorithm::Sha256.start() };
-        let (file, part) = self.root.create_open_part().map_err(fail)?;
+        let (file, part) = self.root.create_part(parts).map_err(fail)?;
         let mut out = ListSink { file, hasher: Algorithm::Sha256.start() };
         let written = rewrite(&mut text, &mut out);
         let ListSink { file, hasher } = out;
         drop(text);
         let replaced = written.and_then(|is_done| {
             if is_done {
+                sys::let_read(&file, |group| self.readers.mode(group));
                 if durable {
                     sys::persist_file(&file)?;
                 }
@@ -251,10 +261,14 @@ impl ManifestFile {
     /// Gives the lists their final names, made durable first if `durable`; in the directory that is made durable
     /// with the manifest's own name.
     fn publish_lists(&mut self, durable: bool) -> Result<()> {
+        let readers = self.readers;
         for ListFile { kind, file } in self.lists.drain(..).filter(|list| !list.kind.is_kept()) {
             let [from, to] =
                 [self.name.unfinished(), self.name].map(|name| name.list(kind.suffix()));
             let fail = |deed, error| Error::io(deed, self.path.join(&from), error);
+            if let Some(file) = &file {
+                sys::let_read(file, |group| readers.mode(group));
+            }
             if let Some(file) = file.as_ref().filter(|_| durable) {
                 sys::persist_file(file).map_err(|error| fail("make durable the list", error))?;
             }
@@ -358,6 +372,10 @@ impl ManifestFile {
     /// The run ended: gives the manifest its final name, made durable first if `durable`. Returns
     /// its path.
     pub fn publish(mut self, durable: bool) -> Result<PathBuf> {
+        // Where it had to be closed to be read (rclone without a cache), files have no permissions.
+        if let Some(file) = &self.file {
+            sys::let_read(file, |group| self.readers.mode(group));
+        }
         if durable {
             self.persist()?;
         }

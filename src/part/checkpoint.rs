@@ -15,8 +15,8 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::hash::chain::{ChainHasher, LEAST_SPAN};
 use crate::sys;
+use crate::tree::journal::noted_states::NewStates;
 use crate::tree::journal::{Checkpoint, Journal};
-use crate::tree::noted_states::NewStates;
 
 /// Where checkpoints are due in a file.
 pub struct CheckpointPlan {

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 
 use crate::hash::Sha256;
-use crate::sys::{self, Dir};
+use crate::sys::{self, Dir, PartOwner};
 
 /// So many runs at a time make the same file and are cleaned up after; more get random names.
 const MOST: u8 = 4;
@@ -24,7 +24,7 @@ pub fn create(dir: &Dir, name: &OsStr) -> io::Result<(File, OsString)> {
             created => return created.map(|file| (file, part)),
         }
     }
-    dir.create_part()
+    dir.create_part(PartOwner::default())
 }
 
 /// Removes what killed runs left of the file that was to be called `name`. What cannot be removed is left to

@@ -31,7 +31,7 @@ use crate::sys::{self, Attributes, CachePolicy, Dir};
 use crate::tree::cleanup;
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;
-use crate::tree::journal::{self, Checkpoint, Journal, Subject};
+use crate::tree::journal::{Checkpoint, Journal, Subject};
 
 /// A file being written at the output.
 pub struct Part {
@@ -52,7 +52,7 @@ impl Part {
     /// Makes an empty part file beside where the copy is to be. What replaces something needs a name to be
     /// renamed from.
     pub fn create(options: &Options, target: &CopyTarget) -> Result<Self> {
-        Self::create_named(options, target, |dir| dir.create_part_of(options.shard))
+        Self::create_named(options, target, |dir| dir.create_part(target.output.volume.parts))
     }
 
     /// The same for an output directory that is not locked: what killed runs left of the file is removed, and
@@ -127,7 +127,7 @@ impl Part {
     /// Gives it a journal.
     pub fn keep_journal(&mut self, journal: Journal) {
         if let Some(part) = &mut self.part {
-            part.journal = Some(journal::name_of(&self.name));
+            part.journal = Some(journal.name().to_os_string());
             self.journal = Some(journal);
         }
     }

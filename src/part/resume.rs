@@ -9,8 +9,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::error::{Error, Result};
 use crate::event::Stop;
-use crate::hash::Hasher;
 use crate::hash::chain::{ChainHasher, LEAST_SPAN};
+use crate::hash::{Hasher, Sha256};
 use crate::io::block::Block;
 use crate::io::options::{Journaling, Options};
 use crate::part::part_file::Part;
@@ -75,7 +75,7 @@ pub fn begin(
                 Error::finding("go on with", output.path_of(&subject.part), why)
                     .with_note("; the file is copied from its beginning")
             }));
-            swept = discard(output, &subject);
+            swept = discard(output, &subject, &journaling.secret);
         }
     }
     let mut part = create()?;
@@ -103,8 +103,9 @@ pub fn forget(
     else {
         return Leftovers::default();
     };
-    match Journal::open(dir, &journal::name_of(&entry.name), &journaling.secret) {
-        Ok(Some(found)) => discard(output, &found.subject),
+    match Journal::open(dir, &journal::name_of(&entry.name, &journaling.secret), &journaling.secret)
+    {
+        Ok(Some(found)) => discard(output, &found.subject, &journaling.secret),
         _ => Leftovers::default(),
     }
 }
@@ -118,7 +119,8 @@ fn journaling<'a>(
 ) -> Option<(Journaling, &'a Dir)> {
     let journaling = options.journaling.filter(|it| entry.stat.size > it.interval)?;
     // A file of the source has the right to its name.
-    let is_in_source = source.handle.stat(&journal::name_of(&entry.name), false).is_ok();
+    let is_in_source =
+        source.handle.stat(&journal::name_of(&entry.name, &journaling.secret), false).is_ok();
     Some((journaling, output.handle.as_ref().filter(|_| !is_in_source)?))
 }
 
@@ -149,7 +151,7 @@ fn take_up(
     entry: &SourceEntry,
     scratch: &mut Block,
 ) -> ResumeState {
-    let name = journal::name_of(&entry.name);
+    let name = journal::name_of(&entry.name, &journaling.secret);
     let Ok(Some(found)) = Journal::open(dir, &name, &journaling.secret) else {
         return ResumeState::Nothing;
     };
@@ -231,9 +233,9 @@ fn state_of(
 }
 
 /// Removes what a killed run left, the journal first.
-fn discard(output: &OutputDir, subject: &Subject) -> Leftovers {
+fn discard(output: &OutputDir, subject: &Subject, secret: &Sha256) -> Leftovers {
     let mut swept = Leftovers::default();
-    swept.remove(output, journal::name_of(&subject.name));
+    swept.remove(output, journal::name_of(&subject.name, secret));
     swept.remove(output, subject.part.clone());
     swept
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvError, Sender};
+use crossbeam_channel::{Receiver, RecvError, RecvTimeoutError, Sender};
 
 use crate::error::Error;
 use crate::event::timing::{StageTiming, Timer};
@@ -13,6 +14,9 @@ use crate::part::resume::Resumed;
 use crate::part::transfer::Transfer;
 use crate::sys::Attributes;
 use crate::tree::journal::Checkpoint;
+
+/// A stage before that sends nothing for this long may hang in a call.
+const A_WHILE: Duration = Duration::from_millis(500);
 
 /// A file on its way.
 pub struct LargeFile {
@@ -86,6 +90,25 @@ pub fn receive<E>(
         let _waiting = Timer::start(&clock.waited);
         from.recv()
     })
+}
+
+/// The same, but nothing once nothing has come for a while and `is_to_stop`.
+pub fn receive_unless<E>(
+    from: &Receiver<FileStep<E>>,
+    clock: &StageTiming,
+    is_to_stop: impl Fn() -> bool,
+) -> Option<Result<FileStep<E>, RecvError>> {
+    if let Ok(step) = from.try_recv() {
+        return Some(Ok(step));
+    }
+    let _waiting = Timer::start(&clock.waited);
+    loop {
+        match from.recv_timeout(A_WHILE) {
+            Err(RecvTimeoutError::Timeout) if is_to_stop() => return None,
+            Err(RecvTimeoutError::Timeout) => {}
+            received => return Some(received.map_err(|_| RecvError)),
+        }
+    }
 }
 
 /// The stage after is gone: its thread died, and this one is to end too.

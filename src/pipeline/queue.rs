@@ -20,10 +20,11 @@ pub struct Tasks {
     all: Option<Receiver<Batch>>,
 }
 
-/// Both ends, for `workers` that take everything and `small` that take files of at most `block_size` bytes.
-pub fn tasks(workers: usize, small: usize, block_size: usize) -> (Feed, Tasks) {
-    let (all, from_all) = bounded(2 * workers + small);
-    let (large, from_large) = (small > 0).then(|| bounded(2 * workers)).unzip();
+/// Both ends, with room for so many batches that are `waiting` for workers that take everything, and for `small`
+/// workers that take files of at most `block_size` bytes.
+pub fn tasks(waiting: usize, small: usize, block_size: usize) -> (Feed, Tasks) {
+    let (all, from_all) = bounded(waiting + small);
+    let (large, from_large) = (small > 0).then(|| bounded(waiting)).unzip();
     let block_size = block_size as u64;
     (Feed { large, all, block_size }, Tasks { large: from_large, all: Some(from_all) })
 }

@@ -20,8 +20,8 @@ use crate::io::resident::Residency;
 use crate::path::DirPath;
 use crate::pipeline::queue::tasks;
 use crate::pipeline::start::NewWorker;
-use crate::sys::Dir;
 use crate::sys::stat::Stat;
+use crate::sys::{Dir, PartOwner};
 use crate::transfer::context::{Context, Shared};
 use crate::transfer::kernel::copy_methods::CopyMethods;
 use crate::transfer::outcome::{CommitterMessage, Outcome, TransferResult};
@@ -46,7 +46,7 @@ impl Scene {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("source")).unwrap();
         std::fs::create_dir(dir.path().join("output")).unwrap();
-        let nameless = Dir::open(dir.path()).unwrap().can_publish_nameless();
+        let nameless = Dir::open(dir.path()).unwrap().can_publish_nameless(PartOwner::default());
         Self { dir, nameless, small: 0 }
     }
 

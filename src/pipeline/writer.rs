@@ -9,7 +9,7 @@ use crate::event::timing::Timer;
 use crate::part::checkpoint::Checkpoints;
 use crate::part::part_file::Part;
 use crate::pipeline::hasher::{HashedEnd, HashedStep};
-use crate::pipeline::message::{EarlyEnd, FileStep, LargeFile, receive};
+use crate::pipeline::message::{EarlyEnd, FileStep, LargeFile, receive_unless};
 use crate::transfer::context::Context;
 use crate::transfer::finish::finish;
 use crate::transfer::outcome::{CommitterMessage, Outcome, TransferResult};
@@ -56,7 +56,13 @@ pub fn work(
     let clock = &context.control.timings.write;
     let mut writing: Option<Writing> = None;
     loop {
-        let step = receive(from, clock);
+        let step = match receive_unless(from, clock, || {
+            writing.is_some() && context.control.stop.is_urgent()
+        }) {
+            Some(step) => step,
+            // What was begun must not stay because its reader hangs.
+            None => Ok(FileStep::End(Err(EarlyEnd::Abandoned))),
+        };
         let _busy = Timer::start(&clock.busy);
         let result = match (step, writing.take()) {
             (Ok(FileStep::Begin(large, mut part)), _) => {

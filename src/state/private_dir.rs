@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::hash::Sha256;
 use crate::sys::stat::Time;
-use crate::sys::{self, Dir, Uninterrupted};
+use crate::sys::{self, Dir, PartOwner, PartTag, Uninterrupted};
 
 /// What the private directory is called in the root of an output. Nothing of this name in the root of
 /// a source is ever copied.
@@ -24,8 +24,28 @@ pub const NAME: &str = ".dircopy";
 /// this name in the root of a source is copied either.
 pub const TRASH: &str = ".dircopy-trash";
 
+/// The file with the secret.
+const SECRET: &str = "secret";
+
 /// More is not read of a secret, in bytes: 64 of the number, and when its file was made.
 const MOST_SECRET: u64 = 200;
+
+/// A number that only this user's runs at an output know. It shows that a journal or a part file is of one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Secret(Sha256);
+
+impl Secret {
+    /// What journals are sealed with.
+    pub fn of_journals(&self) -> Sha256 {
+        self.0
+    }
+
+    /// What is in the names of part files.
+    pub fn of_parts(&self) -> PartTag {
+        let Sha256(sum) = Sha256::of(&[b"part files", &self.0.0]);
+        PartTag::new(std::array::from_fn(|i| sum[i]))
+    }
+}
 
 /// Which output a private directory is of: the inode numbers of both directories, and when both were made
 /// where the system tells. The number of the device is left out: it may be another after a restart.
@@ -68,8 +88,11 @@ fn made_at(birth: Option<Time>) -> String {
 /// What is to be done where there is no private directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// Make it.
+    /// Make it, and where private directories are kept elsewhere also the one in the output, by which runs keep each
+    /// other out.
     Make,
+    /// Make it, and nothing in the output if it is kept elsewhere.
+    MakeForRecords,
     /// Do without.
     Leave,
 }
@@ -96,6 +119,9 @@ pub struct PrivateDir {
     dir: Dir,
     path: PathBuf,
     mark: Mark,
+    /// The one in the output, where this one is elsewhere: it holds nothing but a lock. `None` if it cannot be
+    /// this user's alone.
+    at_output: Option<Dir>,
 }
 
 impl PrivateDir {
@@ -137,7 +163,11 @@ impl PrivateDir {
         let fail = |error| Error::io("open the directory for private records", elsewhere, error);
         let above = Dir::open(elsewhere).map_err(fail)?;
         let name = name_elsewhere(path).map_err(|error| Error::io("look at", path, error))?;
-        Self::open_in(root, &above, &name, elsewhere.join(&name), missing)
+        let opened = Self::open_in(root, &above, &name, elsewhere.join(&name), missing)?;
+        let there = if missing == Missing::Make { missing } else { Missing::Leave };
+        let at_output = Self::open_in(root, root, NAME.as_ref(), path.join(NAME), there);
+        let at_output = at_output.ok().flatten().map(|at_output| at_output.dir);
+        Ok(opened.map(|opened| Self { at_output, ..opened }))
     }
 
     fn open_in(
@@ -150,7 +180,7 @@ impl PrivateDir {
         let dir = match above.open_dir(name, false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => match missing {
                 Missing::Leave => return Ok(None),
-                Missing::Make => match above.make_dir(name, true) {
+                Missing::Make | Missing::MakeForRecords => match above.make_dir(name, true) {
                     Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                         return Err(Error::io("make the private directory", path, error));
                     }
@@ -167,7 +197,18 @@ impl PrivateDir {
             return Err(Error::finding("keep private records in", path, finding));
         }
         let mark = Mark::of(root, &dir).map_err(look)?;
-        Ok(Some(Self { dir, path, mark }))
+        Ok(Some(Self { dir, path, mark, at_output: None }))
+    }
+
+    /// Whether runs that keep their records elsewhere are kept out too.
+    pub fn is_at_output(&self) -> bool {
+        self.at_output.is_some()
+    }
+
+    /// The directories that a run has locked while it is at work on the output, in this order. The first is the same
+    /// for all of this user's runs there, wherever they keep their records.
+    pub fn locked(&self) -> impl Iterator<Item = &Dir> {
+        self.at_output.iter().chain([&self.dir])
     }
 
     pub fn dir(&self) -> &Dir {
@@ -206,32 +247,79 @@ impl PrivateDir {
         if durable { self.dir.persist() } else { Ok(()) }
     }
 
-    /// A number that only this user's runs know, made when it is first asked for.
+    /// A number that only this user's runs know, made when it is first asked for. With `durable` it is on the device
+    /// before it is told, as far as this directory goes ([`persist_way`](Self::persist_way) for the way to it): what
+    /// bears it must not outlast it, or no run knows whose that is.
     ///
     /// # Errors
-    /// It can be neither read nor written.
-    pub fn secret(&self) -> io::Result<Sha256> {
-        let name = OsStr::new("secret");
-        if let Some((file, _)) = self.dir.open_ours(name)? {
-            let (mut hex, mut made) = ([0; Sha256::HEX_LEN], String::new());
-            let expected = made_at(Dir::birth_of(&file));
-            let mut file = Uninterrupted(file).take(MOST_SECRET);
-            if file.read_exact(&mut hex).is_ok()
-                && file.read_to_string(&mut made).is_ok_and(|_| made == expected)
-                && let Some(secret) = Sha256::from_hex(&hex)
-            {
-                return Ok(secret);
+    /// It can be neither read nor written, or not be made durable.
+    pub fn secret(&self, durable: bool) -> io::Result<Secret> {
+        let secret = match self.read_secret(durable)? {
+            Some(Some(secret)) => secret,
+            of_no_use => {
+                if of_no_use.is_some() {
+                    // It is torn, or was made up elsewhere: what was made under it is begun anew.
+                    self.dir.remove(SECRET.as_ref())?;
+                }
+                self.make_secret(durable)?
             }
-            // It is torn, or was made up elsewhere: what was journaled under it is begun anew.
-            self.dir.remove(name)?;
+        };
+        // Also of one that was there: the run that made it may have been killed before, or have made nothing durable.
+        if durable {
+            self.dir.persist()?;
         }
+        Ok(secret)
+    }
+
+    fn make_secret(&self, durable: bool) -> io::Result<Secret> {
         // The standard library's keys come from the system's source of random numbers.
         let random = || RandomState::new().build_hasher().finish().to_le_bytes();
-        let secret = Sha256::of(&[&random(), &random(), &random(), &random()]);
-        let file = self.dir.create_new(name, true)?;
-        let text = [&secret.to_hex()[..], made_at(Dir::birth_of(&file)).as_bytes()].concat();
-        sys::write_all(file, &text)?;
-        Ok(secret)
+        let number = Sha256::of(&[&random(), &random(), &random(), &random()]);
+        let (file, part) = self.dir.create_part(PartOwner::default())?;
+        let text = [&number.to_hex()[..], made_at(Dir::birth_of(&file)).as_bytes()].concat();
+        let written = sys::write_all(&file, &text)
+            .and_then(|()| if durable { sys::persist_file(&file) } else { Ok(()) })
+            .and_then(|()| sys::close_file(file));
+        match written.and_then(|()| self.dir.publish(&part, SECRET.as_ref(), false)) {
+            Ok(()) => Ok(Secret(number)),
+            Err(error) => {
+                let _ = self.dir.remove(&part);
+                // A shard of the same plan may have made it meanwhile.
+                self.read_secret(durable)?.flatten().ok_or(error)
+            }
+        }
+    }
+
+    /// Waits until the name of this directory is on the device, in the directory that it is in.
+    ///
+    /// # Errors
+    /// The error is final, as that of each sync.
+    pub fn persist_way(&self) -> io::Result<()> {
+        self.dir.parent()?.persist()
+    }
+
+    /// The secret, if it was made already.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn known_secret(&self) -> io::Result<Option<Secret>> {
+        Ok(self.read_secret(false)?.flatten())
+    }
+
+    /// What is in the file of the secret, if there is one: a secret, unless it is of no use.
+    fn read_secret(&self, durable: bool) -> io::Result<Option<Option<Secret>>> {
+        let Some((file, _)) = self.dir.open_ours(SECRET.as_ref())? else { return Ok(None) };
+        let (mut hex, mut made) = ([0; Sha256::HEX_LEN], String::new());
+        let expected = made_at(Dir::birth_of(&file));
+        let mut text = Uninterrupted(file).take(MOST_SECRET);
+        let is_whole = text.read_exact(&mut hex).is_ok()
+            && text.read_to_string(&mut made).is_ok_and(|_| made == expected);
+        let secret = Sha256::from_hex(&hex).filter(|_| is_whole).map(Secret);
+        if durable && secret.is_some() {
+            let Uninterrupted(file) = text.into_inner();
+            sys::persist_file(&file)?;
+        }
+        Ok(Some(secret))
     }
 
     /// Whether it is known by the path of the output alone, where another disk that looks the same may be mounted at
@@ -321,6 +409,34 @@ mod tests {
         let [one, other] = roots.each_ref().map(|root| open(root.path()));
         assert_ne!(one.path(), other.path());
         assert_eq!(open(roots[0].path()).mark(), one.mark());
-        assert_eq!(roots[0].path().read_dir().unwrap().count(), 0);
+        // What is in the outputs themselves holds nothing but the lock, and is the same for all.
+        assert_eq!(roots[0].path().join(NAME).read_dir().unwrap().count(), 0);
+        let first = |private: &PrivateDir| private.locked().next().unwrap().identity().unwrap();
+        let without = PrivateDir::open(
+            &Dir::open(roots[0].path()).unwrap(),
+            roots[0].path(),
+            None,
+            Missing::Leave,
+        );
+        assert_eq!(first(&one), first(&without.unwrap().unwrap()));
+        assert_eq!(one.locked().count(), 2);
+    }
+
+    #[test]
+    fn a_secret_stays_what_it_was() {
+        let (root, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let made = open(root.path(), Missing::Make).unwrap().unwrap();
+        assert!(made.known_secret().unwrap().is_none());
+        let secret = made.secret(true).unwrap();
+        assert_eq!(made.secret(true).unwrap(), secret);
+        assert_eq!(made.known_secret().unwrap(), Some(secret));
+        made.persist_way().unwrap();
+        let another = open(other.path(), Missing::Make).unwrap().unwrap().secret(false).unwrap();
+        assert_ne!(another.of_parts(), secret.of_parts());
+        // A torn one is replaced.
+        std::fs::write(made.path().join(SECRET), "12").unwrap();
+        assert!(made.known_secret().unwrap().is_none());
+        assert_ne!(made.secret(true).unwrap(), secret);
+        assert_eq!(made.path().read_dir().unwrap().count(), 1);
     }
 }

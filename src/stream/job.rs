@@ -189,7 +189,6 @@ impl StreamJob {
             reflink: Reflink::Auto,
             sparse: Sparse::Auto,
             sorted: false,
-            shard: None,
             histories: false,
             cache: self.cache,
         }

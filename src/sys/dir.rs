@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::sys::part_name::{ShardTag, under_part_name, under_part_name_of};
+use crate::sys::part_name::{PartOwner, under_part_name};
 #[cfg(unix)]
 use crate::sys::unix::volume::{close_file, persist_file};
 #[cfg(windows)]
@@ -41,33 +41,33 @@ impl Dir {
     }
 
     /// Makes a new, empty file under a random name that no other program uses, readable by its
-    /// owner only where that can be said. Returns it with its name.
-    pub fn create_part(&self) -> io::Result<(File, OsString)> {
-        under_part_name(|name| self.create_new(name, true))
+    /// owner only where that can be said. Returns it with its name, which tells whose it is.
+    pub fn create_part(&self, owner: PartOwner) -> io::Result<(File, OsString)> {
+        under_part_name(owner, |name| self.create_new(name, true))
     }
 
     /// The same with the permissions that any new file has.
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn create_open_part(&self) -> io::Result<(File, OsString)> {
-        under_part_name(|name| self.create_new(name, false))
-    }
-
-    /// As `create_part`, for a part file of a shard, whose name tells that it is.
-    pub fn create_part_of(&self, shard: Option<ShardTag>) -> io::Result<(File, OsString)> {
-        under_part_name_of(shard, |name| self.create_new(name, true))
+    pub fn create_open_part(&self, owner: PartOwner) -> io::Result<(File, OsString)> {
+        under_part_name(owner, |name| self.create_new(name, false))
     }
 
     /// Makes a symbolic link to `target` under a random name, to be published; returns the name.
-    pub fn create_part_link(&self, target: &LinkTarget) -> io::Result<OsString> {
-        under_part_name(|name| self.make_link(target, name)).map(|((), name)| name)
+    pub fn create_part_link(&self, owner: PartOwner, target: &LinkTarget) -> io::Result<OsString> {
+        under_part_name(owner, |name| self.make_link(target, name)).map(|((), name)| name)
     }
 
     /// Gives the file `original` in the directory `from` a further, random name here, to be
     /// published; returns the name.
-    pub fn create_part_hard_link(&self, from: &Dir, original: &OsStr) -> io::Result<OsString> {
-        under_part_name(|name| self.hard_link(from, original, name)).map(|((), name)| name)
+    pub fn create_part_hard_link(
+        &self,
+        owner: PartOwner,
+        from: &Dir,
+        original: &OsStr,
+    ) -> io::Result<OsString> {
+        under_part_name(owner, |name| self.hard_link(from, original, name)).map(|((), name)| name)
     }
 
     /// Makes a file with what `fill` writes, and has `publish` give it its name when it is whole and on the

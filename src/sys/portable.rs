@@ -5,10 +5,13 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::PathBuf;
 
 use crate::sys::dir::Dir;
 use crate::sys::interrupted::write_all;
-use crate::sys::types::{CachePolicy, Cloned, IoPriority, KernelCopy, ResidentBytes, Spliced};
+use crate::sys::types::{
+    CachePolicy, Cloned, IoPriority, KernelCopy, PendingCall, ResidentBytes, Spliced,
+};
 
 impl CachePolicy {
     /// Nothing suits: the system is not asked to let go of anything.
@@ -148,6 +151,16 @@ pub fn splice(_: &File, _: &File, _: u64) -> io::Result<Spliced> {
 
 /// Nothing forbids them here.
 pub fn permit_threads() {}
+
+/// Which calls threads wait for is not told here.
+pub fn pending_calls() -> Vec<PendingCall> {
+    Vec::new()
+}
+
+/// Nothing that is known.
+pub fn subject_of(_: &PendingCall) -> Option<PathBuf> {
+    None
+}
 
 /// Moves nothing.
 pub fn tee(_: &File, _: &File, _: u64) -> io::Result<Spliced> {

@@ -20,7 +20,7 @@ fn os(name: &str) -> &OsStr {
 
 /// A part file with this content, closed.
 fn part(dir: &Dir, content: &[u8]) -> OsString {
-    let (mut file, name) = dir.create_part().unwrap();
+    let (mut file, name) = dir.create_part(sys::PartOwner::default()).unwrap();
     file.write_all(content).unwrap();
     sys::persist_file(&file).unwrap();
     sys::close_file(file).unwrap();
@@ -196,7 +196,7 @@ fn attributes_and_times_go_over() {
     let mut stat = Dir::stat_file(&source).unwrap();
     stat.mtime = mtime;
     let attributes = Attributes::read(&source).unwrap();
-    let (copy, name) = dir.create_part().unwrap();
+    let (copy, name) = dir.create_part(sys::PartOwner::default()).unwrap();
     attributes.apply_to_new(&copy, &stat, stat.gid, None, |deed, error| panic!("{deed}: {error}"));
     sys::persist_file(&copy).unwrap();
     sys::close_file(copy).unwrap();
@@ -236,14 +236,14 @@ fn case_is_found_out_by_a_trial_that_leaves_nothing() {
     let (scene, dir) = scene();
     File::create(scene.path().join("lower")).unwrap();
     let same = scene.path().join("LOWER").exists();
-    assert_eq!(dir.traits().names.folds_case, same);
+    assert_eq!(dir.traits(sys::PartOwner::default()).names.folds_case, same);
     assert_eq!(list(&Dir::open(scene.path()).unwrap()).len(), 1);
 }
 
 #[test]
 fn holes_read_as_zeros_and_the_map_is_right() {
     let (scene, dir) = scene();
-    let (mut file, name) = dir.create_part().unwrap();
+    let (mut file, name) = dir.create_part(sys::PartOwner::default()).unwrap();
     let size = 5 << 20;
     sys::allow_holes(&file);
     file.seek(SeekFrom::Start(3 << 20)).unwrap();

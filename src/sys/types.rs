@@ -108,6 +108,22 @@ pub enum Lock {
     Unknown,
 }
 
+/// A call that a thread of this process is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingCall {
+    /// The thread, by its number.
+    pub thread: u32,
+    /// What the call is to do; completes the sentence "cannot …".
+    pub deed: &'static str,
+    /// What tells it from any other call of the thread.
+    pub mark: String,
+}
+
+impl PendingCall {
+    /// The deed of calls that write out what waits to be written, and may have much to do.
+    pub const SYNC: &'static str = "make durable";
+}
+
 /// The process that has locked an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockHolder {

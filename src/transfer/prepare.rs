@@ -3,7 +3,7 @@
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use crate::error::{Error, Result};
-use crate::hash::Digest;
+use crate::hash::{Algorithm, Digest};
 use crate::io::read_back::ReadBack;
 use crate::part::transfer::Transfer;
 use crate::state::knowledge::{Belief, Knowledge};
@@ -82,13 +82,24 @@ fn prepare_any(
         belief(known, output, path, source, &there)
     });
     let belief = belief.unwrap_or(Belief::Nothing);
-    let destination = output.destination(source.0, &there);
+    let as_stated = transfer.source.as_stated(source.0, &there);
+    let destination = output.destination(source.0, &as_stated);
     let decision = decide(context.options.policy, source, Some(destination));
     let mut source_digest = None;
     if matches!(decision, Decision::Keep | Decision::Leave(_)) {
         match check_for_rot(context, transfer, read_back) {
             Ok(Continue(digest)) => source_digest = digest,
             Ok(Break(outcome)) => return Action::Settled(outcome),
+            Err(error) => return failed(error),
+        }
+    }
+    // Its size says nothing, so its content decides.
+    if decision == Decision::Keep && there.size != source.0.size && source_digest.is_none() {
+        match source::hash(context, transfer, read_back) {
+            Ok(None) if context.options.algorithm != Algorithm::None => {
+                return Action::Settled(Outcome::Abandoned);
+            }
+            Ok(digest) => source_digest = digest,
             Err(error) => return failed(error),
         }
     }

@@ -8,9 +8,10 @@ use crate::hash::{Algorithms, Digest, Digests};
 use crate::io::read_back::ReadBack;
 use crate::io::watched_file::WatchedFile;
 use crate::part::transfer::Transfer;
-use crate::sys::{Attributes, Medium};
+use crate::sys::{self, Attributes, Medium};
 use crate::transfer::context::Context;
 use crate::transfer::kernel::copy_methods::FileSystemPair;
+use crate::tree::walk::MADE_UP;
 
 /// A file that is open to be copied.
 pub struct OpenSource<'a> {
@@ -43,7 +44,11 @@ fn open_file<'a>(
     path: &'a dyn Fn() -> PathBuf,
 ) -> Result<WatchedFile<'a>> {
     let (dir, entry) = (&transfer.source.handle, transfer.entry());
-    let file = WatchedFile::open(dir, &entry.name, context.options.follow, &entry.stat, path)?;
+    let follow = context.options.follow;
+    let file = WatchedFile::open(dir, &entry.name, follow, &entry.stat, path)?;
+    if follow && sys::is_synthetic(file.file()) && !sys::is_synthetic(dir) {
+        return Err(Error::finding("copy", path(), MADE_UP));
+    }
     Ok(file.at_rate(context.control.rate, context.control.stop))
 }
 

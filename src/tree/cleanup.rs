@@ -1,19 +1,21 @@
 //! Cleanup of leftovers: part files of a killed run that no run will finish, and their journals.
 //!
-//! Only in directories that are copied to, and only what has the name of a part file or a journal and
-//! is not in the source. No other copy can be at work on them: each output is locked while it is
-//! written. What stays is the part file of a stream that is at work, and the one whose journal says that it
-//! is the beginning of a file that the source still has in the same version.
+//! Only in directories that are copied to, and only what is provably of this user's runs at this output: a part
+//! file and a journal by the tags in their names, which are made from a secret in the private directory. So what only
+//! has such a name stays, and so does what a run left that keeps its records elsewhere, and may be at work. Nor is
+//! anything removed that the source has. What stays to be gone on with is the part file whose journal says that it is
+//! the beginning of a file that the source still has in the same version.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 
 use crate::error::{Error, Result};
 use crate::hash::Sha256;
+use crate::state::private_dir::Secret;
 use crate::sys::stat::Kind;
 use crate::sys::{Dir, DirReader, ShardTag, is_journal_name, is_part_name, shard_of_part};
 use crate::tree::dirs::{OutputDir, SourceDir};
-use crate::tree::journal::{Journal, Version};
+use crate::tree::journal::{self, Found, Journal, Version};
 
 /// The beginning of a large file that a killed run left.
 #[derive(Debug)]
@@ -24,12 +26,21 @@ pub struct ResumablePart {
     journal: OsString,
 }
 
+/// Why what looks like a leftover stays.
+const UNKNOWN: &str =
+    "no run that keeps its records here made it; remove it if no other run is at work";
+
+/// So many of those are named in a directory: a stranger who may write there could make any number.
+const MOST_NAMED: usize = 100;
+
 /// What became of the leftovers of killed runs in a directory.
 #[derive(Debug, Default)]
 pub struct Leftovers {
     pub removed: Vec<OsString>,
     /// What stays to be gone on with.
     pub resumable: Vec<ResumablePart>,
+    /// What only has such a name, as errors: whose it is is not known.
+    pub unknown: Vec<Error>,
     /// The first error; what else could be removed is.
     pub error: Option<Error>,
 }
@@ -39,8 +50,10 @@ pub struct Leftovers {
 pub enum Cleanup<'a> {
     /// None: another run may be at work.
     Nothing,
-    /// Those of every run: this one is alone.
-    Everything,
+    /// None, for no secret shows whose they are. They are named.
+    Unknown,
+    /// Those of all runs that know this secret: this one is alone.
+    OfRuns(Secret),
     /// Those that these attempts at a shard left, which are dead.
     OfAttempts(&'a [ShardTag]),
     /// Those that shards of this plan left.
@@ -51,29 +64,34 @@ impl Cleanup<'_> {
     /// Whether a part file of this name is removed.
     fn concerns(self, name: &OsStr) -> bool {
         match self {
-            Cleanup::Nothing => false,
-            Cleanup::Everything => true,
+            Cleanup::Nothing | Cleanup::Unknown => false,
+            Cleanup::OfRuns(secret) => secret.of_parts().is_in(name),
             Cleanup::OfAttempts(dead) => shard_of_part(name).is_some_and(|tag| dead.contains(&tag)),
             Cleanup::OfPlan(plan) => shard_of_part(name).is_some_and(|tag| tag.plan == plan),
         }
     }
-}
 
-/// Which beginnings can be gone on with.
-#[derive(Clone, Copy, Debug)]
-pub struct Resumable {
-    /// Those of files larger than so many bytes.
-    pub larger_than: u64,
-    /// … whose journals know this.
-    pub secret: Sha256,
+    /// Whether this name is told, which only looks like that of a leftover.
+    fn names_unknown(self, name: &OsStr) -> bool {
+        matches!(self, Cleanup::OfRuns(_) | Cleanup::Unknown)
+            && (is_part_name(name) || is_journal_name(name))
+    }
+
+    /// What the journals are sealed with that are removed, if any are.
+    fn seal(self) -> Option<Sha256> {
+        match self {
+            Cleanup::OfRuns(secret) => Some(secret.of_journals()),
+            _ => None,
+        }
+    }
 }
 
 /// What is not removed.
 pub struct Protected<'a> {
     /// What is removed at all.
     pub cleanup: Cleanup<'a>,
-    /// Beginnings that can be gone on with; none without.
-    pub resumable: Option<Resumable>,
+    /// Beginnings of files that are larger than this can be gone on with; bytes. None without.
+    pub resumable: Option<u64>,
     /// Whether links in the source stand for what they point to.
     pub follow: bool,
     /// Whether an earlier run lists a file of this name there, which then is no leftover.
@@ -94,6 +112,8 @@ pub fn clean_up(
     let mut leftovers = Leftovers::default();
     let Some(dir) = output.handle.as_ref().filter(|_| !output.fresh) else { return leftovers };
     let (mut parts, mut journals, mut trials) = (Vec::new(), Vec::new(), Vec::new());
+    let mut unknown: Vec<OsString> = Vec::new();
+    let seal = cleanup.seal();
     loop {
         let batch = match reader.next_batch(dir) {
             Ok(batch) if batch.is_empty() => break,
@@ -105,14 +125,17 @@ pub fn clean_up(
             }
         };
         for listed in batch {
-            let all = cleanup == Cleanup::Everything;
+            let name = &*listed.name;
             // sshfs lists no kinds.
-            let kind = || listed.kind.or_else(|| Some(dir.stat(&listed.name, false).ok()?.kind));
-            let names = match &listed.name {
-                name if all && is_part_name(name) && kind() == Some(Kind::Dir) => &mut trials,
-                name if is_part_name(name) && cleanup.concerns(name) => &mut parts,
-                name if all && is_journal_name(name) => &mut journals,
-                _ => continue,
+            let kind = || listed.kind.or_else(|| Some(dir.stat(name, false).ok()?.kind));
+            let names = match () {
+                () if is_part_name(name) && cleanup.concerns(name) => match kind() {
+                    Some(Kind::Dir) => &mut trials,
+                    _ => &mut parts,
+                },
+                () if seal.is_some_and(|seal| journal::is_name_by(name, &seal)) => &mut journals,
+                () if unknown.len() <= MOST_NAMED && cleanup.names_unknown(name) => &mut unknown,
+                () => continue,
             };
             let absent = source.handle.stat(&listed.name, false).err();
             let is_absent = absent.is_some_and(|error| error.kind() == io::ErrorKind::NotFound);
@@ -126,24 +149,40 @@ pub fn clean_up(
         return leftovers;
     }
     for journal in journals {
-        let beginning = resumable.and_then(|Resumable { larger_than, secret }| {
-            let found = Journal::open(dir, &journal, &secret).ok()??;
-            let now = source.handle.stat(&found.subject.name, follow).ok()?;
-            let same = now.kind == Kind::File && found.subject.source == Version::of(&now);
-            let at = parts.iter().position(|part| *part == found.subject.part)?;
-            (same && now.size > larger_than && found.checkpoint.is_some())
-                .then(|| (found.subject.name, parts.swap_remove(at)))
+        let found = seal.and_then(|seal| Journal::open(dir, &journal, &seal).ok().flatten());
+        let Some(Found { subject, checkpoint: Some(_), .. }) = found else {
+            leftovers.remove(output, journal);
+            continue;
+        };
+        let beginning = resumable.and_then(|larger_than| {
+            let now = source.handle.stat(&subject.name, follow).ok()?;
+            let same = now.kind == Kind::File && subject.source == Version::of(&now);
+            let at = parts.iter().position(|part| *part == subject.part)?;
+            (same && now.size > larger_than).then(|| parts.swap_remove(at))
         });
         match beginning {
-            Some((name, part)) => leftovers.resumable.push(ResumablePart { name, part, journal }),
+            Some(part) => {
+                let name = subject.name;
+                leftovers.resumable.push(ResumablePart { name, part, journal });
+            }
             None => leftovers.remove(output, journal),
         }
     }
-    // A stream may be writing one: it locks no directory, but its part file.
-    let abandoned = parts.into_iter().filter(|part| !dir.is_claimed(part));
-    abandoned.for_each(|part| leftovers.remove(output, part));
+    parts.into_iter().for_each(|part| leftovers.remove(output, part));
+    leftovers.unknown = as_errors(output, &unknown);
     trials.into_iter().for_each(|trial| leftovers.remove_trial(output, dir, trial));
     leftovers
+}
+
+/// What stays because it is not known whose it is.
+fn as_errors(output: &OutputDir, unknown: &[OsString]) -> Vec<Error> {
+    const DEED: &str = "remove what looks like a part file,";
+    let more = unknown.get(MOST_NAMED).map(|_| {
+        let finding = format!("there are more than these {MOST_NAMED}");
+        Error::finding("name all that looks like a part file in", output.path(), finding)
+    });
+    let named = unknown.iter().take(MOST_NAMED);
+    named.map(|name| Error::finding(DEED, output.path_of(name), UNKNOWN)).chain(more).collect()
 }
 
 /// Removes beginnings that the run does not go on with after all.

@@ -82,6 +82,16 @@ impl SourceDir {
     pub fn path_below(&self, rel: &RelPath) -> PathBuf {
         rel.full_path(&self.root)
     }
+
+    /// What is `there` of a file here, as the policies look at it: where a file that states a size of 0 may have
+    /// content, its copy is not longer for having that.
+    pub fn as_stated(&self, source: &Stat, there: &Stat) -> Stat {
+        let may_be_unsized = source.size == 0
+            && there.size > 0
+            && there.kind == Kind::File
+            && !sys::has_exact_sizes(&self.handle);
+        Stat { size: if may_be_unsized { 0 } else { there.size }, ..*there }
+    }
 }
 
 /// Opens the directory at `path` below `root`, a directory of the source, as the walk enters it: through symbolic links
@@ -181,7 +191,7 @@ impl OutputDir {
 
     /// Whether a file here that is given this time gets another each time.
     pub fn loses_time(&self, time: Time) -> bool {
-        self.volume.tried.times.loses(time, self.handle.as_ref())
+        self.volume.loses_time(time, self.handle.as_ref())
     }
 
     /// What is `there`, and as what it would be there if its time had not moved with the clock of its file system.

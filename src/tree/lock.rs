@@ -48,25 +48,35 @@ impl Patience<'_> {
     pub fn until_free(self, path: &Path, elsewhere: Option<&Path>) -> Result<()> {
         let Some(root) = Dir::open(path).ok().filter(|_| self.wait) else { return Ok(()) };
         match PrivateDir::open(&root, path, elsewhere, Missing::Leave) {
-            Ok(Some(private)) => self.lock(private.dir(), path).map(drop),
+            Ok(Some(private)) => self.lock(&private, path).map(drop),
             Ok(None) | Err(_) => Ok(()),
         }
     }
 
-    /// Locks `path` by `dir`, its private directory: any other directory can be locked by all that may
-    /// read it.
+    /// Locks the output at `path` by its private directories: any other directory can be locked by all that may
+    /// read it. The lock lasts as long as `private`.
     ///
     /// # Errors
     /// Another run has it, and is not to be waited for; or the run was stopped while it waited.
-    pub fn lock(self, dir: &Dir, path: &Path) -> Result<Lock> {
-        self.lock_as(LockShare::Alone, dir, path)
+    pub fn lock(self, private: &PrivateDir, path: &Path) -> Result<Lock> {
+        self.lock_as(LockShare::Alone, private, path)
     }
 
     /// The same, alone or together with other runs of a plan.
     ///
     /// # Errors
     /// As of [`lock`](Self::lock).
-    pub fn lock_as(self, sharing: LockShare, dir: &Dir, path: &Path) -> Result<Lock> {
+    pub fn lock_as(self, sharing: LockShare, private: &PrivateDir, path: &Path) -> Result<Lock> {
+        let mut lock = Lock::Unknown;
+        for dir in private.locked() {
+            if self.lock_dir(sharing, dir, path)? == Lock::Held {
+                lock = Lock::Held;
+            }
+        }
+        Ok(lock)
+    }
+
+    fn lock_dir(self, sharing: LockShare, dir: &Dir, path: &Path) -> Result<Lock> {
         let mut told: Option<Instant> = None;
         loop {
             let lock = match sharing {

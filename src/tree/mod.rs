@@ -9,7 +9,6 @@ pub mod journal;
 pub mod last_dir;
 pub mod lock;
 pub mod names;
-pub mod noted_states;
 pub mod overwrite;
 mod parallel_stat;
 pub mod walk;

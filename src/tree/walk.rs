@@ -20,12 +20,16 @@ use crate::state::reference_time::MovedTimes;
 use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{self, Attributes, Dir, DirReader, ListedEntry};
 use crate::tree::classify::{Classifier, DirMemory, PendingLinks, Subdir, Unclassified};
-use crate::tree::cleanup::{self, Cleanup, Leftovers, Protected, Resumable, ResumablePart};
+use crate::tree::cleanup::{self, Cleanup, Leftovers, Protected, ResumablePart};
 use crate::tree::dirs::{OutputDir, SourceDir, in_the_way};
 use crate::tree::filter::Inclusion;
 use crate::tree::found::{Emit, WalkItem};
 use crate::tree::names::list::NameList;
 use crate::volume::output_volume::TriedVolume;
+
+/// Why a link is not followed to a directory or file of such a file system.
+pub const MADE_UP: &str = "its files are made up by the kernel as they are read (/proc, /sys and the like), and \
+                           links into it are not followed";
 
 /// How many files a process must be allowed to have open for each level that a walk may go down: the
 /// directories of both sides are held open on the way, and two thirds of what is allowed is for others:
@@ -48,7 +52,7 @@ pub struct Walk<'a> {
     /// Whose part files at the output are removed: those of killed runs.
     pub cleanup: Cleanup<'a>,
     /// … but for the beginnings of files larger than this many bytes, which are gone on with.
-    pub resumable: Option<Resumable>,
+    pub resumable: Option<u64>,
     /// Remember in which directory a new one was made: where names are made durable directory by
     /// directory.
     pub chains: bool,
@@ -320,9 +324,7 @@ impl Walk<'_> {
         }
         if self.classifier.follow && sys::is_synthetic(&handle) {
             // The links below /proc/self/fd lead to what this run holds open, which grows with each look.
-            let finding = "its files are made up by the kernel as they are read (/proc, /sys and the like), and \
-                 links into it are not followed";
-            return Err(Error::finding("enter", from(), finding));
+            return Err(Error::finding("enter", from(), MADE_UP));
         }
         let attributes = Attributes::read(&handle).or_else(|error| {
             let error = Error::io("read the attributes of", from(), error);
@@ -388,7 +390,7 @@ impl Walk<'_> {
         if is_mount_point {
             volume.tried = Arc::new(match self.dry {
                 true => TriedVolume::default(),
-                false => TriedVolume::new(handle.traits(), MovedTimes::default()),
+                false => TriedVolume::new(handle.traits(volume.parts), MovedTimes::default()),
             });
         }
         if !fresh && !self.dry && (!Dir::is_closed(there) || self.may_make()) {
@@ -437,6 +439,8 @@ fn tell(output: &Arc<OutputDir>, leftovers: Leftovers, emit: &mut impl Emit) -> 
     for name in leftovers.removed {
         emit.item(WalkItem::LeftoverRemoved(Arc::clone(output), name))?;
     }
-    let warn = |error| emit.item(WalkItem::Warning(error));
-    leftovers.error.map_or(ControlFlow::Continue(()), warn)
+    for error in leftovers.unknown.into_iter().chain(leftovers.error) {
+        emit.item(WalkItem::Warning(error))?;
+    }
+    ControlFlow::Continue(())
 }

@@ -122,7 +122,7 @@ impl VerifyJob {
         let checker = || {
             let checker = Checker::new(self.from, self.convert_paths, progress, stop).with(backend);
             let checker = checker.with_states(states.as_ref());
-            checker.with_links(LinkChecker { helpers, reads, backend, progress, stop })
+            checker.with_links(LinkChecker { helpers, reads, backend, progress })
         };
         let threads = Threads {
             specs: &specs,
@@ -215,10 +215,11 @@ impl VerifyJob {
         let Ok(dir) = Dir::open(&root) else { return Ok(None) };
         let tell = |text: &str| listen(&Target::none(), &Finding::Waiting(text.to_owned()));
         let deed = "scrub";
-        let private = PrivateDir::open(&dir, &root, self.state.as_deref(), Missing::Make)?;
+        let private =
+            PrivateDir::open(&dir, &root, self.state.as_deref(), Missing::MakeForRecords)?;
         if let Some(private) = &private {
             let patience = Patience { wait: self.wait, deed, tell: &tell, stop };
-            patience.lock(private.dir(), &root)?;
+            patience.lock(private, &root)?;
         }
         Ok(private)
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::state::reference_time::MovedTimes;
 use crate::sys::stat::{Stat, Time};
 use crate::sys::traits::{Traits, TriedName};
-use crate::sys::{Attributes, Dir};
+use crate::sys::{Attributes, Dir, PartOwner};
 use crate::volume::limits::limits;
 use crate::volume::times::VolumeTimes;
 
@@ -26,6 +26,8 @@ pub struct OutputVolume {
     pub trials: Arc<Trials>,
     /// Whether small files here are written out as soon as they are complete, once that was asked.
     pub hurries: OnceLock<bool>,
+    /// Whose part files are made here.
+    pub parts: PartOwner,
 }
 
 /// What trials showed of a file system before the first file.
@@ -122,9 +124,9 @@ const MOST_LABELS: usize = 256;
 impl OutputVolume {
     /// That of a directory to be made in one that is on this.
     pub fn of_subdir(&self) -> Self {
-        let Self { dev, with_root, tried, trials, .. } = self;
-        let (tried, trials) = (Arc::clone(tried), Arc::clone(trials));
-        Self { dev: *dev, with_root: *with_root, tried, trials, hurries: OnceLock::new() }
+        let Self { dev, with_root, parts, .. } = *self;
+        let (tried, trials) = (Arc::clone(&self.tried), Arc::clone(&self.trials));
+        Self { dev, with_root, tried, trials, hurries: OnceLock::new(), parts }
     }
 
     /// It will be that of `dir`, in which the output is to be made.
@@ -180,7 +182,7 @@ impl OutputVolume {
         let is_there = || dir.is_some_and(|dir| dir.lists(name).unwrap_or(true));
         match self.tried.untried {
             // Where nothing can be tried, making the entry will tell.
-            None => dir?.try_name(name).ok(),
+            None => dir?.try_name(self.parts, name).ok(),
             Some(UntriedNames::Doubtful) if !is_there() => Some(TriedName::Doubtful),
             Some(_) => None,
         }
@@ -193,7 +195,7 @@ impl OutputVolume {
         }
         match self.tried.untried {
             // Where nothing can be tried, replacing it will tell.
-            None => dir.is_none_or(|dir| dir.try_replacing(name).unwrap_or(true)),
+            None => dir.is_none_or(|dir| dir.try_replacing(self.parts, name).unwrap_or(true)),
             Some(names) => names == UntriedNames::Held,
         }
     }
@@ -201,7 +203,17 @@ impl OutputVolume {
     /// Whether a file that was given the time `source` may have the time `there`; where only a trial tells, it is
     /// made in `dir`.
     pub fn holds_time_as(&self, source: Time, there: Time, dir: Option<&Dir>) -> bool {
-        self.tried.times.is_held_as(source, there, dir)
+        self.tried.times.is_held_as(source, there, &|time| self.ask_time(time, dir))
+    }
+
+    /// Whether a file in `dir` that is given this time gets another each time.
+    pub fn loses_time(&self, time: Time, dir: Option<&Dir>) -> bool {
+        self.tried.times.loses(time, &|time| self.ask_time(time, dir))
+    }
+
+    /// Which time a file in `dir` has that is given this one, found out by a trial.
+    fn ask_time(&self, time: Time, dir: Option<&Dir>) -> Option<Time> {
+        dir.and_then(|dir| dir.try_time(self.parts, time).ok())
     }
 
     /// Whether a file in `dir` can have these attributes, and the permissions and the owner of `source`; found out
@@ -213,7 +225,7 @@ impl OutputVolume {
         if let Some(holds) = tried.filter(|holds| !holds || attributes.is_empty()) {
             return holds;
         }
-        let holds = holds(dir, attributes, source).unwrap_or(false);
+        let holds = holds(dir, self.parts, attributes, source).unwrap_or(false);
         // A trial with attributes says nothing of files that have none.
         if attributes.is_empty() && labels().len() < MOST_LABELS {
             labels().insert(label, holds);
@@ -223,8 +235,8 @@ impl OutputVolume {
 }
 
 /// Whether a file in `dir` that is given these attributes and those of `source` has them then.
-fn holds(dir: &Dir, attributes: &Attributes, source: &Stat) -> io::Result<bool> {
-    let (file, name) = dir.create_part()?;
+fn holds(dir: &Dir, parts: PartOwner, attributes: &Attributes, source: &Stat) -> io::Result<bool> {
+    let (file, name) = dir.create_part(parts)?;
     let takes = |attributes: &Attributes, stat: &Stat| {
         attributes.apply(&file, stat, false, |_, _| ());
         Dir::stat_file(&file).is_ok_and(|now| attributes.are_at(&now, &file, stat))

@@ -28,6 +28,9 @@ const FAT_STEP: u64 = 2;
 /// A day; seconds.
 const DAY: i64 = 86_400;
 
+/// Which time a file has that is given one, found out by a trial; `None` if it cannot be tried.
+pub type TimeTrial<'a> = &'a dyn Fn(Time) -> Option<Time>;
+
 /// What a file system makes of times.
 #[derive(Debug)]
 pub struct VolumeTimes {
@@ -57,16 +60,16 @@ impl VolumeTimes {
         &self.moved
     }
 
-    /// Whether `there` is what a file has that was given the time `source`. If only a trial tells, it is made in
-    /// `dir`.
-    pub fn is_held_as(&self, source: Time, there: Time, dir: Option<&Dir>) -> bool {
+    /// Whether `there` is what a file has that was given the time `source`. If only a trial tells,
+    /// `try_out` makes it.
+    pub fn is_held_as(&self, source: Time, there: Time, try_out: TimeTrial<'_>) -> bool {
         let is_of = |source: Time| {
             source.is_stored_as(there)
                 || self.moved.by.iter().any(|by| source.is_stored_as(there.later_by(-by)))
         };
         is_of(source)
             || !self.traits.hold(source)
-                && (self.ask(source, dir).is_some_and(is_of) || self.is_of_fat(source, there))
+                && (self.ask(source, try_out).is_some_and(is_of) || self.is_of_fat(source, there))
     }
 
     /// Whether `there` is what FAT or exFAT may make on the disk of the time `source`, which it does not hold. It is
@@ -90,21 +93,21 @@ impl VolumeTimes {
     }
 
     /// Whether a file that is given the time `source` gets another each time, as the clock has it then. If only a
-    /// trial tells, it is made in `dir`.
-    pub fn loses(&self, source: Time, dir: Option<&Dir>) -> bool {
+    /// trial tells, `try_out` makes it.
+    pub fn loses(&self, source: Time, try_out: TimeTrial<'_>) -> bool {
         // Where no time can be set, each attempt says so.
         let is_kept = self.traits.step.is_none() || self.traits.hold(source);
-        !is_kept && self.ask(source, dir).is_none()
+        !is_kept && self.ask(source, try_out).is_none()
     }
 
-    fn ask(&self, time: Time, dir: Option<&Dir>) -> Option<Time> {
+    fn ask(&self, time: Time, try_out: TimeTrial<'_>) -> Option<Time> {
         let asked = || self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = asked().get(&time) {
             return *known;
         }
         let held = match &self.own_dir {
             Some(own) => own.try_own_time(time).ok(),
-            None => dir.and_then(|dir| dir.try_time(time).ok()),
+            None => try_out(time),
         };
         let held = held.filter(|held| time.is_stored_as(*held) || !is_about_now(*held));
         let mut asked = asked();
@@ -141,7 +144,7 @@ mod tests {
         let times = VolumeTimes::new(TimeTraits::EVERY, moved, None);
         for (there, same) in [(0, true), (3600, true), (-3600, false), (900, false)] {
             let there = Time { secs: 1_000_000_000 + there, nanos: 0 };
-            assert_eq!(times.is_held_as(time(1_000_000_000), there, None), same, "{there:?}");
+            assert_eq!(times.is_held_as(time(1_000_000_000), there, &|_| None), same, "{there:?}");
         }
         let traits = TimeTraits::EVERY.of_fat(true);
         let fat = VolumeTimes::new(traits, MovedTimes::default(), None);
@@ -157,9 +160,13 @@ mod tests {
             (1_000_000_000, 315_532_800, false),
             (4_418_064_000, 315_532_800, false),
         ] {
-            assert_eq!(fat.is_held_as(time(source), time(there), None), same, "{source} {there}");
+            assert_eq!(
+                fat.is_held_as(time(source), time(there), &|_| None),
+                same,
+                "{source} {there}"
+            );
         }
         let there = time(1_000_003_600);
-        assert!(!VolumeTimes::default().is_held_as(time(1_000_000_000), there, None));
+        assert!(!VolumeTimes::default().is_held_as(time(1_000_000_000), there, &|_| None));
     }
 }

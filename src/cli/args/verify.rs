@@ -96,7 +96,8 @@ pub struct VerifyArgs {
 
     /// Scrub: read what was not verified for the longest time, for this time (45m, 2h)
     ///
-    /// When it is over no more files are begun. What was verified is kept in DIR/dircopy.verified.
+    /// When it is over no more files are begun, and those in hand have --grace. What was verified is kept in
+    /// DIR/dircopy.verified.
     #[arg(long, value_name = "DURATION", value_parser = schedule::parse_duration,
           conflicts_with_all = ["complete", "convert_paths"], help_heading = "Scrubs")]
     pub budget: Option<Duration>,
@@ -105,6 +106,11 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "SIZE", value_parser = size::parse,
           conflicts_with_all = ["complete", "convert_paths"], help_heading = "Scrubs")]
     pub max_bytes: Option<u64>,
+
+    /// How long files in hand may take after --budget; then they are given up
+    #[arg(long, value_name = "DURATION", value_parser = schedule::parse_duration, default_value = "1m",
+          requires = "budget", help_heading = "Scrubs")]
+    pub grace: Duration,
 
     /// With --budget or --max-bytes: wait for another run on the directory instead of refusing
     #[arg(long, help_heading = "Scrubs")]
@@ -173,7 +179,11 @@ impl VerifyArgs {
         job.from = self.from;
         self.effort.tell(&mut job);
         let (time, bytes) = (self.budget, self.max_bytes);
-        job.budget = (time.is_some() || bytes.is_some()).then_some(Budget { time, bytes });
+        job.budget = (time.is_some() || bytes.is_some()).then_some(Budget {
+            time,
+            bytes,
+            grace: Some(self.grace),
+        });
         job.wait = self.wait;
         job.write_states = self.write_states;
         job.state.clone_from(&self.state);

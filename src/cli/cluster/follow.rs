@@ -46,10 +46,18 @@ impl Follower {
         let progress = [Arc::<Progress>::default()];
         progress[0].watched.store(!matches!(self.view, View::None), Relaxed);
         let listen = |event: &Event<'_>| self.console.event(event, None, &self.gathered);
+        let tell_hanging = |error: &Error| self.console.error("warning", "warning: ", error);
+        let end_stuck = |error: &Error| {
+            self.console.error("stopped", "", error);
+            let exit = self.stop.requested().map_or(Exit::Stopped, Exit::of_stop);
+            std::process::exit(exit.code().into());
+        };
         std::thread::scope(|scope| {
             let (running, done) = bounded(0);
             let (names, asked, samples) = (&[][..], &*self.asked, None);
-            let watched = Watched { names, progress: &progress, asked, count: None, samples };
+            let (stop, hanging, stuck) = (&self.stop, &tell_hanging, &end_stuck);
+            let (progress, count) = (&progress, None);
+            let watched = Watched { names, progress, asked, count, samples, stop, hanging, stuck };
             self.view.watch_beside(scope, watched, &self.console, done);
             let progress = Arc::clone(&progress[0]);
             let result = work(&Observer { progress, stop: self.stop.clone(), listen });

@@ -1,5 +1,6 @@
 //! The thread that looks at a running run: it draws rows on a terminal, writes a line now and then elsewhere or
-//! when a signal asks for one, and takes the samples of the report. The run never waits for it.
+//! when a signal asks for one, takes the samples of the report, and looks whether a call does not come back. The run
+//! never waits for it.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -12,10 +13,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use terminal_size::{Height, Width, terminal_size_of};
 
 use crate::cli::progress::bar::Charset;
+use crate::cli::progress::hanging::HangingCalls;
 use crate::cli::progress::layout::{Room, lines};
 use crate::cli::progress::snapshot::Tracker;
 use crate::cli::show::console::Console;
+use crate::error::Error;
 use crate::event::{Progress, SampleSeries, Stop};
+use crate::sys;
 
 /// How often the thread looks and the rows are drawn: smooth to the eye, and no load.
 const DRAW: Duration = Duration::from_millis(100);
@@ -59,6 +63,12 @@ pub struct Watched<'a> {
     pub count: Option<CountTotal<'a>>,
     /// Takes the samples of the report, if there is one.
     pub samples: Option<&'a SampleSeries>,
+    /// Asks the run to stop.
+    pub stop: &'a Stop,
+    /// Is told of calls that do not come back.
+    pub hanging: &'a (dyn Fn(&Error) + Sync),
+    /// Ends the program, since this one keeps the run from stopping.
+    pub stuck: &'a (dyn Fn(&Error) + Sync),
 }
 
 /// What asked how far the run is, and still waits for the answer.
@@ -114,12 +124,17 @@ impl View {
         console: &Console,
         done: &Receiver<()>,
     ) {
-        let Watched { names, progress, asked, samples, .. } = *watched;
+        let Watched { names, progress, asked, samples, stop, hanging, stuck, .. } = *watched;
+        let mut calls = HangingCalls::default();
         let mut tracker = Tracker::new(names, progress);
         let (mut request, counting) = (Request::default(), Stop::default());
         let charset = Charset::of_terminal();
         let mut next_line = Instant::now() + LINE;
         while done.recv_timeout(DRAW) == Err(RecvTimeoutError::Timeout) {
+            sys::take_waiting_signals();
+            if let Some(error) = calls.look(stop, hanging) {
+                stuck(&error);
+            }
             let seen = tracker.look();
             if let Some(samples) = samples {
                 samples.take(progress);

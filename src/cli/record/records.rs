@@ -137,6 +137,15 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// Notes a warning about the run.
+    pub fn warn(&self, error: &Error) {
+        let entry = RecordEntry::error("warning", error);
+        self.note(&entry);
+        if let Some(log) = &self.log {
+            log.write(&format!("{}: warning: {error}", self.name), &entry);
+        }
+    }
+
     /// Notes a finding of a check, and the line that was said about it, if there was one.
     pub fn finding(&self, target: &Target, finding: &Finding, line: Option<&ScreenLine>) {
         if line.is_none() && matches!(finding, Finding::File { verdict: Verdict::Good(_), .. }) {

@@ -67,6 +67,8 @@ impl<'a> Task<'a> {
 /// How a run ended.
 pub enum RunResult<'a> {
     Refused(&'a Error),
+    /// A call did not come back after the run was asked to stop.
+    Stuck(&'a Error),
     /// A copy: its report for each output, or why that was refused.
     Copied(&'a [Result<Report>]),
     Streamed(&'a StreamReport),
@@ -93,6 +95,7 @@ impl RunResult<'_> {
     pub(crate) fn error(&self) -> Option<RecordEntry<'static>> {
         match self {
             RunResult::Refused(error) => Some(RecordEntry::error("refused", error)),
+            RunResult::Stuck(error) => Some(RecordEntry::error("stopped", error)),
             // Of several each has its own.
             RunResult::Copied([ran]) => error(ran),
             _ => None,

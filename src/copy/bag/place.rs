@@ -162,7 +162,7 @@ impl BagRoot {
             Err(error) => (None, Some(error.with_note("; so no other run is kept out"))),
         };
         if let Some(private) = &private {
-            patience.lock(private.dir(), path)?;
+            patience.lock(private, path)?;
         }
         let state = BagState::look(&dir, path, private.as_deref(), algorithms)?;
         Ok(Self { dir: Arc::new(dir), path: path.clone(), private, state, parent, warning })

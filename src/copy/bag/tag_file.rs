@@ -11,7 +11,7 @@ use crate::event::Stop;
 use crate::hash::{Algorithm, Algorithms, Digest, Digests, Hasher};
 use crate::io::read_back::ReadBack;
 use crate::sys::stat::Kind;
-use crate::sys::{self, Dir, Medium};
+use crate::sys::{self, Dir, Medium, PartOwner};
 
 /// So many bytes are written at a time.
 const BUFFER: usize = 256 << 10;
@@ -54,7 +54,7 @@ impl<'a> TagWriting<'a> {
     /// It cannot be made.
     pub fn begin(self, name: &str) -> Result<TagFile<'a>> {
         let path = self.root.path.join(name);
-        let made = self.root.dir.create_open_part();
+        let made = self.root.dir.create_open_part(PartOwner::default());
         let (file, part) = made.map_err(|error| Error::io("begin", path, error))?;
         let hasher = self.algorithms.start();
         Ok(TagFile { with: self, name: name.to_owned(), part, file, hasher, text: Vec::new() })

@@ -13,7 +13,7 @@ use crate::io::options::Reflink;
 use crate::manifest::ManifestName;
 use crate::state::private_dir::{Missing, PrivateDir, PrivatePlace};
 use crate::transfer::baseline::Baseline;
-use crate::tree::lock::{LockShare, Patience};
+use crate::tree::lock::Patience;
 use crate::volume::output_volume::UntriedNames;
 
 impl CopyJob {
@@ -67,9 +67,10 @@ impl CopyJob {
                 }
             },
             dry,
+            durable: self.sync,
             // A look at the room before a run counts what the run finds out.
             names: if self.dry_run { UntriedNames::Doubtful } else { UntriedNames::Held },
-            sharing: if self.shard.is_some() { LockShare::WithShards } else { LockShare::Alone },
+            shard: self.shard.as_ref().map(|shard| shard.tag),
             private: self.private_place(),
         };
         if self.names.is_some() && open_source(&self.source)?.1.is_some() {

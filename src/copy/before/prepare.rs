@@ -7,11 +7,10 @@ use std::sync::Arc;
 use crate::copy::before::open::{Opened, new_name};
 use crate::copy::before::{mounted, volume};
 use crate::error::{Error, Result};
-use crate::hash::Sha256;
 use crate::path::{DirPath, Shown, directory_of};
-use crate::state::private_dir::{Missing, NAME, PrivateDir, PrivatePlace};
+use crate::state::private_dir::{Missing, NAME, PrivateDir, PrivatePlace, Secret};
 use crate::sys::stat::{Identity, Kind, Stat};
-use crate::sys::{self, Attributes, Cloned, Dir, DirReader, Lock, Place};
+use crate::sys::{self, Attributes, Cloned, Dir, DirReader, Lock, PartOwner, Place, ShardTag};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
 use crate::tree::lock::{LockShare, Patience};
@@ -32,8 +31,8 @@ pub struct Prepared {
     /// The output's private directory, which holds the lock; `None` in a dry run, and where there can be
     /// none.
     pub private: Option<PrivateDir>,
-    /// What shows that a journal is of this user's runs at this output.
-    pub secret: Option<Sha256>,
+    /// What shows that a journal or a part file is of this user's runs at this output.
+    pub secret: Option<Secret>,
     /// The directory in which the output was made, if it was, or in a dry run would be.
     pub parent: Option<Dir>,
     /// What could not be learnt of either.
@@ -51,10 +50,12 @@ pub struct Demands<'a> {
     pub longest_name: usize,
     /// Nothing is made.
     pub dry: bool,
+    /// What is made is durable before anything relies on it.
+    pub durable: bool,
     /// What becomes then of names that would have to be tried.
     pub names: UntriedNames,
-    /// Who else may be at work there.
-    pub sharing: LockShare,
+    /// The shard that is to be copied, if other shards may be at work there.
+    pub shard: Option<ShardTag>,
     /// Where the private directory is.
     pub private: PrivatePlace<'a>,
 }
@@ -67,7 +68,7 @@ pub fn prepare(
     demands: Demands<'_>,
     patience: Patience<'_>,
 ) -> Result<Prepared> {
-    let Demands { must_clone, must_be_mounted, dry, names, private, .. } = demands;
+    let Demands { must_clone, must_be_mounted, dry, names, private, shard, .. } = demands;
     let (source, file) = open_source(from)?;
     let source_stat = source.stat_self().map_err(|error| cannot_look(from, error))?;
     let opened = mounted::open(to, must_be_mounted)?;
@@ -81,6 +82,9 @@ pub fn prepare(
     };
     let mut output = OutputDir { gid: source_stat.gid, ..OutputDir::absent(to.into()) };
     let (mut output_id, mut warnings) = (None, std::mem::take(&mut root.warnings));
+    let secret = root.secret(demands, &mut warnings)?;
+    let tag = secret.as_ref().map(Secret::of_parts);
+    output.volume.parts = PartOwner { output: tag, shard };
     if let Some(handle) = &root.handle {
         // What it was before, not what another run made of it for a time.
         let stat = match root.before {
@@ -99,7 +103,10 @@ pub fn prepare(
         (output.gid, output.volume.dev) = (stat.gid, stat.id.dev);
         output.volume.tried = Arc::new(match dry {
             true => volume::look_at(handle, to, private, names),
-            false => volume::try_out(handle, root.private.as_ref(), &mut warnings),
+            false => {
+                let parts = output.volume.parts;
+                volume::try_out(handle, parts, root.private.as_ref(), &mut warnings)
+            }
         });
         output_id = Some(stat.id);
     }
@@ -114,7 +121,6 @@ pub fn prepare(
         }
         output.finish = Some((source_stat, attributes));
     }
-    let secret = root.secret(&mut warnings);
     let Root { handle, fresh, parent, private, lock, .. } = root;
     parent.iter().for_each(|parent| output.volume.is_that_of(parent));
     (output.handle, output.fresh) = (handle, fresh);
@@ -129,8 +135,8 @@ pub fn prepare(
         output: Arc::new(output),
         output_id,
         may_share,
-        is_ours_alone: lock == Lock::Held && demands.sharing == LockShare::Alone,
-        private,
+        is_ours_alone: lock == Lock::Held && shard.is_none(),
+        private: private.filter(|_| !dry),
         secret,
         parent,
         warnings,
@@ -222,7 +228,7 @@ impl Root {
         demands: Demands<'_>,
         patience: Patience<'_>,
     ) -> Result<Option<Self>> {
-        let Demands { dry, sharing, private: place, .. } = demands;
+        let Demands { dry, shard, private: place, .. } = demands;
         let (handle, fresh, parent) = match opened {
             Opened::There(dir) => (Some(dir), false, None),
             Opened::Parent(above) if dry => (None, true, Some(above)),
@@ -234,10 +240,17 @@ impl Root {
         };
         let (lock, private, before, warnings) = (Lock::Unknown, None, None, Vec::new());
         let mut root = Self { handle, fresh, parent, private, lock, before, warnings };
+        if let (true, Some(handle)) = (dry, &root.handle) {
+            // What cannot be opened is told when something is to be made.
+            let opened = PrivateDir::open_at(handle, to, place, Missing::Leave);
+            root.private = opened.ok().flatten();
+        }
         if !dry {
             root.open_private(to, place)?;
             if let Some(private) = &root.private {
-                root.lock = patience.lock_as(sharing, private.dir(), to)?;
+                let sharing =
+                    if shard.is_some() { LockShare::WithShards } else { LockShare::Alone };
+                root.lock = patience.lock_as(sharing, private, to)?;
             }
             if fresh && !is_empty(to).map_err(|error| cannot_look(to, error))? {
                 // Another run had the lock first. This one's goes with the handle.
@@ -247,18 +260,44 @@ impl Root {
         Ok(Some(root))
     }
 
-    /// The secret of the output's journals. Without one, large files are begun anew.
-    fn secret(&self, warnings: &mut Vec<Error>) -> Option<Sha256> {
-        let private = self.private.as_ref()?;
-        let fail = |error| Error::io("read the secret of journals in", private.path(), error);
-        private.secret().map_err(|error| warnings.push(fail(error))).ok()
+    /// The secret of the output's journals and part files, durable before anything bears it; in a dry run only one that
+    /// was made before. Without one large files are begun anew, and what the run leaves if it is killed stays.
+    ///
+    /// # Errors
+    /// The output's root cannot be made durable: that is told once, so the run must not go on as if it had been.
+    fn secret(&self, demands: Demands<'_>, warnings: &mut Vec<Error>) -> Result<Option<Secret>> {
+        let Some(private) = &self.private else { return Ok(None) };
+        let Demands { dry, durable, .. } = demands;
+        if dry {
+            return Ok(private.known_secret().ok().flatten());
+        }
+        match private.secret(durable) {
+            Err(error) => {
+                let note = "; large files are begun anew, and what a killed run left stays";
+                let error = Error::io("keep the private secret in", private.path(), error);
+                warnings.push(error.with_note(note));
+                Ok(None)
+            }
+            Ok(secret) => {
+                let fail = |error| Error::io("make durable", private.path(), error);
+                if durable {
+                    private.persist_way().map_err(fail)?;
+                }
+                Ok(Some(secret))
+            }
+        }
     }
 
     /// Opens the private directory, or makes it. That there can be none is a warning.
     fn open_private(&mut self, to: &Path, place: PrivatePlace<'_>) -> Result<()> {
         let Some(handle) = &self.handle else { return Ok(()) };
         let mut opened = PrivateDir::open_at(handle, to, place, Missing::Leave);
-        if let (Ok(None), PrivatePlace::InOutput | PrivatePlace::Among(_)) = (&opened, place) {
+        let is_missing = |opened: &Option<PrivateDir>| match (place, opened) {
+            (PrivatePlace::InOutput | PrivatePlace::Among(_), None) => true,
+            (PrivatePlace::Among(_), Some(found)) => !found.is_at_output(),
+            _ => false,
+        };
+        if opened.as_ref().is_ok_and(is_missing) {
             let stat = handle.stat_self().map_err(|error| cannot_look(to, error))?;
             let fail = |error| Error::io("make writable", to, error);
             self.before = handle.open_up(&stat).map_err(fail)?.then_some(stat);

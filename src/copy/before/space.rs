@@ -7,6 +7,7 @@
 //! output that is not packed as the source is, hard links that become files of their own), or another program takes
 //! the space, a disk that fills up is still an error of each file.
 
+use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -212,7 +213,9 @@ impl Need {
         while let Ok(batch) = listing.next_batch(dir)
             && !batch.is_empty()
         {
-            for listed in batch.iter().filter(|listed| sys::is_part_name(&listed.name)) {
+            let tag = output.volume.parts.output;
+            let is_removed = |name: &OsStr| tag.is_some_and(|tag| tag.is_in(name));
+            for listed in batch.iter().filter(|listed| is_removed(&listed.name)) {
                 let part = dir.stat(&listed.name, false);
                 self.parts = self.parts.saturating_add(part.map_or(0, |part| part.allocated));
             }

@@ -8,13 +8,19 @@ use crate::error::Error;
 use crate::state::private_dir::{Missing, NAME, PrivateDir, PrivatePlace};
 use crate::state::reference_time::{self, MovedTimes};
 use crate::state::traits_note::NotePlace;
-use crate::sys::Dir;
 use crate::sys::traits::Traits;
+use crate::sys::{Dir, PartOwner};
 use crate::volume::output_volume::{NotedTraits, TriedVolume, UntriedNames};
 
-/// Tries the file system of the output whose root is `root` and whose private directory is `private`.
-pub fn try_out(root: &Dir, private: Option<&PrivateDir>, warnings: &mut Vec<Error>) -> TriedVolume {
-    let traits = root.traits();
+/// Tries the file system of the output whose root is `root` and whose private directory is `private`, with part files
+/// of this owner.
+pub fn try_out(
+    root: &Dir,
+    parts: PartOwner,
+    private: Option<&PrivateDir>,
+    warnings: &mut Vec<Error>,
+) -> TriedVolume {
+    let traits = root.traits(parts);
     let moved = match private {
         Some(private) => {
             let fail = |deed| move |error| Error::io(deed, private.path(), error);

@@ -19,11 +19,12 @@ use crate::io::read_back::ReadBack;
 use crate::io::watched_file::WatchedFile;
 use crate::manifest::archive::mhl::is_chain;
 use crate::manifest::line;
+use crate::manifest::readers::Readers;
 use crate::path::RelPath;
 use crate::state::knowledge::{Remembered, Unsettled};
 use crate::state::row::{Row, Trace};
 use crate::sys::stat::{Kind, Stat};
-use crate::sys::{self, Medium};
+use crate::sys::{self, Dir, Medium};
 use crate::transfer::context::Context;
 use crate::tree::dirs::OutputDir;
 use crate::tree::last_dir::LastDir;
@@ -75,6 +76,7 @@ impl Committer<'_> {
         let Some(manifest) = &mut self.manifest else { return Ok(()) };
         manifest.append(&carried.lines)?;
         manifest.append_to_lists(&carried.lists)?;
+        manifest.readers.join(carried.readers);
         carried.lines.clear();
         carried.lists.clear();
         let lacking = std::mem::take(&mut carried.lacking);
@@ -100,6 +102,9 @@ struct CarriedLines<'a> {
     number: u64,
     read_back: ReadBack,
     last: LastDir,
+    /// Who may read what is carried over, and the directory of which that is known.
+    readers: Readers,
+    way: Option<Vec<u8>>,
 }
 
 /// What becomes of a line of an earlier run.
@@ -116,8 +121,20 @@ impl<'a> CarriedLines<'a> {
     fn new(context: &'a Context<'a>, root: &'a OutputDir) -> Self {
         let (lists, lacking) = (Vec::new(), Vec::new());
         let (lines, rows, read_back) = (Vec::new(), PendingRows::default(), ReadBack::new());
-        let last = LastDir::default();
-        Self { context, root, lines, lists, lacking, rows, number: 0, read_back, last }
+        let (last, readers) = (LastDir::default(), Readers::default());
+        Self {
+            context,
+            root,
+            lines,
+            lists,
+            lacking,
+            rows,
+            number: 0,
+            read_back,
+            last,
+            readers,
+            way: None,
+        }
     }
 
     /// Takes over what is remembered of the file at `path`, if it still holds.
@@ -141,6 +158,7 @@ impl<'a> CarriedLines<'a> {
                 && row.trace.is_of(&there)
                 && self.context.take_recorded(path.as_bytes(), row.digest, further.clone())
             {
+                self.note_readers(path, &there);
                 self.keep(path, row, &further, false);
                 return CarryResult::Settled;
             }
@@ -154,6 +172,7 @@ impl<'a> CarriedLines<'a> {
                 let sure = self.context.shared.known.is_some_and(|it| it.is_past(trace.ctime));
                 let Remembered { origin, late, .. } = remembered;
                 let digest = all.proof;
+                self.note_readers(path, &there);
                 self.keep(path, Row { digest, origin, trace, sure, late }, &[], true);
                 CarryResult::Settled
             }
@@ -179,6 +198,28 @@ impl<'a> CarriedLines<'a> {
     fn looks_like(&self, row: &Row, there: &Stat) -> bool {
         let has_time = || self.root.holds_time_as(row.trace.mtime, there.mtime);
         row.trace.size == there.size && (!self.root.keeps_times() || has_time())
+    }
+
+    /// Notes who may read the file at `path`, which is `there`: the source does not tell any more.
+    fn note_readers(&mut self, path: &RelPath, there: &Stat) {
+        self.readers.note(there);
+        let Some((above, _)) = path.split().filter(|_| self.readers != Readers::Owner) else {
+            return;
+        };
+        if self.way.as_deref() == Some(above.as_bytes()) {
+            return;
+        }
+        self.way = Some(above.as_bytes().to_vec());
+        let root = self.root.handle.as_ref().map(Dir::try_clone);
+        let root = root.unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()));
+        let entered = above.components().try_fold(root, |dir, name| {
+            let dir = dir?.open_dir(sys::name_from_bytes(name)?, false)?;
+            self.readers.note(&dir.stat_self()?);
+            io::Result::Ok(Ok(dir))
+        });
+        if entered.is_err() {
+            self.readers = Readers::Owner;
+        }
     }
 
     /// Lists a file, of which these further digests were recorded, and which was read if `is_read`.

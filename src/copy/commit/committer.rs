@@ -29,6 +29,7 @@ use crate::part::method::Method;
 use crate::part::part_file;
 use crate::part::transfer::{CopyTarget, Transfer};
 use crate::state::row::Origin;
+use crate::sys;
 use crate::sys::stat::Stat;
 use crate::transfer::context::Context;
 use crate::transfer::late;
@@ -38,6 +39,9 @@ use crate::transfer::outcome::{
 use crate::transfer::verifier::{CheckedCopy, ReadBackVerdict};
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::WalkItem;
+
+/// How often it is looked whether the run is to stop, while something waits.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// What the committer waits for.
 enum CommitterWake {
@@ -135,11 +139,24 @@ impl<'a> Committer<'a> {
     /// Waits for what comes next.
     fn next(&self, inbox: &Receiver<CommitterMessage>) -> CommitterWake {
         let due = [self.group.due(), self.accounting.published.due()].into_iter().flatten().min();
-        let due = due.map_or(Duration::MAX, |due| due.duration_since(Instant::now()));
-        select! {
-            recv(inbox) -> message => message.map_or(CommitterWake::End, CommitterWake::Message),
-            recv(self.verifying.answers()) -> answer => CommitterWake::Answer(answer.unwrap_or(Answer::Died)),
-            default(due) => CommitterWake::Due,
+        let left = |due: Instant| due.saturating_duration_since(Instant::now());
+        loop {
+            let wait = due.map_or(Duration::MAX, |due| left(due).min(LOOK));
+            select! {
+                recv(inbox) -> message => {
+                    return message.map_or(CommitterWake::End, CommitterWake::Message);
+                }
+                recv(self.verifying.answers()) -> answer => {
+                    return CommitterWake::Answer(answer.unwrap_or(Answer::Died));
+                }
+                default(wait) => {}
+            }
+            // A thread that hangs in a call must not keep what is complete from its record; and a group holds
+            // directories open, for which others may wait.
+            let is_wanted = self.context.control.stop.is_at_once() || sys::descriptors_are_wanted();
+            if is_wanted || due.is_some_and(|due| left(due).is_zero()) {
+                return CommitterWake::Due;
+            }
         }
     }
 
@@ -182,6 +199,11 @@ impl<'a> Committer<'a> {
         }
     }
 
+    /// The manifest lists this, or what is in it.
+    pub(crate) fn lists(&mut self, stat: &Stat) {
+        self.manifest.iter_mut().for_each(|manifest| manifest.readers.note(stat));
+    }
+
     pub(crate) fn check_place(&mut self) {
         if !is_in_place(self.root()) {
             let gone = "it was unmounted, moved or replaced meanwhile";
@@ -222,6 +244,7 @@ impl<'a> Committer<'a> {
             result;
         let CopyTarget { output, entry, .. } = &target;
         self.context.control.progress.handled.fetch_add(1, Relaxed);
+        self.lists(&entry.stat);
         warnings.iter().for_each(|warning| self.accounting.warn(warning));
         if resumed > 0 && matches!(outcome, Outcome::Written(_) | Outcome::Published { .. }) {
             self.accounting.resumed(output, &entry.name, resumed);
@@ -355,7 +378,7 @@ impl<'a> Committer<'a> {
         self.failed(&file.target, &failed);
     }
 
-    fn is_synced_with_root(&self, dir: &OutputDir) -> bool {
+    pub(crate) fn is_synced_with_root(&self, dir: &OutputDir) -> bool {
         match self.context.options.durability {
             Durability::Off => true,
             Durability::Grouped { at_once } => at_once && dir.volume.with_root,
@@ -421,30 +444,6 @@ impl<'a> Committer<'a> {
     pub(crate) fn arrived(&mut self, output: &Arc<OutputDir>) {
         if output.arrived() && !output.rel.is_root() {
             self.finish_directory(output);
-        }
-    }
-
-    /// Everything in a directory is done: it gets its attributes.
-    pub(crate) fn finish_directory(&mut self, output: &Arc<OutputDir>) {
-        let Some(handle) = &output.handle else { return };
-        if let Some((stat, attributes)) = &output.finish {
-            // A later run must be able to add what is missing.
-            let mode = if output.is_left_open() { stat.mode | 0o300 } else { stat.mode };
-            let stat = &Stat { mode, ..*stat };
-            let warn = |deed, error| self.accounting.warn(&Error::io(deed, output.path(), error));
-            if output.fresh {
-                attributes.apply_to_new(handle, stat, output.gid, None, warn);
-            } else if !handle.stat_self().is_ok_and(|now| attributes.are_at(&now, handle, stat))
-                && self.context.control.gate.lets_pass()
-            {
-                attributes.apply(handle, stat, false, warn);
-            }
-        }
-        if !self.is_synced_with_root(output)
-            && let Err(error) = output.persist()
-        {
-            // Links and empty directories in it have no other sync, so they may not stay.
-            self.accounting.give_up(Error::io("make durable", output.path(), error));
         }
     }
 }

@@ -17,7 +17,9 @@ use crate::io::options::Durability;
 use crate::io::read_back::{FileDigest, ReadBack};
 use crate::manifest::writer::ManifestFile;
 use crate::state::record::FinishedManifest;
+use crate::sys::stat::Stat;
 use crate::sys::{Dir, Medium};
+use crate::tree::dirs::OutputDir;
 
 /// What a run leaves at the output beside the copies.
 pub struct RunLeft {
@@ -67,7 +69,7 @@ impl Committer<'_> {
                 if durable { manifest.persist() } else { Ok(()) }.map(|()| None)
             }
             Some(manifest) => {
-                self.publish_states(manifest.name());
+                self.publish_states(manifest.name(), manifest.readers);
                 self.publish_manifest(manifest, durable)
             }
             None => Ok(None),
@@ -115,6 +117,31 @@ impl Committer<'_> {
         let withdrawn = self.manifest.take().map_or(Ok(()), ManifestFile::withdraw);
         if let Err(error) = withdrawn {
             self.accounting.warn(&error);
+        }
+    }
+
+    /// Everything in a directory is done: it gets its attributes.
+    pub(crate) fn finish_directory(&mut self, output: &Arc<OutputDir>) {
+        let Some(handle) = &output.handle else { return };
+        if let Some((stat, attributes)) = &output.finish {
+            self.lists(stat);
+            // A later run must be able to add what is missing.
+            let mode = if output.is_left_open() { stat.mode | 0o300 } else { stat.mode };
+            let stat = &Stat { mode, ..*stat };
+            let warn = |deed, error| self.accounting.warn(&Error::io(deed, output.path(), error));
+            if output.fresh {
+                attributes.apply_to_new(handle, stat, output.gid, None, warn);
+            } else if !handle.stat_self().is_ok_and(|now| attributes.are_at(&now, handle, stat))
+                && self.context.control.gate.lets_pass()
+            {
+                attributes.apply(handle, stat, false, warn);
+            }
+        }
+        if !self.is_synced_with_root(output)
+            && let Err(error) = output.persist()
+        {
+            // Links and empty directories in it have no other sync, so they may not stay.
+            self.accounting.give_up(Error::io("make durable", output.path(), error));
         }
     }
 
@@ -194,6 +221,10 @@ impl Committer<'_> {
             return;
         };
         for name in carry.unfinished() {
+            // That of a run that keeps its records elsewhere, and is at work.
+            if root.is_claimed(name.to_string().as_ref()) {
+                continue;
+            }
             let states = [name.states(), name.finished().states()];
             let is_copied = |file: &OsStr| carry.has_heard_of(file.as_encoded_bytes());
             let finished = beside::lists_of(root, name, &is_copied);

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::sys::{self, Dir};
+use crate::sys::{self, Dir, PartOwner};
 use crate::tree::dirs::OutputDir;
 
 /// So many failures in a row for want of room, and the output counts as full. A single one does
@@ -48,9 +48,9 @@ impl Health {
             // Where one file lies the device may be bad; where any may lie, it is of no use.
             let is_to_be_tried = self.bad_streak.is_multiple_of(BAD_STREAK);
             self.bad_streak += 1;
-            return is_to_be_tried && !takes_bytes(root);
+            return is_to_be_tried && !takes_bytes(root, output.volume.parts);
         }
-        sys::is_output_gone(cause) && is_unusable(root)
+        sys::is_output_gone(cause) && is_unusable(root, output.volume.parts)
     }
 }
 
@@ -70,15 +70,15 @@ pub fn is_in_place(root: &OutputDir) -> bool {
 }
 
 /// Whether the output takes some bytes for good.
-fn takes_bytes(root: &Dir) -> bool {
-    let Ok((mut file, part)) = root.create_part() else { return false };
+fn takes_bytes(root: &Dir, parts: PartOwner) -> bool {
+    let Ok((mut file, part)) = root.create_part(parts) else { return false };
     let written = file.write_all(&[0; 4096]).and_then(|()| sys::persist_file(&file)).is_ok();
     root.remove(&part).is_ok() && written
 }
 
 /// Whether not even an empty file can be made in the root of the output.
-fn is_unusable(root: &Dir) -> bool {
-    match root.create_part() {
+fn is_unusable(root: &Dir, parts: PartOwner) -> bool {
+    match root.create_part(parts) {
         Ok((_, part)) => root.remove(&part).is_err(),
         Err(_) => true,
     }

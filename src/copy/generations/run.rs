@@ -23,7 +23,7 @@ use crate::part::method::Method;
 use crate::path::RelPath;
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::{Missing, PrivateDir};
-use crate::sys::{self, Attributes, Dir};
+use crate::sys::{self, Attributes, Dir, PartOwner};
 use crate::tree::dirs::OutputDir;
 use crate::tree::lock::Patience;
 use crate::tree::overwrite::Policy;
@@ -115,7 +115,7 @@ impl GenerationRun<'_> {
             }
         };
         let private = open_private(&dir, path)?;
-        patience.lock(private.dir(), path)?;
+        patience.lock(&private, path)?;
         let set = GenerationSet::read(&dir, path)?;
         Ok(GenerationRoot { dir, _private: private, set })
     }
@@ -194,6 +194,7 @@ impl GenerationRun<'_> {
         let Some(private) = PrivateDir::open(new, path, None, Missing::Make)? else {
             return Ok(Seeded::default());
         };
+        let tag = private.secret(self.job.sync).ok().map(|secret| secret.of_parts());
         let seeding = Seeding {
             last: &last,
             source: &prepared.source.handle,
@@ -204,6 +205,7 @@ impl GenerationRun<'_> {
             classifier: self.job.classifier(),
             most_levels: most_levels(sys::open_file_limit()),
             stop,
+            parts: PartOwner { output: tag, shard: None },
         };
         seeding.run()
     }
@@ -295,7 +297,7 @@ fn open_private(dir: &Dir, path: &Path) -> Result<PrivateDir> {
 pub fn hold(root: &Dir, path: &Path) -> Result<PrivateDir> {
     let private = open_private(root, path)?;
     let (stop, tell) = (&Stop::default(), &|_: &str| ());
-    Patience { wait: false, deed: "change", tell, stop }.lock(private.dir(), path)?;
+    Patience { wait: false, deed: "change", tell, stop }.lock(&private, path)?;
     Ok(private)
 }
 

@@ -24,7 +24,9 @@ use crate::state::private_dir::{NAME, PrivateDir, TRASH};
 use crate::state::record::RecordFile;
 use crate::state::row::{Row, Trace};
 use crate::sys::stat::{Kind, Stat};
-use crate::sys::{self, Attributes, Cloned, Dir, DirReader, is_journal_name, is_part_name};
+use crate::sys::{
+    self, Attributes, Cloned, Dir, DirReader, PartOwner, is_journal_name, is_part_name,
+};
 use crate::tree::classify::Classifier;
 use crate::tree::dirs::open_source_below;
 use crate::tree::filter::Inclusion;
@@ -60,6 +62,8 @@ pub struct Seeding<'a> {
     pub classifier: Classifier<'a>,
     pub most_levels: usize,
     pub stop: &'a Stop,
+    /// Whose part files are made.
+    pub parts: PartOwner,
 }
 
 /// What came of it.
@@ -262,7 +266,7 @@ impl Seeding<'_> {
         let from = top.last.open_file(name, false)?;
         let of_source = top.source.open_file(name, self.classifier.follow)?;
         let attributes = Attributes::read(&of_source)?;
-        let (part, part_name) = top.new.create_part()?;
+        let (part, part_name) = top.new.create_part(self.parts)?;
         let mut failed = None;
         let cloned = sys::clone_file(&from, &part).and_then(|cloned| {
             if !matches!(cloned, Cloned::Yes) {

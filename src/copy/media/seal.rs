@@ -16,6 +16,7 @@ use crate::copy::media::write::words::creator;
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::path::RelPath;
+use crate::sys::PartOwner;
 use crate::tree::names::sorter::SortedRecords;
 
 const DEED: &str = "write the Media Hash List of";
@@ -32,6 +33,8 @@ pub struct MediaSeal<'a> {
     pub role: &'a MediaRole,
     pub job: &'a CopyJob,
     pub stop: &'a Stop,
+    /// Whose part files are made.
+    pub parts: PartOwner,
 }
 
 impl MediaSeal<'_> {
@@ -54,7 +57,8 @@ impl MediaSeal<'_> {
     }
 
     fn writing(&self) -> MediaWriting<'_> {
-        MediaWriting { durable: self.job.sync, verify: self.job.verify.is_some(), stop: self.stop }
+        let Self { job, stop, parts, .. } = *self;
+        MediaWriting { durable: job.sync, verify: job.verify.is_some(), stop, parts }
     }
 
     fn generations(

@@ -12,6 +12,7 @@ use crate::hash::Digest;
 use crate::io::options::Durability;
 use crate::manifest::ManifestName;
 use crate::manifest::carry::ours;
+use crate::manifest::readers::Readers;
 use crate::sys::Dir;
 use crate::tree::dirs::OutputDir;
 
@@ -79,11 +80,13 @@ impl Committer<'_> {
 
     /// The manifest of this name is about to be complete: so is its side file. One that cannot be written costs
     /// later checks time, and is a warning.
-    pub(crate) fn publish_states(&mut self, name: ManifestName) {
+    pub(crate) fn publish_states(&mut self, name: ManifestName, readers: Readers) {
         let Some(states) = self.context.shared.states else { return };
         let name = name.finished().states();
         let durable = self.context.options.durability != Durability::Off;
-        if let Err(error) = states.publish(name.as_ref(), durable, false) {
+        if let Err(error) =
+            states.publish(name.as_ref(), durable, false, |group| readers.mode(group))
+        {
             let path = self.root().path_of(name.as_ref());
             let error = Error::io("write the states of large files to", path, error);
             self.accounting.warn(&error.with_note("; checks of these take longer"));

@@ -25,6 +25,12 @@ impl<'a> Committer<'a> {
         self.recording = Some(Recording::new(private, self.context.shared.known, durable));
     }
 
+    /// The private record gets its file now.
+    pub fn begin_record(&mut self) {
+        let warning = self.recording.as_mut().and_then(Recording::begin);
+        warning.iter().for_each(|warning| self.accounting.warn(warning));
+    }
+
     /// The lines of what is published and durable go into the manifest.
     pub(crate) fn record(&mut self) {
         let Published { lines, mut rows, lists, .. } =
@@ -81,6 +87,7 @@ impl<'a> Committer<'a> {
         };
         let arranged = manifest.rewrite(
             durable,
+            output.volume.parts,
             &|kind| sorted && !kind.is_some_and(ListKind::is_kept) || is_near(kind),
             &mut |kind, text, out| match kind.filter(|_| is_near(kind)) {
                 Some(kind) => near.write(kind, text, out),

@@ -156,12 +156,12 @@ impl NearWriting<'_, '_> {
                 return (self.with.tell)(Error::io("write lists in", path, error));
             }
         };
-        let mut lists = Vec::new();
+        let (mut lists, parts) = (Vec::new(), self.with.output.volume.parts);
         if self.kind.form() == Form::Dirs {
             for algorithm in self.kind.algorithms().iter() {
                 let name = near_name(self.kind.form(), algorithm, b"");
                 lists.extend(
-                    sys::name_from_bytes(&name).map(|name| (algorithm, NearFile::new(name))),
+                    sys::name_from_bytes(&name).map(|name| (algorithm, NearFile::new(name, parts))),
                 );
             }
         }
@@ -191,7 +191,8 @@ impl NearWriting<'_, '_> {
         if self.kind.form() == Form::Sides {
             let ending = near_name(Form::Sides, digest.algorithm(), b"");
             let file = name.strip_suffix(&ending[..]).unwrap_or(name);
-            let mut side = NearFile::new(sys::name_from_bytes(name)?);
+            let mut side =
+                NearFile::new(sys::name_from_bytes(name)?, self.with.output.volume.parts);
             if line::write_for_program(side.text(), &digest, file) {
                 self.finish(side, is_taken);
             } else {

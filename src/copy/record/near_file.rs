@@ -8,7 +8,7 @@ use std::io;
 use crate::hash::{Algorithm, Digest, Hasher};
 use crate::io::read_back::ReadBack;
 use crate::sys::stat::Kind;
-use crate::sys::{self, Dir, Medium};
+use crate::sys::{self, Dir, Medium, PartOwner};
 
 /// So many bytes wait at most.
 const BUFFER: usize = 256 << 10;
@@ -19,6 +19,8 @@ pub struct NearFile {
     part: Option<(File, OsString)>,
     hasher: Hasher,
     text: Vec<u8>,
+    /// Whose part file it is.
+    owner: PartOwner,
 }
 
 /// A list that is complete, under the name of a part file.
@@ -39,9 +41,9 @@ pub enum Yields<'a> {
 
 impl NearFile {
     /// Begins the list `name`, in the directory that the other methods are given.
-    pub fn new(name: &OsStr) -> Self {
+    pub fn new(name: &OsStr, owner: PartOwner) -> Self {
         let hasher = Algorithm::Sha256.start();
-        Self { name: name.to_owned(), part: None, hasher, text: Vec::new() }
+        Self { name: name.to_owned(), part: None, hasher, text: Vec::new(), owner }
     }
 
     /// What it is to be called.
@@ -70,7 +72,7 @@ impl NearFile {
     fn flush(&mut self, dir: &Dir) -> io::Result<()> {
         let (file, _) = match &mut self.part {
             Some(part) => part,
-            none => none.insert(dir.create_open_part()?),
+            none => none.insert(dir.create_open_part(self.owner)?),
         };
         self.hasher.update(&self.text);
         sys::write_all(&*file, &self.text)?;

@@ -46,6 +46,12 @@ impl<'a> Recording<'a> {
         Self { private, number, file: None, is_given_up: false, durable }
     }
 
+    /// Makes its file now, which else comes with the first row: what waits for a descriptor then holds others.
+    pub fn begin(&mut self) -> Option<Error> {
+        let begun = self.file().map(drop);
+        self.told(begun)
+    }
+
     /// Writes what waits and is beyond doubt; `manifest` tells the time. After an error nothing more is
     /// written.
     pub fn append(&mut self, rows: &mut PendingRows, manifest: &ManifestFile) -> Option<Error> {

@@ -5,6 +5,7 @@ pub mod outputs;
 pub mod count;
 mod earlier;
 mod feed;
+mod means;
 pub mod output_run;
 mod setup;
 mod space;

@@ -27,6 +27,7 @@ use crate::copy::record::chains;
 use crate::copy::record::rotation::Rotation;
 use crate::copy::report::{Counts, Ending, Report, Stages};
 use crate::copy::run::earlier::{EarlierRecords, known};
+use crate::copy::run::means::Means;
 use crate::copy::run::space::{LateLook, SpaceLook};
 use crate::copy::run::threads::{CopyThreads, ThreadResults};
 use crate::error::{Error, Result};
@@ -40,13 +41,13 @@ use crate::io::options::Options;
 use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
 use crate::manifest::ManifestName;
+use crate::manifest::readers::Readers;
 use crate::manifest::writer::ManifestFile;
 use crate::state::knowledge::Knowledge;
-use crate::sys::{self, Dir, is_on_turning_disk};
+use crate::sys::{self, Dir};
 use crate::transfer::baseline::Baseline;
 use crate::transfer::context::{Context, Shared};
 use crate::transfer::kernel::copy_methods::CopyMethods;
-use crate::tree::dirs::OutputDir;
 use crate::tree::filter::Pattern;
 use crate::tree::lock::Patience;
 use crate::tree::walk::Walk;
@@ -107,6 +108,7 @@ impl OutputRun<'_> {
         // A run that gives itself up leaves the program's stop as it is.
         let stop = &observer.stop.of_one();
         job.check_options()?;
+        Means::of_one(self.outputs()).check(job)?;
         let is_to_stop = || stop.is_requested();
         let open = |path| Baseline::open(path, &job.source, &is_to_stop);
         let baseline = job.expect.as_deref().map(open).transpose()?;
@@ -203,8 +205,8 @@ impl OutputRun<'_> {
         let mut walk = self.walk(&prepared, false, known);
         walk.gate = Some(gate);
         walk.resumable = walk.resumable.filter(|_| context.options.journaling.is_some());
-        let workers = job.workers_for(&prepared, slot.is_some());
-        let verifiers = self.verifiers(&prepared.output, workers.full);
+        let workers = job.workers_for(&prepared, slot.is_some(), self.outputs());
+        let verifiers = job.verify.map_or(0, |_| workers.verifiers(&prepared.output));
         let (mut committer, verifier_threads) =
             self.committer(&context, &mut prepared, earlier, verifiers);
         if let Some(slot) = slot {
@@ -213,7 +215,7 @@ impl OutputRun<'_> {
         let source_volume = sys::volume_details(&prepared.source.handle);
         let output_volume = prepared.output.handle.as_ref().map(sys::volume_details);
         let output_volume = output_volume.unwrap_or_default();
-        let source = Arc::clone(&prepared.source);
+        let (source, parts) = (Arc::clone(&prepared.source), prepared.output.volume.parts);
         let tree = prepared.file.is_none().then(|| Arc::clone(&source));
         let kept_from = |keep| Rotation { keep, source: Arc::clone(&source) };
         let rotation = job.keep_manifests.map(kept_from);
@@ -227,7 +229,7 @@ impl OutputRun<'_> {
         committer.settle_expected(tree.as_deref());
         earlier.settle_departures(&mut committer.accounting);
         let removal = earlier.removal(job, &committer, &source, stop);
-        let media = job.media.as_deref().map(|role| MediaSeal { role, job, stop });
+        let media = job.media.as_deref().map(|role| MediaSeal { role, job, stop, parts });
         let endings = RunEndings { rotation: rotation.as_ref(), removal: removal.as_ref(), media };
         let RunLeft { manifest, trash, media_list } = committer.finish(endings);
         let mut counts = Counts { seen: found, ..committer.accounting.counts };
@@ -311,6 +313,9 @@ impl OutputRun<'_> {
         let mut committer =
             Committer::new(accounting, context, manifest, job.hard_links, group, verifying);
         committer.record_in(private.as_ref().filter(|_| job.shard.is_none()), job.sync);
+        if Means::of_one(self.outputs()).are_few() {
+            committer.begin_record();
+        }
         (committer, threads)
     }
 
@@ -347,12 +352,15 @@ impl OutputRun<'_> {
         let (path, name) =
             (path.as_path().into(), ManifestName::new(Timestamp::now()).of(algorithm));
         let lists = self.job.lists();
-        ManifestFile::create(root, path, name, newest, is_in_source, &lists).map(Some)
+        let mut manifest = ManifestFile::create(root, path, name, newest, is_in_source, &lists)?;
+        manifest.readers = Readers::of(prepared.source.handle.stat_self().ok().as_ref());
+        Ok(Some(manifest))
     }
 
     fn options(&self, prepared: &Prepared) -> Options {
         let Self { job, .. } = *self;
         let output = prepared.output.handle.as_ref();
+        let parts = prepared.output.volume.parts;
         Options {
             algorithm: job.algorithm,
             further: job.further,
@@ -364,13 +372,12 @@ impl OutputRun<'_> {
             policy: job.policy,
             durability: job.durability(&prepared.output),
             verify: job.verify,
-            nameless: !job.sync && output.is_some_and(Dir::can_publish_nameless),
+            nameless: !job.sync && output.is_some_and(|dir| dir.can_publish_nameless(parts)),
             journaling: job.journaling(prepared.secret).filter(|_| prepared.is_ours_alone),
             reflink: job.reflink,
             sparse: job.sparse,
             cache: job.cache,
             sorted: job.sorted,
-            shard: job.shard.as_ref().map(|shard| shard.tag),
             histories: job.media.as_ref().is_some_and(|it| it.histories.is_some()),
         }
     }
@@ -393,14 +400,5 @@ impl OutputRun<'_> {
     /// through a link.
     fn follows(&self, prepared: &Prepared) -> bool {
         self.job.follow_links || prepared.file.is_some()
-    }
-
-    /// How many threads read copies back. A disk that turns serves one of them best.
-    fn verifiers(&self, output: &OutputDir, workers: usize) -> usize {
-        match (self.job.verify, &output.handle) {
-            (None, _) => 0,
-            (_, Some(root)) if is_on_turning_disk(root) => 1,
-            _ => workers,
-        }
     }
 }

@@ -11,6 +11,7 @@ use crate::copy::before::disjoint;
 use crate::copy::before::reservation::Reservations;
 use crate::copy::job::CopyJob;
 use crate::copy::report::{Ending, Report};
+use crate::copy::run::means::Means;
 use crate::copy::run::output_run::OutputRun;
 use crate::error::{Error, Result};
 use crate::event::{EndState, EventObserver, Progress};
@@ -51,6 +52,10 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
     let blocks = SharedBlocks::new(held.saturating_add(in_flight).min(1 << 20), block_size);
     let hub = Hub::new(outputs.len(), lag, blocks, job.limit_rate);
     let reservations = &Reservations::default();
+    if !Means::suffice(outputs.iter().map(|output| output.job)) {
+        let one = |(output, refused)| one_by_itself(output, refused, reservations);
+        return Ok(outputs.iter().zip(refused).map(one).collect());
+    }
     // A dry run reads nothing.
     let slot = |number| Some(Slot::new(&hub, number)).filter(|_| !job.dry_run);
     Ok(scope(|scope| {
@@ -83,6 +88,22 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
         };
         threads.into_iter().zip(outputs).map(finish).collect()
     }))
+}
+
+/// Runs the job of one of several outputs while no other's runs, unless it is refused: where memory or descriptors are
+/// too few for all at a time.
+fn one_by_itself(
+    &OutputJob { job, observer }: &OutputJob<'_>,
+    refused: Option<Error>,
+    reservations: &Reservations,
+) -> Result<Report> {
+    let begun = Instant::now();
+    let report = match refused {
+        Some(refused) => Err(refused),
+        None => OutputRun { job, observer, slot: None, reservations }.run(),
+    };
+    observer.progress.end(end_state(job, &report), begun.elapsed());
+    report
 }
 
 /// What is at the output of a run that is over.

@@ -2,12 +2,13 @@
 
 use crate::copy::before::prepare::Prepared;
 use crate::copy::job::CopyJob;
+use crate::copy::run::means::Means;
 use crate::copy::run::workers::WorkerCount;
 use crate::hash::multibuffer::Backend;
 use crate::io::options::Durability;
 use crate::state::knowledge::Knowledge;
 use crate::sys::{self, Dir};
-use crate::tree::cleanup::{Cleanup, Resumable};
+use crate::tree::cleanup::Cleanup;
 use crate::tree::dirs::OutputDir;
 use crate::tree::walk::{Walk, most_levels};
 
@@ -23,15 +24,13 @@ impl CopyJob {
         Walk {
             classifier: self.classifier(),
             dry,
-            cleanup: match &self.shard {
-                Some(shard) => Cleanup::OfAttempts(&shard.dead),
-                None if prepared.is_ours_alone => Cleanup::Everything,
-                None => Cleanup::Nothing,
+            cleanup: match (&self.shard, prepared.secret) {
+                (Some(shard), _) => Cleanup::OfAttempts(&shard.dead),
+                (None, Some(secret)) if prepared.is_ours_alone => Cleanup::OfRuns(secret),
+                (None, None) if !dry => Cleanup::Unknown,
+                (None, _) => Cleanup::Nothing,
             },
-            resumable: self.journaling(prepared.secret).map(|journaling| Resumable {
-                larger_than: journaling.interval,
-                secret: journaling.secret,
-            }),
+            resumable: self.journaling(prepared.secret).map(|journaling| journaling.interval),
             chains: self.durability(&prepared.output) == Durability::Grouped { at_once: false },
             known,
             source_root: prepared.source_id,
@@ -49,11 +48,17 @@ impl CopyJob {
         if self.sync { Durability::Grouped { at_once } } else { Durability::Off }
     }
 
-    /// How many workers suit both sides, if outputs share the reading or not.
-    pub(crate) fn workers_for(&self, prepared: &Prepared, shared: bool) -> WorkerCount {
+    /// How many workers suit both sides and what the process may take, if outputs share the reading or not.
+    pub(crate) fn workers_for(
+        &self,
+        prepared: &Prepared,
+        shared: bool,
+        outputs: usize,
+    ) -> WorkerCount {
         let Prepared { source, output, .. } = prepared;
         let (source, output) = (&source.handle, output.handle.as_ref());
         let pairs = self.backend.suiting(2) != Backend::One;
-        WorkerCount::suiting(self.workers, source, output, shared, pairs)
+        let count = WorkerCount::suiting(self.workers, source, output, shared, pairs);
+        Means::of_one(outputs).suiting(self, count)
     }
 }

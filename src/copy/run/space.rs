@@ -50,7 +50,7 @@ impl SpaceLook<'_> {
         }
         let check = SpaceCheck {
             walk: &job.walk(&dry, true, None, outputs),
-            stat_workers: &|dry| job.workers_for(dry, false).stat_workers(),
+            stat_workers: &|dry| job.workers_for(dry, false, outputs).stat_workers(),
             max_size: job.max_size,
             policy: job.policy,
             may_wait: may_wait && job.has_private_dir(&dry),

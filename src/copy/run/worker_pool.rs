@@ -55,7 +55,7 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
         most: WorkerCount,
         outcomes: Sender<CommitterMessage>,
     ) -> Self {
-        let (feed, all) = tasks(most.full, most.small, context.options.block_size);
+        let (feed, all) = tasks(most.waiting * most.full, most.small, context.options.block_size);
         let for_small = (most.small > 0).then(|| all.small());
         let for_paired = (most.paired > 0).then(|| all.large());
         let for_full = Some(if most.separate { all.large() } else { all });

@@ -10,6 +10,7 @@ use std::num::NonZero;
 use std::thread::available_parallelism;
 
 use crate::sys::{Dir, is_on_turning_disk, open_file_limit};
+use crate::tree::dirs::OutputDir;
 
 /// The most workers by default: with more, memory would grow past what a copy should take.
 ///
@@ -31,6 +32,9 @@ const AMPLE: u64 = 1024;
 /// other reads and hashes. [`Dir::takes_many_at_once`] has what one, two and eight workers take.
 const TAKING_TURNS: usize = 2;
 
+/// Batches that wait for each full worker, so that it never waits for the walk.
+const WAITING: usize = 2;
+
 /// How many workers there are.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerCount {
@@ -43,6 +47,8 @@ pub struct WorkerCount {
     pub paired: usize,
     /// Whether the full workers leave all small files to the others.
     pub separate: bool,
+    /// So many batches wait for each full worker.
+    pub waiting: usize,
 }
 
 impl WorkerCount {
@@ -60,16 +66,16 @@ impl WorkerCount {
     ) -> Self {
         let turns = || is_on_turning_disk(source) || output.is_some_and(is_on_turning_disk);
         if asked.is_none() && turns() {
-            return Self { full: 1, small: 0, paired: 0, separate: false };
+            return Self { full: 1, small: 0, paired: 0, separate: false, waiting: WAITING };
         }
         let full = most_full(asked);
         if asked.is_some() || shared || open_file_limit() < AMPLE {
-            return Self { full, small: 0, paired: 0, separate: false };
+            return Self { full, small: 0, paired: 0, separate: false, waiting: WAITING };
         }
         let separate = output.is_some_and(|output| !output.takes_many_at_once());
         let small = if separate { TAKING_TURNS } else { MOST - full };
         let paired = if pairs { full.min(MOST - full) } else { 0 };
-        Self { full, small, paired, separate }
+        Self { full, small, paired, separate, waiting: WAITING }
     }
 
     /// Workers of both kinds.
@@ -77,9 +83,15 @@ impl WorkerCount {
         self.full + self.small
     }
 
-    /// Threads that stat files beside the walk: one for each worker, and none beside a single worker.
+    /// Threads that read copies back from `output`. A disk that turns serves one of them best.
+    pub fn verifiers(self, output: &OutputDir) -> usize {
+        if output.handle.as_ref().is_some_and(is_on_turning_disk) { 1 } else { self.full }
+    }
+
+    /// Threads that stat files beside the walk: one for each worker, and none beside a single worker, or where nothing
+    /// is to wait.
     pub fn stat_workers(self) -> usize {
-        if self.all() == 1 { 0 } else { self.all() }
+        if self.all() == 1 || self.waiting == 0 { 0 } else { self.all() }
     }
 }
 

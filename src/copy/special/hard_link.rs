@@ -192,7 +192,8 @@ pub fn make(
             return Ok(LinkOutcome::Left("it is a file of its own, and nothing is to be replaced"));
         }
         Decision::Keep | Decision::Replace => {
-            let part = dir.create_part_hard_link(&from, &first.name).map_err(fail)?;
+            let part =
+                dir.create_part_hard_link(output.volume.parts, &from, &first.name).map_err(fail)?;
             if let Err(error) = dir.publish(&part, &entry.name, true) {
                 let _ = dir.remove(&part);
                 return Err(fail(error));

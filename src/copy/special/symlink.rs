@@ -55,10 +55,13 @@ pub fn copy(
         return Err(fail("make the link")(io::ErrorKind::NotFound.into()));
     };
     let target = read(source, entry)?;
-    let is_shown = |target: &LinkTarget| dir.try_link(target).is_ok_and(|shown| shown == *target);
+    let is_shown = |target: &LinkTarget| {
+        dir.try_link(output.volume.parts, target).is_ok_and(|shown| shown == *target)
+    };
     refuse(output, entry, &target, &is_shown)?;
     if replaces {
-        let part = dir.create_part_link(&target).map_err(fail("make the link"))?;
+        let part =
+            dir.create_part_link(output.volume.parts, &target).map_err(fail("make the link"))?;
         if let Err(error) = dir.publish(&part, &entry.name, true) {
             let _ = dir.remove(&part);
             return Err(fail("replace by a link")(error));

@@ -14,7 +14,7 @@ use crate::part::transfer::CopyTarget;
 use crate::stream::outcome::StreamContent;
 use crate::stream::output::place::FilePlace;
 use crate::sys::stat::Stat;
-use crate::sys::{self, Attributes, CachePolicy, Spliced};
+use crate::sys::{self, Attributes, CachePolicy, PartOwner, Spliced};
 use crate::transfer::context::Context;
 use crate::transfer::outcome::{PendingPublish, WrittenPart};
 use crate::transfer::verifier::{ReadBackVerdict, ReadBackVerifier};
@@ -52,7 +52,7 @@ impl<'a> AtomicFile<'a> {
         // What is read back is opened anew.
         context.options.nameless = !replaces
             && context.options.verify.is_none()
-            && dir.is_some_and(|dir| dir.can_publish_nameless());
+            && dir.is_some_and(|dir| dir.can_publish_nameless(PartOwner::default()));
         // Its owner's alone until it is complete.
         let stat = Stat { mode: PRIVATE, ..place.coming };
         let mut part = Part::create_claimed(&context.options, &target_of(&place, stat))?;

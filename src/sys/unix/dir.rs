@@ -16,9 +16,10 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::path::RelPath;
-use crate::sys::part_name::under_part_name;
+use crate::sys::part_name::{PartOwner, under_part_name};
 use crate::sys::stat::{Identity, Kind, Stat, Time};
 use crate::sys::types::Lock;
+use crate::sys::unix::descriptors::patiently;
 use crate::sys::unix::process::acting_as;
 
 /// A directory that is open, so that names below it are looked up there whatever its own path leads to later.
@@ -40,7 +41,7 @@ impl Dir {
     /// (`ELOOP` or `ENOTDIR`).
     pub fn open_dir(&self, name: &OsStr, follow: bool) -> io::Result<Self> {
         let flags = if follow { DIRECTORY } else { DIRECTORY | OFlags::NOFOLLOW };
-        Ok(Self(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
+        Ok(Self(patiently(|| rustix::fs::openat(&self.0, name, flags, Mode::empty()))?))
     }
 
     /// Opens the directory at `path` below this one, component by component; a symbolic link on the
@@ -67,13 +68,14 @@ impl Dir {
         if !follow {
             flags |= OFlags::NOFOLLOW;
         }
+        let open = |flags| patiently(|| rustix::fs::openat(&self.0, name, flags, Mode::empty()));
         // O_NOATIME is for the owner and root only, EPERM otherwise (open(2)).
         #[cfg(target_os = "linux")]
-        match rustix::fs::openat(&self.0, name, flags | OFlags::NOATIME, Mode::empty()) {
+        match open(flags | OFlags::NOATIME) {
             Err(Errno::PERM) => {}
             opened => return Ok(File::from(opened?)),
         }
-        Ok(File::from(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
+        Ok(File::from(open(flags)?))
     }
 
     /// Makes a new, empty file without a name, of these permissions but for those that the umask or a
@@ -83,7 +85,8 @@ impl Dir {
         {
             let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
             let mode = Mode::from_raw_mode(mode as _);
-            match self.with_room(|| rustix::fs::openat(&self.0, ".", flags, mode)) {
+            let make = || patiently(|| rustix::fs::openat(&self.0, ".", flags, mode));
+            match self.with_room(make) {
                 // Old kernels and file systems without (open(2)).
                 Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => Ok(None),
                 opened => Ok(Some(File::from(opened?))),
@@ -129,9 +132,9 @@ impl Dir {
 
     /// Whether files without a name can be made and published here: before Linux 6.10 the latter
     /// is for root only (linkat(2), `AT_EMPTY_PATH`).
-    pub fn can_publish_nameless(&self) -> bool {
+    pub fn can_publish_nameless(&self, owner: PartOwner) -> bool {
         let Ok(Some(file)) = self.create_nameless(PRIVATE) else { return false };
-        under_part_name(|name| self.publish_nameless(&file, name))
+        under_part_name(owner, |name| self.publish_nameless(&file, name))
             .is_ok_and(|((), name)| self.remove(&name).is_ok())
     }
 
@@ -200,7 +203,7 @@ impl Dir {
 
     /// Makes a symbolic link to the entry `target` of this directory under a random name, to be published.
     pub fn create_part_name_link(&self, target: &OsStr) -> io::Result<OsString> {
-        self.create_part_link(&target.to_os_string())
+        self.create_part_link(PartOwner::default(), &target.to_os_string())
     }
 
     /// Makes the symbolic link `name` to `target`; an error if `name` exists.
@@ -328,7 +331,7 @@ impl Dir {
 
     /// A further handle of the same directory.
     pub fn try_clone(&self) -> io::Result<Dir> {
-        Ok(Self(self.0.try_clone()?))
+        Ok(Self(patiently(|| rustix::io::fcntl_dupfd_cloexec(&self.0, 0))?))
     }
 }
 

@@ -39,9 +39,17 @@ impl Dir {
     /// error (`AlreadyExists`) if there is something of that name.
     pub fn create_claimed(&self, name: &OsStr) -> io::Result<File> {
         let file = self.create_new(name, true)?;
-        let is_ours = lock(&file)? != Lock::Taken && self.is_called(&file, name);
-        // Before it was locked another run may have taken it for abandoned.
-        if is_ours { Ok(file) } else { Err(io::ErrorKind::AlreadyExists.into()) }
+        let claimed =
+            lock(&file).and_then(|lock| Ok(lock != Lock::Taken && self.is_called(&file, name)?));
+        match claimed {
+            Ok(true) => Ok(file),
+            // Before it was locked another run may have taken it for abandoned.
+            Ok(false) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(error) => {
+                let _ = self.remove(name);
+                Err(error)
+            }
+        }
     }
 
     /// Removes the file `name` if it is a regular file with one name that belongs to who this process acts as,
@@ -52,7 +60,7 @@ impl Dir {
         let stat = Self::stat_file(&file)?;
         let is_ours = stat.kind == Kind::File && stat.links == 1 && stat.uid == acting_as().0;
         // Each run locks it before removing it: so while it is locked its name stays its own.
-        if is_ours && lock(&file)? == Lock::Held && self.is_called(&file, name) {
+        if is_ours && lock(&file)? == Lock::Held && self.is_called(&file, name)? {
             self.remove(name)?;
             return Ok(true);
         }
@@ -66,9 +74,11 @@ impl Dir {
         opened.is_ok_and(|file| matches!(lock(&file), Ok(Lock::Taken)))
     }
 
-    fn is_called(&self, file: &File, name: &OsStr) -> bool {
-        let (open, named) = (Self::stat_file(file), self.stat(name, false));
-        matches!((open, named), (Ok(open), Ok(named)) if open.id == named.id)
+    fn is_called(&self, file: &File, name: &OsStr) -> io::Result<bool> {
+        match self.stat(name, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            named => Ok(named?.id == Self::stat_file(file)?.id),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::sys::unix::descriptors::patiently;
 use crate::sys::unix::dir::{Dir, PRIVATE};
 use crate::sys::unix::process::is_root;
 use crate::sys::unix::volume::is_on_fuse;
@@ -25,12 +26,13 @@ impl Dir {
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(if private { PRIVATE as _ } else { 0o666 });
-        Ok(File::from(self.patiently(|| rustix::fs::openat(self, name, flags, mode))?))
+        let make = || patiently(|| rustix::fs::openat(self, name, flags, mode));
+        Ok(File::from(self.permitted(make)?))
     }
 
     /// Makes an entry, and tries it again where a server in user space says that it is not permitted: gocryptfs makes
     /// entries in the name of the user who asks, and now and then refuses one while a file is being synced.
-    fn patiently<T>(&self, make: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+    fn permitted<T>(&self, make: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
         let mut made = make();
         for _ in 1..TRIES {
             if !matches!(made, Err(Errno::PERM)) || is_root() || !is_on_fuse(self) {
@@ -46,6 +48,6 @@ impl Dir {
     /// has it.
     pub fn make_dir(&self, name: &OsStr, private: bool) -> io::Result<()> {
         let mode = if private { Mode::RWXU } else { Mode::RWXU | Mode::RWXG | Mode::RWXO };
-        Ok(self.patiently(|| rustix::fs::mkdirat(self, name, mode))?)
+        Ok(self.permitted(|| rustix::fs::mkdirat(self, name, mode))?)
     }
 }

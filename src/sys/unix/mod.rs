@@ -4,6 +4,7 @@ mod attributes;
 #[cfg(target_os = "linux")]
 mod cache;
 mod closed_dir;
+mod descriptors;
 pub(in crate::sys) mod dir;
 mod disk;
 mod helper;
@@ -15,6 +16,8 @@ mod make;
 mod manager;
 mod medium;
 mod mounts;
+#[cfg(target_os = "linux")]
+mod pending;
 mod place;
 mod plain;
 mod priority;
@@ -35,6 +38,7 @@ mod volumes;
 pub use attributes::Attributes;
 #[cfg(target_os = "linux")]
 pub use cache::{OutputPages, SourcePages};
+pub use descriptors::descriptors_are_wanted;
 pub use dir::{name_from_bytes, names_device, swallowed_quote, unusable};
 pub use disk::{is_on_turning_disk, place_on_disk};
 pub use helper::Helper;
@@ -44,18 +48,21 @@ pub use list::DirReader;
 pub use manager::Manager;
 pub use medium::{ALIGNMENT, Medium};
 pub use mounts::no_own_mount;
+#[cfg(target_os = "linux")]
+pub use pending::{pending_calls, subject_of};
 pub use place::Place;
 pub use plain::{open_plain, read_at};
 #[cfg(target_os = "linux")]
 pub use priority::set_io_priority;
 pub use priority::set_nice;
 pub use process::{
-    on_interrupt, on_status_request, open_file_limit, raise_open_file_limit, settings_directories,
-    shows_unicode, standard_input, wait_readable, was_closed_at_start,
+    address_space_left, heed_memory_limit, on_interrupt, on_status_request, open_file_limit,
+    raise_open_file_limit, settings_directories, shows_unicode, standard_input,
+    take_waiting_signals, wait_readable, was_closed_at_start,
 };
 #[cfg(target_os = "linux")]
 pub use splice::{capacity, pipe, splice, tee, widen};
-pub use stream::{StreamEnd, may_read, new_file_mode};
+pub use stream::{StreamEnd, let_read, may_read, new_file_mode};
 #[cfg(target_os = "linux")]
 pub use threads::permit_threads;
 #[cfg(target_os = "linux")]
@@ -70,6 +77,6 @@ pub use volumes::{mounted_volumes, volume_details, volume_label};
 
 #[cfg(not(target_os = "linux"))]
 pub use crate::sys::portable::{
-    Mover, OutputPages, SourcePages, capacity, clone_file, permit_threads, pipe, reserve,
-    set_io_priority, splice, tee, widen,
+    Mover, OutputPages, SourcePages, capacity, clone_file, pending_calls, permit_threads, pipe,
+    reserve, set_io_priority, splice, subject_of, tee, widen,
 };

@@ -39,6 +39,24 @@ pub fn on_interrupt(stop: &Arc<AtomicUsize>) -> io::Result<()> {
     Ok(())
 }
 
+/// Takes the signals that wait for a thread which hangs in a call: the kernel chooses one thread for each, often the
+/// first of the process, and asks no other until that changes which signals it wants.
+pub fn take_waiting_signals() {
+    let mut asked = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the first call fills in the set that the next ones change and read, and the fourth the one that the last
+    // reads; all live through the calls, which concern this thread alone.
+    unsafe {
+        libc::sigemptyset(asked.as_mut_ptr());
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            libc::sigaddset(asked.as_mut_ptr(), signal);
+        }
+        if libc::pthread_sigmask(libc::SIG_BLOCK, asked.as_ptr(), before.as_mut_ptr()) == 0 {
+            libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
+        }
+    }
+}
+
 /// From now on SIGUSR1, and where there is one SIGINFO (Ctrl-T on a terminal), sets `asked`: the user wants to know
 /// how far the run is, as with dd(1).
 pub fn on_status_request(asked: &Arc<AtomicBool>) -> io::Result<()> {
@@ -123,6 +141,40 @@ pub fn raise_open_file_limit() {
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     // Without it, fewer directories are held open at a time.
     let _ = setrlimit(Resource::Nofile, raised);
+}
+
+/// How much of the address space this process could still take when this was first asked, in bytes; `None` without a
+/// limit (`ulimit -v` and `-d`). What ended threads had is kept for others, so it would seem to be gone later.
+pub fn address_space_left() -> Option<u64> {
+    static LEFT: OnceLock<Option<u64>> = OnceLock::new();
+    *LEFT.get_or_init(look_at_limits)
+}
+
+fn look_at_limits() -> Option<u64> {
+    // Columns of proc_pid_statm(5), in pages: all that is mapped, and what of it is data and stacks.
+    const LIMITS: [(Resource, usize); 2] = [(Resource::As, 0), (Resource::Data, 5)];
+    let limit = |(resource, column)| Some((getrlimit(resource).current?, column));
+    let limits: Vec<(u64, usize)> = LIMITS.into_iter().filter_map(limit).collect();
+    if limits.is_empty() {
+        return None;
+    }
+    let taken = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let taken: Vec<u64> = taken.split(' ').map_while(|pages| pages.trim().parse().ok()).collect();
+    let page = rustix::param::page_size() as u64;
+    let left = |(limit, column): (u64, usize)| {
+        limit.saturating_sub(taken.get(column).copied().unwrap_or(0).saturating_mul(page))
+    };
+    limits.into_iter().map(left).min()
+}
+
+/// Where the address space is limited, has the allocator take it in one piece: for each thread it would set aside 64 or
+/// 128 MiB, and what is left then is too little for the next thread's stack, or for anything.
+pub fn heed_memory_limit() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    if address_space_left().is_some() {
+        // SAFETY: it sets a number in the allocator, which takes effect with the next thread. There is no other yet.
+        unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+    }
 }
 
 /// Waits until reading from `file` would not wait, for a short while at most; false when it still

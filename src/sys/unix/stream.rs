@@ -144,14 +144,34 @@ pub fn may_read(path: &Path) -> io::Result<()> {
 // The type differs between systems, so a cast that is empty here is needed there.
 #[allow(clippy::unnecessary_cast)]
 pub fn new_file_mode() -> u32 {
-    // There is no other way to ask than to set it, for all threads at once: two that asked at the same
-    // moment would be told what the other one set.
+    // The call that asks sets it too, for all threads at once: two that asked at the same moment would be told what
+    // the other one set.
     static MODE: OnceLock<u32> = OnceLock::new();
     *MODE.get_or_init(|| {
-        let mask = rustix::process::umask(Mode::from_raw_mode(0o077));
-        rustix::process::umask(mask);
-        0o666 & !(mask.as_raw_mode() as u32)
+        let mask = told_umask().unwrap_or_else(|| {
+            let mask = rustix::process::umask(Mode::from_raw_mode(0o077));
+            rustix::process::umask(mask);
+            mask.as_raw_mode() as u32
+        });
+        0o666 & !mask
     })
+}
+
+/// The umask, where the system tells it (Linux 4.7, proc_pid_status(5)).
+fn told_umask() -> Option<u32> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
+    u32::from_str_radix(mask.trim(), 8).ok()
+}
+
+/// Gives a file of our own the permissions that `mode` says for its group. Where it cannot have them it stays as it is:
+/// not more open than it was.
+// The type differs between systems, so a cast that is empty here is needed there.
+#[allow(clippy::unnecessary_cast)]
+pub fn let_read(file: &File, mode: impl Fn(u32) -> u32) {
+    if let Ok(stat) = rustix::fs::fstat(file) {
+        let _ = rustix::fs::fchmod(file, Mode::from_raw_mode(mode(stat.st_gid) as _));
+    }
 }
 
 fn is_fifo(path: &Path) -> bool {

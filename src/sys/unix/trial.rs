@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, Uid};
 use rustix::io::Errno;
 
-use crate::sys::part_name::{is_part_name, under_part_name};
+use crate::sys::part_name::{PartOwner, is_part_name, under_part_name};
 use crate::sys::stat::{Kind, Time};
 use crate::sys::traits::{LONGEST_NAME, NameTraits, TimeTraits, Traits, TriedName};
 use crate::sys::unix::dir::{Dir, LinkTarget, stat_from};
@@ -52,33 +52,33 @@ impl Dir {
     /// done as it was told, but that a link's attributes are its own is believed only of the kernel's file systems.
     ///
     /// 50 calls, 0.2 ms on ext4 and tmpfs; a dozen more on FUSE.
-    pub fn traits(&self) -> Traits {
+    pub fn traits(&self, owner: PartOwner) -> Traits {
         let untried = Traits { labels_links: !is_on_fuse(self), ..Traits::FAITHFUL };
-        self.in_trial_dir(|trial| trial.try_everything(untried)).unwrap_or(untried)
+        self.in_trial_dir(owner, |trial| trial.try_everything(untried)).unwrap_or(untried)
     }
 
     /// What becomes of a file of this name here.
     ///
     /// # Errors
     /// It cannot be tried.
-    pub fn try_name(&self, name: &OsStr) -> io::Result<TriedName> {
-        self.in_trial_dir(|trial| Ok(trial.hold(name)))
+    pub fn try_name(&self, owner: PartOwner, name: &OsStr) -> io::Result<TriedName> {
+        self.in_trial_dir(owner, |trial| Ok(trial.hold(name)))
     }
 
     /// Whether a file of this name can take the place of another here.
     ///
     /// # Errors
     /// It cannot be tried.
-    pub fn try_replacing(&self, name: &OsStr) -> io::Result<bool> {
-        self.in_trial_dir(|trial| trial.replaces(name))
+    pub fn try_replacing(&self, owner: PartOwner, name: &OsStr) -> io::Result<bool> {
+        self.in_trial_dir(owner, |trial| trial.replaces(name))
     }
 
     /// Which modification time a file has here that is given `time`.
     ///
     /// # Errors
     /// It cannot be tried, or the time cannot be set.
-    pub fn try_time(&self, time: Time) -> io::Result<Time> {
-        let (file, name) = self.create_part()?;
+    pub fn try_time(&self, owner: PartOwner, time: Time) -> io::Result<Time> {
+        let (file, name) = self.create_part(owner)?;
         let stored = stored(file.as_fd(), time);
         self.remove_trial(file, &name)?;
         stored
@@ -102,8 +102,8 @@ impl Dir {
     ///
     /// # Errors
     /// It cannot be made, or not be read.
-    pub fn try_link(&self, target: &LinkTarget) -> io::Result<LinkTarget> {
-        let name = self.create_part_link(target)?;
+    pub fn try_link(&self, owner: PartOwner, target: &LinkTarget) -> io::Result<LinkTarget> {
+        let name = self.create_part_link(owner, target)?;
         let shown = self.read_link(&name);
         self.remove(&name)?;
         shown
@@ -175,8 +175,12 @@ impl Dir {
         self.remove_dir(name)
     }
 
-    fn in_trial_dir<T>(&self, try_out: impl FnOnce(&Dir) -> io::Result<T>) -> io::Result<T> {
-        let ((), name) = under_part_name(|name| self.make_dir(name, true))?;
+    fn in_trial_dir<T>(
+        &self,
+        owner: PartOwner,
+        try_out: impl FnOnce(&Dir) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let ((), name) = under_part_name(owner, |name| self.make_dir(name, true))?;
         let trial = match self.open_dir(&name, false) {
             Ok(trial) => trial,
             Err(error) => {
@@ -234,7 +238,7 @@ impl Dir {
     fn replaces(&self, name: &OsStr) -> io::Result<bool> {
         self.create_new(name, true).and_then(close_file)?;
         let mut before = self.names()?;
-        let (file, part) = self.create_part()?;
+        let (file, part) = self.create_part(PartOwner::default())?;
         close_file(file)?;
         let replaced = self.publish(&part, name, true);
         let mut after = self.names()?;
@@ -247,13 +251,13 @@ impl Dir {
     /// (`EPERM`).
     fn shows_outward_link(&self) -> bool {
         let target: LinkTarget = OsStr::new("/").to_owned();
-        self.try_link(&target).is_ok_and(|shown| shown == target)
+        self.try_link(PartOwner::default(), &target).is_ok_and(|shown| shown == target)
     }
 
     /// Whether a file that was written, and given its time, still has it when it was read. While rclone has not
     /// yet sent a file on, it dates it to each reading.
     fn keeps_times(&self) -> io::Result<bool> {
-        let (mut file, name) = self.create_part()?;
+        let (mut file, name) = self.create_part(PartOwner::default())?;
         file.write_all(b"read")?;
         let set = stored(file.as_fd(), MIDDLE)?;
         close_file(file)?;

@@ -34,6 +34,7 @@ use windows_sys::Win32::Storage::FileSystem::{
 use windows_sys::Win32::System::Threading::CreateMutexW;
 
 use crate::path::RelPath;
+use crate::sys::part_name::PartOwner;
 use crate::sys::stat::{Identity, Kind, Stat, Time};
 use crate::sys::types::Lock;
 use crate::sys::windows::ancestors::ancestors;
@@ -147,7 +148,7 @@ impl Dir {
     }
 
     /// Files without a name do not exist here.
-    pub fn can_publish_nameless(&self) -> bool {
+    pub fn can_publish_nameless(&self, _: PartOwner) -> bool {
         false
     }
 

@@ -46,10 +46,11 @@ pub use place::Place;
 pub use plain::{open_plain, read_at};
 pub use priority::set_nice;
 pub use process::{
-    on_interrupt, on_status_request, open_file_limit, raise_open_file_limit, settings_directories,
-    shows_unicode, standard_input, wait_readable, was_closed_at_start,
+    address_space_left, descriptors_are_wanted, heed_memory_limit, on_interrupt, on_status_request,
+    open_file_limit, raise_open_file_limit, settings_directories, shows_unicode, standard_input,
+    take_waiting_signals, wait_readable, was_closed_at_start,
 };
-pub use stream::{StreamEnd, may_read, new_file_mode};
+pub use stream::{StreamEnd, let_read, may_read, new_file_mode};
 pub use volume::{
     allow_holes, close_file, has_exact_sizes, is_device_error, is_disk_full, is_for_want_of_means,
     is_output_gone, is_synthetic, longest_name, most_below, next_extent, persist_file, room,
@@ -57,6 +58,6 @@ pub use volume::{
 pub use volumes::{mounted_volumes, volume_details, volume_label};
 
 pub use crate::sys::portable::{
-    Mover, OutputPages, SourcePages, capacity, clone_file, permit_threads, pipe, reserve,
-    set_io_priority, splice, tee, widen,
+    Mover, OutputPages, SourcePages, capacity, clone_file, pending_calls, permit_threads, pipe,
+    reserve, set_io_priority, splice, subject_of, tee, widen,
 };

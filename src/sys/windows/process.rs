@@ -70,8 +70,24 @@ pub fn open_file_limit() -> u64 {
     1 << 24
 }
 
+/// The system has a thread of its own for them.
+pub fn take_waiting_signals() {}
+
 /// There is no limit to raise.
 pub fn raise_open_file_limit() {}
+
+/// Handles do not run out here.
+pub fn descriptors_are_wanted() -> bool {
+    false
+}
+
+/// There is no limit of one's own here.
+pub fn address_space_left() -> Option<u64> {
+    None
+}
+
+/// There is none to be heeded.
+pub fn heed_memory_limit() {}
 
 /// Waits until reading from `file` would not wait, for a short while at most; false when it still
 /// would. So a reader of a pipe can look up from time to time.

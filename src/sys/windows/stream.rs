@@ -94,3 +94,6 @@ pub fn may_read(path: &Path) -> io::Result<()> {
 pub fn new_file_mode() -> u32 {
     FILE_ATTRIBUTE_ARCHIVE
 }
+
+/// Who may read a file here follows from its directory.
+pub fn let_read(_: &File, _: impl Fn(u32) -> u32) {}

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 
+use crate::sys::part_name::PartOwner;
 use crate::sys::stat::{Stat, Time};
 use crate::sys::traits::{NameTraits, TimeTraits, Traits, TriedName};
 use crate::sys::windows::dir::Dir;
@@ -13,14 +14,14 @@ use crate::sys::windows::volume::close_file;
 
 impl Dir {
     /// What the file system makes of what it is told. The times of a link are set by a handle of the link.
-    pub fn traits(&self) -> Traits {
-        let names = NameTraits { folds_case: self.folds_case(), ..NameTraits::EVERY };
+    pub fn traits(&self, owner: PartOwner) -> Traits {
+        let names = NameTraits { folds_case: self.folds_case(owner), ..NameTraits::EVERY };
         Traits { names, ..Traits::FAITHFUL }
     }
 
     /// Whether names here that differ only in letter case are the same name; found out by a trial.
-    fn folds_case(&self) -> bool {
-        let Ok((_, part)) = self.create_part() else { return false };
+    fn folds_case(&self, owner: PartOwner) -> bool {
+        let Ok((_, part)) = self.create_part(owner) else { return false };
         let other: String = part.to_string_lossy().chars().map(other_case).collect();
         let folds = self.stat(OsStr::new(&other), false).is_ok();
         self.remove(&part).is_ok() && folds
@@ -30,7 +31,7 @@ impl Dir {
     ///
     /// # Errors
     /// It is not tried: [`unusable`](crate::sys::unusable) knows.
-    pub fn try_name(&self, _: &OsStr) -> io::Result<TriedName> {
+    pub fn try_name(&self, _: PartOwner, _: &OsStr) -> io::Result<TriedName> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -51,7 +52,7 @@ impl Dir {
     ///
     /// # Errors
     /// It is not tried.
-    pub fn try_replacing(&self, _: &OsStr) -> io::Result<bool> {
+    pub fn try_replacing(&self, _: PartOwner, _: &OsStr) -> io::Result<bool> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -59,7 +60,7 @@ impl Dir {
     ///
     /// # Errors
     /// It is not tried.
-    pub fn try_time(&self, _: Time) -> io::Result<Time> {
+    pub fn try_time(&self, _: PartOwner, _: Time) -> io::Result<Time> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -76,7 +77,7 @@ impl Dir {
     ///
     /// # Errors
     /// It is not tried.
-    pub fn try_link(&self, _: &LinkTarget) -> io::Result<LinkTarget> {
+    pub fn try_link(&self, _: PartOwner, _: &LinkTarget) -> io::Result<LinkTarget> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

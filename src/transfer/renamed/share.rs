@@ -98,18 +98,19 @@ impl NewName<'_> {
             return Ok(None);
         }
         let Some(to) = &self.transfer.target.output.handle else { return Ok(None) };
-        let part = match to.create_part_hard_link(&from, name) {
-            Ok(part) => part,
-            Err(error) => {
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
-                ) {
-                    self.renamed.links.is_not();
+        let part =
+            match to.create_part_hard_link(self.transfer.target.output.volume.parts, &from, name) {
+                Ok(part) => part,
+                Err(error) => {
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
+                    ) {
+                        self.renamed.links.is_not();
+                    }
+                    return Err(error);
                 }
-                return Err(error);
-            }
-        };
+            };
         let now = to.stat(&part, false);
         let is_it =
             |now: &Stat| now.id == there.id && (now.size, now.mtime) == (there.size, there.mtime);
@@ -131,7 +132,7 @@ impl NewName<'_> {
         let Transfer { target, .. } = self.transfer;
         let Some(dir) = &target.output.handle else { return Ok(None) };
         let attributes = self.attributes()?;
-        let (part, name) = dir.create_part()?;
+        let (part, name) = dir.create_part(target.output.volume.parts)?;
         match self.fill(&part, file, there, &attributes, warnings) {
             Ok(true) => Ok(Some(name)),
             other => {

@@ -12,6 +12,8 @@ pub struct Budget {
     pub time: Option<Duration>,
     /// Nor if they would be more than so many bytes together; one file is always read.
     pub bytes: Option<u64>,
+    /// So long after the time the files in hand are given up, too; without it they are read to their ends.
+    pub grace: Option<Duration>,
 }
 
 /// What is left of a budget for the files that are read now.
@@ -26,6 +28,9 @@ pub struct Allowance {
     spent: bool,
     /// Whether this is the share of files that were bad before.
     of_bad: bool,
+    /// Whether these files have at least half of the time from when the first of them can be begun: a single worker may
+    /// still have a bad one in hand.
+    half_is_due: bool,
 }
 
 impl Allowance {
@@ -40,6 +45,7 @@ impl Allowance {
             read: 0,
             spent: false,
             of_bad: false,
+            half_is_due: false,
         }
     }
 
@@ -56,18 +62,35 @@ impl Allowance {
         if !self.of_bad {
             return;
         }
-        let after = |from: Instant, time| from.checked_add(time);
-        let half = self.budget.time.and_then(|time| after(Instant::now(), time / 2));
-        self.ends = self.budget.time.and_then(|time| after(self.started, time)).max(half);
+        self.ends = self.budget.time.and_then(|time| self.started.checked_add(time));
+        self.half_is_due = true;
         let most = self.budget.bytes.unwrap_or(u64::MAX);
         self.most = most - self.read.min(most / 2);
         (self.read, self.spent, self.of_bad) = (0, false, false);
     }
 
+    /// When a file that is begun now is given up, if it is not read by then.
+    pub fn gives_up_at(&self) -> Option<Instant> {
+        self.ends?.checked_add(self.budget.grace?)
+    }
+
     /// Whether no more files may be begun.
     pub fn is_spent(&mut self) -> bool {
+        // The first of these was not asked for yet.
+        if self.half_is_due {
+            return false;
+        }
         self.spent |= self.ends.is_some_and(|ends| Instant::now() >= ends);
         self.spent
+    }
+
+    /// Whether a worker that is free may begin a file.
+    pub fn may_begin(&mut self) -> bool {
+        if std::mem::take(&mut self.half_is_due) {
+            let half = self.budget.time.and_then(|time| Instant::now().checked_add(time / 2));
+            self.ends = self.ends.max(half);
+        }
+        !self.is_spent()
     }
 
     /// Whether a file of so many bytes may be begun. If not, the allowance is spent: the next file is the
@@ -87,11 +110,24 @@ impl Allowance {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_file_in_hand_has_the_time_and_the_grace() {
+        let second = Duration::from_secs(1);
+        let budget = Budget { time: Some(second), bytes: None, grace: Some(4 * second) };
+        let mut left = Allowance::new(budget);
+        assert_eq!(left.gives_up_at(), Some(left.started + 5 * second));
+        left.begin_bad();
+        assert_eq!(left.gives_up_at(), Some(left.started + 9 * second / 2));
+        for budget in [Budget { grace: None, ..budget }, Budget { time: None, ..budget }] {
+            assert_eq!(Allowance::new(budget).gives_up_at(), None);
+        }
+    }
+
     /// A bad file, however large it is and however long it takes, leaves half to the others.
     #[test]
     fn bad_files_get_half_of_a_budget() {
         let hour = Duration::from_secs(3600);
-        let mut left = Allowance::new(Budget { time: Some(hour), bytes: Some(100) });
+        let mut left = Allowance::new(Budget { time: Some(hour), bytes: Some(100), grace: None });
         let started = left.started;
         left.begin_bad();
         assert!(left.ends == Some(started + hour / 2));
@@ -108,7 +144,7 @@ mod tests {
             assert!(left.ends < Some(Instant::now() + hour));
         }
         left.begin_others();
-        assert!(left.ends.is_some_and(|ends| ends > Instant::now()));
+        assert!(left.may_begin() && left.ends.is_some_and(|ends| ends > Instant::now()));
         assert!(left.takes(50) && !left.takes(1));
     }
 }

@@ -78,9 +78,19 @@ impl Scrub {
         self.allowance().is_spent()
     }
 
+    /// Whether a worker that is free may begin a file.
+    pub fn may_begin(&self) -> bool {
+        self.allowance().may_begin()
+    }
+
     /// Whether a file of so many bytes may be begun. If not, none may from now on.
     pub fn takes(&self, size: u64) -> bool {
         self.allowance().takes(size)
+    }
+
+    /// When a file that is begun now is given up, if it is not read by then.
+    pub fn gives_up_at(&self) -> Option<Instant> {
+        self.allowance().gives_up_at()
     }
 
     /// A line that was given out is skipped: another scrub reads its file.
@@ -102,7 +112,7 @@ impl Scrub {
     pub fn recall(&self, target: &Target) -> Result<Option<Error>> {
         let name = record_name(target);
         let (root, elsewhere) = (target.handle()?, self.elsewhere.as_deref());
-        let private = PrivateDir::open(root, &target.root, elsewhere, Missing::Make)?;
+        let private = PrivateDir::open(root, &target.root, elsewhere, Missing::MakeForRecords)?;
         let none = || Error::finding("make the private directory in", &target.root, "it is gone");
         let private = private.ok_or_else(none)?;
         let path = private.path().join(&name);

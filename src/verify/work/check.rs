@@ -23,6 +23,7 @@ use crate::verify::work::folded;
 use crate::verify::work::found::{FoundFile, ListedFile};
 use crate::verify::work::linked::{LinkChecker, Linked};
 use crate::verify::work::made_states::MadeStates;
+use crate::verify::work::until::Until;
 
 /// Where the bytes that are hashed must come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +40,8 @@ pub struct Checker<'a> {
     from: ReadFrom,
     convert: bool,
     progress: &'a Progress,
-    stop: &'a Stop,
+    /// Until when files are read.
+    pub until: Until<'a>,
     /// The target of the last file, and the directory that it was in.
     last: Option<(Arc<Target>, LastDir)>,
     read_back: ReadBack,
@@ -58,8 +60,8 @@ impl<'a> Checker<'a> {
     /// One that takes `\` in names for `/` where nothing else is found, if `convert`.
     pub fn new(from: ReadFrom, convert: bool, progress: &'a Progress, stop: &'a Stop) -> Self {
         let (last, links, states, forms_left) = (None, None, None, MOST_FORMS);
-        let read_back = ReadBack::new();
-        Self { from, convert, progress, stop, last, read_back, links, states, forms_left }
+        let (read_back, until) = (ReadBack::new(), Until { stop, at: None });
+        Self { from, convert, progress, until, last, read_back, links, states, forms_left }
     }
 
     /// Hashes several files at a time by `backend`.
@@ -134,15 +136,14 @@ impl<'a> Checker<'a> {
 
     /// How large a listed file is, in bytes; a hint, `None` for what is no regular file.
     pub fn size(&mut self, target: &Arc<Target>, path: &RelPath) -> Option<u64> {
-        let stat = match self.look(target, path) {
-            Ok(stat) => stat,
+        let looked = match self.look(target, path) {
             Err(Verdict::Missing) => {
                 let other = self.other_name(target, path)?.ok()?;
-                self.look(target, &other).ok()?
+                self.look(target, &other)
             }
-            Err(_) => return None,
+            looked => looked,
         };
-        Some(stat.size)
+        looked.ok().map(|stat| stat.size)
     }
 
     /// Where on its disk a listed file begins, in an order that means something among files of one
@@ -210,7 +211,8 @@ impl<'a> Checker<'a> {
         self.read_back.side_by_side()
     }
 
-    /// Hashes files and judges them; with each, how many bytes it had. `None` if asked to stop.
+    /// Hashes files and judges them; with each, how many bytes it had. `None` if asked to stop, or if it took too
+    /// long.
     pub fn read(
         &mut self,
         target: &Target,
@@ -246,7 +248,7 @@ impl<'a> Checker<'a> {
         let Some(links) = self.links.take() else { return self.read_whole(target, files, true) };
         let mut judged = Vec::with_capacity(files.len());
         for file in files {
-            judged.push(links.check(target, file));
+            judged.push(links.check(target, file, self.until));
         }
         let mut read = None;
         if !judged.iter().any(|linked| matches!(linked, Linked::Stopped)) {
@@ -284,7 +286,7 @@ impl<'a> Checker<'a> {
             };
             results.push(match result {
                 (Verdict::Differs(from, _), bytes) => {
-                    let damage = damage.or_else(|| links.locate(target, file));
+                    let damage = damage.or_else(|| links.locate(target, file, self.until));
                     let damage = damage.filter(Damage::says_something).map(Box::new);
                     (Verdict::Differs(from, damage), bytes)
                 }
@@ -322,8 +324,8 @@ impl<'a> Checker<'a> {
                 Ok(())
             })
             .collect();
-        let (progress, stop, backs) = (self.progress, self.stop, &mut self.read_back);
-        let is_to_stop = || stop.is_urgent();
+        let (progress, until, backs) = (self.progress, self.until, &mut self.read_back);
+        let is_to_stop = || until.is_over();
         let in_hand =
             files.first().filter(|_| counted).and_then(|ListedFile { found, path, .. }| {
                 let size = if files.len() == 1 { found.stat.size } else { 0 };
@@ -365,7 +367,7 @@ impl<'a> Checker<'a> {
         counted: bool,
         states: Option<&MadeStates>,
     ) -> Option<Vec<(Verdict, u64)>> {
-        let (progress, stop, mut judged) = (self.progress, self.stop, Vec::new());
+        let (progress, until, mut judged) = (self.progress, self.until, Vec::new());
         for file in files {
             let ListedFile { found, path, digest } = file;
             let name = |shown: &mut Vec<u8>| shown.extend_from_slice(path.as_bytes());
@@ -381,7 +383,7 @@ impl<'a> Checker<'a> {
             };
             let wants = states.is_some_and(|states| states.wants(found.size()));
             let keeps = digest.algorithm() == Algorithm::Sha256 && wants;
-            let is_to_stop = || stop.is_urgent();
+            let is_to_stop = || until.is_over();
             let read = medium.and_then(|medium| match keeps {
                 true => self.read_back.hash_keeping(medium, is_to_stop, told),
                 false => {

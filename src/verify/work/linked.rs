@@ -4,7 +4,7 @@
 //! then read as a whole, and only that decides. The chain says where a file differs that was found to.
 
 use crate::chain::damage::Damage;
-use crate::event::{Progress, Stop};
+use crate::event::Progress;
 use crate::hash::Digest;
 use crate::hash::multibuffer::Backend;
 use crate::io::link_check::{ChainedContent, Helpers, LinkCheck, LinkReads};
@@ -12,6 +12,7 @@ use crate::io::read_back::HashedFrom;
 use crate::sys::Medium;
 use crate::verify::target::Target;
 use crate::verify::work::found::ListedFile;
+use crate::verify::work::until::Until;
 
 /// Smaller files are hashed side by side with others, which gains as much.
 const LEAST_LINKED: u64 = 8 << 20;
@@ -23,7 +24,6 @@ pub struct LinkChecker<'a> {
     pub reads: LinkReads,
     pub backend: Backend,
     pub progress: &'a Progress,
-    pub stop: &'a Stop,
 }
 
 /// What came of checking a file by its links.
@@ -40,27 +40,32 @@ pub enum Linked {
 
 impl LinkChecker<'_> {
     /// Checks a file if there is a chain of what it should have, and it is large enough to gain by it.
-    pub fn check(&self, target: &Target, file: &ListedFile<'_>) -> Linked {
+    pub fn check(&self, target: &Target, file: &ListedFile<'_>, until: Until<'_>) -> Linked {
         if file.found.size() < LEAST_LINKED {
             return Linked::Unknown;
         }
         let name = |shown: &mut Vec<u8>| shown.extend_from_slice(file.path.as_bytes());
         let in_hand = self.progress.take_in_hand(file.found.size(), name);
         let told = |bytes| self.progress.advance(bytes, in_hand.as_deref());
-        match self.run(target, file, &told, true) {
+        match self.run(target, file, &told, until, true) {
             // One that grew meanwhile has more than its links.
             Some((damage, from)) if damage.bytes == 0 && file.found.is_still_as_large() => {
                 Linked::Good(from)
             }
             Some((damage, _)) => Linked::Bad(damage),
-            None if self.stop.is_urgent() => Linked::Stopped,
+            None if until.is_over() => Linked::Stopped,
             None => Linked::Unknown,
         }
     }
 
     /// Where a file differs that has not the listed digest, as far as that is known.
-    pub fn locate(&self, target: &Target, file: &ListedFile<'_>) -> Option<Damage> {
-        self.run(target, file, &|_| (), false).map(|(damage, _)| damage)
+    pub fn locate(
+        &self,
+        target: &Target,
+        file: &ListedFile<'_>,
+        until: Until<'_>,
+    ) -> Option<Damage> {
+        self.run(target, file, &|_| (), until, false).map(|(damage, _)| damage)
     }
 
     /// Where a file differs from its chain, and where it was read from; that only of a file of the right size if
@@ -70,6 +75,7 @@ impl LinkChecker<'_> {
         target: &Target,
         file: &ListedFile<'_>,
         on_read: &(dyn Fn(u64) + Sync),
+        until: Until<'_>,
         of_size: bool,
     ) -> Option<(Damage, HashedFrom)> {
         let digest: &Digest = file.digest;
@@ -88,7 +94,7 @@ impl LinkChecker<'_> {
             }
             reads => reads,
         };
-        let is_to_stop = || self.stop.is_urgent();
+        let is_to_stop = || until.is_over();
         let content = ChainedContent { chain: &chain, size, digest };
         let check = LinkCheck {
             content,

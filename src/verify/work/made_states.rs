@@ -12,6 +12,7 @@ use crate::chain::states::StatesFile;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::hash::chain::{Chain, LEAST_SPAN};
+use crate::manifest::readers::Readers;
 use crate::manifest::states_name;
 use crate::path::{RelPath, directory_of};
 use crate::sys::Dir;
@@ -75,12 +76,25 @@ impl MadeStates {
             if let Ok(Some(earlier)) = open_states(&manifest) {
                 file.carry_rest(&earlier);
             }
-            if let Err(error) = file.publish(&name, true, true) {
+            // As open as the manifest, which names the same.
+            let readers = readers_of(&manifest);
+            if let Err(error) = file.publish(&name, true, true, |group| readers.mode(group)) {
                 errors.push(Error::io(DEED, manifest.with_file_name(&name), error));
             }
         }
         errors
     }
+}
+
+/// Who may read the manifest at this path.
+fn readers_of(manifest: &Path) -> Readers {
+    let mut readers = Readers::default();
+    let dir = Dir::open(directory_of(manifest));
+    match dir.and_then(|dir| dir.stat(manifest.file_name().unwrap_or_default(), true)) {
+        Ok(stat) => readers.note(&stat),
+        Err(_) => readers = Readers::Owner,
+    }
+    readers
 }
 
 /// Begins the side file of a manifest.

@@ -8,4 +8,5 @@ pub mod linked;
 pub mod look_ahead;
 pub mod made_states;
 pub mod threads;
+mod until;
 pub mod worker;

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, select};
 
+use crate::error::Error;
 use crate::event::{Progress, Stop};
 use crate::verify::finding::{Finding, Findings, Verdict};
 use crate::verify::lines::batch::{LineBatch, PassGuard};
@@ -111,7 +112,7 @@ impl Worker<'_> {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// LinesRead what comes first: small files that wait together, or large ones, as many as are hashed at
+    /// Reads what comes first: small files that wait together, or large ones, as many as are hashed at
     /// once, but not more than this worker's share.
     fn read(&mut self) {
         let (mut ahead, mut more) = (self.ahead(), Vec::new());
@@ -221,7 +222,7 @@ impl Worker<'_> {
     ) -> Vec<OpenedLine> {
         let mut sought = Vec::with_capacity(lines.len());
         for mut line in lines {
-            if let Some(scrub) = self.scrub.filter(|scrub| scrub.is_over()) {
+            if let Some(scrub) = self.scrub.filter(|scrub| !scrub.may_begin()) {
                 scrub.skip();
                 continue;
             }
@@ -241,7 +242,7 @@ impl Worker<'_> {
         sought
     }
 
-    /// LinesRead and judges them; `None` if it is to stop before that is done.
+    /// Reads and judges them; `None` if it is to stop before that is done.
     fn read_all(
         &mut self,
         target: &Target,
@@ -255,19 +256,42 @@ impl Worker<'_> {
                 Some(ListedFile { path: &line.path, found, digest: &line.digest })
             })
             .collect();
-        let mut read = self.checker.read(target, &files)?.into_iter();
+        self.checker.until.at = self.scrub.and_then(Scrub::gives_up_at);
+        let mut read = match self.checker.read(target, &files) {
+            None if self.stop.is_urgent() => return None,
+            None => {
+                drop(files);
+                sought.into_iter().for_each(|line| self.give_up(target, line, findings));
+                return Some(());
+            }
+            Some(read) => read.into_iter(),
+        };
         for OpenedLine { line, found } in sought {
             let ManifestLine { number, path, digest: listed, .. } = line;
             let (verdict, bytes) = match found {
                 Ok(_) => read.next()?,
                 Err(verdict) => (verdict, 0),
             };
-            self.progress.entries.fetch_add(1, Relaxed);
-            if !matches!(verdict, Verdict::Good(_)) {
-                self.progress.failed.fetch_add(1, Relaxed);
-            }
+            self.count(&verdict);
             findings.push(Finding::File { line: number, path, listed, verdict, bytes });
         }
         Some(())
+    }
+
+    /// A file took longer than the scrub and its grace.
+    fn give_up(&self, target: &Target, line: OpenedLine, findings: &mut Vec<Finding>) {
+        let OpenedLine { line: ManifestLine { number, path, digest: listed, .. }, found } = line;
+        let why = "the time and the grace were over before its end; it needs a longer --budget or --grace";
+        let late = || Verdict::Unreadable(Error::finding("read", target.path_of(&path), why));
+        let verdict = found.map_or_else(|verdict| verdict, |_| late());
+        self.count(&verdict);
+        findings.push(Finding::File { line: number, path, listed, verdict, bytes: 0 });
+    }
+
+    fn count(&self, verdict: &Verdict) {
+        self.progress.entries.fetch_add(1, Relaxed);
+        if !matches!(verdict, Verdict::Good(_)) {
+            self.progress.failed.fetch_add(1, Relaxed);
+        }
     }
 }

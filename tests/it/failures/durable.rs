@@ -64,6 +64,38 @@ fn bytes_before_name_before_line() {
     }
 }
 
+/// What a power cut leaves must be known as ours, so the secret in its name is on the disk before it.
+#[test]
+fn the_secret_before_what_bears_it() {
+    need!(Strace);
+    for again in [false, true] {
+        let scene = Scene::on_disk();
+        scene.src.file("dir/file", content(100));
+        if again {
+            scene.copy(&["--no-sync"]).assert_code(0);
+            scene.src.file("dir/more", content(100));
+        }
+        let strace = Strace::watch(&scene, &format!("{CALLS},{}", Strace::OPENS));
+        let run = strace.run(scene.command(NONE));
+        scene.judge(&run).complete();
+        let calls = calls(&strace.log());
+        let of = |call: &str, what: &str| {
+            calls.iter().position(|(c, a)| c.starts_with(call) && a.contains(what))
+        };
+        let is_made = |(c, a): &(String, String)| {
+            c.starts_with("openat") && a.contains(".dircopy-part\"") && a.contains("dst/dir>")
+        };
+        let order = [
+            of("f", if again { ".dircopy/secret>" } else { ".dircopy/." }),
+            of("fsync", "dst/.dircopy>"),
+            of("fsync", "dst>"),
+            calls.iter().position(is_made),
+        ];
+        let is_ordered = order.iter().all(Option::is_some) && order.is_sorted();
+        assert!(is_ordered, "{order:?}\n{}", strace.log());
+    }
+}
+
 /// Flushing is what costs on a disk: many small files share it.
 #[test]
 fn small_files_share_their_flushes() {

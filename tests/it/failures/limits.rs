@@ -1,7 +1,7 @@
 //! Limits of the process and of numbers: an error for what does not fit, never a hang, and no work
 //! per file that ought to be done once.
 
-use crate::harness::{Scene, Strace, content, names_below, need};
+use crate::harness::{Scene, Strace, content, names_below, need, shell};
 
 #[test]
 fn a_file_larger_than_the_limit_is_named() {
@@ -31,6 +31,53 @@ fn few_descriptors_are_enough_or_an_error() {
             run.assert_says("(os error 24)");
         }
     }
+}
+
+/// Most of what is open is on its way to be closed, so with few descriptors the run is only slower; and outputs for
+/// which there are too few at a time come one after the other.
+#[test]
+fn few_descriptors_are_waited_for() {
+    let outputs = |number: usize| (1..number).flat_map(|i| ["-o".into(), format!("o{i}")]);
+    for (limit, number) in [(24, 2), (32, 1), (32, 2), (64, 3)] {
+        let scene = Scene::new();
+        for i in 0..60 {
+            scene.src.file(format!("{i}/file"), content(i * 9000));
+        }
+        scene.src.file("large", content(2_000_000));
+        let run = scene.command(outputs(number)).after(&format!("ulimit -n {limit}")).run();
+        run.assert_code(0);
+        scene.judge(&run).complete();
+        for i in 1..number {
+            shell(&scene, &format!("diff -r -x 'dircopy-*' -x .dircopy src o{i}"));
+        }
+    }
+}
+
+/// Where memory is short there are fewer threads, and where it is too short the run is refused.
+#[test]
+fn little_memory_is_enough_or_a_refusal() {
+    let scene = Scene::new();
+    for i in 0..300 {
+        scene.src.file(format!("{}/{i}", i % 7), content(i * 100));
+    }
+    scene.src.file("large", content(20_000_000));
+    let mut codes = Vec::new();
+    for megabytes in [48, 64, 72, 80, 90, 100, 120, 140, 150, 160, 200] {
+        shell(&scene, "rm -rf dst further");
+        for outputs in [&[][..], &["-o", "further"]] {
+            let limit = format!("ulimit -v {}", megabytes * 1024);
+            let run = scene.command(outputs).after(&limit).run();
+            run.assert_code_in(&[0, 2]);
+            if run.code == Some(2) {
+                run.assert_says("memory (ulimit -v)");
+            }
+            codes.extend(run.code.filter(|_| megabytes >= 100));
+        }
+        let check =
+            scene.bare(["dst"]).dirverify().after(&format!("ulimit -v {}", megabytes * 1024)).run();
+        check.assert_no_crash();
+    }
+    assert!(codes.iter().all(|code| *code == 0), "{codes:?}");
 }
 
 /// The walk's thread starts those of a first lane, and then has to do with what it could get.

@@ -3,6 +3,7 @@
 mod durable;
 mod elsewhere;
 mod faults;
+mod hanging;
 mod limits;
 mod mirror;
 mod powercut;

@@ -32,6 +32,8 @@ pub enum Deed {
     Close,
     Rename,
     Remove,
+    /// Of a directory.
+    List,
 }
 
 /// A call that is about to be done.

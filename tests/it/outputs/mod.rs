@@ -1,4 +1,5 @@
 //! One read of the source for several outputs.
 
+mod apart;
 mod options;
 mod together;

@@ -9,6 +9,7 @@ mod nights;
 mod on_end;
 mod page;
 
+mod readers;
 mod receipts;
 mod report;
 mod scheduled;

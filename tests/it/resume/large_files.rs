@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::harness::{Run, SOON, Scene, Strace, content, names_below, need, shell};
+use crate::harness::{Run, SOON, Scene, Strace, content, leftover_name, names_below, need, shell};
 
 const MIB: usize = 1 << 20;
 
@@ -401,9 +401,10 @@ fn a_source_that_is_a_file_goes_on() {
     let fault = format!("signal=KILL:when={}", 8 * MIB / BLOCK);
     Strace::inject(&scene, Strace::WRITES, &fault).run(command(&[]));
     beginning(&scene);
-    scene.output().file(".a1B2c3D4e5.dircopy-part", "left by another run");
+    let left = leftover_name(&scene.dst);
+    scene.output().file(&left, "left by another run");
     let run = command(&["-v"]).run();
-    run.assert_code(0).assert_prints(&["resumed", "large"]).assert_says(".a1B2c3D4e5");
+    run.assert_code(0).assert_prints(&["resumed", "large"]).assert_says(&left);
     assert_eq!(scene.output().read("large"), scene.src.read("dir/large"));
     scene.judge(&run).verifies().no_leftovers();
 }

@@ -347,3 +347,32 @@ fn a_manifest_that_is_not_read_to_its_end_forgets_nothing() {
     let run = portion(&scene, &["--max-bytes", "1G"]);
     run.assert_code(0).assert_prints(&["0 of 1500 files not verified yet"]);
 }
+
+/// A file that would take hours has the time and the grace, and no other file waits for it for ever.
+#[test]
+fn a_file_in_hand_ends_after_a_grace() {
+    let scene = Scene::new();
+    scene.src.file("small", "small");
+    shell(&scene, "mkdir dst; cp src/small dst; truncate -s 8T dst/holes");
+    let digest = shell(&scene, "sha256sum <src/small");
+    let digest = digest.split(' ').next().unwrap();
+    shell(&scene, &format!("printf '{digest}  small\n{:064}  holes\n' 1 >list", 0));
+    for (jobs, from) in [("-j1", "cache"), ("-j4", "medium")] {
+        let args = ["verify", "-m", "list", "dst", "--from", from, jobs];
+        let time = ["--budget", "1s", "--grace", "1s"];
+        for night in 0..2 {
+            let run = scene.bare(args.iter().chain(&time)).run();
+            run.assert_code(1).assert_says("holes").assert_says("--grace");
+            // By one worker the larger is read first; but the next night not for all of the time.
+            if night == 1 || jobs == "-j4" {
+                run.assert_prints(&["1 file verified"]);
+            }
+        }
+        shell(&scene, "rm -rf dst/.dircopy");
+    }
+    // Of large files with states, too.
+    let large = Scene::new();
+    large.src.file("large", content(9_000_000));
+    large.copy(&["-q"]).assert_code(0);
+    large.bare(["verify", "dst", "--budget", "1m", "--grace", "1s"]).run().assert_code(0);
+}

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::hash::{Algorithm, Digest, Hasher};
 use crate::io::read_back::ReadBack;
-use crate::sys::{self, Dir, Medium};
+use crate::sys::{self, Dir, Medium, PartOwner};
 
 /// So many bytes are written at a time.
 const BUFFER: usize = 256 << 10;
@@ -21,6 +21,8 @@ pub struct MediaWriting<'a> {
     /// Read them back from their medium.
     pub verify: bool,
     pub stop: &'a Stop,
+    /// Whose part files are made.
+    pub parts: PartOwner,
 }
 
 /// A list that is not complete.
@@ -43,7 +45,7 @@ impl<'a> MediaFile<'a> {
     pub fn begin(with: MediaWriting<'a>, dir: &Dir, path: PathBuf) -> Result<Self> {
         let fail = |error| Error::io("begin", &path, error);
         let dir = dir.try_clone().map_err(fail)?;
-        let (file, part) = dir.create_open_part().map_err(fail)?;
+        let (file, part) = dir.create_open_part(with.parts).map_err(fail)?;
         Ok(Self { with, dir, part, file, hasher: Algorithm::C4.start(), text: Vec::new(), path })
     }
 

@@ -254,13 +254,15 @@ impl Filesystem for Shown {
 
     fn readdir(
         &self,
-        _: &Request,
+        request: &Request,
         node: INodeNo,
         listing: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        answer!(reply, self.list(node, listing, offset), entries => {
+        let asked = self.path(node).and_then(|path| self.act(request, Deed::List, &path));
+        let listed = asked.and_then(|_| self.list(node, listing, offset));
+        answer!(reply, listed, entries => {
             for (i, (ino, kind, name)) in (1u64..).zip(entries).skip(offset as usize) {
                 if reply.add(ino, i, kind, name) {
                     break;

@@ -27,8 +27,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use crate::hash::state::ChainingState;
 use crate::hash::{Algorithm, Sha256};
 use crate::sys::stat::{Stat, Time};
-use crate::sys::{self, Dir, Uninterrupted};
-use crate::tree::noted_states::{self, NewStates};
+use crate::sys::{self, Dir, PartTag, Uninterrupted};
+use crate::tree::journal::noted_states::{self, NewStates};
 
 /// The number is that of the format, the form of the digest's state included.
 const MAGIC: &[u8] = b"dircopy journal 2\n";
@@ -83,6 +83,7 @@ pub struct Checkpoint {
 #[derive(Debug)]
 pub struct Journal {
     file: File,
+    name: OsString,
     header: Sha256,
     /// The slot that is written next: never the one with the latest checkpoint.
     next: usize,
@@ -105,10 +106,21 @@ pub struct Found {
     pub states: Vec<ChainingState>,
 }
 
-/// What the journal of a file's part is called.
-pub fn name_of(name: &OsStr) -> OsString {
+/// What the journal of a file's part is called: after the file, and after the secret, so that runs which keep theirs in
+/// different places do not get in each other's way.
+pub fn name_of(name: &OsStr, secret: &Sha256) -> OsString {
     let Sha256(sum) = Sha256::of(&[name.as_encoded_bytes()]);
-    sys::journal_name(std::array::from_fn(|i| sum[i]))
+    sys::journal_name(std::array::from_fn(|i| sum[i]), tag_of(secret))
+}
+
+/// Whether a name is one that a journal gets by this secret.
+pub fn is_name_by(name: &OsStr, secret: &Sha256) -> bool {
+    sys::is_journal_of(name, tag_of(secret))
+}
+
+fn tag_of(secret: &Sha256) -> [u8; PartTag::LEN] {
+    let Sha256(sum) = Sha256::of(&[b"journals", &secret.0]);
+    std::array::from_fn(|i| sum[i])
 }
 
 impl Journal {
@@ -116,7 +128,7 @@ impl Journal {
     /// name is longer than a journal can hold.
     pub fn create(dir: &Dir, subject: &Subject, secret: &Sha256) -> io::Result<Self> {
         let header = encode_header(subject, secret).ok_or(io::ErrorKind::InvalidFilename)?;
-        let name = name_of(&subject.name);
+        let name = name_of(&subject.name, secret);
         let file = dir.create_new(&name, true)?;
         if let Err(error) = sys::write_all(&file, &header) {
             let _ = dir.remove(&name);
@@ -124,6 +136,7 @@ impl Journal {
         }
         Ok(Self {
             file,
+            name,
             header: Sha256::of(&[&secret.0, &header]),
             next: 0,
             durable: 0,
@@ -143,8 +156,14 @@ impl Journal {
         let durable = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.offset);
         (&file).seek(SeekFrom::Start(MOST as u64))?;
         let (states, len) = noted_states::read(Uninterrupted(&file), &header)?;
-        let journal = Self { file, header, next, durable, states_end: MOST as u64 + len };
+        let name = name.to_os_string();
+        let journal = Self { file, name, header, next, durable, states_end: MOST as u64 + len };
         Ok(Some(Found { journal, subject, checkpoint, states }))
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &OsStr {
+        &self.name
     }
 
     /// Notes a checkpoint and makes the note durable. After an error the one before still counts.
@@ -184,7 +203,7 @@ fn decode(
 ) -> Option<(Subject, Sha256, [Option<Checkpoint>; 2])> {
     let (subject, header) = decode_header(bytes, secret)?;
     let slots = [0, 1].map(|slot| decode_slot(bytes, slot, &header));
-    (name_of(&subject.name) == name).then_some((subject, header, slots))
+    (name_of(&subject.name, secret) == name).then_some((subject, header, slots))
 }
 
 fn encode_header(subject: &Subject, secret: &Sha256) -> Option<Vec<u8>> {
@@ -296,12 +315,12 @@ mod tests {
         let held = Dir::open(dir.path()).unwrap();
         let mut journal = Journal::create(&held, &subject(), &SECRET).unwrap();
         offsets.iter().for_each(|offset| journal.note(&checkpoint(*offset)).unwrap());
-        std::fs::read(dir.path().join(name_of(OsStr::new("film.mov")))).unwrap()
+        std::fs::read(dir.path().join(name_of(OsStr::new("film.mov"), &SECRET))).unwrap()
     }
 
     fn open(bytes: &[u8]) -> Option<Found> {
         let dir = tempfile::tempdir().unwrap();
-        let name = name_of(OsStr::new("film.mov"));
+        let name = name_of(OsStr::new("film.mov"), &SECRET);
         std::fs::write(dir.path().join(&name), bytes).unwrap();
         Journal::open(&Dir::open(dir.path()).unwrap(), &name, &SECRET).unwrap()
     }
@@ -319,7 +338,7 @@ mod tests {
     fn it_goes_on_without_harming_the_latest() {
         let dir = tempfile::tempdir().unwrap();
         let held = Dir::open(dir.path()).unwrap();
-        let name = name_of(OsStr::new("film.mov"));
+        let name = name_of(OsStr::new("film.mov"), &SECRET);
         drop(Journal::create(&held, &subject(), &SECRET).unwrap());
         for offset in 1..6 {
             let mut found = Journal::open(&held, &name, &SECRET).unwrap().unwrap();
@@ -341,7 +360,7 @@ mod tests {
     fn torn_prefixes_say_nothing_new() {
         let whole = journal(&[7, 8]);
         for len in 0..whole.len() {
-            match decode(&whole[..len], &name_of(OsStr::new("film.mov")), &SECRET) {
+            match decode(&whole[..len], &name_of(OsStr::new("film.mov"), &SECRET), &SECRET) {
                 None => assert!(len < BLOCK, "{len}"),
                 Some((said, _, [first, second])) => {
                     let noted = (len >= place_of(0) + 8 + 2 + 104 + 32).then(|| checkpoint(7));
@@ -364,7 +383,7 @@ mod tests {
         assert!(encode_header(&long, &SECRET).is_none());
         let dir = tempfile::tempdir().unwrap();
         let held = Dir::open(dir.path()).unwrap();
-        let name = name_of(OsStr::new("film.mov"));
+        let name = name_of(OsStr::new("film.mov"), &SECRET);
         std::fs::write(dir.path().join("real"), journal(&[7])).unwrap();
         let link = |make: fn(&Path, &Path)| {
             let path = dir.path().join(&name);
@@ -387,7 +406,7 @@ mod tests {
             if at < end {
                 bytes[at..end].copy_from_slice(&with[..end - at]);
             }
-            if let Some((said, _, slots)) = decode(&bytes, &name_of(OsStr::new("film.mov")), &SECRET) {
+            if let Some((said, _, slots)) = decode(&bytes, &name_of(OsStr::new("film.mov"), &SECRET), &SECRET) {
                 prop_assert_eq!(said, subject());
                 for (said, noted) in slots.into_iter().zip([7, 8]) {
                     prop_assert!(said.is_none_or(|said| said == checkpoint(noted)));

@@ -1,0 +1,177 @@
+//! Which call each thread of this process waits for, as the kernel tells: the only way to know, since a thread that
+//! hangs in a call can say nothing.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::sys::types::PendingCall;
+use crate::sys::unix::dir::Dir;
+use crate::sys::unix::list::DirReader;
+
+/// More is not read of a name, in bytes: no file system has longer ones.
+const LONGEST: usize = 256;
+
+/// Where terminals are: they may wait for people as long as they like.
+const TERMINALS: [&str; 3] = ["/dev/pts/", "/dev/tty", "/dev/console"];
+
+/// What of a call's arguments tells what it is about.
+enum CallSubject {
+    /// The file that is open as this argument.
+    File(usize),
+    /// The name that the second argument points to, in the directory that is open as the first.
+    Name(usize, usize),
+}
+
+/// The calls on files that threads of this process are in.
+pub fn pending_calls() -> Vec<PendingCall> {
+    // The standard library would panic if the directory could not be closed.
+    let Ok(dir) = Dir::open(Path::new("/proc/self/task")) else { return Vec::new() };
+    let (mut reader, mut threads) = (DirReader::default(), Vec::new());
+    while let Ok(batch) = reader.next_batch(&dir)
+        && !batch.is_empty()
+    {
+        threads.extend(batch.into_iter().filter_map(|it| it.name.to_str()?.parse::<u32>().ok()));
+    }
+    let threads = threads.into_iter().filter_map(|number| {
+        let read = |file: &str| fs::read_to_string(format!("/proc/self/task/{number}/{file}")).ok();
+        let call = read("syscall")?;
+        // "running", or numbers: of the call, its arguments, the stack and the program.
+        let mut numbers = call.split_ascii_whitespace();
+        let (deed, _) = meaning(numbers.next()?.parse().ok()?)?;
+        // A thread that was awake meanwhile is not in the same call, though it may look so.
+        let status = read("status")?;
+        let awake = status.lines().filter(|line| line.contains("ctxt_switches"));
+        let mark = awake.fold(call.clone(), |mark, line| mark + line);
+        Some(PendingCall { thread: number, deed, mark })
+    });
+    threads.collect()
+}
+
+/// The path of what a call is about, if it is still that call, and about a file.
+pub fn subject_of(call: &PendingCall) -> Option<PathBuf> {
+    let mut numbers = call.mark.split_ascii_whitespace();
+    let (_, subject) = meaning(numbers.next()?.parse().ok()?)?;
+    let arguments: Vec<u64> = numbers
+        .take(6)
+        .map_while(|it| u64::from_str_radix(it.strip_prefix("0x")?, 16).ok())
+        .collect();
+    // Descriptors are 32 bits wide; what is above may be anything.
+    let open = |at: usize| {
+        let descriptor = *arguments.get(at)? as u32 as i32;
+        match descriptor {
+            libc::AT_FDCWD => std::env::current_dir().ok(),
+            descriptor => fs::read_link(format!("/proc/self/fd/{descriptor}")).ok(),
+        }
+    };
+    let path = match subject {
+        CallSubject::File(at) => open(at)?,
+        CallSubject::Name(dir, name) => open(dir)?.join(name_at(*arguments.get(name)?)?),
+    };
+    // Pipes and the like have no path.
+    let is_terminal =
+        || TERMINALS.iter().any(|it| path.as_os_str().as_bytes().starts_with(it.as_bytes()));
+    (path.is_absolute() && !is_terminal()).then_some(path)
+}
+
+/// The name that stands in this process's memory at `address`.
+fn name_at(address: u64) -> Option<PathBuf> {
+    let mut bytes = [0; LONGEST];
+    // The call waits with its arguments in place; if it has come back, these are any bytes, or none.
+    let read = File::open("/proc/self/mem").ok()?.read_at(&mut bytes, address).ok()?;
+    let end = bytes[..read].iter().position(|&byte| byte == 0)?;
+    Some(OsStr::from_bytes(&bytes[..end]).into())
+}
+
+/// What is done by the call of this number, and to what; nothing for calls that may wait as long as they like, and
+/// those that are not of files.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn meaning(_: libc::c_long) -> Option<(&'static str, CallSubject)> {
+    None
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn meaning(number: libc::c_long) -> Option<(&'static str, CallSubject)> {
+    use CallSubject::{File, Name};
+    Some(match number {
+        libc::SYS_read | libc::SYS_pread64 | libc::SYS_preadv | libc::SYS_preadv2 => {
+            ("read", File(0))
+        }
+        libc::SYS_copy_file_range => ("read", File(0)),
+        libc::SYS_sendfile => ("read", File(1)),
+        libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_pwritev | libc::SYS_pwritev2 => {
+            ("write", File(0))
+        }
+        libc::SYS_fallocate | libc::SYS_ftruncate => ("make room for", File(0)),
+        libc::SYS_fsync | libc::SYS_fdatasync | libc::SYS_syncfs => (PendingCall::SYNC, File(0)),
+        libc::SYS_close => ("close", File(0)),
+        libc::SYS_getdents64 => ("list", File(0)),
+        libc::SYS_lseek => ("find the holes of", File(0)),
+        libc::SYS_fstat | libc::SYS_fstatfs => ("look at", File(0)),
+        libc::SYS_newfstatat | libc::SYS_statx | libc::SYS_readlinkat => ("look at", Name(0, 1)),
+        libc::SYS_openat | libc::SYS_openat2 => ("open", Name(0, 1)),
+        libc::SYS_flistxattr | libc::SYS_fgetxattr => ("read the attributes of", File(0)),
+        libc::SYS_fsetxattr | libc::SYS_fchmod | libc::SYS_fchown => {
+            ("set the attributes of", File(0))
+        }
+        libc::SYS_utimensat | libc::SYS_fchownat => ("set the attributes of", Name(0, 1)),
+        libc::SYS_renameat2 => ("rename", Name(0, 1)),
+        libc::SYS_linkat => ("link", Name(0, 1)),
+        libc::SYS_unlinkat => ("remove", Name(0, 1)),
+        libc::SYS_mkdirat | libc::SYS_symlinkat => ("make", Name(0, 1)),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
+    use std::time::Duration;
+
+    /// Opening a FIFO to read waits for a writer; reading from it then, too.
+    #[test]
+    fn a_thread_that_waits_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fifo");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        let found = |deed: &str| {
+            for _ in 0..500 {
+                let calls = pending_calls();
+                let call = calls
+                    .iter()
+                    .find(|call| call.deed == deed && subject_of(call).as_deref() == Some(&*path));
+                if let Some(call) = call {
+                    std::thread::sleep(Duration::from_millis(50));
+                    assert!(pending_calls().contains(call), "{call:?}");
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            panic!("no thread waits to {deed} {path:?}: {:?}", pending_calls());
+        };
+        let reader = {
+            let path = path.clone();
+            std::thread::spawn(move || {
+                let mut byte = [0];
+                File::open(path).and_then(|mut file| file.read(&mut byte)).unwrap()
+            })
+        };
+        found("open");
+        let writer =
+            File::options().write(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
+        found("read");
+        drop(writer);
+        assert_eq!(reader.join().unwrap(), 0);
+    }
+}
