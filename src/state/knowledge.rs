@@ -200,9 +200,8 @@ impl Knowledge {
         root: &Dir,
         is_to_stop: &dyn Fn() -> bool,
     ) -> io::Result<Option<ManifestName>> {
-        let is_of_another = |with: &FinishedManifest| {
-            private.is_by_path_alone() && root.stat(with.name.as_ref(), false).is_err()
-        };
+        let is_of_another =
+            |with: &FinishedManifest| private.is_by_path_alone() && !with.is_in(root);
         let mut manifest = None;
         let numbers = numbers(private.dir())?;
         self.next = numbers.last().map_or(1, |last| last.saturating_add(1));

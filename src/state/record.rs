@@ -14,9 +14,9 @@
 //! record that is finished ends with the name of the manifest that was written with it and the SHA-256 of that, and a
 //! sum.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::hash::{Algorithm, Hasher, Sha256};
 use crate::manifest::index::builder::IndexBuilder;
@@ -24,7 +24,8 @@ use crate::manifest::read::scan::Text;
 use crate::manifest::{Index, Scanner};
 use crate::state::private_dir::{Mark, PrivateDir};
 use crate::state::row::{self, strip};
-use crate::sys::{self, Dir};
+use crate::sys::stat::Kind;
+use crate::sys::{self, Dir, Uninterrupted};
 
 /// The first line of a record, the mark left out.
 const HEAD: &str = "dircopy record 1";
@@ -294,6 +295,27 @@ impl Closed {
             }
             _ => false,
         }
+    }
+}
+
+impl FinishedManifest {
+    /// Whether it is in this directory, as it was written.
+    pub fn is_in(&self, root: &Dir) -> bool {
+        let name = OsStr::new(&self.name);
+        let is_file = root.stat(name, false).is_ok_and(|stat| stat.kind == Kind::File);
+        let Some(file) = is_file.then(|| root.open_file(name, false).ok()).flatten() else {
+            return false;
+        };
+        let (mut file, mut room) = (Uninterrupted(file), vec![0; 1 << 16]);
+        let mut hasher = Algorithm::Sha256.start();
+        while let Ok(read) = file.read(&mut room) {
+            if read == 0 {
+                let digest = hasher.finish().and_then(|digest| digest.as_sha256());
+                return digest == Some(self.digest);
+            }
+            hasher.update(&room[..read]);
+        }
+        false
     }
 }
 
