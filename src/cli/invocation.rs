@@ -16,7 +16,7 @@ use crate::cli::args::report::ReportArgs;
 use crate::cli::args::stream;
 use crate::cli::args::verify::VerifyArgs;
 use crate::cli::cluster::args::{FinishArgs, PlanArgs, ShardArgs};
-use crate::cli::output_name::OutputName;
+use crate::cli::words::output_name::OutputName;
 use crate::copy::job::CopyJob;
 use crate::error::Error;
 use crate::path::Shown;

@@ -9,7 +9,6 @@ mod generations;
 mod invocation;
 mod jobs;
 mod on_end;
-mod output_name;
 mod program;
 mod progress;
 mod record;
@@ -20,6 +19,7 @@ mod session;
 mod show;
 mod stream;
 mod verify;
+mod words;
 
 pub use args::command::{dircopy as command, dirverify as verify_command};
 pub use program::{dircopy, dirverify};

@@ -16,7 +16,7 @@ use crate::state::knowledge::{Belief, Knowledge};
 use crate::state::private_dir::{Missing, PrivateDir};
 use crate::sys::Medium;
 use crate::sys::stat::Stat;
-use crate::transfer::late::LateCopy;
+use crate::transfer::existing::late::LateCopy;
 use crate::transfer::prepare::belief;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;

@@ -2,11 +2,9 @@
 
 pub mod baseline;
 pub mod context;
-mod existing;
+pub mod existing;
 pub mod finish;
 pub mod kernel;
-pub mod labels;
-pub(crate) mod late;
 mod locate;
 pub mod outcome;
 pub mod prepare;

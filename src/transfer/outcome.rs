@@ -11,7 +11,7 @@ use crate::part::transfer::{CopyTarget, Transfer};
 use crate::state::knowledge::RowPlace;
 use crate::state::row::Row;
 use crate::sys::stat::Stat;
-use crate::transfer::labels::Labels;
+use crate::transfer::existing::labels::Labels;
 use crate::tree::dirs::SourceDir;
 use crate::tree::found::WalkItem;
 

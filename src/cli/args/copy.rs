@@ -7,11 +7,11 @@ use clap::{ArgMatches, Parser, value_parser};
 
 use crate::cli::args::archive::bag::BagArgs;
 use crate::cli::args::mirror::MirrorArgs;
-use crate::cli::args::size;
 use crate::cli::args::stream::StreamArgs;
 use crate::cli::args::unattended::UnattendedArgs;
 use crate::cli::args::values::{algorithms, one_of};
 use crate::cli::args::verbosity::VerbosityArgs;
+use crate::cli::words::size;
 use crate::copy::job::{BLOCK_SIZE, CopyJob, QUEUE_SIZE};
 use crate::copy::run::outputs::MOST_OUTPUTS;
 use crate::hash::Algorithms;

@@ -8,7 +8,6 @@ pub mod heal;
 pub mod job_file;
 mod mirror;
 pub mod report;
-pub mod size;
 pub mod stream;
 pub mod unattended;
 pub mod values;

@@ -7,12 +7,12 @@ use std::time::Duration;
 use clap::value_parser;
 use jiff::Timestamp;
 
-use crate::cli::args::size;
 use crate::cli::args::values::{Choice, Choose, one_of};
 use crate::cli::on_end::OnEnd;
 use crate::cli::record::options::RecordOptions;
 use crate::cli::schedule::{self, Deadline};
 use crate::cli::show::line::Detail;
+use crate::cli::words::size;
 use crate::copy::job::CopyJob;
 use crate::error::Error;
 use crate::sys::{self, IoPriority};

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use clap::{Parser, value_parser};
 
-use crate::cli::args::size;
 use crate::cli::args::unattended::RecordArgs;
 use crate::cli::args::values::one_of;
 use crate::cli::args::verbosity::VerbosityArgs;
 use crate::cli::schedule;
+use crate::cli::words::size;
 use crate::hash::multibuffer::Backend;
 use crate::heal::HealJob;
 use crate::verify::ReadFrom;

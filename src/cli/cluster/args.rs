@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::{ArgMatches, Parser, value_parser};
 
 use crate::cli::args::copy::{parse_glob, patterns};
-use crate::cli::args::size;
 use crate::cli::args::values::one_of;
 use crate::cli::args::verbosity::VerbosityArgs;
 use crate::cli::schedule;
+use crate::cli::words::size;
 use crate::copy::job::CopyJob;
 use crate::io::options::{Cache, Damaged, Reflink, Sparse};
 use crate::tree::filter::Filter;

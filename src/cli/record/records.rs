@@ -12,7 +12,6 @@ use serde::Serialize;
 
 use crate::cli::exit::Exit;
 use crate::cli::on_end::OnEnd;
-use crate::cli::output_name::is_plain;
 use crate::cli::record::entry::RecordEntry;
 use crate::cli::record::files::destination::Destination;
 use crate::cli::record::files::rotation::{ReportDestination, WRITE, is_directory};
@@ -34,6 +33,7 @@ use crate::cli::report::receipt::volume::VolumeSection;
 use crate::cli::report::render::{is_page, page_of};
 use crate::cli::show::copy_messages::message;
 use crate::cli::show::line::{Detail, ScreenLine};
+use crate::cli::words::output_name::is_plain;
 use crate::copy::report::Report;
 use crate::error::{Error, Result};
 use crate::event::{Event, SampleSeries};

@@ -22,7 +22,7 @@ use crate::part::method::{Method, Tally};
 use crate::path::{DirPath, RelPath};
 use crate::state::row::Row;
 use crate::transfer::context::Context;
-use crate::transfer::labels::Labels;
+use crate::transfer::existing::labels::Labels;
 use crate::transfer::outcome::KeptRow;
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;

@@ -32,7 +32,7 @@ use crate::state::row::Origin;
 use crate::sys;
 use crate::sys::stat::Stat;
 use crate::transfer::context::Context;
-use crate::transfer::late;
+use crate::transfer::existing::late;
 use crate::transfer::outcome::{
     CommitterMessage, Outcome, PendingPublish, TransferResult, WrittenPart,
 };

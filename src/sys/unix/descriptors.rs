@@ -11,7 +11,7 @@ use rustix::io::Errno;
 const AGAIN: Duration = Duration::from_millis(5);
 
 /// So long is waited. What is not closed by then is held by those that wait.
-const MOST: Duration = Duration::from_secs(3);
+const MOST: Duration = Duration::from_secs(1);
 
 /// So many threads wait.
 static WAITING: AtomicU32 = AtomicU32::new(0);

@@ -18,7 +18,7 @@ use crate::state::knowledge::{Belief, RowPlace};
 use crate::state::row::{Origin, Row, Trace};
 use crate::sys::{self, Medium, stat::Stat};
 use crate::transfer::context::Context;
-use crate::transfer::labels::Labels;
+use crate::transfer::existing::labels::Labels;
 use crate::transfer::locate::{ChainedCopy, CheckControl};
 use crate::transfer::outcome::{Action, KeptRow, Outcome};
 use crate::transfer::source;
