@@ -115,7 +115,8 @@ pub fn name_of(name: &OsStr, secret: &Sha256) -> OsString {
 
 /// Whether a name is one that a journal gets by this secret.
 pub fn is_name_by(name: &OsStr, secret: &Sha256) -> bool {
-    sys::is_journal_of(name, tag_of(secret))
+    // Asked of every name at the output, of which next to none is one.
+    sys::is_journal_name(name) && sys::is_journal_of(name, tag_of(secret))
 }
 
 fn tag_of(secret: &Sha256) -> [u8; PartTag::LEN] {
