@@ -46,14 +46,6 @@ impl Dir {
         under_part_name(owner, |name| self.create_new(name, true))
     }
 
-    /// The same with the permissions that any new file has.
-    ///
-    /// # Errors
-    /// It cannot be made.
-    pub fn create_open_part(&self, owner: PartOwner) -> io::Result<(File, OsString)> {
-        under_part_name(owner, |name| self.create_new(name, false))
-    }
-
     /// Makes a symbolic link to `target` under a random name, to be published; returns the name.
     pub fn create_part_link(&self, owner: PartOwner, target: &LinkTarget) -> io::Result<OsString> {
         under_part_name(owner, |name| self.make_link(target, name)).map(|((), name)| name)

@@ -121,6 +121,10 @@ impl BagSeal<'_> {
             };
             found.check(&records, &root.path)?;
             let mut file = with.begin(&format!("manifest-{}.txt", algorithm.name()))?;
+            // As closed as the list of the copy, which knows what it lists.
+            if let Ok(list) = dir.stat(name.as_ref(), false) {
+                file.mode &= list.mode;
+            }
             let mut text = ManifestText::of(&records);
             let fail = |error| Error::io("write the manifests of", &root.path, error);
             while text.next_line(&mut file.text).map_err(fail)? {

@@ -35,6 +35,8 @@ pub struct TagFile<'a> {
     part: OsString,
     file: File,
     hasher: Hasher,
+    /// Its permissions.
+    pub mode: u32,
     /// What is not written yet.
     pub text: Vec<u8>,
 }
@@ -54,10 +56,11 @@ impl<'a> TagWriting<'a> {
     /// It cannot be made.
     pub fn begin(self, name: &str) -> Result<TagFile<'a>> {
         let path = self.root.path.join(name);
-        let made = self.root.dir.create_open_part(PartOwner::default());
+        let made = self.root.dir.create_part(PartOwner::default());
         let (file, part) = made.map_err(|error| Error::io("begin", path, error))?;
+        let (name, text, mode) = (name.to_owned(), Vec::new(), sys::new_file_mode());
         let hasher = self.algorithms.start();
-        Ok(TagFile { with: self, name: name.to_owned(), part, file, hasher, text: Vec::new() })
+        Ok(TagFile { with: self, name, part, file, hasher, mode, text })
     }
 
     /// Writes the file `name` with this text. None if the run is to stop at once.
@@ -112,6 +115,7 @@ impl TagFile<'_> {
         if self.is_there(&digests) {
             return Ok(Some((digests, false)));
         }
+        sys::let_read(&self.file, |_| self.mode);
         if durable {
             sys::persist_file(&self.file).map_err(|error| self.fail("make durable", error))?;
         }

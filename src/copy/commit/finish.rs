@@ -98,7 +98,10 @@ impl Committer<'_> {
             }
         };
         let media = media.filter(|_| !self.is_cut_short());
-        let media_list = media.zip(kept).and_then(|(seal, kept)| self.write_media(&seal, kept));
+        let media_list = match (media, kept, &manifest) {
+            (Some(seal), Some(kept), Some(manifest)) => self.write_media(seal, kept, manifest),
+            _ => None,
+        };
         let removal = removal.filter(|_| !self.is_cut_short());
         let trash = removal.and_then(|removal| removal.run(&mut self.accounting));
         // Only now: the root may be to be read-only, and publishing changes its time.

@@ -35,9 +35,15 @@ pub struct MediaSeal<'a> {
     pub stop: &'a Stop,
     /// Whose part files are made.
     pub parts: PartOwner,
+    /// The permissions of lists.
+    pub mode: u32,
 }
 
-impl MediaSeal<'_> {
+impl<'a> MediaSeal<'a> {
+    /// What writes lists for their owner only.
+    pub fn new(role: &'a MediaRole, job: &'a CopyJob, stop: &'a Stop, parts: PartOwner) -> Self {
+        Self { role, job, stop, parts, mode: 0o600 }
+    }
     /// Writes the list at `root` by what the run `kept` of its files; returns where it is, if there was anything to
     /// write.
     ///
@@ -57,8 +63,8 @@ impl MediaSeal<'_> {
     }
 
     fn writing(&self) -> MediaWriting<'_> {
-        let Self { job, stop, parts, .. } = *self;
-        MediaWriting { durable: job.sync, verify: job.verify.is_some(), stop, parts }
+        let Self { job, stop, parts, mode, .. } = *self;
+        MediaWriting { durable: job.sync, verify: job.verify.is_some(), stop, parts, mode }
     }
 
     fn generations(

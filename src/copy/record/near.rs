@@ -194,6 +194,7 @@ impl NearWriting<'_, '_> {
             let mut side =
                 NearFile::new(sys::name_from_bytes(name)?, self.with.output.volume.parts);
             if line::write_for_program(side.text(), &digest, file) {
+                side.lists(&at.handle, file);
                 self.finish(side, is_taken);
             } else {
                 self.tell_unwritable(file);
@@ -212,6 +213,7 @@ impl NearWriting<'_, '_> {
             self.tell_unwritable(name);
             return Ok(());
         }
+        list.lists(&at.handle, name);
         list.flush_much(&at.handle)
     }
 

@@ -7,6 +7,7 @@ use std::io;
 
 use crate::hash::{Algorithm, Digest, Hasher};
 use crate::io::read_back::ReadBack;
+use crate::manifest::readers::Readers;
 use crate::sys::stat::Kind;
 use crate::sys::{self, Dir, Medium, PartOwner};
 
@@ -21,6 +22,8 @@ pub struct NearFile {
     text: Vec<u8>,
     /// Whose part file it is.
     owner: PartOwner,
+    /// Who may read what it lists.
+    readers: Readers,
 }
 
 /// A list that is complete, under the name of a part file.
@@ -43,7 +46,8 @@ impl NearFile {
     /// Begins the list `name`, in the directory that the other methods are given.
     pub fn new(name: &OsStr, owner: PartOwner) -> Self {
         let hasher = Algorithm::Sha256.start();
-        Self { name: name.to_owned(), part: None, hasher, text: Vec::new(), owner }
+        let readers = Readers::default();
+        Self { name: name.to_owned(), part: None, hasher, text: Vec::new(), owner, readers }
     }
 
     /// What it is to be called.
@@ -54,6 +58,12 @@ impl NearFile {
     /// What is to be appended; written when it is much.
     pub fn text(&mut self) -> &mut Vec<u8> {
         &mut self.text
+    }
+
+    /// It lists the file `name` of its directory.
+    pub fn lists(&mut self, dir: &Dir, name: &[u8]) {
+        let stat = sys::name_from_bytes(name).and_then(|name| dir.stat(name, false));
+        self.readers.join(Readers::of(stat.ok().as_ref()));
     }
 
     /// Whether nothing came.
@@ -72,7 +82,7 @@ impl NearFile {
     fn flush(&mut self, dir: &Dir) -> io::Result<()> {
         let (file, _) = match &mut self.part {
             Some(part) => part,
-            none => none.insert(dir.create_open_part(self.owner)?),
+            none => none.insert(dir.create_part(self.owner)?),
         };
         self.hasher.update(&self.text);
         sys::write_all(&*file, &self.text)?;
@@ -140,8 +150,11 @@ impl NearFile {
             (None, _) => {}
         }
         self.flush(dir)?;
-        if let Some((file, _)) = self.part.as_ref().filter(|_| durable) {
-            sys::persist_file(file)?;
+        if let Some((file, _)) = &self.part {
+            sys::let_read(file, |group| self.readers.mode(group));
+            if durable {
+                sys::persist_file(file)?;
+            }
         }
         Ok((digest, Some(there.is_some())))
     }

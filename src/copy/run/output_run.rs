@@ -229,7 +229,7 @@ impl OutputRun<'_> {
         committer.settle_expected(tree.as_deref());
         earlier.settle_departures(&mut committer.accounting);
         let removal = earlier.removal(job, &committer, &source, stop);
-        let media = job.media.as_deref().map(|role| MediaSeal { role, job, stop, parts });
+        let media = job.media.as_deref().map(|role| MediaSeal::new(role, job, stop, parts));
         let endings = RunEndings { rotation: rotation.as_ref(), removal: removal.as_ref(), media };
         let RunLeft { manifest, trash, media_list } = committer.finish(endings);
         let mut counts = Counts { seen: found, ..committer.accounting.counts };

@@ -13,7 +13,7 @@ use super::judge::ctimes;
 
 /// The tests that run with one output whatever is asked for, by how their names begin (with or without the
 /// folder of their promise), and why.
-const ALONE: [(&str, &str); 48] = [
+const ALONE: [(&str, &str); 49] = [
     ("outputs::", "has outputs of its own"),
     ("basics::a_dry_run_says", "looks at all that is beside the output"),
     ("cache::", "counts the pages that one output brings in"),
@@ -37,6 +37,7 @@ const ALONE: [(&str, &str); 48] = [
     ("interrupt::", "looks at what one output has at the moment of the signal"),
     ("kill::", "counts bytes that one output reads again"),
     ("limits::", "counts threads and memory of one output"),
+    ("metadata::a_file_that_is_made_with_its_mode", "counts calls of one output"),
     ("metadata::permissions_that_changed", "counts what is said"),
     ("nights::", "the report of several outputs is another"),
     ("policies::lines_of_files_that_left", "a further output is a copy, whose times are of now"),

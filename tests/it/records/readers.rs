@@ -62,3 +62,39 @@ fn an_unfinished_manifest_is_closed() {
     let left = shell(&scene, "stat -c %a dst/dircopy-*.part | sort -u");
     assert_eq!(left.trim(), "600");
 }
+
+/// So are lists of other forms, wherever they lie: one among the files lists those of its directory.
+#[test]
+fn lists_of_every_form_are_as_closed_as_what_they_list() {
+    let closed = [
+        (&["--format=dirs"][..], "600 dst/SHA256SUMS 644 dst/dir/SHA256SUMS"),
+        (&["--format=sides"], "644 dst/dir/b.sha256 600 dst/key.sha256 644 dst/open.sha256"),
+        (&["--format=mhl"], "600 dst/ascmhl/0001 600 dst/ascmhl/ascmhl_chain.xml"),
+        (&["--format=mhl1"], "600 dst/dst.mhl"),
+        (&["--sorted", "--hash=sha256,md5"], "600 dst/md5sum 600 dst/sha256sum"),
+        (
+            &["--bag"],
+            "644 dst/bag-info.txt 644 dst/bagit.txt 600 dst/manifest-sha256.txt 644 dst/tagmanifest-sha256.txt",
+        ),
+    ];
+    for (args, expected) in closed {
+        let scene = Scene::new();
+        scene.src.file("dir/b", "b").file("key", "key").file("open", "open");
+        shell(&scene, "chmod -R go=rX src; chmod 600 src/key");
+        scene.command(args).after("umask 022").run().assert_code(0);
+        let lists = "find dst -path dst/.dircopy -prune -o -path dst/data -prune -o -type f \
+                     ! -name b ! -name key ! -name open -printf '%m %p\\n' | LC_ALL=C sort -k 2";
+        let cut =
+            "sed -E 's/(0001)_.*/\\1/; s/dst_[-0-9_]*Z?[.]mhl/dst.mhl/; s/dircopy-[^.]*Z[.]//'";
+        let found = shell(&scene, &format!("{lists} | {cut}"));
+        let of_form = |line: &&str| {
+            let is_manifest =
+                line.ends_with("/sha256sum") || line.ends_with(".dirs") || line.ends_with(".sides");
+            args[0] == "--sorted"
+                || !is_manifest && !line.ends_with("/dirs") && !line.ends_with("/sides")
+        };
+        let found: Vec<&str> = found.lines().filter(of_form).collect();
+        assert_eq!(found.join(" "), expected, "{args:?}");
+        shell(&scene, "! find dst -name '*.sha256sum' -perm /077 | grep -q .");
+    }
+}

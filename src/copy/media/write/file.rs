@@ -23,6 +23,8 @@ pub struct MediaWriting<'a> {
     pub stop: &'a Stop,
     /// Whose part files are made.
     pub parts: PartOwner,
+    /// The permissions of lists.
+    pub mode: u32,
 }
 
 /// A list that is not complete.
@@ -45,7 +47,7 @@ impl<'a> MediaFile<'a> {
     pub fn begin(with: MediaWriting<'a>, dir: &Dir, path: PathBuf) -> Result<Self> {
         let fail = |error| Error::io("begin", &path, error);
         let dir = dir.try_clone().map_err(fail)?;
-        let (file, part) = dir.create_open_part(with.parts).map_err(fail)?;
+        let (file, part) = dir.create_part(with.parts).map_err(fail)?;
         Ok(Self { with, dir, part, file, hasher: Algorithm::C4.start(), text: Vec::new(), path })
     }
 
@@ -72,6 +74,7 @@ impl<'a> MediaFile<'a> {
         let digest = self.hasher.clone().finish();
         let missing = || io::Error::other("it has no digest; this is a defect of dircopy");
         let digest = digest.ok_or_else(|| self.fail("hash", missing()))?;
+        sys::let_read(&self.file, |_| self.with.mode);
         if self.with.durable {
             sys::persist_file(&self.file).map_err(|error| self.fail("make durable", error))?;
         }
