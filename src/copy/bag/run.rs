@@ -18,6 +18,7 @@ use crate::event::{Event, EventObserver, Stop};
 use crate::hash::Algorithms;
 use crate::io::options::States;
 use crate::manifest::archive::bag::{DECLARATION, PAYLOAD};
+use crate::state::private_dir::{Missing, PrivateDir};
 use crate::sys::stat::Identity;
 use crate::sys::{Attributes, Dir};
 use crate::tree::found::Batch;
@@ -48,8 +49,13 @@ impl BagRun<'_> {
         let found = BagRoot::find(job, self.algorithms())?;
         let looked = self.looked_at(found);
         self.refuse_misfits(&looked, patience)?;
-        let too_large =
-            if job.check_space { tree.look_for_space(&looked, patience)? } else { None };
+        let too_large = match job.check_space {
+            true => {
+                let looked = CopyJob { payload: self.looked_payload(&looked), ..looked.clone() };
+                tree.look_for_space(&looked, patience)?
+            }
+            false => None,
+        };
         if job.dry_run {
             return tree.copy_tree(&CopyJob { check_space: false, ..looked });
         }
@@ -77,6 +83,20 @@ impl BagRun<'_> {
         let is_there = found.is_some() && output.symlink_metadata().is_ok();
         let output = if is_there { output } else { self.job.output.clone() };
         CopyJob { bag: None, states: States::None, output, wait: false, ..self.job.clone() }
+    }
+
+    /// As whose payload it is looked at, if it is there: what a killed run left in it gives way.
+    fn looked_payload(&self, looked: &CopyJob) -> Option<PayloadRole> {
+        let Self { job, .. } = *self;
+        if looked.output == job.output {
+            return None;
+        }
+        let root = Dir::open(&job.output).ok()?;
+        let private =
+            PrivateDir::open(&root, &job.output, job.state.as_deref(), Missing::Leave).ok()?;
+        let id = Dir::open(&looked.output).and_then(|payload| payload.identity()).ok()?;
+        let (private, lists_path) = (private.map(Arc::new), job.output.clone());
+        Some(PayloadRole { id, private, lists: Arc::new(root), lists_path })
     }
 
     /// Refuses a source that a bag cannot hold, and a payload that is not of it.

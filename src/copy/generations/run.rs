@@ -133,25 +133,31 @@ impl GenerationRun<'_> {
         }
         let new = root.dir.open_dir(part.as_ref(), false).map_err(fail)?;
         Attributes::default().shed_inherited(&new).map_err(fail)?;
+        // By this a later run knows the tree as one to go on with, also if this one is refused.
+        PrivateDir::open(&new, &path, None, Missing::Make)?;
         if begun.is_some() {
             let levels = most_levels(sys::open_file_limit());
             prune(&new, &prepared.source.handle, &job.classifier(), levels, stop)
                 .map_err(|error| Error::io("go on with the tree", &path, error))?;
         }
+        let mut is_shared = true;
         if let Some(last) = root.set.newest() {
             let seeded = self.seed(root, last, &new, &path, prepared, stop)?;
             if seeded.linked {
                 let text = "files that did not change are hard links to those of the last generation: do not write to \
                             them at the output, that would change all generations";
                 (observer.listen)(&Event::Limits(&job.output, text));
-            } else if seeded.files == 0 {
-                let text = "nothing was shared with the last generation: everything is copied";
-                (observer.listen)(&Event::Limits(&job.output, text));
             }
+            is_shared = seeded.files > 0;
         }
         let mut job_of_tree = self.tree_job(path.clone());
         job_of_tree.last_generation = root.set.newest().map(|last| path_of(&job.output, last));
         let mut report = job_of_tree.run(observer)?;
+        let is_renamed = report.methods.iter().any(|(method, _)| *method == Method::Renamed);
+        if !is_shared && !is_renamed && !stop.is_requested() {
+            let text = "nothing was shared with the last generation: everything was copied";
+            (observer.listen)(&Event::Limits(&job.output, text));
+        }
         if !matches!(report.ending, Ending::Complete) {
             return Ok(report);
         }

@@ -83,8 +83,19 @@ impl GenerationSet {
 fn is_ours(root: &Dir, path: &Path, name: &OsStr, complete: bool) -> bool {
     let Ok(dir) = root.open_dir(name, false) else { return false };
     let private = PrivateDir::open(&dir, &path.join(name), None, Missing::Leave);
-    let Ok(Some(private)) = private else { return false };
+    let private = match private {
+        Ok(Some(private)) => private,
+        // A run was killed when it had made no more.
+        Ok(None) => return !complete && is_empty(&dir),
+        Err(_) => return false,
+    };
     !complete || private.dir().stat(FINISHED.as_ref(), false).is_ok_and(|it| it.kind == Kind::File)
+}
+
+fn is_empty(dir: &Dir) -> bool {
+    dir.open_dir(".".as_ref(), false)
+        .and_then(|here| DirReader::default().next_batch(&here))
+        .is_ok_and(|listed| listed.is_empty())
 }
 
 /// What a generation's run counted.

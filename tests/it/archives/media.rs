@@ -453,3 +453,18 @@ const LEGACY: &str = r#"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">
  </xs:sequence></xs:complexType></xs:element>
 </xs:sequence><xs:attribute name="version" use="required" fixed="1.1"/></xs:complexType></xs:element>
 </xs:schema>"#;
+
+/// Two runs of one second, and a source that has the names of the coming seconds, have lists of their own.
+#[test]
+fn a_legacy_list_takes_a_name_that_is_free() {
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    shell(
+        &scene,
+        "for i in $(seq 0 20); do touch src/dst_$(date -u -d +${i}sec +%F_%H%M%S).mhl; done",
+    );
+    for _ in 0..3 {
+        scene.copy(&["-q", "--format", "mhl1"]).assert_code(0);
+    }
+    assert_eq!(shell(&scene, "grep -l '<hashlist' dst/*.mhl | wc -l").trim(), "3");
+}

@@ -238,3 +238,36 @@ fn outputs_on_one_file_system_share_its_room() {
         shell(&scene, &format!("diff -r src mnt/{output} -x 'dircopy-*' -x .dircopy"));
     }
 }
+
+/// What a killed run left gives way in a bag too, and a tree that was refused is gone on with.
+#[test]
+fn what_was_left_is_room_in_bags_and_generations() {
+    need!(Mount);
+    let scene = Scene::new();
+    scene.src.file("film", content(12 << 20));
+    let _mount = Mount::tmpfs(&scene.path("mnt"), "16m");
+    let bag = |more: &[&str]| {
+        let args = ["--bag"].iter().chain(more);
+        scene.command_to(scene.src.root(), scene.path("mnt/bag"), args)
+    };
+    let mut killed = bag(&["--limit-rate=20M", "--resume=off"]).spawn();
+    killed.until("most of it", || {
+        shell(&scene, "du -sm mnt | cut -f 1").trim().parse::<u64>().unwrap() > 8
+    });
+    killed.signal(rustix::process::Signal::KILL);
+    killed.wait();
+    bag(&[]).run().assert_code(0);
+
+    let scene = Scene::new();
+    scene.src.file("film", content(12 << 20));
+    let _mount = Mount::tmpfs(&scene.path("mnt"), "8m");
+    let generation =
+        || scene.command_to(scene.src.root(), scene.path("mnt"), ["--generations"]).run();
+    for _ in 0..2 {
+        generation().assert_code(2).assert_says("MiB free");
+    }
+    assert_eq!(shell(&scene, "ls -d mnt/*.part | wc -l").trim(), "1");
+    scene.src.file("film", "short");
+    generation().assert_code(0);
+    assert_eq!(shell(&scene, "ls mnt | grep -c part || true").trim(), "0");
+}

@@ -33,9 +33,7 @@ pub fn write(
     if files.peek().is_none() {
         return Ok(None);
     }
-    let stamp = role.started.strftime("%Y-%m-%d_%H%M%S");
-    let name = format!("{}_{stamp}.mhl", folder(root.path));
-    let path = root.path.join(name);
+    let path = root.path.join(free_name(role, root));
     let creator = creator(role.started);
     let creator =
         Creator { started: zulu(&creator.started), finished: zulu(&creator.finished), ..creator };
@@ -84,6 +82,21 @@ fn fill(
 /// A date as legacy lists have it.
 fn zulu(date: &str) -> String {
     date.replace("+00:00", "Z")
+}
+
+/// The name of the list, with a number where something has it: a run of the same second, or a file of the source.
+fn free_name(role: &MediaRole, root: HistoryRoot<'_>) -> String {
+    const MOST: u32 = 10_000;
+    let stamp = role.started.strftime("%Y-%m-%d_%H%M%S");
+    let begin = format!("{}_{stamp}", folder(root.path));
+    let numbered = (2..MOST).map(|number| format!("{begin}_{number}.mhl"));
+    let mut names = std::iter::once(format!("{begin}.mhl")).chain(numbered);
+    let is_free = |name: &String| {
+        let stat = root.dir.stat(name.as_ref(), false);
+        stat.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    // Where none is free, publishing says so.
+    names.find(is_free).unwrap_or_else(|| format!("{begin}.mhl"))
 }
 
 /// When the file at `path` was last changed, as XML has it.
