@@ -320,7 +320,8 @@ impl ManifestFile {
     /// One stays behind.
     pub fn withdraw(self) -> Result<()> {
         let unfinished = self.name.unfinished();
-        let lists = self.lists.iter().map(|list| unfinished.list(list.kind.suffix()).into());
+        let named = self.lists.iter().filter(|list| !list.kind.is_kept());
+        let lists = named.map(|list| unfinished.list(list.kind.suffix()).into());
         let besides = lists.chain([unfinished.states().into()]);
         let names: Vec<OsString> = besides.chain([both(self.name).1]).collect();
         let Self { root, path, file, lists, .. } = self;

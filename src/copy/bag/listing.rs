@@ -12,9 +12,10 @@ use crate::event::Stop;
 use crate::hash::Algorithm;
 use crate::manifest::archive::bag::{PAYLOAD, escaped, unescaped};
 use crate::manifest::{Entries, Parsed};
-use crate::path::{RelPath, Shown};
+use crate::path::Shown;
+use crate::sys::Dir;
 use crate::sys::stat::Kind;
-use crate::sys::{Dir, DirReader};
+use crate::tree::below::each_below;
 use crate::tree::names::sorter::{RecordReader, SortedRecords, Sorter};
 
 /// What stands between the name of a file, which has no line feed as a bag has it, and what is said of it.
@@ -120,36 +121,18 @@ impl FoundPayload {
     /// # Errors
     /// A directory cannot be listed.
     pub fn list(payload: &Dir, path: &Path, stop: &Stop) -> Result<Option<Self>> {
-        let (mut sorter, mut reader) = (Sorter::new(by_name), DirReader::default());
+        let mut sorter = Sorter::new(by_name);
         let (mut bytes, mut number, mut record) = (0_u64, 0, Vec::new());
-        let mut dirs = vec![RelPath::root()];
-        while let Some(rel) = dirs.pop() {
-            let fail = |error| Error::io("list", rel.full_path(path), error);
-            let dir = match rel.is_root() {
-                true => payload.open_dir(".".as_ref(), false),
-                false => payload.open_below(&rel),
-            };
-            let dir = dir.map_err(fail)?;
-            loop {
-                if stop.is_requested() {
-                    return Ok(None);
-                }
-                let batch = reader.next_batch(&dir).map_err(fail)?;
-                if batch.is_empty() {
-                    break;
-                }
-                for entry in batch {
-                    let stat = dir.stat(&entry.name, false).map_err(fail)?;
-                    let below = rel.join(&entry.name);
-                    if stat.kind == Kind::Dir {
-                        dirs.push(below);
-                        continue;
-                    }
-                    (bytes, number) = (bytes.saturating_add(stat.size), number + 1);
-                    begin(&mut record, below.as_bytes());
-                    sorter.add(&record).map_err(fail)?;
-                }
+        let is_whole = each_below(payload, path, stop, &mut |entry| {
+            if entry.stat.kind != Kind::Dir {
+                (bytes, number) = (bytes.saturating_add(entry.stat.size), number + 1);
+                begin(&mut record, entry.path.as_bytes());
+                sorter.add(&record).map_err(|error| Error::io("list", path, error))?;
             }
+            Ok(true)
+        })?;
+        if !is_whole {
+            return Ok(None);
         }
         let files = sorter.finish().map_err(|error| Error::io("list", path, error))?;
         Ok(Some(Self { files, bytes, number }))

@@ -13,7 +13,7 @@ use crate::copy::media::records::{
     PIECE, PathReader, PathRecord, PathSorter, by_path, from_hex, push_hex,
 };
 use crate::copy::media::role::MediaRole;
-use crate::copy::media::tree::{FoundEntry, FoundTree, full};
+use crate::copy::media::tree::{FoundEntry, FoundTree};
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::archive::mhl_writer::{HashAction, is_text};
@@ -146,7 +146,7 @@ impl<'a> Join<'a> {
                 if *action == HashAction::Failed {
                     let finding =
                         "its content is not what its history has; it is listed there as failed";
-                    let full = full(path, &rel);
+                    let full = rel.full_path(path);
                     tell(Error::finding("take for good", full, finding));
                 }
             }

@@ -8,7 +8,6 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::copy::media::records::{PathReader, PathRecord, PathSorter};
-use crate::copy::media::tree::full;
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::hash::{Algorithm, Algorithms, Digest, Hasher};
@@ -189,7 +188,7 @@ struct OneHistory {
 impl OneHistory {
     /// Opens the history of the directory `rel`, if it has one.
     fn open(root: HistoryRoot<'_>, rel: &RelPath) -> Result<Option<Self>> {
-        let path = full(root.path, rel).join(HISTORY);
+        let path = rel.full_path(root.path).join(HISTORY);
         let above = if rel.is_root() { root.dir.try_clone() } else { root.dir.open_below(rel) };
         let opened = above.and_then(|above| {
             let dir = above.open_dir(HISTORY.as_ref(), false)?;

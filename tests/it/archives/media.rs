@@ -4,7 +4,8 @@
 use std::process::Command;
 
 use crate::harness::{
-    Need, Run, Scene, Strace, content, ctimes, have, inventory, is_temp_name, names_below, shell,
+    Mount, Need, Run, Scene, Strace, content, ctimes, have, inventory, is_temp_name, names_below,
+    need, shell,
 };
 
 const MHL: [&str; 2] = ["--format", "mhl"];
@@ -467,4 +468,19 @@ fn a_legacy_list_takes_a_name_that_is_free() {
         scene.copy(&["-q", "--format", "mhl1"]).assert_code(0);
     }
     assert_eq!(shell(&scene, "grep -l '<hashlist' dst/*.mhl | wc -l").trim(), "3");
+}
+
+/// A run that is refused takes back what it made, and nothing of the same name that it only keeps for itself.
+#[test]
+fn what_is_kept_for_a_list_has_no_name_to_take_back() {
+    need!(Mount);
+    let scene = Scene::new();
+    let planted = "for i in $(seq 0 60); do touch src/dircopy-$(date -u -d +${i}sec +%Y%m%dT%H%M%SZ).mhl.part; done";
+    shell(&scene, planted);
+    let _mount = Mount::tmpfs(&scene.dst, "4m");
+    scene.copy(&["-q"]).assert_code(0);
+    scene.src.file("film", content(8 << 20));
+    shell(&scene, "ls dst >before");
+    scene.copy(&["--format", "mhl"]).assert_code(2).assert_says("MiB free");
+    shell(&scene, "ls dst | diff before -");
 }

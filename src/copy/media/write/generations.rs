@@ -10,7 +10,6 @@ use crate::copy::media::join::{Joined, ToList, old_name};
 use crate::copy::media::known::{Histories, HistoryRoot, OpenHistory};
 use crate::copy::media::records::{PathReader, PathRecord, from_hex};
 use crate::copy::media::role::{MediaRole, patterns};
-use crate::copy::media::tree::full;
 use crate::copy::media::write::file::{MediaFile, MediaWriting, remove_leftovers};
 use crate::copy::media::write::words::{below, date_of, folder, ordered, place};
 use crate::error::{Error, Result};
@@ -179,7 +178,7 @@ impl<'a> OpenLists<'a> {
         let HistoryDir { dir, path, history: OpenHistory { links, patterns: its }, .. } =
             self.open(rel)?;
         let stamp = self.role.started.strftime("%Y-%m-%d_%H%M%SZ");
-        let folder = folder(&full(self.root.path, rel));
+        let folder = folder(&rel.full_path(self.root.path));
         let name = format!("{:04}_{folder}_{stamp}.mhl", links.len() + 1);
         let file = MediaFile::begin(self.with, &dir, path.join(&name))?;
         let ignored = patterns(&its, self.ignored);
@@ -209,7 +208,7 @@ impl<'a> OpenLists<'a> {
 
     /// Opens the directory of the history of `rel`, which is made if it is not there.
     fn open(&self, rel: &RelPath) -> Result<HistoryDir> {
-        let path = full(self.root.path, rel).join(HISTORY);
+        let path = rel.full_path(self.root.path).join(HISTORY);
         let fail = |deed, error| Error::io(deed, &path, error);
         let opened = match rel.is_root() {
             true => self.root.dir.try_clone(),
