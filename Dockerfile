@@ -16,7 +16,8 @@ ARG LAST=windows
 #
 # Static, so that neither the image nor the machine they run on needs any distribution below them.
 # musl rather than glibc: a static glibc still wants its own version's shared parts for some calls,
-# and its licence asks more of those who hand it on. A test's C code needs musl-gcc; dircopy has none.
+# and its licence asks more of those who hand it on. BLAKE3's assembly needs musl-gcc, and so does a
+# test's C code.
 FROM rust:1-slim-bookworm AS build
 RUN apt-get update \
  && apt-get install -y --no-install-recommends musl-tools \
