@@ -12,6 +12,7 @@ use crate::cli::show::rows::{files, size};
 use crate::copy::dated_name::DatedName;
 use crate::copy::generations::run::{discard, hold};
 use crate::copy::generations::set::{GenerationNote, GenerationSet};
+use crate::copy::mirror::lost_names::LostNames;
 use crate::error::{Error, Result};
 use crate::event::{Event, Stop};
 use crate::path::Shown;
@@ -106,7 +107,9 @@ fn remove(args: &GenerationsArgs, console: &Console) -> std::result::Result<(), 
             console.out(&format!("moved {} to the trash", Shown::bytes(name)));
         }
     };
-    discard(&root, &args.output, &args.remove, None, &Stop::default(), &mut tell)
+    // Without an age no trash is removed, and no file loses a name.
+    let lost = &mut LostNames::default();
+    discard(&root, &args.output, &args.remove, None, lost, &Stop::default(), &mut tell)
         .map(drop)
         .map_err(|error| (Exit::Incomplete, error))
 }

@@ -45,16 +45,18 @@ pub struct Remembered {
     pub late: bool,
     /// What a private record says besides, if it is from one.
     pub row: Option<Row>,
+    /// Where that stands, if it was looked up in a record of this very output.
+    pub place: Option<RowPlace>,
 }
 
 impl Remembered {
     fn by_record(row: Row) -> Self {
         let Row { digest, origin, late, .. } = row;
-        Self { digest, origin, late, row: Some(row) }
+        Self { digest, origin, late, row: Some(row), place: None }
     }
 
     fn in_the_open(digest: Digest) -> Self {
-        Self { digest, origin: Origin::There, late: false, row: None }
+        Self { digest, origin: Origin::There, late: false, row: None, place: None }
     }
 }
 
@@ -243,7 +245,11 @@ impl Knowledge {
             (Some((row, at)), _) if row.trace.looks_like(there) => {
                 match self.by_proof(row, || self.further(at)) {
                     Some(row) if is_trusted(at) && row.proves(there) => Belief::Untouched(row, at),
-                    by_proof => Belief::Doubtful(Remembered::by_record(by_proof.unwrap_or(row))),
+                    by_proof => {
+                        let place = by_proof.is_some() && is_trusted(at);
+                        let remembered = Remembered::by_record(by_proof.unwrap_or(row));
+                        Belief::Doubtful(Remembered { place: place.then_some(at), ..remembered })
+                    }
                 }
             }
             (None, Some(digest)) => Belief::Doubtful(Remembered::in_the_open(digest)),

@@ -14,6 +14,7 @@ use crate::copy::generations::seed::{Seeded, Seeding, prune};
 use crate::copy::generations::set::{GenerationNote, GenerationSet, UNFINISHED, lead_to, path_of};
 use crate::copy::job::CopyJob;
 use crate::copy::mirror::look::MirrorLook;
+use crate::copy::mirror::lost_names::{LostNames, TreeRecord};
 use crate::copy::mirror::options::Mirror;
 use crate::copy::mirror::trash::Trash;
 use crate::copy::report::{Ending, Report};
@@ -136,8 +137,7 @@ impl GenerationRun<'_> {
         // By this a later run knows the tree as one to go on with, also if this one is refused.
         PrivateDir::open(&new, &path, None, Missing::Make)?;
         if begun.is_some() {
-            let levels = most_levels(sys::open_file_limit());
-            prune(&new, &prepared.source.handle, &job.classifier(), levels, stop)
+            prune(&new, &prepared.source.handle, &job.classifier(), stop)
                 .map_err(|error| Error::io("go on with the tree", &path, error))?;
         }
         let mut is_shared = true;
@@ -260,7 +260,7 @@ impl GenerationRun<'_> {
     fn tidy(&self, root: &GenerationRoot, name: DatedName, report: &mut Report, stop: &Stop) {
         let Self { job, generations, observer } = *self;
         let path = &job.output;
-        let mut trash_path = None;
+        let (mut trash_path, mut lost) = (None, LostNames::default());
         let done = lead_to(&root.dir, name)
             .map_err(|error| Error::io("let latest lead to the new generation in", path, error))
             .and_then(|()| {
@@ -273,6 +273,7 @@ impl GenerationRun<'_> {
                     path,
                     &surplus,
                     generations.keep_trash,
+                    &mut lost,
                     stop,
                     &mut |event| {
                         (observer.listen)(&event);
@@ -281,9 +282,31 @@ impl GenerationRun<'_> {
                 Ok(())
             });
         report.trash = trash_path;
-        if let Err(error) = done {
+        let recorded = self.record_lost_names(root, name, &lost, stop);
+        for error in [done, recorded].into_iter().filter_map(Result::err) {
             report.counts.warnings += 1;
             (observer.listen)(&Event::Warning(&error));
+        }
+    }
+
+    /// Adds newer rows to the record of the generation `name` for files that lost names with old trash, so that they
+    /// are known for untouched.
+    fn record_lost_names(
+        &self,
+        root: &GenerationRoot,
+        name: DatedName,
+        lost: &LostNames,
+        stop: &Stop,
+    ) -> Result<()> {
+        let path = &path_of(&self.job.output, name);
+        let dir = root.dir.open_dir(name.to_string().as_ref(), false);
+        let dir = &dir.map_err(|error| Error::io("open the new generation", path, error))?;
+        match &PrivateDir::open(dir, path, None, Missing::Leave)? {
+            Some(private) => {
+                let proof = self.job.algorithm;
+                lost.record(&TreeRecord { root: dir, path, private, proof }, stop)
+            }
+            None => Ok(()),
         }
     }
 }
@@ -308,7 +331,7 @@ pub fn hold(root: &Dir, path: &Path) -> Result<PrivateDir> {
 }
 
 /// Moves generations into the trash of their directory, which is at `path`, and removes trash that is older than
-/// `keep_trash`. Returns where they are.
+/// `keep_trash`, by which files may lose names. Returns where they are.
 ///
 /// # Errors
 /// One cannot be moved, or old trash cannot be removed.
@@ -317,6 +340,7 @@ pub fn discard(
     path: &Path,
     surplus: &[DatedName],
     keep_trash: Option<Duration>,
+    lost: &mut LostNames,
     stop: &Stop,
     tell: &mut dyn FnMut(Event<'_>),
 ) -> Result<Option<PathBuf>> {
@@ -332,8 +356,7 @@ pub fn discard(
         tell(Event::GenerationRemoved(text.as_bytes()));
     }
     if let Some(keep) = keep_trash {
-        let levels = most_levels(sys::open_file_limit());
-        trash.expire(keep, levels, stop, |name| tell(Event::TrashRemoved(name.as_bytes())))?;
+        trash.expire(keep, stop, lost, |name| tell(Event::TrashRemoved(name.as_bytes())))?;
     }
     Ok(trash.path())
 }

@@ -2,7 +2,8 @@
 //!
 //! A file is shared only if the last generation's record proves it untouched, the source has the same size and time,
 //! and nothing of the source's file changed since: its change time is before that of the copy. So an edit that keeps
-//! size and time is not shared, and neither is a file that got other attributes. The digest goes over with the file,
+//! size and time is not shared, and neither is a file that got other attributes. A file that lost or gained a name is
+//! read: its digest proves that no more happened to it. The digest goes over with the file,
 //! into a record of the new tree; the copy that follows keeps such files, and never writes to one that has further
 //! names.
 
@@ -17,15 +18,16 @@ use crate::copy::mirror::trash::remove_tree;
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::hash::Digest;
+use crate::io::read_back::ReadBack;
 use crate::manifest::ManifestName;
 use crate::path::{DirPath, RelPath};
-use crate::state::knowledge::{Belief, Knowledge};
+use crate::state::knowledge::{Belief, Knowledge, Remembered, RowPlace};
 use crate::state::private_dir::{NAME, PrivateDir, TRASH};
 use crate::state::record::RecordFile;
 use crate::state::row::{Row, Trace};
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{
-    self, Attributes, Cloned, Dir, DirReader, PartOwner, is_journal_name, is_part_name,
+    self, Attributes, Cloned, Dir, DirReader, Medium, PartOwner, is_journal_name, is_part_name,
 };
 use crate::tree::classify::Classifier;
 use crate::tree::dirs::open_source_below;
@@ -76,6 +78,7 @@ pub struct Seeded {
     number: u64,
     record: Option<RecordFile>,
     how: Option<Sharing>,
+    read_back: ReadBack,
 }
 
 struct SeededDir {
@@ -214,7 +217,9 @@ impl Seeding<'_> {
             return Ok(None);
         }
         let path = top.rel.join(name);
-        let Belief::Untouched(row, place) = self.known.belief(path.as_bytes(), there) else {
+        let recorded = self.recorded(top, name, path.as_bytes(), there, &mut seeded.read_back);
+        // What happened to the source later than the copy is not in it, whatever happened to the copy since.
+        let Some((row, place)) = recorded.filter(|(row, _)| before.ctime < row.trace.ctime) else {
             return Ok(None);
         };
         let shared = match seeded.how {
@@ -250,6 +255,39 @@ impl Seeding<'_> {
         }
         top.new.remove(name)?;
         Ok(None)
+    }
+
+    /// What is recorded of a file of the last generation, which is `there`; `None` if nothing proves that it is that
+    /// still. One of which only the change time is another is read, and its digest decides: a name that was removed
+    /// from it, with old trash, changes no more than that time.
+    fn recorded(
+        &self,
+        top: &SeededDir,
+        name: &OsStr,
+        path: &[u8],
+        there: &Stat,
+        read_back: &mut ReadBack,
+    ) -> Option<(Row, RowPlace)> {
+        let (row, place) = match self.known.belief(path, there) {
+            Belief::Untouched(row, place) => return Some((row, place)),
+            Belief::Doubtful(Remembered { late: false, row: Some(row), place, .. }) => {
+                (row, place?)
+            }
+            Belief::Doubtful(_) | Belief::Nothing => return None,
+        };
+        if row.trace.ino != there.id.ino {
+            return None;
+        }
+        // What cannot be read is copied.
+        let file = top.last.open_file(name, false).ok()?;
+        let is_there =
+            || Dir::stat_file(&file).is_ok_and(|now| Trace::of(&now) == Trace::of(there));
+        if !is_there() {
+            return None;
+        }
+        let (algorithm, is_to_stop) = (row.digest.algorithm(), || self.stop.is_requested());
+        let read = read_back.hash(Medium::any(&file), algorithm, is_to_stop, |_| ()).ok()??;
+        (read.digest == Some(row.digest) && is_there()).then_some((row, place))
     }
 
     /// Clones a file of the last generation, with the attributes of the source's; false if it cannot be cloned.
@@ -329,13 +367,7 @@ fn is_as(source: &Stat, there: &Stat) -> bool {
 ///
 /// # Errors
 /// It cannot be listed, or something cannot be removed.
-pub fn prune(
-    new: &Dir,
-    source: &Dir,
-    classifier: &Classifier<'_>,
-    most_levels: usize,
-    stop: &Stop,
-) -> io::Result<()> {
+pub fn prune(new: &Dir, source: &Dir, classifier: &Classifier<'_>, stop: &Stop) -> io::Result<()> {
     let (mut todo, mut reader) =
         (vec![(RelPath::root(), classifier.filter.root())], DirReader::default());
     while let Some((rel, above)) = todo.pop() {
@@ -368,7 +400,7 @@ pub fn prune(
             match counterpart.filter(|_| inclusion != Inclusion::Out) {
                 Some(stat) if is_dir && stat.kind == Kind::Dir => todo.push((path, inclusion)),
                 Some(stat) if is_as(&stat, &there) => {}
-                _ if is_dir => drop(remove_tree(&here, &name, most_levels, stop)?),
+                _ if is_dir => drop(remove_tree(&here, &name, stop, &mut Dir::remove)?),
                 _ => here.remove(&name)?,
             }
         }

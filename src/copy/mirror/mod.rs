@@ -6,6 +6,7 @@
 
 pub mod departures;
 pub mod look;
+pub mod lost_names;
 pub mod options;
 pub mod removal;
 pub mod search;

@@ -10,16 +10,17 @@ use std::sync::Arc;
 
 use crate::copy::commit::accounting::Accounting;
 use crate::copy::mirror::departures::{DepartedItem, Departures};
+use crate::copy::mirror::lost_names::{LostNames, TreeRecord};
 use crate::copy::mirror::options::Mirror;
 use crate::copy::mirror::trash::Trash;
 use crate::error::{Error, Result};
 use crate::event::{Event, Stop};
+use crate::hash::Algorithm;
 use crate::path::RelPath;
 use crate::state::departing::Departing;
 use crate::state::private_dir::PrivateDir;
-use crate::sys::{self, Attributes, Dir};
+use crate::sys::{Attributes, Dir};
 use crate::tree::dirs::{OutputDir, SourceDir, open_source_below};
-use crate::tree::walk::most_levels;
 
 /// What is to leave the output at the end of a run.
 pub struct Removal<'a> {
@@ -28,6 +29,8 @@ pub struct Removal<'a> {
     pub source: Arc<SourceDir>,
     pub output: Arc<OutputDir>,
     pub private: Option<&'a PrivateDir>,
+    /// By which algorithm the run proves.
+    pub proof: Algorithm,
     /// Whether links in the source stand for what they point to.
     pub follow: bool,
     pub durable: bool,
@@ -76,14 +79,17 @@ impl Removal<'_> {
         if let Some(keep) =
             self.mirror.keep_trash.filter(|_| is_all && accounting.counts.is_whole())
         {
-            let levels = most_levels(sys::open_file_limit());
-            let mut removed = Vec::new();
+            let (mut removed, mut lost) = (Vec::new(), LostNames::default());
             let expired =
-                trash.expire(keep, levels, self.stop, |name| removed.push(name.to_owned()));
+                trash.expire(keep, self.stop, &mut lost, |name| removed.push(name.to_owned()));
             for name in removed {
                 (accounting.listen())(&Event::TrashRemoved(name.as_bytes()));
             }
             expired.err().iter().for_each(|error| accounting.warn(error));
+            if let (Some(private), Some(root)) = (self.private, &self.output.handle) {
+                let tree = TreeRecord { root, path: &self.output.root, private, proof: self.proof };
+                lost.record(&tree, self.stop).err().iter().for_each(|it| accounting.warn(it));
+            }
         }
         trash.path()
     }

@@ -1,6 +1,6 @@
 //! The trash of an output: `.dircopy-trash/2026-11-21T020000Z/`, with each piece at the path that it had.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::copy::dated_name::DatedName;
+use crate::copy::mirror::lost_names::LostNames;
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::path::RelPath;
@@ -15,6 +16,7 @@ use crate::state::private_dir::TRASH;
 use crate::sys::stat::Kind;
 use crate::sys::{self, Dir, DirReader};
 use crate::tree::dirs::OutputDir;
+use crate::tree::walk::most_levels;
 
 /// So many names are tried for a run's own trash.
 const TRIES: usize = 100;
@@ -95,15 +97,15 @@ impl<'a> Trash<'a> {
     }
 
     /// Removes the trash of earlier runs that is older than `keep`; `tell` is told its names. It ends early once
-    /// `stop` says so.
+    /// `stop` says so. Which files lost names by that, `lost` knows afterwards.
     ///
     /// # Errors
     /// Something of it cannot be removed.
     pub fn expire(
         &self,
         keep: Duration,
-        most_levels: usize,
         stop: &Stop,
+        lost: &mut LostNames,
         mut tell: impl FnMut(&str),
     ) -> Result<()> {
         let path = self.output.root.join(TRASH);
@@ -133,7 +135,8 @@ impl<'a> Trash<'a> {
         old.sort();
         for name in old {
             let name = name.to_string();
-            match remove_tree(&trash, name.as_ref(), most_levels, stop) {
+            let remove = &mut |dir: &Dir, name: &OsStr| lost.remove(dir, name);
+            match remove_tree(&trash, name.as_ref(), stop, remove) {
                 Ok(true) => tell(&name),
                 Ok(false) => break,
                 Err(error) => return Err(Error::io("remove old trash", path.join(name), error)),
@@ -150,21 +153,22 @@ struct EmptiedDir {
     subdirs: Vec<OsString>,
 }
 
-/// Removes the directory `name` in `above` with everything in it; false if it was stopped. No link is followed.
+/// Removes the directory `name` in `above` with everything in it, files and links by `remove`; false if it was stopped.
+/// No link is followed.
 pub fn remove_tree(
     above: &Dir,
-    name: &std::ffi::OsStr,
-    most_levels: usize,
+    name: &OsStr,
     stop: &Stop,
+    remove: &mut dyn FnMut(&Dir, &OsStr) -> io::Result<()>,
 ) -> io::Result<bool> {
-    let mut reader = DirReader::default();
-    let mut stack = vec![empty(above, name, &mut reader)?];
+    let (mut reader, most_levels) = (DirReader::default(), most_levels(sys::open_file_limit()));
+    let mut stack = vec![empty(above, name, &mut reader, remove)?];
     while let Some(top) = stack.last_mut() {
         if stop.is_requested() {
             return Ok(false);
         }
         if let Some(subdir) = top.subdirs.pop() {
-            let entered = empty(&top.dir, &subdir, &mut reader)?;
+            let entered = empty(&top.dir, &subdir, &mut reader, remove)?;
             if stack.len() > most_levels {
                 return Err(io::Error::other(
                     "it has too many levels for the files that may be open",
@@ -180,7 +184,12 @@ pub fn remove_tree(
 }
 
 /// Removes everything but directories from the directory `name`, which stays open.
-fn empty(above: &Dir, name: &std::ffi::OsStr, reader: &mut DirReader) -> io::Result<EmptiedDir> {
+fn empty(
+    above: &Dir,
+    name: &OsStr,
+    reader: &mut DirReader,
+    remove: &mut dyn FnMut(&Dir, &OsStr) -> io::Result<()>,
+) -> io::Result<EmptiedDir> {
     let dir = above.open_dir(name, false)?;
     dir.open_up(&dir.stat_self()?)?;
     let (mut files, mut subdirs) = (Vec::new(), Vec::new());
@@ -198,6 +207,6 @@ fn empty(above: &Dir, name: &std::ffi::OsStr, reader: &mut DirReader) -> io::Res
             names.push(listed.name.to_os_string());
         }
     }
-    files.iter().try_for_each(|file| dir.remove(file))?;
+    files.iter().try_for_each(|file| remove(&dir, file))?;
     Ok(EmptiedDir { dir, name: name.to_os_string(), subdirs })
 }

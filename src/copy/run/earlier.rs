@@ -66,6 +66,7 @@ impl EarlierRecords {
             source: Arc::clone(source),
             output: Arc::clone(committer.root()),
             private: self.private.as_ref(),
+            proof: job.algorithm,
             follow: job.follow_links,
             durable: job.sync,
             stop,

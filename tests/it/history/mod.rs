@@ -3,3 +3,4 @@
 mod departures;
 mod generations;
 mod renamed;
+mod trash;

@@ -1,0 +1,85 @@
+//! What the removal of trash does to what stays: files that lose a name are shared with the next generation all the same.
+
+use crate::harness::{Mount, Scene, Strace, content, need, shell};
+
+/// Ten files at an output on ext4, where generations are hard links.
+fn scene() -> (Scene, Mount) {
+    Mount::privately();
+    let scene = Scene::on_disk();
+    let mount = Mount::of_kind("ext4", &scene.path("image"), &scene.dst);
+    for i in 0..10 {
+        scene.src.file(format!("d/photo-{i}"), content(10_000));
+    }
+    // What changes now shows in the change time.
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    (scene, mount)
+}
+
+/// Runs a night that copies `copied` of the ten files; the generation is as the source.
+#[track_caller]
+fn night(scene: &Scene, args: &[&str], copied: usize) {
+    let run = scene.copy(&[&["--generations"], args].concat());
+    run.assert_code(0).assert_prints(&["unchanged", &format!("{} files", 10 - copied)]);
+    is_whole(scene);
+}
+
+#[track_caller]
+fn is_whole(scene: &Scene) {
+    shell(scene, "diff -r --no-dereference src/d dst/latest/d");
+    shell(scene, "cd dst/latest && sha256sum -c --strict --quiet dircopy-*.sha256sum");
+}
+
+/// All trash at the output is older than any age from now on.
+fn age(scene: &Scene) {
+    shell(scene, "cd dst/.dircopy-trash && for d in 2*; do mv $d 2001-01-01T0000${d:15:3}; done");
+}
+
+#[test]
+fn a_night_after_one_that_removed_trash_reads_nothing() {
+    need!(Kinds, Strace);
+    let (scene, _mount) = scene();
+    let old_goes = ["--keep", "last=1", "--keep-trash", "1d"];
+    scene.copy(&["--generations"]).assert_code(0);
+    for _ in 0..3 {
+        night(&scene, &old_goes, 0);
+        age(&scene);
+    }
+    assert_eq!(shell(&scene, "ls dst/.dircopy-trash").lines().count(), 1);
+    let strace = Strace::watch(&scene, "openat,openat2");
+    let run = strace.run(scene.command(["--generations"]));
+    run.assert_code(0).assert_prints(&["unchanged", "10 files"]);
+    let opened: Vec<_> = strace.calls().into_iter().filter(|it| it.contains("photo-")).collect();
+    assert!(opened.is_empty(), "{opened:#?}");
+    is_whole(&scene);
+}
+
+#[test]
+fn what_lost_a_name_otherwise_is_read_and_shared() {
+    need!(Kinds);
+    let (scene, _mount) = scene();
+    scene.copy(&["--generations"]).assert_code(0);
+    night(&scene, &["--keep", "last=1"], 0);
+    shell(&scene, "rm -r dst/.dircopy-trash");
+    night(&scene, &["--keep", "last=1"], 0);
+    assert_eq!(shell(&scene, "stat -c %h dst/latest/d/photo-1").trim(), "2");
+}
+
+/// A change time that is another says nothing of what happened: neither to the copy nor to the source before.
+#[test]
+fn an_edit_hides_behind_no_removed_name() {
+    need!(Kinds);
+    let (scene, _mount) = scene();
+    scene.copy(&["--generations"]).assert_code(0);
+    night(&scene, &[], 0);
+    // Both keep size and time.
+    let sly = |file: &str| {
+        let script = "printf X | dd of=F conv=notrunc bs=1 seek=77 status=none; touch -d \"$t\" F";
+        let script = format!("t=$(stat -c %y F); {script}");
+        shell(&scene, &script.replace('F', file));
+    };
+    sly("src/d/photo-3");
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    shell(&scene, "rm -r $(ls -d dst/20* | head -1)");
+    sly("dst/latest/d/photo-5");
+    night(&scene, &[], 2);
+}
