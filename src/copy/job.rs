@@ -124,6 +124,8 @@ pub struct CopyJob {
     pub workers: Option<usize>,
     /// The last generation, if this run makes one.
     pub(crate) last_generation: Option<PathBuf>,
+    /// What the record lists and is gone was removed on purpose before the run.
+    pub(crate) pruned: bool,
     /// Which shard of a plan this run is, if it is one.
     pub(crate) shard: Option<ShardRole>,
     /// Whose payload this run copies, if it is one of a bag.
@@ -189,6 +191,7 @@ impl CopyJob {
             one_file_system: false,
             workers: None,
             last_generation: None,
+            pruned: false,
             shard: None,
             payload: None,
             media: None,

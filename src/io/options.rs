@@ -44,6 +44,8 @@ pub struct Options {
     pub sorted: bool,
     /// Whether histories of ASC MHL are gone on with, so that their chains are no files of the copy.
     pub histories: bool,
+    /// Whether what the record lists and is gone was removed on purpose before the run.
+    pub pruned: bool,
 }
 
 /// When a finished part file gets its final name.
@@ -181,6 +183,7 @@ impl Options {
             cache: Cache::Drop,
             sorted: false,
             histories: false,
+            pruned: false,
         }
     }
 }

@@ -190,6 +190,7 @@ impl StreamJob {
             sparse: Sparse::Auto,
             sorted: false,
             histories: false,
+            pruned: false,
             cache: self.cache,
         }
     }

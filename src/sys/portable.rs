@@ -3,6 +3,7 @@
 //! The page cache is left to the system, bytes are read and written, and room is found as a file
 //! grows.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -92,6 +93,21 @@ impl Dir {
     /// What comes of cloning one file in this directory to another: nothing.
     pub fn try_clone_within(&self) -> Option<Cloned> {
         Some(Cloned::No { cause: io::ErrorKind::Unsupported.into(), ever: true })
+    }
+
+    /// Makes the directory `name`, for its owner only.
+    pub fn make_tree(&self, name: &OsStr) -> io::Result<()> {
+        self.make_dir(name, true)
+    }
+
+    /// There are no snapshots here.
+    pub fn make_snapshot(&self, _: &Dir, _: &OsStr) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// A directory goes entry by entry here.
+    pub fn destroy_tree(&self, _: &OsStr) -> bool {
+        false
     }
 }
 

@@ -55,6 +55,7 @@ impl Committer<'_> {
             }
             match carried.carry(path, unsettled) {
                 CarryResult::Settled => {}
+                CarryResult::Gone => self.accounting.counts.dropped_lines += 1,
                 CarryResult::Dropped(warning) => self.accounting.warn(&warning),
                 CarryResult::Decayed(warning) => {
                     self.accounting.counts.decayed += 1;
@@ -111,6 +112,8 @@ struct CarriedLines<'a> {
 enum CarryResult {
     /// It stays, or the run is to stop.
     Settled,
+    /// The file left on purpose.
+    Gone,
     /// It is listed no more.
     Dropped(Error),
     /// The same, because the file has rotted.
@@ -147,6 +150,9 @@ impl<'a> CarriedLines<'a> {
         let there = match self.stat(path) {
             Ok(there) if there.kind == Kind::File => there,
             Ok(_) => return dropped("an earlier run recorded it, and it is no longer a file"),
+            Err(error) if is_gone(&error) && self.context.options.pruned => {
+                return CarryResult::Gone;
+            }
             Err(error) if is_gone(&error) => {
                 return dropped("an earlier run recorded it, and it is no longer there");
             }

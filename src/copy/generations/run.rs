@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use crate::copy::before::prepare::Prepared;
 use crate::copy::dated_name::DatedName;
 use crate::copy::generations::options::Generations;
-use crate::copy::generations::seed::{Seeded, Seeding, prune};
+use crate::copy::generations::prune::Pruning;
+use crate::copy::generations::seed::{Seeded, Seeding};
 use crate::copy::generations::set::{GenerationNote, GenerationSet, UNFINISHED, lead_to, path_of};
 use crate::copy::job::CopyJob;
 use crate::copy::mirror::look::MirrorLook;
@@ -88,6 +89,7 @@ impl GenerationRun<'_> {
     fn tree_job(&self, output: PathBuf) -> CopyJob {
         let mut job = self.job.clone();
         (job.output, job.generations, job.wait, job.policy) = (output, None, false, Policy::Update);
+        job.pruned = true;
         // A run that went on with a tree leaves the manifest of the one before.
         job.keep_manifests = NonZero::new(1);
         job
@@ -129,26 +131,33 @@ impl GenerationRun<'_> {
         let part = format!("{}{UNFINISHED}", begun.unwrap_or(root.set.next_name(now)));
         let path = job.output.join(&part);
         let fail = |error| Error::io("make the tree", &path, error);
-        if begun.is_none() {
-            root.dir.make_dir(part.as_ref(), true).map_err(fail)?;
+        let last = root.set.newest();
+        let is_snapshot = match last.filter(|_| begun.is_none()) {
+            Some(last) => {
+                let last = root.dir.open_dir(last.to_string().as_ref(), false).map_err(fail)?;
+                root.dir.make_snapshot(&last, part.as_ref()).map_err(fail)?
+            }
+            None => false,
+        };
+        if begun.is_none() && !is_snapshot {
+            root.dir.make_tree(part.as_ref()).map_err(fail)?;
         }
         let new = root.dir.open_dir(part.as_ref(), false).map_err(fail)?;
         Attributes::default().shed_inherited(&new).map_err(fail)?;
         // By this a later run knows the tree as one to go on with, also if this one is refused.
-        PrivateDir::open(&new, &path, None, Missing::Make)?;
-        if begun.is_some() {
-            prune(&new, &prepared.source.handle, &job.classifier(), stop)
-                .map_err(|error| Error::io("go on with the tree", &path, error))?;
+        let private = PrivateDir::open(&new, &path, None, Missing::Make)?;
+        let mut is_shared = last.is_none();
+        if begun.is_some() || is_snapshot {
+            is_shared |= self.prune(&new, &path, private.as_ref(), prepared, stop)? > 0;
         }
-        let mut is_shared = true;
-        if let Some(last) = root.set.newest() {
+        if let Some(last) = last.filter(|_| !is_snapshot) {
             let seeded = self.seed(root, last, &new, &path, prepared, stop)?;
             if seeded.linked {
                 let text = "files that did not change are hard links to those of the last generation: do not write to \
                             them at the output, that would change all generations";
                 (observer.listen)(&Event::Limits(&job.output, text));
             }
-            is_shared = seeded.files > 0;
+            is_shared |= seeded.files > 0;
         }
         let mut job_of_tree = self.tree_job(path.clone());
         job_of_tree.last_generation = root.set.newest().map(|last| path_of(&job.output, last));
@@ -175,6 +184,25 @@ impl GenerationRun<'_> {
             Err(error) => report.ending = Ending::Stopped(error),
         }
         Ok(report)
+    }
+
+    /// Removes from a tree that is there already, at `path`, what the source does not have so any more; how many files
+    /// stay.
+    fn prune(
+        &self,
+        new: &Dir,
+        path: &Path,
+        private: Option<&PrivateDir>,
+        prepared: &Prepared,
+        stop: &Stop,
+    ) -> Result<u64> {
+        let is_to_stop = || stop.is_requested();
+        // What cannot be read proves nothing, and the copy tells of it.
+        let (known, _) = Knowledge::load(private, new, path, &|_| false, &is_to_stop);
+        let known = &known.proving_with(self.job.algorithm);
+        let (source, classifier) = (&prepared.source.handle, self.job.classifier());
+        let pruned = Pruning { new, source, known, classifier, stop }.run();
+        pruned.map_err(|error| Error::io("go on with the tree", path, error))
     }
 
     fn seed(

@@ -14,23 +14,18 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::copy::mirror::trash::remove_tree;
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::hash::Digest;
 use crate::io::read_back::ReadBack;
-use crate::manifest::ManifestName;
-use crate::path::{DirPath, RelPath};
+use crate::path::DirPath;
 use crate::state::knowledge::{Belief, Knowledge, Remembered, RowPlace};
 use crate::state::private_dir::{NAME, PrivateDir, TRASH};
 use crate::state::record::RecordFile;
 use crate::state::row::{Row, Trace};
 use crate::sys::stat::{Kind, Stat};
-use crate::sys::{
-    self, Attributes, Cloned, Dir, DirReader, Medium, PartOwner, is_journal_name, is_part_name,
-};
+use crate::sys::{self, Attributes, Cloned, Dir, DirReader, Medium, PartOwner};
 use crate::tree::classify::Classifier;
-use crate::tree::dirs::open_source_below;
 use crate::tree::filter::Inclusion;
 
 /// So many bytes of rows are recorded at a time.
@@ -355,55 +350,9 @@ impl Seeding<'_> {
 }
 
 /// Whether a file of the source is, and was since it was copied, what is `there`.
-fn is_as(source: &Stat, there: &Stat) -> bool {
+pub fn is_as(source: &Stat, there: &Stat) -> bool {
     source.kind == Kind::File
         && source.size == there.size
         && source.mtime.is_stored_as(there.mtime)
         && source.ctime < there.ctime
-}
-
-/// Removes from an unfinished tree what is no longer in the source as it was then, so that the run goes on with the
-/// rest. Beginnings of large files stay: the copy looks after them.
-///
-/// # Errors
-/// It cannot be listed, or something cannot be removed.
-pub fn prune(new: &Dir, source: &Dir, classifier: &Classifier<'_>, stop: &Stop) -> io::Result<()> {
-    let (mut todo, mut reader) =
-        (vec![(RelPath::root(), classifier.filter.root())], DirReader::default());
-    while let Some((rel, above)) = todo.pop() {
-        if stop.is_requested() {
-            break;
-        }
-        let here = new.open_below(&rel)?.open_dir(".".as_ref(), false)?;
-        // Without its counterpart by now it is the copy's to name.
-        let Ok(source) = open_source_below(source, &rel, classifier.follow) else { continue };
-        here.open_up(&here.stat_self()?)?;
-        let mut names = Vec::new();
-        loop {
-            let batch = reader.next_batch(&here)?;
-            if batch.is_empty() {
-                break;
-            }
-            names.extend(batch.into_iter().map(|listed| listed.name));
-        }
-        for name in names {
-            let is_leftover = is_part_name(&name) || is_journal_name(&name);
-            let is_list = || ManifestName::of_any(&name).is_some();
-            if is_leftover || rel.is_root() && (*name == *NAME || is_list()) {
-                continue;
-            }
-            let there = here.stat(&name, false)?;
-            let is_dir = there.kind == Kind::Dir;
-            let path = rel.join(&name);
-            let inclusion = classifier.filter.judge(path.as_bytes(), is_dir, above);
-            let counterpart = source.stat(&name, classifier.follow).ok();
-            match counterpart.filter(|_| inclusion != Inclusion::Out) {
-                Some(stat) if is_dir && stat.kind == Kind::Dir => todo.push((path, inclusion)),
-                Some(stat) if is_as(&stat, &there) => {}
-                _ if is_dir => drop(remove_tree(&here, &name, stop, &mut Dir::remove)?),
-                _ => here.remove(&name)?,
-            }
-        }
-    }
-    Ok(())
 }

@@ -168,6 +168,9 @@ pub fn remove_tree(
             return Ok(false);
         }
         if let Some(subdir) = top.subdirs.pop() {
+            if top.dir.destroy_tree(&subdir) {
+                continue;
+            }
             let entered = empty(&top.dir, &subdir, &mut reader, remove)?;
             if stack.len() > most_levels {
                 return Err(io::Error::other(

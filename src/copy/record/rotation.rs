@@ -25,6 +25,8 @@ pub struct Rotation {
     pub keep: NonZero<usize>,
     /// The root of the source.
     pub source: Arc<SourceDir>,
+    /// Those that go are of a tree that was never complete, so that they are nothing to tell of.
+    pub quietly: bool,
 }
 
 impl Rotation {

@@ -217,7 +217,7 @@ impl OutputRun<'_> {
         let output_volume = output_volume.unwrap_or_default();
         let (source, parts) = (Arc::clone(&prepared.source), prepared.output.volume.parts);
         let tree = prepared.file.is_none().then(|| Arc::clone(&source));
-        let kept_from = |keep| Rotation { keep, source: Arc::clone(&source) };
+        let kept_from = |keep| Rotation { keep, source: Arc::clone(&source), quietly: job.pruned };
         let rotation = job.keep_manifests.map(kept_from);
         let threads = CopyThreads::new(job, &context, &walk, workers);
         let ThreadResults { workers, found } =
@@ -378,6 +378,7 @@ impl OutputRun<'_> {
             sparse: job.sparse,
             cache: job.cache,
             sorted: job.sorted,
+            pruned: job.pruned,
             histories: job.media.as_ref().is_some_and(|it| it.histories.is_some()),
         }
     }

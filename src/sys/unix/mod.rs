@@ -28,6 +28,8 @@ mod residency;
 mod splice;
 pub(in crate::sys) mod stream;
 #[cfg(target_os = "linux")]
+mod subvolume;
+#[cfg(target_os = "linux")]
 mod threads;
 #[cfg(target_os = "linux")]
 mod transfer;

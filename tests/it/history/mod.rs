@@ -3,4 +3,5 @@
 mod departures;
 mod generations;
 mod renamed;
+mod snapshots;
 mod trash;

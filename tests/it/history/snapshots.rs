@@ -1,0 +1,172 @@
+//! Generations on btrfs are snapshots: a night costs what changed, and no night changes an older one.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::harness::{Mount, Run, Scene, Strace, content, ctimes, inventory, need, shell};
+
+/// Files of which some change, at an output on btrfs.
+fn scene(options: &str) -> (Scene, Mount) {
+    Mount::privately();
+    // Not below a directory that is root's alone.
+    let scene = Scene::new();
+    let mount = Mount::of_kind("btrfs", &scene.path("image"), &scene.dst);
+    shell(&scene, &format!("mount -o remount{options} dst"));
+    for i in 0..30 {
+        scene.src.file(format!("d{}/photo-{i}", i % 3), content(10_000 + i));
+    }
+    scene.src.symlink("sym", "d1/photo-1").dir("empty").mode("d2", 0o750);
+    (scene, mount)
+}
+
+fn generations(scene: &Scene) -> Vec<PathBuf> {
+    let all = shell(scene, "ls -d dst/20*Z 2>/dev/null || true");
+    all.lines().map(|line| scene.path(line)).collect()
+}
+
+fn is_subvolume(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    path.metadata().unwrap().ino() == 256
+}
+
+/// All that can be seen of each generation but its own name, change times and what dircopy keeps there among it.
+fn all(scene: &Scene) -> BTreeMap<PathBuf, String> {
+    let digest = |path: &PathBuf| {
+        let digest = "find . -type f -exec sha256sum {} + | sort | sha256sum; cat .dircopy/record";
+        shell(scene, &format!("cd {} && {digest}", path.display()))
+    };
+    let seen = |path: PathBuf| {
+        let whole = format!("{}{:?}", digest(&path), ctimes(&path));
+        (path, whole)
+    };
+    generations(scene).into_iter().map(seen).collect()
+}
+
+/// Runs a night. Older generations stay to the last byte and time, and the new one is as the source and a subvolume.
+#[track_caller]
+fn night(scene: &Scene, run: impl FnOnce() -> Run) -> Run {
+    let before = all(scene);
+    let run = run();
+    run.assert_code(0);
+    let after = all(scene);
+    for (path, seen) in &before {
+        assert_eq!(after.get(path), Some(seen), "{}: {}", path.display(), run.err());
+    }
+    is_whole(scene);
+    run
+}
+
+#[track_caller]
+fn is_whole(scene: &Scene) {
+    let newest = generations(scene).pop().unwrap();
+    assert!(is_subvolume(&newest), "{newest:?}");
+    let own = |line: &[u8]| String::from_utf8_lossy(line).contains(" .dircopy");
+    let own = |line: &Vec<u8>| own(line) || String::from_utf8_lossy(line).contains(" dircopy-");
+    let mut there = inventory(&newest);
+    there.retain(|line| !own(line));
+    assert_eq!(there, inventory(scene.src.root()));
+    shell(
+        scene,
+        "diff -r --no-dereference -x .dircopy -x 'dircopy-*' src dst/$(readlink dst/latest)",
+    );
+    shell(scene, "cd dst/latest && ls dircopy-*.sha256sum | wc -l | grep -qx 1");
+    shell(scene, "cd dst/latest && sha256sum -c --strict --quiet dircopy-*.sha256sum");
+    let listed = shell(scene, "cd dst/latest && wc -l <$(ls dircopy-*.sha256sum)");
+    assert_eq!(listed, shell(scene, "find src -type f | wc -l"));
+}
+
+/// Changes of every kind, one of them without a trace in size and time.
+fn change(scene: &Scene) {
+    let src = &scene.src;
+    src.append("d0/photo-3", b"more").remove("d1/photo-4").mode("d2/photo-5", 0o600);
+    src.file("d1/new", "new").remove("sym").symlink("sym", "d1/new");
+    shell(
+        scene,
+        "cd src && t=$(stat -c %y d0/photo-6) && printf X | dd of=d0/photo-6 conv=notrunc status=none",
+    );
+    shell(scene, "cd src && touch -d \"$(stat -c %y ../dst/latest/d0/photo-6)\" d0/photo-6");
+    shell(scene, "cd src && mv d0/photo-9 d1/moved && rm -r empty && echo file >empty");
+    shell(scene, "cd src && rm d1/photo-7 && mkdir d1/photo-7 && echo in >d1/photo-7/in");
+}
+
+#[test]
+fn a_night_opens_only_what_changed() {
+    need!(Kinds, Strace);
+    let (scene, _mount) = scene("");
+    night(&scene, || scene.copy(&["--generations"]));
+    change(&scene);
+    let strace = Strace::watch(&scene, "openat,openat2");
+    let run = night(&scene, || strace.run(scene.command(["--generations"])));
+    run.assert_prints(&["unchanged", "24 files"]);
+    let opened: Vec<_> =
+        strace.calls().into_iter().filter(|call| call.contains("\"photo-")).collect();
+    let changed =
+        |call: &String| [3, 5, 6, 7, 9].iter().any(|i| call.contains(&format!("photo-{i}\"")));
+    assert!(opened.iter().all(changed), "{opened:#?}");
+    run.assert_prints(&["1 file", "renamed: they share their data"]);
+    // A night without changes makes nothing but the snapshot and a manifest.
+    night(&scene, || scene.copy(&["--generations"])).assert_prints(&["copied", "0 files"]);
+}
+
+#[test]
+fn a_killed_night_is_gone_on_with() {
+    need!(Kinds, Strace);
+    for call in ["unlinkat:when=3", "renameat,renameat2,linkat:when=2", "ioctl:when=4"] {
+        let (scene, _mount) = scene("");
+        night(&scene, || scene.copy(&["--generations"]));
+        change(&scene);
+        let before = all(&scene);
+        let (calls, when) = call.split_once(':').unwrap();
+        let strace = Strace::inject(&scene, calls, &format!("signal=KILL:{when}"));
+        let run = strace.run(scene.command(["--generations"]));
+        assert_ne!(run.code, Some(0), "{call}");
+        assert_eq!(all(&scene), before, "{call}");
+        // The source goes on meanwhile.
+        scene.src.remove("d0/photo-12").append("d2/photo-2", b"more");
+        night(&scene, || scene.copy(&["--generations"]));
+        assert_eq!(shell(&scene, "ls dst | grep -c part || true").trim(), "0");
+    }
+}
+
+/// Who may not remove subvolumes at once empties them.
+#[test]
+fn old_ones_go_with_and_without_the_right_to_remove_subvolumes() {
+    need!(Kinds, Setpriv);
+    for (options, nobody) in [("", false), (",user_subvol_rm_allowed", true), ("", true)] {
+        let (scene, _mount) = scene(options);
+        shell(&scene, "chown -R 65534 src dst; chmod 755 .");
+        let run = |args: &[&str]| {
+            let command = scene.command([&["--generations"], args].concat());
+            if nobody { command.under_nobody().run() } else { command.run() }
+        };
+        for _ in 0..3 {
+            night(&scene, || run(&[]));
+        }
+        run(&["--keep", "last=1"]).assert_code(0);
+        assert_eq!(generations(&scene).len(), 1);
+        shell(&scene, "cd dst/.dircopy-trash && mv 2* 2001-01-01T000000Z");
+        run(&["--keep-trash", "1d"]).assert_code(0).assert_says("removed");
+        assert_eq!(shell(&scene, "ls dst/.dircopy-trash"), "");
+        is_whole(&scene);
+    }
+}
+
+/// A file that was put into a generation, or changed there, by another program is not believed.
+#[test]
+fn what_is_not_recorded_is_copied_anew() {
+    need!(Kinds);
+    let (scene, _mount) = scene("");
+    night(&scene, || scene.copy(&["--generations"]));
+    let newest = generations(&scene).pop().unwrap();
+    scene.src.file("late", "from the source");
+    shell(
+        &scene,
+        &format!(
+            "cd {} && printf 'from elsewhere!' >late && touch -r ../../src/late late && printf XX >>d0/photo-0 \
+             && truncate -s -2 d0/photo-0 && printf Y | dd of=d0/photo-0 conv=notrunc status=none \
+             && touch -r ../../src/d0/photo-0 d0/photo-0 && touch -h -d yesterday sym",
+            newest.display()
+        ),
+    );
+    night(&scene, || scene.copy(&["--generations"])).assert_prints(&["copied", "2 files"]);
+}
