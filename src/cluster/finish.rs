@@ -118,7 +118,15 @@ impl FinishJob {
             );
             (observer.listen)(&Event::Failed(&error));
         }
+        self.put_back(&missing, observer);
         Ok(missing.len() as u64)
+    }
+
+    /// Lets `shard --claim` take these shards, too.
+    fn put_back(&self, shards: &[u32], observer: &EventObserver<'_>) {
+        if let Err(error) = token::put_back(&self.plan, shards) {
+            (observer.listen)(&Event::Warning(&error));
+        }
     }
 
     /// Opens both sides, and keeps every other run out.
@@ -157,7 +165,7 @@ impl FinishJob {
             manifest: &mut manifest,
             lines: Vec::new(),
             gone: 0,
-            wrong: 0,
+            wrong: Vec::new(),
         };
         let whole = records.write_all(seal)?;
         let (gone, wrong) = (records.gone, records.wrong);
@@ -165,7 +173,9 @@ impl FinishJob {
         report.missing = missing(&tree);
         report.interrupted = observer.stop.requested();
         if !whole || report.interrupted.is_some() {
-            report.unfinished = wrong;
+            let least = usize::from(report.interrupted.is_none());
+            report.unfinished = wrong.len().max(least) as u64;
+            self.put_back(&wrong, observer);
             let finding = "what is recorded is not what was planned";
             let error = manifest.discard(Error::finding(DEED, &self.plan.path, finding));
             (observer.listen)(&Event::Failed(&error));
@@ -243,8 +253,8 @@ struct RecordCheck<'a> {
     manifest: &'a mut ManifestFile,
     lines: Vec<u8>,
     gone: u64,
-    /// Shards whose record is not what was planned.
-    wrong: u64,
+    /// The shards whose record is not what was planned.
+    wrong: Vec<u32>,
 }
 
 impl RecordCheck<'_> {
@@ -258,7 +268,7 @@ impl RecordCheck<'_> {
             match self.write_shard(shard, &mut links, &mut further) {
                 Ok(sum) => sums.push(sum),
                 Err(error) => {
-                    self.wrong += 1;
+                    self.wrong.push(shard);
                     let text = format!("; shard {shard} is to be run again");
                     (self.observer.listen)(&Event::Failed(&error.with_note(text)));
                 }
@@ -268,12 +278,12 @@ impl RecordCheck<'_> {
             }
         }
         self.flush()?;
-        let is_whole = self.wrong == 0 && further.is_none() && sum_of_all(sums) == seal.shards_sum;
-        if self.wrong == 0 && !is_whole {
+        let is_whole =
+            self.wrong.is_empty() && further.is_none() && sum_of_all(sums) == seal.shards_sum;
+        if self.wrong.is_empty() && !is_whole {
             let finding = "its lists are not those that it was made with: make a new plan";
             let error = Error::finding(DEED, &self.plan.path, finding);
             (self.observer.listen)(&Event::Failed(&error));
-            self.wrong = 1;
         }
         Ok(is_whole)
     }

@@ -33,7 +33,7 @@ impl ShardToken {
     }
 
     fn next(self) -> Self {
-        Self { attempt: self.attempt + 1, ..self }
+        Self { attempt: self.attempt.wrapping_add(1), ..self }
     }
 }
 
@@ -44,15 +44,27 @@ pub fn put_out(plan: &PlanDir, shard: u32, cost: u64) -> Result<()> {
     fs::File::create_new(&path).map(drop).map_err(|error| Error::io("make", path, error))
 }
 
+/// Puts tokens out for `shards`, which the end of the plan found not done, where there are none: a shard that was done
+/// before its record was lost has none. They are the last to be taken.
+pub fn put_back(plan: &PlanDir, shards: &[u32]) -> Result<()> {
+    let mut known = BTreeSet::new();
+    // In the order in which tokens move, so that none is missed.
+    for dir in [OPEN, CLAIMED, FAILED] {
+        known.append(&mut shards_in(plan, dir)?);
+    }
+    for shard in shards.iter().filter(|shard| !known.contains(shard)) {
+        put_out(plan, *shard, 0)?;
+    }
+    Ok(())
+}
+
 /// Takes a shard: the costliest that waits, else one whose worker is dead for so long, else one that failed and is not
 /// among `tried`. `None` if there is none.
 pub fn take(plan: &PlanDir, dead: Duration, tried: &BTreeSet<u32>) -> Result<Option<ShardToken>> {
     let mut open = names(&plan.below(OPEN))?;
     open.sort();
     for name in open.into_iter().rev() {
-        let Some(token) = name.split_once('-').and_then(|(_, rest)| ShardToken::parse(rest)) else {
-            continue;
-        };
+        let Some(token) = of_name(OPEN, &name) else { continue };
         if rename(plan, [OPEN, &name], [CLAIMED, &token.name()])? {
             return Ok(Some(token));
         }
@@ -91,9 +103,7 @@ pub fn give_back(plan: &PlanDir, token: ShardToken, is_done: bool) -> Result<()>
 pub fn settle(plan: &PlanDir, shard: u32, is_done: bool) -> Result<()> {
     for dir in [OPEN, CLAIMED, FAILED] {
         for name in names(&plan.below(dir))? {
-            let text =
-                if dir == OPEN { name.split_once('-').map_or("", |it| it.1) } else { &*name };
-            let Some(token) = ShardToken::parse(text).filter(|token| token.shard == shard) else {
+            let Some(token) = of_name(dir, &name).filter(|token| token.shard == shard) else {
                 continue;
             };
             match is_done {
@@ -107,8 +117,13 @@ pub fn settle(plan: &PlanDir, shard: u32, is_done: bool) -> Result<()> {
 
 /// The shards whose token is in the directory `dir`.
 pub fn shards_in(plan: &PlanDir, dir: &str) -> Result<BTreeSet<u32>> {
-    let number = |name: String| ShardToken::parse(&name).map(|token| token.shard);
+    let number = |name: String| of_name(dir, &name).map(|token| token.shard);
     Ok(names(&plan.below(dir))?.into_iter().filter_map(number).collect())
+}
+
+/// The token that a name in the directory `dir` is.
+fn of_name(dir: &str, name: &str) -> Option<ShardToken> {
+    ShardToken::parse(if dir == OPEN { name.split_once('-')?.1 } else { name })
 }
 
 /// Whether no attempt at a shard that was taken is at work. One that has just been taken may not have begun.

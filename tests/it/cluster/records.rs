@@ -15,6 +15,22 @@ fn done() -> (Cluster, u32) {
 }
 
 #[test]
+fn claims_take_what_finish_names() {
+    let (cluster, _) = done();
+    let record = |shard: u32| cluster.plan_dir().join(format!("done/{shard:04}.sha256sum"));
+    fs::remove_file(record(1)).unwrap();
+    cluster.finish().assert_code(1).assert_says("shard 1 is not done");
+    cluster.finish().assert_code(1).assert_says("it was not run, or its record was lost");
+    cluster.claim().assert_code(0).assert_prints(&["shard 1 is done"]);
+    let bytes = fs::read(record(2)).unwrap();
+    fs::write(record(2), &bytes[..bytes.len() / 2]).unwrap();
+    cluster.finish().assert_code(1).assert_says("shard 2 is to be run again");
+    cluster.claim().assert_code(0).assert_prints(&["shard 2 is done"]);
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}
+
+#[test]
 fn a_record_that_is_lost_or_torn_is_named_and_made_anew() {
     let (cluster, shards) = done();
     let record = |shard: u32| cluster.plan_dir().join(format!("done/{shard:04}.sha256sum"));
