@@ -15,7 +15,7 @@ plan=${1:?the directory of the plan}
 code=$?
 
 case $code in
-1 | 3) # Files failed, or the output did: again, but not for ever.
+1 | 3 | 137) # Files failed, or the output did, or memory ran out: again, but not for ever.
     if [ "${SLURM_RESTART_COUNT:-0}" -lt 3 ]; then
         scontrol requeue "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
     fi ;;
