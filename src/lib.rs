@@ -121,6 +121,7 @@ pub use verify::{
     Budget, Checked, Comparison, Coverage, Damage, Finding, FindingListener, FindingObserver,
     ManifestAt, ReadOrder, Rival, Target, Verdict, VerifyJob, VerifyReport,
 };
+pub use verify::{CheckShard, MergeJob, ShardCoverage, ShardOfCheck};
 
 // Making trees whole.
 pub use heal::HealJob;

@@ -16,6 +16,7 @@ use crate::cli::args::report::ReportArgs;
 use crate::cli::args::stream;
 use crate::cli::args::verify::VerifyArgs;
 use crate::cli::cluster::args::{FinishArgs, PlanArgs, ShardArgs};
+use crate::cli::cluster::lists::MergeArgs;
 use crate::cli::words::output_name::OutputName;
 use crate::copy::job::CopyJob;
 use crate::error::Error;
@@ -42,6 +43,7 @@ pub enum Invocation {
     Plan(Box<PlanArgs>, Option<Box<CopyJob>>),
     Shard(ShardArgs),
     Finish(FinishArgs),
+    MergeManifests(MergeArgs),
 }
 
 /// A copy, as options and as jobs.
@@ -102,6 +104,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, Usa
         }
         Some(("shard", matches)) => Ok(Invocation::Shard(ShardArgs::from_arg_matches(matches)?)),
         Some(("finish", matches)) => Ok(Invocation::Finish(FinishArgs::from_arg_matches(matches)?)),
+        Some(("manifest", manifest)) => {
+            let merge = manifest.subcommand().map_or(manifest, |(_, merge)| merge);
+            Ok(Invocation::MergeManifests(MergeArgs::from_arg_matches(merge)?))
+        }
         Some((_, jobs)) => {
             let Some(("check", check)) = jobs.subcommand() else { return Ok(Invocation::ListJobs) };
             let name = check.get_one::<OsString>("name").map_or(OsStr::new(""), |name| name);

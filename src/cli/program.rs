@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::cli::cluster::finish::finish;
+use crate::cli::cluster::lists::merge;
 use crate::cli::cluster::plan::plan;
 use crate::cli::cluster::shard::shard;
 use crate::cli::copy::copy;
@@ -38,6 +39,7 @@ pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(Invocation::Plan(args, job)) => plan(&args, job.map(|job| *job)).into(),
         Ok(Invocation::Shard(args)) => shard(&args).into(),
         Ok(Invocation::Finish(args)) => finish(&args).into(),
+        Ok(Invocation::MergeManifests(args)) => merge(&args).into(),
         Ok(Invocation::ListJobs) => jobs::list(&Console::plain()).into(),
         Err(UsageError::CommandLine(error)) => explain(&error).into(),
         Err(UsageError::JobFile(errors)) => {

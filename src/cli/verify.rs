@@ -39,6 +39,8 @@ struct Checking<'a> {
     null: bool,
     /// Whether bad files are made whole: then those that are not are listed.
     heals: bool,
+    /// Whether files are read, and not only results of shards.
+    reads: bool,
 }
 
 /// Runs the check, as the program of this name.
@@ -53,11 +55,13 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
         list: args.list_failed.as_deref(),
         null: args.null,
         heals: heal.is_some(),
+        reads: args.shards.merge.is_none(),
     };
-    let job = args.job();
-    checking.run(command, &job, |observer| match &heal {
-        Some(job) => job.run(observer),
-        None => job.run(observer),
+    let (job, merge) = (args.job(), args.merge_job());
+    checking.run(command, &job, |observer| match (&heal, &merge) {
+        (Some(job), _) => job.run(observer),
+        (None, Some(job)) => job.run(observer),
+        (None, None) => job.run(observer),
     })
 }
 
@@ -72,6 +76,7 @@ pub fn heal(args: &HealArgs, command: &[OsString]) -> Exit {
         list: None,
         null: false,
         heals: true,
+        reads: true,
     };
     let job = args.job();
     checking.run(command, &job.check, |observer| job.run(observer))
@@ -110,7 +115,11 @@ impl Checking<'_> {
         let reporter = VerifyReporter { messages, session: &session, failed, gathered, heals };
         let listen = |target: &Target, finding: &Finding| reporter.finding(target, finding);
         let stop = session.stop.clone();
-        let count = |progress: &Progress, stop: &Stop| check.count(progress, stop);
+        let count = |progress: &Progress, stop: &Stop| {
+            if self.reads {
+                check.count(progress, stop);
+            }
+        };
         let ran =
             session.run_one(Some(&count), |progress| run(&Observer { progress, stop, listen }));
         session.console.rest(&reporter.gathered, None);

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::cluster::directory::plan_dir::PlanDir;
-use crate::cluster::directory::summed::SummedReader;
 use crate::cluster::end_list::{EndEntry, FINISH, FurtherName, LINKS};
 use crate::copy::before::prepare::Prepared;
 use crate::copy::special::hard_link::{self, First, Link};
 use crate::copy::special::symlink::{self, LinkOutcome};
 use crate::error::{Error, Result};
 use crate::event::{Done, Event, EventObserver, Gate};
+use crate::manifest::summed::SummedReader;
 use crate::path::{DirPath, RelPath};
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, Dir, DirReader};

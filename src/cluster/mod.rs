@@ -5,6 +5,7 @@ pub mod directory;
 mod end_list;
 pub mod finish;
 mod finish_tree;
+pub mod lists;
 pub mod pack;
 pub mod plan;
 pub mod shard;

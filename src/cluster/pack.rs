@@ -6,10 +6,10 @@ use std::fs::File;
 use std::io;
 
 use crate::cluster::directory::plan_dir::PlanDir;
-use crate::cluster::directory::summed::{SummedWriter, Trailer};
 use crate::cluster::directory::token;
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Sha256};
+use crate::manifest::summed::{SummedWriter, Trailer};
 use crate::path::DirPath;
 use crate::sys::Dir;
 use crate::tree::found::SourceEntry;

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::cluster::directory::plan_dir::{FrozenPlan, PlanDir, PlanOptions, Seal};
-use crate::cluster::directory::summed::SummedWriter;
 use crate::cluster::end_list::{EndEntry, FINISH, FurtherName, LINKS, order};
 use crate::cluster::pack::{Packer, ShardSize, hex};
 use crate::copy::before::prepare::Prepared;
@@ -20,6 +19,7 @@ use crate::copy::run::output_run::OutputRun;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver};
 use crate::manifest::carry::ours;
+use crate::manifest::summed::SummedWriter;
 use crate::path::RelPath;
 use crate::sys::stat::{Identity, Kind};
 use crate::sys::{self, Dir};

@@ -103,6 +103,11 @@ impl Algorithm {
         TABLE.get(self as usize)
     }
 
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        TABLE.iter().find(|spec| spec.name == name).map(|spec| spec.algorithm)
+    }
+
     /// Whether a digest can be gone on with by a later run.
     pub fn can_go_on(self) -> bool {
         let spec = self.spec();

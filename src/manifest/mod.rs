@@ -9,6 +9,7 @@ mod name;
 pub mod read;
 pub mod readers;
 mod stamp;
+pub mod summed;
 pub mod writer;
 
 pub use index::Index;

@@ -11,19 +11,25 @@ use crate::path::RelPath;
 use crate::sys::stat::Kind;
 use crate::tree::last_dir::LastDir;
 use crate::verify::lines::manifest_lines::ManifestLines;
+use crate::verify::lines::shards::{LinesWanted, WantedLines};
 use crate::verify::target::{ManifestAt, OpenTarget, Target, TargetSpec};
 
 /// Adds up the files that the manifests list into the totals of `progress`.
-pub fn count(plans: &[TargetSpec], progress: &Progress, stop: &Stop) {
+pub fn count(plans: &[TargetSpec], wanted: Option<LinesWanted>, progress: &Progress, stop: &Stop) {
     if !plans.iter().all(can_be_read_twice) || progress.counting.swap(true, Relaxed) {
         return;
     }
     for OpenTarget { target, manifest, .. } in plans.iter().filter_map(|plan| plan.open().ok()) {
+        let len = manifest.metadata().map_or(0, |manifest| manifest.len());
+        let mut wanted = wanted.map(|wanted| WantedLines::new(wanted, len));
         let mut lines = ManifestLines::new(&target, manifest);
         let mut last = LastDir::default();
         while let Ok(Some(line)) = lines.next_file() {
             if stop.is_requested() {
                 return;
+            }
+            if wanted.as_mut().is_some_and(|wanted| !wanted.is_checked(&line)) {
+                continue;
             }
             progress.total_entries.fetch_add(1, Relaxed);
             let size = size(&target, &line.path, &mut last).unwrap_or_default();
@@ -73,7 +79,7 @@ mod tests {
                 part: PartOf::Alone,
             };
             let progress = Progress::default();
-            count(&manifests.into_iter().map(plan).collect::<Vec<_>>(), &progress, stop);
+            count(&manifests.into_iter().map(plan).collect::<Vec<_>>(), None, &progress, stop);
             let totals = [&progress.total_entries, &progress.total_bytes];
             progress.counted.load(Relaxed).then(|| totals.map(|total| total.load(Relaxed)))
         };

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::event::{Observer, Progress, Stop};
+use crate::hash::Sha256;
 use crate::hash::multibuffer::Backend;
 use crate::io::link_check::{Helpers, LinkReads};
 use crate::state::private_dir::{Missing, PrivateDir};
@@ -19,9 +20,12 @@ use crate::verify::archive::payload::{self, BagNames};
 use crate::verify::count::count;
 use crate::verify::finding::{Finding, FindingListener, FindingObserver, Findings};
 use crate::verify::lines::line_reader::{LinesRead, ListedRoot};
-use crate::verify::report::VerifyReport;
+use crate::verify::lines::shards::LinesWanted;
+use crate::verify::report::{ShardCoverage, VerifyReport};
 use crate::verify::scrub::budget::Budget;
 use crate::verify::scrub::pass::Scrub;
+use crate::verify::shards::notes::ShardNotes;
+use crate::verify::shards::run::{ShardOfCheck, ShardRun};
 use crate::verify::target::{ManifestAt, Target, TargetSpec};
 use crate::verify::unlisted::{self, ListedNames};
 use crate::verify::work::check::{Checker, ReadFrom};
@@ -69,6 +73,9 @@ pub struct VerifyJob {
     pub write_states: bool,
     /// In which order files are read, if not as suits the device.
     pub order: Option<ReadOrder>,
+    /// Check only this shard, and leave a result of it. Needs one directory, one manifest that is a regular file, and
+    /// none of `complete`, `convert_paths`, `budget` and `write_states`.
+    pub shard: Option<ShardOfCheck>,
 }
 
 impl VerifyJob {
@@ -88,6 +95,7 @@ impl VerifyJob {
             jobs: None,
             write_states: false,
             order: None,
+            shard: None,
         }
     }
 
@@ -104,9 +112,12 @@ impl VerifyJob {
             let finding = "a bag or a history of generations is checked as a whole only";
             return Err(Error::finding("scrub", ".", finding));
         }
+        let begin = |shard| ShardRun::begin(shard, &specs, bags.len());
+        let shard = self.shard.as_ref().map(begin).transpose()?;
         let _lock = self.lock(&specs, listen, stop)?;
         let scrub = self.budget.map(|budget| Scrub::new(budget, self.state.clone()));
         let mut collector = Collector::new(listen, scrub.as_ref(), specs.len());
+        collector.shard = shard.as_ref().map(|_| ShardNotes::default());
         for Findings { target, found } in findings {
             found.into_iter().for_each(|finding| collector.tell(&target, finding));
         }
@@ -130,6 +141,7 @@ impl VerifyJob {
             checker: &checker,
             complete: self.complete,
             scrub: scrub.as_ref(),
+            wanted: self.wanted(),
             progress,
             stop,
         };
@@ -141,15 +153,18 @@ impl VerifyJob {
                 collector.tell(&Target::none(), Finding::Broken(error));
             }
         }
+        let manifest = read.as_ref().and_then(|read| read.manifest_sum);
         if let Some(read) = read {
             self.finish(read, &bags, &mut collector, stop);
         }
+        let shard = shard.and_then(|shard| leave_result(&shard, manifest, &mut collector, stop));
         if !stop.is_requested() {
             collector.tell_bags(&bags);
         }
         Ok(VerifyReport {
             counts: collector.counts,
             covered: scrub.as_ref().and_then(Scrub::coverage),
+            shard,
             interrupted: stop.requested(),
             elapsed: started.elapsed(),
         })
@@ -161,8 +176,13 @@ impl VerifyJob {
         if self.budget.is_none()
             && let Ok(specs) = self.specs()
         {
-            count(&expand(specs).specs, progress, stop);
+            count(&expand(specs).specs, self.wanted(), progress, stop);
         }
+    }
+
+    /// What of the lines is to be checked, if not all.
+    fn wanted(&self) -> Option<LinesWanted> {
+        self.shard.as_ref().map(|shard| LinesWanted::Of(shard.shard))
     }
 
     /// The checks that need all lines: that each was answered, which replica has the good file, and which
@@ -225,7 +245,7 @@ impl VerifyJob {
     }
 
     /// Each manifest with each root.
-    fn specs(&self) -> Result<Vec<TargetSpec>> {
+    pub(crate) fn specs(&self) -> Result<Vec<TargetSpec>> {
         let root = &self.root;
         let dirs: Vec<Option<PathBuf>> = match (&self.dirs[..], self.manifests.is_empty()) {
             ([], true) => vec![Some(".".into())],
@@ -249,6 +269,12 @@ impl VerifyJob {
         if self.budget.is_some() && (self.complete || self.convert_paths) {
             let finding = "a scrub is neither complete nor of other names than those listed";
             return Err(Error::finding("scrub", ".", finding));
+        }
+        let is_whole =
+            self.complete || self.convert_paths || self.write_states || self.budget.is_some();
+        if self.shard.is_some() && is_whole {
+            let finding = "a shard is neither a scrub, nor complete, nor of other names, and writes no states";
+            return Err(Error::finding("check a shard of", ".", finding));
         }
         let plan = |manifest: Option<ManifestAt>, dir: &Option<PathBuf>| TargetSpec {
             manifest,
@@ -294,6 +320,26 @@ impl VerifyJob {
             order: self.order.unwrap_or(order),
             large_together: self.from == ReadFrom::Cache,
             workers: self.jobs.unwrap_or(workers).max(1),
+        }
+    }
+}
+
+/// Leaves the result of a shard whose lines were all answered. Of any other there is none, and what is in the way is
+/// told.
+fn leave_result(
+    shard: &ShardRun,
+    manifest: Option<Sha256>,
+    collector: &mut Collector<'_>,
+    stop: &Stop,
+) -> Option<ShardCoverage> {
+    let counts = collector.counts;
+    let is_answered = counts.broken + counts.unusable == 0 && !stop.is_requested();
+    let (notes, manifest) = (collector.shard.take()?, manifest.filter(|_| is_answered)?);
+    match shard.end(notes, manifest, &counts) {
+        Ok(coverage) => Some(coverage),
+        Err(error) => {
+            collector.tell(&Target::none(), Finding::Broken(error));
+            None
         }
     }
 }

@@ -132,6 +132,21 @@ impl Checked {
     }
 }
 
+/// What the shards of a check covered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardCoverage {
+    /// Which shard was checked; `None` if the results of all were merged.
+    pub index: Option<u32>,
+    /// How many there are.
+    pub of: u32,
+    /// Lines whose files were looked for.
+    pub lines: u64,
+    /// When the first of the shards began, by the clock of its machine: seconds since 1970.
+    pub began: i64,
+    /// When the last of them ended.
+    pub ended: i64,
+}
+
 /// What a check leaves to say.
 #[derive(Clone, Copy, Debug)]
 pub struct VerifyReport {
@@ -139,6 +154,8 @@ pub struct VerifyReport {
     pub counts: Checked,
     /// What it covered, if it was a scrub.
     pub covered: Option<Coverage>,
+    /// What it covered, if it was one of the shards of a check, or merged their results.
+    pub shard: Option<ShardCoverage>,
     /// The code it was asked to stop with, if it was.
     pub interrupted: Option<usize>,
     /// How long it took.

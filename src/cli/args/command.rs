@@ -10,6 +10,7 @@ use crate::cli::args::heal::{self, HealArgs};
 use crate::cli::args::report::ReportArgs;
 use crate::cli::args::verify::VerifyArgs;
 use crate::cli::cluster::args::{self as cluster, FinishArgs, PlanArgs, ShardArgs};
+use crate::cli::cluster::lists::MergeArgs;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -54,7 +55,7 @@ Usage: dircopy [OPTIONS] <SRC> <DST>...     what is in SRC goes into every DST
        dircopy heal [OPTIONS] <TREE>...     make copies whole from one another
        dircopy report <RECEIPT>... -o FILE  make a page of what --report left
        dircopy jobs list | check <NAME>     list and check jobs kept in files
-       dircopy COMMAND -h                   generations, plan, shard, finish
+       dircopy COMMAND -h          generations, manifest, plan, shard, finish
 
 Options:
   -n, --dry-run                  Only say what would happen
@@ -86,6 +87,7 @@ Options:
       --heal-from TREE      Make bad files whole from TREE, a copy of DIR
       --budget DURATION     Scrub for this time (45m, 2h): the oldest first
       --max-bytes SIZE      The same, and read no more than this (500G)
+      --shard K/N, --merge  Check on N machines, and prove the whole
       --report FILE         A record of the check: JSON, or a page if .html
   -j, --workers N           Files that are read side by side
   -q, --quiet               Only say what is wrong
@@ -114,6 +116,9 @@ Exit codes:
 The tree itself is not read: `dircopy --job NAME --dry-run` says what would
 happen to every file.";
 
+const MERGE_HINT: &str = "\
+Exit codes: see `dircopy manifest merge --help`.";
+
 const LIST_EXIT_CODES: &str = "\
 Exit codes:
   0    the jobs are listed
@@ -128,7 +133,8 @@ dircopy [OPTIONS] <SRC> <DST>...
        dircopy heal [OPTIONS] <TREE>...
        dircopy report <RECEIPT>... -o <FILE.html>
        dircopy jobs list | check <NAME|FILE>
-       dircopy plan [OPTIONS] <SRC> <DST> --plan <DIR>, then shard and finish";
+       dircopy plan [OPTIONS] <SRC> <DST> --plan <DIR>, then shard and finish
+       dircopy manifest merge <MANIFEST>... -o <FILE>";
 
 /// The command line of `dircopy`.
 pub fn dircopy() -> Command {
@@ -142,6 +148,7 @@ pub fn dircopy() -> Command {
         .subcommand(PlanArgs::command().display_name("dircopy-plan"))
         .subcommand(ShardArgs::command().display_name("dircopy-shard"))
         .subcommand(FinishArgs::command().display_name("dircopy-finish"))
+        .subcommand(manifest())
         .args_conflicts_with_subcommands(true)
         .override_usage(USAGE)
         .after_help(EXIT_CODES)
@@ -172,6 +179,16 @@ fn wants_short_help(args: &[OsString]) -> bool {
 /// The command line of `dirverify`.
 pub fn dirverify() -> Command {
     VerifyArgs::command()
+}
+
+fn manifest() -> Command {
+    Command::new("manifest")
+        .display_name("dircopy-manifest")
+        .about("Make one manifest of several")
+        .subcommand(MergeArgs::command().display_name("dircopy-manifest-merge"))
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .after_help(MERGE_HINT)
 }
 
 fn jobs() -> Command {

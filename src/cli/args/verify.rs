@@ -8,10 +8,12 @@ use clap::{Parser, value_parser};
 use crate::cli::args::unattended::RecordArgs;
 use crate::cli::args::values::one_of;
 use crate::cli::args::verbosity::VerbosityArgs;
+use crate::cli::cluster::check::CheckShardArgs;
 use crate::cli::schedule;
 use crate::cli::words::size;
 use crate::hash::multibuffer::Backend;
 use crate::heal::HealJob;
+use crate::verify::MergeJob;
 use crate::verify::ReadFrom;
 use crate::verify::{Budget, ManifestAt, ReadOrder, VerifyJob};
 
@@ -24,9 +26,11 @@ Exit codes; of several that fit, the first of this list:
        listed with two digests; with --complete also: a file is not listed
   5    there is no manifest, it cannot be read, lists nothing, has malformed
        lines or names that lead out of the directory; all others were checked
-  1    a file or directory could not be read, or not everything could be said
+  1    a file or directory could not be read, or not everything could be said;
+       with --merge also: results are missing, torn, doubled or of another check
   0    every listed file was read and has the listed digest; of a scrub
-       (--budget, --max-bytes), every file of this pass
+       (--budget, --max-bytes), every file of this pass; with --shard, every
+       file of the shard
 
 Only regular files below the root are opened; symbolic links are not followed.
 Lines are accepted as sha256sum (also --tag), shasum and openssl write them,
@@ -121,6 +125,9 @@ pub struct VerifyArgs {
     pub state: Option<PathBuf>,
 
     #[command(flatten)]
+    pub shards: CheckShardArgs,
+
+    #[command(flatten)]
     pub effort: CheckEffort,
 
     /// For tests: the order in which files are read
@@ -188,6 +195,13 @@ impl VerifyArgs {
         job.write_states = self.write_states;
         job.state.clone_from(&self.state);
         job.order = self.order;
+        job.shard = self.shards.shard();
         job
+    }
+
+    /// The merging of results, if that is asked for.
+    pub fn merge_job(&self) -> Option<MergeJob> {
+        let results = self.shards.merge.clone()?;
+        Some(MergeJob { check: self.job(), results })
     }
 }

@@ -9,18 +9,11 @@ use humansize::{BINARY, format_size};
 use crate::cli::cluster::args::ShardArgs;
 use crate::cli::cluster::follow::Follower;
 use crate::cli::exit::Exit;
+use crate::cli::words::engine;
 use crate::cluster::directory::plan_dir::PlanDir;
 use crate::cluster::directory::token;
 use crate::cluster::shard::{ShardJob, ShardReport, ShardState};
 use crate::error::{Error, Result};
-
-/// Where engines say which task of an array a process is, and with which number they begin.
-const VARIABLES: [(&str, u32); 4] = [
-    ("SLURM_ARRAY_TASK_ID", 0),
-    ("JOB_COMPLETION_INDEX", 0),
-    ("PBS_ARRAY_INDEX", 0),
-    ("SGE_TASK_ID", 1),
-];
 
 /// How often it is looked up whether a plan that is being made has more shards.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -51,20 +44,13 @@ pub fn shard(args: &ShardArgs) -> Exit {
 /// The number that the engine gives.
 fn index(plan: &PlanDir) -> Result<u32> {
     const DEED: &str = "choose a shard of";
-    for (variable, first) in VARIABLES {
-        let Ok(value) = std::env::var(variable) else { continue };
-        // Grid Engine says so outside of arrays.
-        if value == "undefined" {
-            continue;
-        }
-        let number = value.parse::<u32>().ok().and_then(|number| number.checked_sub(first));
-        return number.ok_or_else(|| {
-            Error::finding(DEED, &plan.path, format!("{variable} is {value:?}, which is no shard"))
-        });
+    let refuse = |finding| Error::finding(DEED, &plan.path, finding);
+    if let Some(number) = engine::task().map_err(refuse)? {
+        return Ok(number);
     }
-    let names = VARIABLES.map(|(name, _)| name).join(", ");
+    let names = engine::variables();
     let finding = format!("neither --index nor --claim is given, nor is one of {names} set");
-    Err(Error::finding(DEED, &plan.path, finding))
+    Err(refuse(finding))
 }
 
 fn run(job: &ShardJob, shard: u32, follower: &Follower) -> Result<ShardReport> {

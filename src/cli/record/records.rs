@@ -23,8 +23,8 @@ use crate::cli::record::metrics::{
 use crate::cli::record::options::RecordOptions;
 use crate::cli::record::report::{
     CacheSection, CopySection, JobSection, ManifestSection, OutputSection, ReportJson,
-    ScrubSection, StreamOutputSection, StreamSection, WorkSection, methods, outcome_name,
-    read_back,
+    ScrubSection, ShardSection, StreamOutputSection, StreamSection, WorkSection, methods,
+    outcome_name, read_back,
 };
 use crate::cli::record::task::{Finished, RunResult, Task, error};
 use crate::cli::report::receipt::sample_lines::{SampleContext, ThreadCounts};
@@ -184,6 +184,10 @@ impl<'a> Records<'a> {
             },
             scrub: match ran {
                 RunResult::Checked(report) => report.covered.as_ref().map(ScrubSection::of),
+                _ => None,
+            },
+            shard: match ran {
+                RunResult::Checked(report) => report.shard.as_ref().map(ShardSection::of),
                 _ => None,
             },
             ..ReportJson::default()

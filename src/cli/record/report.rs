@@ -19,7 +19,7 @@ use crate::io::read_back::HashedFrom;
 use crate::part::method::{Method, Tally};
 use crate::stream::outcome::OutputOutcome;
 use crate::sys;
-use crate::verify::{Checked, Coverage};
+use crate::verify::{Checked, Coverage, ShardCoverage};
 
 /// The version of the format; it counts up when a report changes in a way that may break a reader.
 /// Fields, kinds of entries and endings may be added without.
@@ -60,6 +60,8 @@ pub struct ReportJson<'a> {
     pub checked: Option<&'a Checked>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scrub: Option<ScrubSection>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard: Option<ShardSection>,
     /// Entries that are not in the report because they could not be kept.
     pub entries_left_out: u64,
 }
@@ -96,6 +98,26 @@ impl ScrubSection {
         let time = |seconds| Timestamp::from_second(i64::try_from(seconds).ok()?).ok();
         let oldest_verification = oldest.and_then(time).map(stamp);
         Self { listed, verified_now: now, not_verified: never, oldest_verification }
+    }
+}
+
+/// The section about one shard of a check, or about all of them.
+#[derive(Serialize)]
+pub struct ShardSection {
+    /// Null if the results of all were merged.
+    index: Option<u32>,
+    of: u32,
+    lines: u64,
+    began: Option<String>,
+    ended: Option<String>,
+}
+
+impl ShardSection {
+    /// What shards covered.
+    pub fn of(covered: &ShardCoverage) -> Self {
+        let ShardCoverage { index, of, lines, began, ended } = *covered;
+        let time = |seconds| Timestamp::from_second(seconds).ok().map(stamp);
+        Self { index, of, lines, began: time(began), ended: time(ended) }
     }
 }
 
@@ -314,6 +336,7 @@ impl Default for ReportJson<'_> {
             stream: None,
             checked: None,
             scrub: None,
+            shard: None,
             entries_left_out: 0,
         }
     }

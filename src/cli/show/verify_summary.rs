@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::cli::exit::Exit;
 use crate::cli::show::line::count;
 use crate::cli::show::rows::{Counted, Rows, files, size, time, warn};
-use crate::verify::{Coverage, VerifyReport};
+use crate::verify::{Coverage, ShardCoverage, VerifyReport};
 
 /// The rows of the summary.
 pub fn summary(report: &VerifyReport) -> Rows {
@@ -13,6 +13,7 @@ pub fn summary(report: &VerifyReport) -> Rows {
     let read = counts.from_device + counts.from_cache;
     let taken = format!("made whole with {}", size(counts.healed_bytes));
     let unusable = counts.unusable + counts.empty;
+    let reads = report.shard.is_none_or(|shard| shard.index.is_some());
     let mut rows = Rows::default();
     rows.row("checked", files(read, counts.bytes));
     rows.counted(&[
@@ -46,7 +47,23 @@ pub fn summary(report: &VerifyReport) -> Rows {
         let left = format!("{never} of {} not verified yet{oldest}", count(listed, "file"));
         rows.row("scrub", format!("{} verified; {left}", count(now, "file")));
     }
-    rows.row("time", time(report.elapsed, counts.bytes));
+    if let Some(ShardCoverage { index, of, lines, began, ended }) = report.shard {
+        rows.row(
+            "shard",
+            match index {
+                Some(index) => format!("{index}/{of}: {}", count(lines, "line")),
+                None => {
+                    let all = format!("{} in {}", count(lines, "line"), count(of.into(), "shard"));
+                    if lines == 0 {
+                        all
+                    } else {
+                        format!("{all}, checked from {} to {}", minute(began), minute(ended))
+                    }
+                }
+            },
+        );
+    }
+    rows.row("time", time(report.elapsed, if reads { counts.bytes } else { 0 }));
     rows
 }
 
@@ -61,16 +78,28 @@ pub fn verdict(report: &VerifyReport, exit: Exit, amiss: &str) -> String {
     } else if counts.is_unusable() {
         ("NOT PROVEN", "there is no manifest that could be read whole")
     } else if counts.is_incomplete() {
-        ("NOT PROVEN", "not everything could be read")
+        match report.shard {
+            Some(ShardCoverage { index: None, .. }) => ("NOT PROVEN", "not every shard counts"),
+            _ => ("NOT PROVEN", "not everything could be read"),
+        }
     } else if exit != Exit::Complete {
         return warn("NOT COMPLETE", exit, &format!("every file is as listed, but {amiss}"));
     } else {
-        return match report.covered {
-            Some(_) => "good: every file of this pass is as listed".into(),
-            None => "good: every listed file is as listed".into(),
+        return match (report.covered, report.shard) {
+            (Some(_), _) => "good: every file of this pass is as listed".into(),
+            (None, Some(ShardCoverage { index: Some(index), of, .. })) => {
+                format!("good: every file of shard {index}/{of} is as listed; --merge proves all")
+            }
+            (None, _) => "good: every listed file is as listed".into(),
         };
     };
     warn(title, exit, text)
+}
+
+/// A time in UTC, to the minute.
+fn minute(seconds: i64) -> String {
+    let time = Timestamp::from_second(seconds).ok();
+    time.map_or_else(String::new, |time| time.strftime("%Y-%m-%d %H:%M UTC").to_string())
 }
 
 /// A time in UTC, as a day.

@@ -5,10 +5,10 @@ use std::fs::File;
 use std::path::Path;
 
 use crate::cluster::directory::plan_dir::PlanDir;
-use crate::cluster::directory::summed::{SummedReader, SummedWriter, Trailer};
 use crate::error::{Error, Result};
 use crate::hash::{Digest, Sha256};
 use crate::manifest::read::escape;
+use crate::manifest::summed::{SummedReader, SummedWriter, Trailer};
 use crate::manifest::{Parsed, Parser, line};
 use crate::path::RelPath;
 

@@ -3,5 +3,4 @@
 pub mod attempt;
 pub mod done;
 pub mod plan_dir;
-pub mod summed;
 pub mod token;

@@ -8,7 +8,7 @@ use crossbeam_channel::{Sender, bounded};
 
 use crate::error::Error;
 use crate::event::Stop;
-use crate::hash::Digest;
+use crate::hash::{Algorithm, Digest, Hasher, Sha256};
 use crate::manifest::Fault;
 use crate::sys;
 use crate::sys::stat::Identity;
@@ -17,6 +17,7 @@ use crate::verify::finding::{Finding, Findings};
 use crate::verify::lines::batch::{FillingBatch, LineBatch, PassGuard};
 use crate::verify::lines::manifest_lines::{ManifestLine, ManifestLines, Meaning};
 use crate::verify::lines::seen::{NameHasher, SeenNames};
+use crate::verify::lines::shards::{LineSum, LinesWanted, WantedLines};
 use crate::verify::replicas::RereadableManifest;
 use crate::verify::scrub::pass::Scrub;
 use crate::verify::scrub::verified::Pass;
@@ -53,6 +54,10 @@ pub struct LinesRead {
     pub reread: Vec<RereadableManifest>,
     /// The names in the generations of a history that were read.
     newer: SeenNames,
+    /// The digest of the manifest of a check in shards, if it was read to its end; …
+    pub manifest_sum: Option<Sha256>,
+    /// … and the sums of the lines of each shard, if they are wanted.
+    pub sums: Vec<LineSum>,
 }
 
 pub struct LineReader<'a> {
@@ -64,6 +69,8 @@ pub struct LineReader<'a> {
     pub reread: bool,
     /// The scrub that chooses among the lines, if not all are to be checked.
     pub scrub: Option<&'a Scrub>,
+    /// What is wanted of the lines of a check in shards; all of others.
+    pub wanted: Option<LinesWanted>,
     /// Asked to stop?
     pub stop: &'a Stop,
     pub tasks: Sender<LineBatch>,
@@ -102,6 +109,12 @@ struct FirstReading {
     found: bool,
     /// Lines with digests of another algorithm: the first, its algorithm, and how many there are.
     others: Option<OtherAlgorithms>,
+}
+
+/// What the lines so far came to.
+struct ReadSoFar<'a> {
+    seen: &'a mut SeenNames,
+    wanted: &'a mut Option<WantedLines>,
 }
 
 impl LineReader<'_> {
@@ -174,8 +187,13 @@ impl LineReader<'_> {
     /// Reads a manifest for the first time: tells the faults of its lines, and hands out the others, or
     /// lists them for the scrub.
     fn read(&self, target: &Arc<Target>, manifest: File, done: &mut LinesRead) -> FirstReading {
-        let manifest = StoppableReader { file: manifest, stop: self.stop };
-        let mut lines = ManifestLines::new(target, manifest);
+        let mut wanted = self.wanted.map(|wanted| {
+            let len = manifest.metadata().map_or(0, |manifest| manifest.len());
+            WantedLines::new(wanted, len)
+        });
+        let hasher = self.wanted.map(|_| Algorithm::Sha256.start());
+        let mut manifest = StoppableReader { file: manifest, stop: self.stop, hasher };
+        let mut lines = ManifestLines::new(target, &mut manifest);
         let (mut reading, mut batch) = (FirstReading::default(), FillingBatch::default());
         let mut oddity_is_told = false;
         while !self.stop.is_requested() {
@@ -195,8 +213,14 @@ impl LineReader<'_> {
                 }
                 Ok(Some(Meaning::Fault(finding))) => Some(finding),
                 Ok(Some(Meaning::File(line))) => {
-                    let seen = &mut reading.seen;
-                    self.list(line, target.part, &done.newer, seen, &mut batch)
+                    let (seen, wanted) = (&mut reading.seen, &mut wanted);
+                    self.list(
+                        line,
+                        target.part,
+                        &done.newer,
+                        ReadSoFar { seen, wanted },
+                        &mut batch,
+                    )
                 }
                 Ok(Some(Meaning::Renamed(line, path))) => {
                     reading.seen.note(self.key.of(&path), line, &Digest::sha256([0; 32]));
@@ -212,7 +236,7 @@ impl LineReader<'_> {
             };
             if let Some(finding) = finding {
                 reading.found = true;
-                self.tell(target, finding);
+                self.tell_if_wanted(target, finding, &mut wanted);
             }
             if batch.is_full() && !self.hand_out(target, None, &mut batch, done) {
                 break;
@@ -230,7 +254,32 @@ impl LineReader<'_> {
         if !oddity_is_told && let Some(oddity) = lines.oddity() {
             self.tell(target, oddity);
         }
+        done.sums = wanted.map_or_else(Vec::new, |wanted| wanted.sums);
+        done.manifest_sum = manifest.sum().filter(|_| reading.complete);
         reading
+    }
+
+    /// Tells what was found on a line, unless that is another shard's.
+    fn tell_if_wanted(
+        &self,
+        target: &Arc<Target>,
+        finding: Finding,
+        wanted: &mut Option<WantedLines>,
+    ) {
+        let line = match &finding {
+            Finding::Malformed { line, .. }
+            | Finding::Torn { line, .. }
+            | Finding::Refused { line, .. }
+            | Finding::Twice { line, .. } => Some(*line),
+            _ => None,
+        };
+        let is_told = match (wanted, line) {
+            (Some(wanted), Some(line)) => wanted.is_told(line),
+            _ => true,
+        };
+        if is_told {
+            self.tell(target, finding);
+        }
     }
 
     /// Puts a line into the batch, unless its name was there before with the same digest. A scrub hands it
@@ -240,11 +289,11 @@ impl LineReader<'_> {
         line: ManifestLine,
         part: PartOf,
         newer: &SeenNames,
-        seen: &mut SeenNames,
+        listing: ReadSoFar<'_>,
         batch: &mut FillingBatch,
     ) -> Option<Finding> {
         let key = self.key.of(&line.path);
-        let before = seen.note(key, line.number, &line.digest);
+        let before = listing.seen.note(key, line.number, &line.digest);
         let is_new_bag = part.bag().is_some_and(|bag| bag.declaration.escapes());
         if is_new_bag && before.is_some() {
             let fault = Fault::Form("its file is listed on an earlier line too");
@@ -260,7 +309,12 @@ impl LineReader<'_> {
         match self.scrub {
             _ if matches!(twice, Some(Finding::Twice { same: true, .. })) => {}
             Some(scrub) => scrub.list(&line.path, &line.digest),
-            None => batch.push(line),
+            None => {
+                let wanted = listing.wanted.as_mut();
+                if wanted.is_none_or(|wanted| wanted.is_checked(&line)) {
+                    batch.push(line);
+                }
+            }
         }
         twice
     }
@@ -353,6 +407,17 @@ impl LineReader<'_> {
 struct StoppableReader<'a> {
     file: File,
     stop: &'a Stop,
+    /// Takes all that is read, if its digest is wanted.
+    hasher: Option<Hasher>,
+}
+
+impl StoppableReader<'_> {
+    /// The digest of the whole file, what was not asked for among it.
+    fn sum(mut self) -> Option<Sha256> {
+        self.hasher.as_ref()?;
+        io::copy(&mut self, &mut io::sink()).ok()?;
+        self.hasher?.finish()?.as_sha256()
+    }
 }
 
 impl Read for StoppableReader<'_> {
@@ -362,6 +427,10 @@ impl Read for StoppableReader<'_> {
                 return Err(io::ErrorKind::TimedOut.into());
             }
         }
-        self.file.read(room)
+        let read = self.file.read(room)?;
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(&room[..read]);
+        }
+        Ok(read)
     }
 }

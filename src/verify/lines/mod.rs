@@ -5,3 +5,4 @@ pub mod line_reader;
 mod list_text;
 pub mod manifest_lines;
 pub mod seen;
+pub mod shards;

@@ -13,6 +13,7 @@ use crate::verify::lines::seen::{NameHasher, SeenNames};
 use crate::verify::replicas::Replicas;
 use crate::verify::report::Checked;
 use crate::verify::scrub::pass::Scrub;
+use crate::verify::shards::notes::ShardNotes;
 use crate::verify::target::Target;
 
 /// Counts the findings of a check and tells the listener; on the thread that runs the job.
@@ -32,6 +33,8 @@ pub struct Collector<'a> {
     bags: HashMap<Identity, Checked>,
     /// The directories as replicas of each other, if there are several.
     pub replicas: Option<Replicas>,
+    /// What is to be recorded of a shard, if it is one.
+    pub shard: Option<ShardNotes>,
 }
 
 impl<'a> Collector<'a> {
@@ -46,6 +49,7 @@ impl<'a> Collector<'a> {
             converted: SeenNames::default(),
             bags: HashMap::new(),
             replicas: (targets > 1).then(|| Replicas::new(targets)),
+            shard: None,
         }
     }
 
@@ -61,6 +65,7 @@ impl<'a> Collector<'a> {
             }
             for finding in found {
                 self.answered += u64::from(matches!(finding, Finding::File { .. }));
+                self.shard.iter_mut().for_each(|notes| notes.note(&finding));
                 if let Finding::Converted { to, line, .. } = &finding {
                     self.converted.note(self.key.of(to), *line, &Digest::sha256([0; 32]));
                 }

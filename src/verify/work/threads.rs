@@ -13,6 +13,7 @@ use crate::verify::count::count;
 use crate::verify::finding::{Finding, Findings};
 use crate::verify::lines::batch::LineBatch;
 use crate::verify::lines::line_reader::{LineReader, LinesRead};
+use crate::verify::lines::shards::LinesWanted;
 use crate::verify::scrub::pass::Scrub;
 use crate::verify::target::{Target, TargetSpec};
 use crate::verify::work::check::Checker;
@@ -34,6 +35,8 @@ pub struct Threads<'a> {
     pub complete: bool,
     /// The scrub, if it is one.
     pub scrub: Option<&'a Scrub>,
+    /// What of the lines is wanted, if not all.
+    pub wanted: Option<LinesWanted>,
     /// How far the check is.
     pub progress: &'a Progress,
     /// Whether it is to stop.
@@ -124,17 +127,18 @@ impl Threads<'_> {
             complete: self.complete,
             reread: collector.replicas.is_some(),
             scrub: self.scrub,
+            wanted: self.wanted,
             stop: self.stop,
             tasks,
             findings,
         };
         let thread = Builder::new().name("lines".into());
-        let (specs, progress) = (self.specs, self.progress);
+        let (specs, wanted, progress) = (self.specs, self.wanted, self.progress);
         let work = move || line_reader.work(specs);
         started.line_reader = Some(thread.spawn_scoped(scope, work)?);
         if self.progress.watched.load(Relaxed) && self.scrub.is_none() {
             let thread = Builder::new().name("count".into());
-            thread.spawn_scoped(scope, move || count(specs, progress, counting))?;
+            thread.spawn_scoped(scope, move || count(specs, wanted, progress, counting))?;
         }
         Ok(())
     }

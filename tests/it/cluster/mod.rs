@@ -2,6 +2,7 @@
 
 mod chaos;
 mod engines;
+mod lists;
 mod records;
 mod states;
 mod together;

@@ -11,7 +11,7 @@ mod generator;
 use crate::harness::{Need, Scene, have, shell};
 
 /// The pages and the words that show their help.
-const PAGES: [(&str, &str); 9] = [
+const PAGES: [(&str, &str); 10] = [
     ("dircopy.1", "dircopy"),
     ("dircopy-verify.1", "dircopy verify"),
     ("dirverify.1", "dirverify"),
@@ -21,6 +21,7 @@ const PAGES: [(&str, &str); 9] = [
     ("dircopy-plan.1", "dircopy plan"),
     ("dircopy-shard.1", "dircopy shard"),
     ("dircopy-finish.1", "dircopy finish"),
+    ("dircopy-manifest-merge.1", "dircopy manifest merge"),
 ];
 
 /// A scene with the documents in `documents/`.

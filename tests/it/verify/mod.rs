@@ -13,4 +13,5 @@ mod medium;
 mod multibuffer;
 mod order;
 mod prove;
+mod shards;
 mod valid;

@@ -15,8 +15,6 @@ const MOST_RECORD: u64 = 4 << 20;
 /// How the last record begins.
 const END: &str = "# end ";
 
-const READ: &str = "read the list of the plan";
-
 /// What stands at the end of such a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {
@@ -39,6 +37,8 @@ pub struct SummedWriter<W: Write> {
 #[derive(Debug)]
 pub struct SummedReader {
     input: BufReader<Uninterrupted<File>>,
+    /// What the file is read for; completes "cannot …".
+    deed: &'static str,
     path: PathBuf,
     hasher: Option<Hasher>,
     end: u8,
@@ -84,11 +84,17 @@ impl<W: Write> SummedWriter<W> {
 }
 
 impl SummedReader {
-    /// Opens the file at `path`, whose first record must be `header`.
+    /// Opens a list of a plan at `path`, whose first record must be `header`.
     pub fn open(path: &Path, end: u8, header: &str) -> Result<Self> {
-        let file = File::open(path).map_err(|error| Error::io(READ, path, error))?;
+        Self::open_to("read the list of the plan", path, end, header)
+    }
+
+    /// Opens any such file, to do this with it.
+    pub fn open_to(deed: &'static str, path: &Path, end: u8, header: &str) -> Result<Self> {
+        let file = File::open(path).map_err(|error| Error::io(deed, path, error))?;
         let mut reader = Self {
             input: BufReader::with_capacity(256 << 10, Uninterrupted(file)),
+            deed,
             path: path.to_path_buf(),
             hasher: Some(Algorithm::Sha256.start()),
             end,
@@ -103,7 +109,7 @@ impl SummedReader {
         let finding = format!(
             "it does not begin with {header:?}: it is of another plan or shard, or is none"
         );
-        Err(Error::finding(READ, path, finding))
+        Err(Error::finding(deed, path, finding))
     }
 
     /// Reads a record; false at the end of the file.
@@ -111,7 +117,7 @@ impl SummedReader {
         self.record.clear();
         let mut input = (&mut self.input).take(MOST_RECORD);
         let read = input.read_until(self.end, &mut self.record);
-        let read = read.map_err(|error| Error::io(READ, &self.path, error))?;
+        let read = read.map_err(|error| Error::io(self.deed, &self.path, error))?;
         if read == 0 {
             return Ok(false);
         }
@@ -174,7 +180,7 @@ impl SummedReader {
 
     /// The file is not whole.
     pub fn torn(&self, finding: &'static str) -> Error {
-        Error::finding(READ, &self.path, format!("{finding}: it is torn or was changed"))
+        Error::finding(self.deed, &self.path, format!("{finding}: it is torn or was changed"))
     }
 
     pub fn into_file(self) -> File {

@@ -1,0 +1,3 @@
+//! Lists that several machines made of one tree.
+
+pub mod merge;
