@@ -20,6 +20,7 @@ use crate::event::{Progress, Stop};
 use crate::path::Shown;
 use crate::sys::stat::Stat;
 use crate::sys::{self, DirReader, FreeSpace, Place, UsedSpace};
+use crate::transfer::renamed::tree::RenamedFiles;
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::{SourceEntry, WalkEvent, WalkItem};
 use crate::tree::overwrite::{Decision, Policy, SourceStat, decide, leave_large, refuse_large};
@@ -55,6 +56,8 @@ pub struct SpaceCheck<'a> {
     pub max_size: Option<u64>,
     /// Whether the walk may wait until something is to be made.
     pub may_wait: bool,
+    /// What has another name at the source now, where new names share data.
+    pub renamed: Option<&'a RenamedFiles<'a>>,
     /// What other outputs of the run reserve.
     pub reservations: &'a Reservations,
     /// Has its final totals afterwards, if the walk is made.
@@ -156,9 +159,17 @@ impl SpaceCheck<'_> {
 
     /// Adds what one file takes.
     fn add(&self, need: &mut Need, output: &OutputDir, entry: &SourceEntry, free: &FreeSpace) {
-        if leave_large(self.max_size, SourceStat(&entry.stat)).is_none() {
-            need.add(self.policy, output, entry, free);
+        if leave_large(self.max_size, SourceStat(&entry.stat)).is_some() {
+            return;
         }
+        // It is taken for what it looks like: if it is not that, the disk may fill up.
+        if self.renamed.is_some_and(|renamed| renamed.may_have(&entry.stat))
+            && output.look(&entry.name).is_ok_and(|there| there.is_none())
+        {
+            need.files += 1;
+            return;
+        }
+        need.add(self.policy, output, entry, free);
     }
 
     fn count(&self, entries: usize, bytes: u64) {

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use crate::copy::before::prepare::Prepared;
 use crate::copy::job::CopyJob;
 use crate::copy::mirror::departures::Departures;
+use crate::copy::mirror::moved::MovedFiles;
 use crate::copy::mirror::options::Mirror;
 use crate::copy::mirror::search::DepartureSearch;
 use crate::copy::report::Counts;
@@ -70,6 +71,22 @@ struct EarlierLists {
     departing: OnceCell<Departing>,
 }
 
+impl EarlierLists {
+    /// What earlier runs recorded; `None` where there is no output.
+    fn known(&self, look: &MirrorLook<'_>, private: Option<&PrivateDir>) -> Option<&Knowledge> {
+        let Prepared { source, output, .. } = look.prepared;
+        let root = output.handle.as_ref()?;
+        Some(self.known.get_or_init(|| {
+            let is_in_source = |name: &OsStr| source.handle.stat(name, false).is_ok();
+            let is_to_stop = || look.stop.is_requested();
+            let path = &look.job.output;
+            // What cannot be read says nothing, and nothing goes because of it.
+            let (known, _) = Knowledge::load(private, root, path, &is_in_source, &is_to_stop);
+            known.proving_with(look.job.algorithm)
+        }))
+    }
+}
+
 impl MirrorLook<'_> {
     /// Compares the trees.
     ///
@@ -96,7 +113,10 @@ impl MirrorLook<'_> {
             stop: self.stop,
         };
         match search.run() {
-            Ok(found) => self.refuse(&found, last.as_ref()).map(|()| Looked::Found(found)),
+            Ok(found) => {
+                let moved = || self.moved(&found, lists.known(self, private.as_ref())?);
+                self.refuse(&found, last.as_ref(), &moved).map(|()| Looked::Found(found))
+            }
             // That the source is not what it was.
             Err(error) if error.kind().is_none() => Err(error),
             Err(error) => Ok(Looked::Unknown(error)),
@@ -125,21 +145,28 @@ impl MirrorLook<'_> {
 
     /// Whether an earlier run listed a file at `path`.
     fn is_listed(&self, lists: &EarlierLists, private: Option<&PrivateDir>, path: &[u8]) -> bool {
-        let Prepared { source, output, .. } = self.prepared;
-        let Some(root) = &output.handle else { return false };
         let departing = || private.map(Departing::read).unwrap_or_default();
-        let known = || {
-            let is_in_source = |name: &OsStr| source.handle.stat(name, false).is_ok();
-            let is_to_stop = || self.stop.is_requested();
-            // What cannot be read says nothing, and nothing goes because of it.
-            Knowledge::load(private, root, &self.job.output, &is_in_source, &is_to_stop).0
-        };
-        lists.known.get_or_init(known).has_heard_of(path)
-            || lists.departing.get_or_init(departing).covers(path)
+        let known = lists.known(self, private);
+        known.is_some_and(|known| known.has_heard_of(path))
+            || known.is_some() && lists.departing.get_or_init(departing).covers(path)
+    }
+
+    /// How many of the files that have left the source were renamed, as far as is known.
+    fn moved(&self, departures: &Departures, known: &Knowledge) -> Option<u64> {
+        let Prepared { source, output, .. } = self.prepared;
+        let (source, output, classifier) =
+            (&source.handle, output.handle.as_ref()?, self.classifier);
+        let (proof, stop) = (self.job.algorithm, self.stop);
+        MovedFiles { source, output, known, departures, classifier, proof, stop }.count().ok()
     }
 
     /// Refuses a run by which too much would go, or where the source may not be what it was.
-    fn refuse(&self, found: &Departures, last: Option<&SourceMark>) -> Result<()> {
+    fn refuse(
+        &self,
+        found: &Departures,
+        last: Option<&SourceMark>,
+        moved: &dyn Fn() -> Option<u64>,
+    ) -> Result<()> {
         if found.is_empty() || self.stop.is_requested() {
             return Ok(());
         }
@@ -168,13 +195,23 @@ impl MirrorLook<'_> {
         if mirror.most.allows(found.entries, all) {
             return Ok(());
         }
+        // What was renamed is there all the same.
+        let moved = moved().unwrap_or(0).min(found.entries);
+        let left = found.entries - moved;
+        if mirror.most.allows(left, all) {
+            return Ok(());
+        }
         let examples = found.examples();
         let examples = examples.iter().map(|path| Shown::bytes(path.as_bytes()));
         let names = Shown::first_of(found.items, examples);
-        let (entries, most) = (found.entries, mirror.most);
+        let most = mirror.most;
+        let besides = match moved {
+            0 => String::new(),
+            moved => format!("; {moved} others were renamed"),
+        };
         refuse(format!(
-            "{entries} of the {all} files and links at the output have left it, more than {most}: {names}; nothing was \
-             touched; if they are to go, give --max-delete {entries}"
+            "{left} of the {all} files and links at the output have left it, more than {most}: {names}{besides}; \
+             nothing was touched; if they are to go, give --max-delete {left}"
         ))
     }
 }

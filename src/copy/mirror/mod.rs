@@ -7,6 +7,7 @@
 pub mod departures;
 pub mod look;
 pub mod lost_names;
+mod moved;
 pub mod options;
 pub mod removal;
 pub mod search;

@@ -134,27 +134,26 @@ impl OutputRun<'_> {
             return Ok(Report::dry(counts, stop, started.elapsed()));
         }
         let mut warnings = std::mem::take(&mut prepared.warnings);
+        let is_later = matches!(space, SpaceAnswer::Later);
+        if let SpaceAnswer::Fits { too_large } = space {
+            warnings.extend(too_large);
+        }
         // What is watched is counted by itself.
         let uncounted = Progress::default();
         let look = LateLook::new(self.space_look(&uncounted), stop);
-        let decide = || look.lets_pass();
-        let gate = match space {
-            SpaceAnswer::Later => Gate::deciding(&decide),
-            SpaceAnswer::Fits { too_large } => {
-                warnings.extend(too_large);
-                Gate::default()
-            }
-        };
         let private = prepared.private.take();
         let known = known(job, &prepared, private.as_ref(), stop, &mut warnings);
         let earlier = EarlierRecords { baseline, known, private, warnings, looked };
+        let (source, output) = (Arc::clone(&prepared.source), Arc::clone(&prepared.output));
+        let decide = || look.lets_pass(earlier.renamed(job, &source, &output, stop).as_ref());
+        let gate = if is_later { Gate::deciding(&decide) } else { Gate::default() };
         let report = self.copy(prepared, &earlier, started, stop, &gate);
         look.refusal().map_or(Ok(report), Err)
     }
 
     /// Refuses a run for which the output has no space; returns what is to be told of files that are too large.
     pub(crate) fn check_space(&self, patience: Patience<'_>) -> Result<Option<Error>> {
-        let answer = self.space_look(&self.observer.progress).run(patience, false)?;
+        let answer = self.space_look(&self.observer.progress).run(patience, false, None)?;
         Ok(match answer {
             SpaceAnswer::Fits { too_large } => too_large,
             SpaceAnswer::Later => None,

@@ -9,6 +9,8 @@ use crate::copy::job::CopyJob;
 use crate::error::{Error, Result};
 use crate::event::{Progress, Stop};
 use crate::io::options::{Reflink, Sparse};
+use crate::sys::{Cloned, Dir};
+use crate::transfer::renamed::tree::RenamedFiles;
 use crate::tree::lock::Patience;
 
 /// A look at the space of an output.
@@ -34,14 +36,20 @@ impl SpaceLook<'_> {
             return Ok(SpaceAnswer::Fits { too_large: None });
         }
         let may_wait = self.outputs == 1 && !job.dry_run && job.shard.is_none();
-        self.run(patience, may_wait)
+        self.run(patience, may_wait, None)
     }
 
-    /// Looks; if it `may_wait`, and anything was made at the output before, perhaps later.
+    /// Looks; if it `may_wait`, and anything was made at the output before, perhaps later. What was `renamed` takes no
+    /// space where data can be shared.
     ///
     /// # Errors
     /// There is no space.
-    pub fn run(&self, patience: Patience<'_>, may_wait: bool) -> Result<SpaceAnswer> {
+    pub fn run(
+        &self,
+        patience: Patience<'_>,
+        may_wait: bool,
+        renamed: Option<&RenamedFiles<'_>>,
+    ) -> Result<SpaceAnswer> {
         let Self { job, reservations, progress, outputs } = *self;
         let dry = job.prepare(true, patience)?;
         // Clones take next to no space.
@@ -54,6 +62,10 @@ impl SpaceLook<'_> {
             max_size: job.max_size,
             policy: job.policy,
             may_wait: may_wait && job.has_private_dir(&dry),
+            renamed: renamed.filter(|renamed| {
+                let can_clone = || dry.output.handle.as_ref().and_then(Dir::try_clone_within);
+                renamed.links.is_it() || matches!(can_clone(), Some(Cloned::Yes))
+            }),
             reservations,
             progress,
             stop: patience.stop,
@@ -75,10 +87,10 @@ impl<'a> LateLook<'a> {
         Self { look, stop, refusal: Mutex::new(None) }
     }
 
-    /// Whether there is space.
-    pub fn lets_pass(&self) -> bool {
+    /// Whether there is space, given what was `renamed`.
+    pub fn lets_pass(&self, renamed: Option<&RenamedFiles<'_>>) -> bool {
         let patience = Patience { wait: false, deed: "copy to", tell: &|_| (), stop: self.stop };
-        let Err(refusal) = self.look.run(patience, false) else { return true };
+        let Err(refusal) = self.look.run(patience, false, renamed) else { return true };
         *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
         self.stop.request(Stop::GIVEN_UP);
         false

@@ -77,6 +77,8 @@ pub enum Habit {
     FoldsCase,
     /// There are no symbolic links.
     HasNoLinks,
+    /// A file has one name: exFAT, and much that is a server in user space.
+    HasNoHardLinks,
     /// Times before the first of these seconds and after the second become these, and all are cut to the third.
     HoldsTimes(i64, i64, i64),
     /// Times are 32 bits of seconds, whatever they were: SFTP.

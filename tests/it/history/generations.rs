@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::harness::{Mount, Random, Run, Scene, Strace, content, ctimes, long, need, shell};
+use crate::harness::{Run, Scene, Strace, content, ctimes, long, need, shell};
 
 /// What a user sees of a tree, modes and times included; not of what dircopy keeps there.
 fn seen(root: &Path) -> String {
@@ -67,128 +67,6 @@ fn is_as_before(scene: &Scene, before: &BTreeMap<PathBuf, String>, run: &Run) {
         } else {
             assert!(run.err().contains("moved the generation"), "{} is gone", path.display());
         }
-    }
-}
-
-/// Changes the source as a day does.
-fn day(scene: &Scene, random: &mut Random, number: usize) {
-    let src = &scene.src;
-    src.file(format!("dir {}/new {number}", number % 3), content(random.below(30_000)));
-    let names = shell(scene, "cd src && find . -type f -printf '%P\\n' | sort");
-    let names: Vec<&str> = names.lines().collect();
-    let any = |random: &mut Random| names[random.below(names.len())].to_owned();
-    let (edited, sly, moved, mode, linked) =
-        (any(random), any(random), any(random), any(random), any(random));
-    src.append(&edited, b"more");
-    // An edit that keeps size and time.
-    shell(
-        scene,
-        &format!(
-            "cd src && t=$(stat -c %y '{sly}') && tr 'a-y' 'b-z' <'{sly}' | tr '\\000-\\010' '\\001-\\011' >../sly \
-             && cat ../sly >'{sly}' && touch -d \"$t\" '{sly}'"
-        ),
-    );
-    shell(
-        scene,
-        &format!("cd src && mv '{moved}' 'dir 1/moved {number}'; chmod 600 '{mode}' || true"),
-    );
-    shell(scene, &format!("cd src && ln '{linked}' 'dir 2/link {number}' || true"));
-    src.symlink(format!("sym {number}"), "dir 1/1");
-    match number % 4 {
-        1 => drop(shell(scene, "cd src && rm -f 'dir 1/1' \"$(find . -type f | sort | head -1)\"")),
-        2 => drop(shell(
-            scene,
-            "cd src && if test -d whole; then rm -rf elsewhere; mv whole elsewhere; fi",
-        )),
-        3 => drop(shell(
-            scene,
-            "cd src && rm -f sym* && mkdir -p whole/empty && cp -r 'dir 1' whole/",
-        )),
-        _ => {}
-    }
-}
-
-fn nights(scene: &Scene, number: usize, full: bool) {
-    let mut random = Random::new(22);
-    for i in 0..40 {
-        let len = random.below(40_000);
-        scene.src.file(format!("dir {}/{i}", i % 3), content(len));
-    }
-    for at in 1..=number {
-        day(scene, &mut random, at);
-        match at {
-            // Killed at a random moment, then gone on with.
-            3 => {
-                let before = digests(scene);
-                let when = 1 + random.below(40);
-                let strace = Strace::inject(
-                    scene,
-                    "linkat,renameat,renameat2,mkdirat,ioctl",
-                    &format!("signal=KILL:when={when}"),
-                );
-                let run = strace.run(scene.command(["--generations"]));
-                is_as_before(scene, &before, &run);
-                night(scene, &[], 0);
-            }
-            // A directory that cannot be listed.
-            4 => {
-                let before = generations(scene);
-                let strace = Strace::inject(scene, "getdents64", "error=EIO")
-                    .exactly_on(scene.path("src/dir 2"));
-                let digests = digests(scene);
-                let run = strace.run(scene.command(["--generations", "--keep", "last=1"]));
-                strace.fired(&run);
-                run.assert_code(1);
-                is_as_before(scene, &digests, &run);
-                assert_eq!(generations(scene), before, "{}", run.err());
-            }
-            // No source.
-            5 => {
-                shell(scene, "mv src away; mkdir src");
-                let before = generations(scene);
-                night(scene, &["--keep", "last=1"], 2).assert_says("it is empty");
-                assert_eq!(generations(scene), before);
-                shell(scene, "rmdir src; mv away src");
-                night(scene, &[], 0);
-            }
-            // No room.
-            6 if full => {
-                let before = generations(scene);
-                let big = scene.dst.join("filler");
-                shell(
-                    scene,
-                    &format!("dd if=/dev/zero of={} bs=1M 2>/dev/null || true", big.display()),
-                );
-                scene.src.file("large", content(3_000_000));
-                let digests = digests(scene);
-                let run = scene.copy(&["--generations", "--no-space-check", "--keep=last=1"]);
-                run.assert_code_in(&[1, 2, 3]);
-                is_as_before(scene, &digests, &run);
-                assert_eq!(generations(scene), before, "{}", run.err());
-                shell(scene, &format!("rm {}", big.display()));
-                night(scene, &[], 0);
-            }
-            _ => drop(night(scene, &[], 0)),
-        }
-    }
-    night(scene, &["--keep", "last=3"], 0);
-    assert_eq!(generations(scene).len(), 3);
-}
-
-#[test]
-fn each_night_is_a_tree_by_itself() {
-    need!(Strace);
-    nights(&Scene::on_disk(), 8, false);
-}
-
-#[test]
-fn each_night_on_any_file_system() {
-    need!(Kinds, Strace);
-    Mount::privately();
-    for kind in if long() { &["ext4", "xfs", "btrfs"][..] } else { &["xfs"] } {
-        let scene = Scene::on_disk();
-        let _mount = Mount::of_kind(kind, &scene.path("image"), &scene.dst);
-        nights(&scene, if long() { 30 } else { 7 }, long());
     }
 }
 

@@ -1,7 +1,11 @@
 //! Outputs with a memory: what has left the source leaves a mirror, into the trash; generations keep every night.
 
+mod day;
 mod departures;
 mod generations;
+mod moves;
+mod nights;
+mod powercut;
 mod renamed;
 mod snapshots;
 mod trash;

@@ -95,9 +95,12 @@ impl Filesystem for Shown {
     }
 
     fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let made = self.path(node).and_then(|from| {
-            self.make(parent, name, |path| fs::hard_link(self.below.join(from), path))
-        });
+        let made = match self.has(Habit::HasNoHardLinks) {
+            true => Err(Errno::EPERM),
+            false => self.path(node).and_then(|from| {
+                self.make(parent, name, |path| fs::hard_link(self.below.join(from), path))
+            }),
+        };
         answer!(reply, made, attr => reply.entry(&TTL, &attr, GENERATION));
     }
 

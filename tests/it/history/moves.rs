@@ -1,0 +1,90 @@
+//! What was renamed is no loss and needs no room: neither limit of a run takes it for what it is not.
+
+use crate::harness::{Mount, Scene, content, long, need, shell};
+
+/// A source whose files are nearly all in one directory.
+fn fill(scene: &Scene, size: usize) {
+    for i in 0..20 {
+        scene.src.file(format!("album/photo-{i}"), content(size + i));
+    }
+    scene.src.file("notes", "notes");
+    // What is recorded is beyond doubt.
+    std::thread::sleep(std::time::Duration::from_millis(30));
+}
+
+#[track_caller]
+fn is_there(scene: &Scene, tree: &str) {
+    shell(scene, &format!("diff -r src/renamed {tree}/renamed && test ! -e {tree}/album"));
+    let list = "$(ls dircopy-*.sha256sum | sort | tail -1)";
+    shell(scene, &format!("cd {tree} && sha256sum -c --strict --quiet {list}"));
+}
+
+#[test]
+fn a_renamed_directory_has_not_left() {
+    for (option, tree) in [("--mirror", "dst"), ("--generations", "dst/latest")] {
+        let scene = Scene::on_disk();
+        fill(&scene, 1000);
+        scene.copy(&[option]).assert_code(0);
+        shell(&scene, "mv src/album src/renamed");
+        scene.copy(&[option, "-n"]).assert_code(0);
+        scene.copy(&[option]).assert_code(0);
+        is_there(&scene, tree);
+        // What has left besides is counted as ever.
+        shell(&scene, "mv src/renamed src/album && rm src/album/photo-? src/album/photo-11");
+        let refused = scene.copy(&[option, "--max-delete=10"]);
+        refused.assert_code(2).assert_says("11 of the 21 files and links");
+        is_there_no_more(&scene, tree);
+    }
+}
+
+/// The refused run touched nothing.
+fn is_there_no_more(scene: &Scene, tree: &str) {
+    shell(scene, &format!("test -e {tree}/renamed/photo-1 && test ! -e {tree}/album"));
+}
+
+/// New names, new content, and the old sizes and times.
+#[test]
+fn a_ransomed_tree_is_not_taken_for_a_renamed_one() {
+    for option in ["--mirror", "--generations"] {
+        let scene = Scene::on_disk();
+        fill(&scene, 1000);
+        scene.copy(&[option]).assert_code(0);
+        shell(
+            &scene,
+            "cd src/album && for f in *; do tr '\\000-\\377' '\\001-\\377\\000' <$f >$f.locked; touch -r $f $f.locked; rm $f; done",
+        );
+        let refused = scene.copy(&[option]);
+        refused
+            .assert_code(2)
+            .assert_says("20 of the 21 files and links at the output have left it");
+        shell(&scene, "find dst -name photo-3 | grep -q .; ! find dst -name '*.locked' | grep .");
+    }
+}
+
+/// There is no room for a second copy.
+#[test]
+fn a_renamed_directory_needs_no_room() {
+    need!(Kinds);
+    Mount::privately();
+    for kind in if long() { &["ext4", "xfs", "btrfs"][..] } else { &["ext4"] } {
+        for (option, tree) in [("--mirror", "dst"), ("--generations", "dst/latest")] {
+            let scene = Scene::on_disk();
+            let (megabytes, size) = if *kind == "ext4" { (32, 1 << 20) } else { (320, 10 << 20) };
+            let _mount = Mount::of_size(kind, megabytes, &scene.path("image"), &scene.dst);
+            fill(&scene, size);
+            scene.copy(&[option]).assert_code(0);
+            shell(&scene, "mv src/album src/renamed");
+            let run = scene.copy(&[option]);
+            run.assert_code(0).assert_prints(&["20 files", "renamed: they share their data"]);
+            is_there(&scene, tree);
+            // What is new is refused before anything is touched.
+            for i in 0..20 {
+                scene.src.file(format!("new/{i}"), content(size + 1000 + i));
+            }
+            scene
+                .copy(&[option])
+                .assert_code(2)
+                .assert_says("free, and the files to copy take at least");
+        }
+    }
+}
