@@ -9,4 +9,5 @@ pub mod lists;
 pub mod pack;
 pub mod plan;
 pub mod shard;
+pub mod since;
 pub mod status;

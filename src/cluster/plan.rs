@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::cluster::directory::plan_dir::{FrozenPlan, PlanDir, PlanOptions, Seal};
+use crate::cluster::directory::plan_dir::{FrozenPlan, FrozenWalk, PlanDir, PlanOptions, Seal};
 use crate::cluster::end_list::{EndEntry, FINISH, FurtherName, LINKS, order};
 use crate::cluster::pack::{Packer, ShardSize, hex};
 use crate::copy::before::prepare::Prepared;
@@ -165,6 +165,11 @@ impl PlanJob {
                 sparse: job.sparse,
                 cache: job.cache,
                 state: job.state.as_deref().map(whole).transpose()?,
+                walk: Some(FrozenWalk {
+                    patterns: job.filter.patterns(),
+                    links: job.links,
+                    hard_links: job.hard_links,
+                }),
             },
         };
         PlanDir::create(path, plan)

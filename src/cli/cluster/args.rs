@@ -48,7 +48,7 @@ Exit codes:
   1    shards are not done, or their records are not what was planned: each is
        named with its shard, and nothing is said to be finished; or the plan is
        finished, and files that left the source meanwhile, or could not be
-       planned, are named
+       planned, are named; with --rewalk also what is not as in the source now
   2    refused: the plan is not complete, a shard is at work, or something else
   3    the output became unusable
   130, 143
@@ -107,6 +107,7 @@ Usage: dircopy finish [OPTIONS] --plan <DIR>
 Options:
       --plan DIR           The plan's directory
       --wait               Wait for shards that are at work
+      --rewalk             Then name what came, changed or left since the plan
       --dead-after TIME    A worker that was silent for so long is dead (2m)
   -q, --quiet              Only say what is wrong
   -v, --verbose            Name every entry
@@ -253,6 +254,13 @@ pub struct FinishArgs {
     /// Wait for shards that are at work
     #[arg(long)]
     pub wait: bool,
+
+    /// Then walk the source once more, and name what came, changed or left since the plan
+    ///
+    /// Entries of the source are held against the output by kind, size and time. Nothing is copied: a second plan onto
+    /// the same output, with --overwrite-policy update, carries what is named. Also of a plan that is finished.
+    #[arg(long)]
+    pub rewalk: bool,
 
     /// A worker that was silent for so long is dead
     #[arg(long, value_name = "DURATION", default_value = "2m",

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::io::options::{Cache, Damaged, Reflink, Sparse};
 use crate::sys::Dir;
+use crate::tree::filter::Pattern;
 use crate::tree::overwrite::Policy;
 
 /// The version of all formats in the directory.
@@ -61,6 +62,17 @@ pub struct PlanOptions {
     pub cache: Cache,
     /// Where the private directory of the output is, if not in it.
     pub state: Option<PathBuf>,
+    /// What else the walk was made with; earlier versions did not keep it.
+    #[serde(default)]
+    pub walk: Option<FrozenWalk>,
+}
+
+/// What says which entries a plan has.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FrozenWalk {
+    pub patterns: Vec<Pattern>,
+    pub links: bool,
+    pub hard_links: bool,
 }
 
 /// What a complete plan has.

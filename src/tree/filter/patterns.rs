@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use regex::bytes::{RegexSet, RegexSetBuilder};
+use serde::{Deserialize, Serialize};
 
 use crate::tree::filter::glob::Glob;
 
 /// A pattern and what it does. One that begins with `!` does the opposite, as in gitignore(5).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pattern {
     /// What matches takes part.
     Include(String),
@@ -118,6 +119,12 @@ impl Filter {
     /// Whether everything takes part.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
+    }
+
+    /// The patterns, in their order.
+    pub fn patterns(&self) -> Vec<Pattern> {
+        let rules = self.0.iter().flat_map(|rules| &rules.rules);
+        rules.map(|rule| rule.pattern.clone()).collect()
     }
 
     /// Judges an entry by its path below the root, components joined by `/`. `parent` is what was said of its

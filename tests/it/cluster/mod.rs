@@ -4,6 +4,7 @@ mod chaos;
 mod engines;
 mod lists;
 mod records;
+mod rewalk;
 mod states;
 mod together;
 

@@ -1,0 +1,3 @@
+//! What happened to the source since a plan was made.
+
+pub mod rewalk;
