@@ -6,6 +6,7 @@
 //! Machines' clocks differ, so an age is told by the clock of the server that has the directory: by the time of the
 //! file, and the time of another one that was written to a moment ago.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
@@ -86,10 +87,9 @@ fn attempts(plan: &PlanDir, shard: u32) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether attempts at a shard said within `dead` that they are alive.
-pub fn are_alive(plan: &PlanDir, shard: u32, clock: &Clock, dead: Duration) -> Result<bool> {
-    let is_alive = |path: &PathBuf| silence(path, clock).is_some_and(|silence| silence < dead);
-    Ok(attempts(plan, shard)?.iter().any(is_alive))
+/// The shards that attempts are at work on: they said within `dead` that they are alive.
+pub fn alive(plan: &PlanDir, dead: Duration) -> Result<BTreeSet<u32>> {
+    Ok(running(plan, dead)?.into_iter().filter_map(|(shard, is)| is.then_some(shard)).collect())
 }
 
 /// The attempts at a shard that were silent for so long.

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -61,21 +62,24 @@ pub fn put_back(plan: &PlanDir, shards: &[u32]) -> Result<()> {
 /// Takes a shard: the costliest that waits, else one whose worker is dead for so long, else one that failed and is not
 /// among `tried`. `None` if there is none.
 pub fn take(plan: &PlanDir, dead: Duration, tried: &BTreeSet<u32>) -> Result<Option<ShardToken>> {
-    let mut open = names(&plan.below(OPEN))?;
-    open.sort();
-    for name in open.into_iter().rev() {
-        let Some(token) = of_name(OPEN, &name) else { continue };
-        if rename(plan, [OPEN, &name], [CLAIMED, &token.name()])? {
-            return Ok(Some(token));
-        }
+    if let Some(token) = take_open(plan)? {
+        return Ok(Some(token));
     }
+    let claimed = names(&plan.below(CLAIMED))?;
+    // Looked up once for all of them.
+    let alive = if claimed.is_empty() { BTreeSet::new() } else { attempt::alive(plan, dead)? };
     let clock = Clock::new(plan)?;
-    for name in names(&plan.below(CLAIMED))? {
+    for name in claimed {
         let Some(token) = ShardToken::parse(&name) else { continue };
-        if plan.done(token.shard).exists() || !is_dead(plan, token, &clock, dead)? {
+        // Also one that is recorded as done: its worker died in between, or the record is wrong.
+        if alive.contains(&token.shard) {
             continue;
         }
-        if rename(plan, [CLAIMED, &name], [CLAIMED, &token.next().name()])? {
+        // One that has just been taken may not have begun.
+        let age = attempt::age_of_entry(&plan.below(CLAIMED).join(&name), &clock);
+        if age.is_none_or(|age| age >= dead)
+            && rename(plan, [CLAIMED, &name], [CLAIMED, &token.next().name()])?
+        {
             return Ok(Some(token.next()));
         }
     }
@@ -85,6 +89,28 @@ pub fn take(plan: &PlanDir, dead: Duration, tried: &BTreeSet<u32>) -> Result<Opt
         };
         if rename(plan, [FAILED, &name], [CLAIMED, &token.next().name()])? {
             return Ok(Some(token.next()));
+        }
+    }
+    Ok(None)
+}
+
+/// Takes the costliest shard that waits. A worker that comes too late skips ever more of them, or hundreds that begin
+/// at once would meet at each; only if it finds none it tries all.
+fn take_open(plan: &PlanDir) -> Result<Option<ShardToken>> {
+    for may_skip in [true, false] {
+        let mut open = names(&plan.below(OPEN))?;
+        open.sort();
+        let mut reach = 1;
+        while let Some(name) = open.pop() {
+            let Some(token) = of_name(OPEN, &name) else { continue };
+            if rename(plan, [OPEN, &name], [CLAIMED, &token.name()])? {
+                return Ok(Some(token));
+            }
+            if may_skip {
+                reach = (reach * 2).min(open.len() + 1);
+                let random = RandomState::new().build_hasher().finish();
+                open.truncate(open.len() - (random % reach as u64) as usize);
+            }
         }
     }
     Ok(None)
@@ -126,13 +152,6 @@ fn of_name(dir: &str, name: &str) -> Option<ShardToken> {
     ShardToken::parse(if dir == OPEN { name.split_once('-')?.1 } else { name })
 }
 
-/// Whether no attempt at a shard that was taken is at work. One that has just been taken may not have begun.
-fn is_dead(plan: &PlanDir, token: ShardToken, clock: &Clock, dead: Duration) -> Result<bool> {
-    let path = plan.below(CLAIMED).join(token.name());
-    let taken = attempt::age_of_entry(&path, clock).is_some_and(|age| age < dead);
-    Ok(!taken && !attempt::are_alive(plan, token.shard, clock, dead)?)
-}
-
 fn names(dir: &Path) -> Result<Vec<String>> {
     let fail = |error| Error::io("look for shards in", dir, error);
     let mut names = Vec::new();
@@ -158,5 +177,54 @@ fn remove(path: &Path) -> Result<()> {
             Err(Error::io("remove", path, error))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::directory::plan_dir::{FrozenPlan, PlanOptions};
+    use crate::io::options::{Cache, Reflink, Sparse};
+    use crate::tree::overwrite::Policy;
+
+    #[test]
+    fn workers_that_begin_at_once_take_each_shard_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = PlanOptions {
+            policy: Policy::Default,
+            follow_links: false,
+            sync: true,
+            verify: None,
+            reflink: Reflink::Auto,
+            sparse: Sparse::Auto,
+            cache: Cache::Drop,
+            state: None,
+        };
+        let plan = FrozenPlan {
+            format: PlanDir::format(),
+            plan: 1,
+            version: String::new(),
+            source: "/".into(),
+            output: "/".into(),
+            source_inode: 1,
+            output_inode: 1,
+            options,
+        };
+        let plan = PlanDir::create(&dir.path().join("plan"), plan).unwrap();
+        (0..200).for_each(|shard| put_out(&plan, shard, u64::from(shard)).unwrap());
+        let work = || {
+            let of_one = || take(&plan, Duration::from_secs(100), &BTreeSet::new()).unwrap();
+            std::iter::from_fn(of_one).map(|token| token.shard).collect::<Vec<_>>()
+        };
+        let mut taken = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..16).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().flat_map(|it| it.join().unwrap()).collect::<Vec<_>>()
+        });
+        taken.sort_unstable();
+        assert_eq!(taken, (0..200).collect::<Vec<_>>());
+        // The costliest comes first.
+        put_out(&plan, 300, 7).unwrap();
+        put_out(&plan, 301, 8).unwrap();
+        assert_eq!(work(), [301, 300]);
     }
 }

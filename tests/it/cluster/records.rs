@@ -2,6 +2,7 @@
 //! can be mended is mended by running the shard again.
 
 use std::fs;
+use std::time::Duration;
 
 use super::Cluster;
 use crate::harness::{Scene, content, shell};
@@ -22,6 +23,9 @@ fn claims_take_what_finish_names() {
     cluster.finish().assert_code(1).assert_says("shard 1 is not done");
     cluster.finish().assert_code(1).assert_says("it was not run, or its record was lost");
     cluster.claim().assert_code(0).assert_prints(&["shard 1 is done"]);
+    // As if its worker had died between the record and the token's end, some time ago.
+    fs::write(cluster.plan_dir().join("claimed/0002-0"), "").unwrap();
+    std::thread::sleep(Duration::from_millis(1100));
     let bytes = fs::read(record(2)).unwrap();
     fs::write(record(2), &bytes[..bytes.len() / 2]).unwrap();
     cluster.finish().assert_code(1).assert_says("shard 2 is to be run again");
