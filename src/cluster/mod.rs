@@ -5,6 +5,7 @@ pub mod directory;
 mod end_list;
 pub mod finish;
 mod finish_tree;
+mod linked_names;
 pub mod lists;
 pub mod pack;
 pub mod plan;

@@ -1,6 +1,5 @@
 //! Making a plan: one walk, which makes the directories at the output and lists everything else.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -11,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::cluster::directory::plan_dir::{FrozenPlan, FrozenWalk, PlanDir, PlanOptions, Seal};
 use crate::cluster::end_list::{EndEntry, FINISH, FurtherName, LINKS, order};
+use crate::cluster::linked_names::{LinkedKind, LinkedName, LinkedNames};
 use crate::cluster::pack::{Packer, ShardSize, hex};
 use crate::copy::before::prepare::Prepared;
 use crate::copy::before::reservation::Reservations;
@@ -20,13 +20,12 @@ use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver};
 use crate::manifest::carry::ours;
 use crate::manifest::summed::SummedWriter;
-use crate::path::RelPath;
-use crate::sys::stat::{Identity, Kind};
+use crate::sys::stat::Kind;
 use crate::sys::{self, Dir};
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::{SourceEntry, WalkEvent, WalkItem};
 use crate::tree::lock::Patience;
-use crate::tree::names::sorter::Sorter;
+use crate::tree::names::sorter::{SortedRecords, Sorter};
 
 /// A plan to be made.
 #[derive(Clone, Debug)]
@@ -48,21 +47,13 @@ pub struct PlanReport {
     pub interrupted: Option<usize>,
 }
 
-/// Where the first name of a file with several is.
-struct FirstName {
-    shard: u32,
-    path: RelPath,
-    to_come: u64,
-}
-
 /// A plan while it is made.
 struct Planner<'a> {
     observer: &'a EventObserver<'a>,
     packer: Packer<'a>,
     ends: SummedWriter<File>,
-    links: Sorter,
     /// Only where hard links are kept.
-    first: Option<HashMap<Identity, FirstName>>,
+    linked: Option<LinkedNames>,
     seal: Seal,
     /// Names must be made durable directory by directory.
     at_once: bool,
@@ -187,8 +178,7 @@ impl PlanJob {
             observer,
             packer: Packer::new(plan, self.size),
             ends: SummedWriter::new(file, 0, &plan.end_header(FINISH)).map_err(fail)?,
-            links: Sorter::new(order),
-            first: self.job.hard_links.then(HashMap::new),
+            linked: self.job.hard_links.then(LinkedNames::new),
             seal: Seal { plan: plan.plan.plan, ..Seal::default() },
             at_once: root.handle.as_ref().is_some_and(Dir::can_persist_all),
             root,
@@ -207,7 +197,7 @@ impl Planner<'_> {
             WalkEvent::Files(batch) => {
                 for entry in &batch.files {
                     let shard = self.packer.add(&batch.output.rel, entry)?;
-                    self.remember(&batch.output, entry, shard);
+                    self.remember(&batch.output, entry, LinkedKind::First(shard))?;
                     self.count(entry.stat.size);
                 }
                 Ok(())
@@ -217,7 +207,7 @@ impl Planner<'_> {
             }
             WalkEvent::Item(WalkItem::Symlink(_, output, entry)) => {
                 self.seal.symlinks += 1;
-                self.remember(&output, &entry, 0);
+                self.remember(&output, &entry, LinkedKind::FirstSymlink)?;
                 self.write(&EndEntry::Symlink(output.rel.join(&entry.name)))
             }
             WalkEvent::Item(WalkItem::Done(output)) => self.directory(&output),
@@ -258,37 +248,50 @@ impl Planner<'_> {
         self.observer.progress.bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Remembers where the first name of a file is, until its last was found.
-    fn remember(&mut self, output: &OutputDir, entry: &SourceEntry, shard: u32) {
+    /// Remembers a name of a file that has several.
+    fn remember(
+        &mut self,
+        output: &OutputDir,
+        entry: &SourceEntry,
+        kind: LinkedKind,
+    ) -> Result<()> {
         let SourceEntry { name, stat } = entry;
-        if let Some(known) = self.first.as_mut().filter(|_| stat.links > 1) {
-            let path = output.rel.join(name);
-            let first = FirstName { shard, path, to_come: stat.links - 1 };
-            known.insert(stat.id, first);
-        }
+        let Some(linked) = self.linked.as_mut().filter(|_| stat.links > 1) else { return Ok(()) };
+        let path = output.rel.join(name);
+        linked.add(stat.id, kind, &path).map_err(|error| self.cannot_sort(error))
+    }
+
+    fn cannot_sort(&self, error: std::io::Error) -> Error {
+        Error::io("sort the further names of files for", self.root.path(), error)
     }
 
     fn further_name(&mut self, output: &OutputDir, entry: &SourceEntry) -> Result<()> {
-        let path = output.rel.join(&entry.name);
-        let known = self.first.get_or_insert_default();
-        let Some(first) = known.get_mut(&entry.stat.id) else {
-            let finding = "its first name was not planned; this is a defect of dircopy";
-            return Err(Error::finding("plan", output.path_of(&entry.name), finding));
-        };
-        let (shard, first_path) = (first.shard, first.path.clone());
-        first.to_come -= 1;
-        if first.to_come == 0 {
-            known.remove(&entry.stat.id);
-        }
         self.seal.hard_links += 1;
-        if entry.stat.kind == Kind::Symlink {
-            return self.write(&EndEntry::FurtherSymlink(path, first_path));
+        let is_symlink = entry.stat.kind == Kind::Symlink;
+        let kind = if is_symlink { LinkedKind::FurtherSymlink } else { LinkedKind::Further };
+        self.remember(output, entry, kind)
+    }
+
+    /// The further names of files, sorted by the shards of their first; those of symbolic links are written.
+    fn sort_names(&mut self) -> Result<SortedRecords> {
+        let mut sorter = Sorter::new(order);
+        if let Some(linked) = self.linked.take() {
+            let mut names = linked.finish().map_err(|error| self.cannot_sort(error))?;
+            let mut record = Vec::new();
+            while let Some(name) = names.next_name().map_err(|error| self.cannot_sort(error))? {
+                match name {
+                    LinkedName::Symlink(FurtherName { first, path, .. }) => {
+                        self.write(&EndEntry::FurtherSymlink(path, first))?;
+                    }
+                    LinkedName::File(name) => {
+                        record.clear();
+                        name.write(&mut record);
+                        sorter.add(&record).map_err(|error| self.cannot_sort(error))?;
+                    }
+                }
+            }
         }
-        let mut record = Vec::new();
-        FurtherName { shard, first: first_path, path }.write(&mut record);
-        let fail =
-            |error| Error::io("sort the further names of files for", self.root.path(), error);
-        self.links.add(&record).map_err(fail)
+        sorter.finish().map_err(|error| self.cannot_sort(error))
     }
 
     /// The walk has nothing more from a directory, nor from those below it.
@@ -320,6 +323,7 @@ impl Planner<'_> {
             let persisted = root.persist_all();
             persisted.map_err(|error| Error::io("make durable", self.root.path(), error))?;
         }
+        let sorted = self.sort_names()?;
         let packed = self.packer.finish()?;
         (self.seal.shards, self.seal.files, self.seal.bytes) =
             (packed.shards, packed.files, packed.bytes);
@@ -328,7 +332,6 @@ impl Planner<'_> {
         publish(plan, FINISH)?;
         let file = File::create_new(unfinished(plan, LINKS)).map_err(fail)?;
         let mut links = SummedWriter::new(file, 0, &plan.end_header(LINKS)).map_err(fail)?;
-        let sorted = self.links.finish().map_err(fail)?;
         let mut reader = sorted.reader();
         while let Some(record) = reader.next_record().map_err(fail)? {
             links.add(record).map_err(fail)?;
