@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::harness::{Run, Scene, Strace, content, ctimes, long, need, shell};
+use crate::harness::{Mount, Run, Scene, Strace, content, ctimes, long, need, shell};
 
 /// What a user sees of a tree, modes and times included; not of what dircopy keeps there.
 fn seen(root: &Path) -> String {
@@ -93,34 +93,62 @@ fn what_did_not_change_costs_no_room() {
     assert_eq!(ctimes(&scene.dst), before);
 }
 
-#[test]
-fn kills_at_the_end_leave_a_complete_one() {
-    need!(Strace);
+/// Kills a night that shares renamed files, ends, leads `latest` on, moves a generation to the trash and removes an
+/// older one, at each such call.
+fn kills(kind: Option<&str>, step: usize) {
     let mut when = 1;
     loop {
         let scene = Scene::on_disk();
-        scene.src.file("a", content(100)).file("d/b", content(200));
+        let mount = |kind| {
+            Mount::of_size(
+                kind,
+                if kind == "xfs" { 320 } else { 150 },
+                &scene.path("image"),
+                &scene.dst,
+            )
+        };
+        let _mount = kind.map(mount);
+        scene.src.file("a", content(100)).file("d/b", content(200)).file("d/e", content(3000));
         night(&scene, &[], 0);
+        night(&scene, &["--keep", "last=1"], 0);
+        shell(&scene, "cd dst/.dircopy-trash && mv 2* 2001-01-01T000000Z");
         night(&scene, &[], 0);
         scene.src.file("c", "c").remove("a");
+        shell(&scene, "mv src/d src/new");
         let before = digests(&scene);
         let fault = format!("signal=KILL:when={when}");
-        let strace = Strace::inject(&scene, "renameat,renameat2,symlinkat,linkat,unlinkat", &fault);
-        let run = strace.run(scene.command(["--generations", "--keep", "last=2"]));
+        let calls = "renameat,renameat2,symlinkat,linkat,unlinkat,mkdirat,ioctl";
+        let strace = Strace::inject(&scene, calls, &fault);
+        let args = ["--generations", "--keep", "last=2", "--keep-trash", "1d"];
+        let run = strace.run(scene.command(args));
         let killed = run.code != Some(0);
         let latest = scene.dst.join(std::fs::read_link(scene.dst.join("latest")).unwrap());
-        assert!(generations(&scene).contains(&latest), "after {when}: {latest:?}");
-        for (path, seen) in digests(&scene) {
+        let now = digests(&scene);
+        assert!(now.contains_key(&latest), "after {when}: {latest:?}");
+        // The newest that was there is there, and none is another.
+        assert!(now.contains_key(before.keys().next_back().unwrap()), "after {when}");
+        for (path, seen) in now {
             assert!(before.get(&path).is_none_or(|old| *old == seen), "after {when}: {path:?}");
         }
-        night(&scene, &["--keep", "last=2"], 0);
+        night(&scene, &["--keep", "last=2", "--keep-trash", "1d"], 0);
         assert_eq!(generations(&scene).len(), 2);
+        assert!(!scene.dst.join(".dircopy-trash/2001-01-01T000000Z").exists(), "after {when}");
         if !killed {
             assert!(when > 5, "only {when} calls were tried");
             break;
         }
-        when += if long() { 1 } else { 3 };
+        when += step;
     }
+}
+
+#[test]
+fn kills_at_the_end_leave_a_complete_one() {
+    need!(Strace, Kinds);
+    if !long() {
+        return kills(None, 9);
+    }
+    Mount::privately();
+    [None, Some("btrfs"), Some("xfs")].into_iter().for_each(|kind| kills(kind, 1));
 }
 
 #[test]
