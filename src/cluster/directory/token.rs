@@ -199,6 +199,7 @@ mod tests {
             sparse: Sparse::Auto,
             cache: Cache::Drop,
             state: None,
+            walk: None,
         };
         let plan = FrozenPlan {
             format: PlanDir::format(),
