@@ -154,7 +154,8 @@ impl Nights<'_> {
     fn trash_has_what_left(&self, before: &BTreeSet<Vec<u8>>, run: &Run) {
         let now = names_below(&self.scene.dst, "f");
         let trash = shell(self.scene, "ls dst/.dircopy-trash 2>/dev/null | tail -1");
-        let is_own = |name: &[u8]| name.starts_with(b".dircopy") || name.starts_with(b"dircopy-");
+        // Part files that a killed run left are removed, and what dircopy keeps there is its own.
+        let is_own = |name: &[u8]| String::from_utf8_lossy(name).contains("dircopy");
         for name in before.difference(&now).filter(|name| !is_own(name)) {
             let moved = [b".dircopy-trash/", trash.trim().as_bytes(), b"/", name].concat();
             assert!(now.contains(&moved), "{} is lost: {}", name.escape_ascii(), run.err());
