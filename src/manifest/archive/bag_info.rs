@@ -25,12 +25,11 @@ impl InfoTag {
     /// Such a tag cannot be written, or is not to be given.
     pub fn new(label: &str, value: &str) -> Result<Self, String> {
         let (label, value) = (label.trim(), value.trim());
-        let is_bad = |c: char| c.is_control() && c != '\t';
         if label.is_empty() || label.contains(':') || label.contains(char::is_control) {
             return Err(format!("{label:?} cannot be the label of a tag"));
         }
         if value.is_empty() || value.contains(is_bad) {
-            return Err(format!("the value of {label} is empty, or more than one line"));
+            return Err(format!("the value of {label} is empty, or is not one line of text"));
         }
         if label.eq_ignore_ascii_case(OXUM) {
             return Err(format!("{OXUM} is computed, not given"));
@@ -63,6 +62,9 @@ impl InfoTag {
                 let last = tags.last_mut();
                 let last =
                     last.ok_or_else(|| fail("there is no tag that it goes on with".into()))?;
+                if line.trim().contains(is_bad) {
+                    return Err(fail(format!("the value of {} is no text", last.label)));
+                }
                 last.value.push(' ');
                 last.value.push_str(line.trim());
                 continue;
@@ -104,6 +106,11 @@ impl InfoTag {
     }
 }
 
+/// What no value of a tag has.
+fn is_bad(c: char) -> bool {
+    c.is_control() && c != '\t'
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,9 +127,11 @@ mod tests {
         for bad in ["a", "=b", "a=", "a:b=c", "a\nb=c", "a=b\nc", "payload-oxum=1.1"] {
             assert!(InfoTag::parse(bad).is_err(), "{bad:?}");
         }
-        for bad in [" a: b", "a", ": b", "a:", "Payload-Oxum: 1.1"] {
+        for bad in [" a: b", "a", ": b", "a:", "Payload-Oxum: 1.1", "a: \0"] {
             assert!(InfoTag::read_all(bad).unwrap_err().starts_with("line 1: "), "{bad:?}");
         }
+        let folded = InfoTag::read_all("a: b\n c\n \u{1}d\n").unwrap_err();
+        assert!(folded.starts_with("line 3: "), "{folded}");
         assert_eq!(InfoTag::read_written(&InfoTag::write_all(&read)), Some(read));
         assert_eq!(InfoTag::read_written("a\n"), None);
         let oxum = InfoTag::own(OXUM, "12.3".into());

@@ -1,11 +1,9 @@
 //! Media Hash Lists that a copy writes: histories of ASC MHL, judged by the reference implementation (`ascmhl`) and by
 //! a check of ours, and legacy lists.
 
-use std::process::Command;
-
+use super::histories::{actions, ascmhl, generation, generations, judge};
 use crate::harness::{
-    Mount, Need, Run, Scene, Strace, content, ctimes, have, inventory, is_temp_name, names_below,
-    need, shell,
+    Mount, Need, Run, Scene, Strace, content, ctimes, have, inventory, need, shell,
 };
 
 const MHL: [&str; 2] = ["--format", "mhl"];
@@ -27,52 +25,6 @@ fn scene() -> Scene {
         .file(".DS_Store", "not listed")
         .dir("empty");
     scene
-}
-
-/// The generations of the history of `dir`.
-fn generations(scene: &Scene, dir: &str) -> Vec<String> {
-    let found = std::fs::read_dir(scene.path(dir).join("ascmhl")).unwrap();
-    let names = found.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = names.filter(|name| name.ends_with(".mhl")).collect();
-    names.sort();
-    names
-}
-
-/// The text of a generation, from 1.
-fn generation(scene: &Scene, dir: &str, number: usize) -> String {
-    let name = &generations(scene, dir)[number - 1];
-    std::fs::read_to_string(scene.path(dir).join("ascmhl").join(name)).unwrap()
-}
-
-/// What a generation says of a file: its actions.
-fn actions<'a>(text: &'a str, path: &str) -> Vec<&'a str> {
-    let entry = text.split("<hash>").find(|entry| entry.contains(&format!(">{path}</path>")));
-    let actions = entry.into_iter().flat_map(|entry| entry.split("action=\"").skip(1));
-    actions.map(|action| action.split('"').next().unwrap()).collect()
-}
-
-#[track_caller]
-fn ascmhl(scene: &Scene, args: &[&str], code: i32) -> String {
-    let program = if args[0] == "verify" { "ascmhl-debug" } else { "ascmhl" };
-    let made = Command::new(program).args(args).current_dir(scene.root()).output().unwrap();
-    let said = String::from_utf8_lossy(&made.stdout) + String::from_utf8_lossy(&made.stderr);
-    assert_eq!(made.status.code(), Some(code), "{args:?}: {said}");
-    said.into_owned()
-}
-
-/// The history of `dir` is right, by ours and by the reference implementation, which has both `codes`.
-#[track_caller]
-fn judge(scene: &Scene, dir: &str, codes: [i32; 2]) {
-    let chain = format!("{dir}/ascmhl/ascmhl_chain.xml");
-    let run = scene.bare(["verify", "--manifest", &chain]).run();
-    run.assert_no_crash();
-    run.assert_code(if codes == [0, 0] { 0 } else { 4 });
-    let names = names_below(&scene.path(dir), "f");
-    assert!(names.iter().all(|name| !is_temp_name(name)), "{names:?}");
-    if have(&[Need::Program("ascmhl")]) {
-        ascmhl(scene, &["diff", dir], codes[0]);
-        ascmhl(scene, &["verify", dir], codes[1]);
-    }
 }
 
 #[test]
@@ -403,57 +355,6 @@ fn a_generation_that_the_chain_does_not_have_is_taken_in() {
     assert_eq!(actions(&generation(&scene, "dst", 3), "more"), ["verified"]);
     judge(&scene, "dst", [0, 0]);
 }
-
-#[test]
-fn a_legacy_list_is_written() {
-    let scene = scene();
-    scene.src.file("odd & <é>", "odd").file("li\nne", "1");
-    for (hash, element) in
-        [("sha256", "xxhash64be"), ("md5,sha1,xxh64", "sha1"), ("xxh64", "xxhash64be")]
-    {
-        shell(&scene, "rm -rf dst");
-        let run = scene.copy(&["--format", "mhl1", "--hash", hash]);
-        run.assert_code(0).assert_prints(&["media list", "dst/dst_20"]);
-        let name = shell(&scene, "cd dst && ls dst_*.mhl").trim().to_owned();
-        let text = String::from_utf8(scene.output().read(&name)).unwrap();
-        assert!(text.contains(&format!("<{element}>")), "{text}");
-        assert_eq!(text.matches("<hash>").count(), 8, "{text}");
-        let check = || scene.bare(["verify", "--manifest", &format!("dst/{name}")]).run();
-        check().assert_code(0).assert_prints(&["good", "8 files"]);
-        scene.output().file("odd & <é>", "Odd");
-        check().assert_code(4);
-        if have(&[Need::Program("xmllint")]) {
-            scene.tree(".").file("legacy.xsd", LEGACY);
-            scene.output().remove("zero");
-            shell(&scene, "sed -i '/<file>zero/,/<.hash>/{s/<size>0/<size>1/}' dst/dst_*.mhl");
-            shell(&scene, &format!("xmllint --noout --schema legacy.xsd dst/{name} 2>&1"));
-        }
-    }
-}
-
-/// The schema of legacy lists, in short: version 1.1 without signatures.
-const LEGACY: &str = r#"<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">
-<xs:simpleType name="hex16"><xs:restriction base="xs:hexBinary"><xs:length value="16"/></xs:restriction></xs:simpleType>
-<xs:simpleType name="hex20"><xs:restriction base="xs:hexBinary"><xs:length value="20"/></xs:restriction></xs:simpleType>
-<xs:simpleType name="hex8"><xs:restriction base="xs:hexBinary"><xs:length value="8"/></xs:restriction></xs:simpleType>
-<xs:element name="hashlist"><xs:complexType><xs:sequence>
- <xs:element name="creationdate" type="xs:dateTime" minOccurs="0"/>
- <xs:element name="creatorinfo"><xs:complexType><xs:sequence>
-  <xs:element name="name" type="xs:string" minOccurs="0"/><xs:element name="username" type="xs:string"/>
-  <xs:element name="hostname" type="xs:string"/><xs:element name="tool" type="xs:string"/>
-  <xs:element name="source" type="xs:string" minOccurs="0"/><xs:element name="startdate" type="xs:dateTime"/>
-  <xs:element name="finishdate" type="xs:dateTime"/><xs:element name="log" type="xs:string" minOccurs="0"/>
- </xs:sequence></xs:complexType></xs:element>
- <xs:element name="hash" maxOccurs="unbounded"><xs:complexType><xs:sequence>
-  <xs:element name="file" type="xs:string"/><xs:element name="size" type="xs:positiveInteger"/>
-  <xs:element name="creationdate" type="xs:dateTime" minOccurs="0"/>
-  <xs:element name="lastmodificationdate" type="xs:dateTime" minOccurs="0"/>
-  <xs:choice maxOccurs="unbounded"><xs:element name="md5" type="hex16"/><xs:element name="sha1" type="hex20"/>
-   <xs:element name="xxhash64be" type="hex8"/></xs:choice>
-  <xs:element name="hashdate" type="xs:dateTime" minOccurs="0"/>
- </xs:sequence></xs:complexType></xs:element>
-</xs:sequence><xs:attribute name="version" use="required" fixed="1.1"/></xs:complexType></xs:element>
-</xs:schema>"#;
 
 /// Two runs of one second, and a source that has the names of the coming seconds, have lists of their own.
 #[test]

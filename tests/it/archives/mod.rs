@@ -1,6 +1,8 @@
 //! Outputs that are archives of a known form: what is written is judged by the reference implementations.
 
 mod bags;
+mod histories;
 mod media;
 mod near;
+mod reference;
 mod sorted;
