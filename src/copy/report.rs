@@ -243,6 +243,8 @@ pub struct Report {
     pub trash: Option<PathBuf>,
     /// The Media Hash List that was written, if one was: of a history the generation of the whole output.
     pub media_list: Option<PathBuf>,
+    /// The lists beside the manifest that were written; none of a manifest that is not finished.
+    pub lists: Vec<PathBuf>,
     /// What is known of the file systems of the source …
     pub source_volume: VolumeDetails,
     /// … and of the output, when the run began.
@@ -267,6 +269,7 @@ impl Report {
             manifest: None,
             trash: None,
             media_list: None,
+            lists: Vec::new(),
             source_volume: VolumeDetails::default(),
             output_volume: VolumeDetails::default(),
         }

@@ -171,6 +171,12 @@ impl ManifestFile {
         Ok(())
     }
 
+    /// Where the lists beside it will be.
+    pub fn list_paths(&self) -> Vec<PathBuf> {
+        let named = self.lists.iter().filter(|list| !list.kind.is_kept());
+        named.map(|list| self.path.join(self.name.list(list.kind.suffix()))).collect()
+    }
+
     /// Takes out what the run kept for itself.
     pub fn take_kept(&mut self) -> Option<File> {
         let at = self.lists.iter().position(|list| list.kind.is_kept())?;

@@ -40,7 +40,7 @@ impl Baseline {
     /// # Errors
     /// It is not a regular file, cannot be read, or lists nothing.
     pub fn open(path: &Path, source: &Path, is_to_stop: &dyn Fn() -> bool) -> Result<Self> {
-        let of_bag = bag_list::manifest_of(path);
+        let of_bag = bag_list::manifest_of(path)?;
         let path = of_bag.as_deref().unwrap_or(path);
         let fail = |error| Error::io("read the expected manifest", path, error);
         let file = Self::open_file(path)?;

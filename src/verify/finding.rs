@@ -171,6 +171,8 @@ pub enum Finding {
     Unfinished(ManifestName),
     /// Another manifest may be taken for the one that holds.
     Rival(Rival),
+    /// There are other lists, which are not checked.
+    Others(Vec<String>),
     /// A regular file below the root is on no line.
     Unlisted(RelPath),
     /// A directory could not be looked through for files that are not listed.

@@ -11,6 +11,7 @@ mod count;
 mod finding;
 mod job;
 mod lines;
+mod others;
 mod replicas;
 mod report;
 mod scrub;

@@ -103,6 +103,7 @@ impl Checked {
             | Finding::Waiting(_)
             | Finding::Unfinished(_)
             | Finding::Rival(_)
+            | Finding::Others(_)
             | Finding::Forgotten(_)
             | Finding::Compared(_)
             | Finding::NotCompared(_)

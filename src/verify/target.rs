@@ -17,6 +17,7 @@ use crate::sys::stat::{Identity, Kind};
 use crate::sys::{self, Dir};
 use crate::verify::archive::part::PartOf;
 use crate::verify::choice::{OwnManifests, Rival};
+use crate::verify::others::other_lists;
 
 /// Where a manifest is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub struct OpenTarget {
     pub unfinished: Option<ManifestName>,
     /// Another one that may be taken for the one that holds.
     pub rival: Option<Rival>,
+    /// Other lists that were not asked for.
+    pub others: Vec<String>,
 }
 
 /// What is to be opened.
@@ -149,8 +152,12 @@ impl TargetSpec {
         match self.fill(&mut target) {
             Ok(ReadyManifest { manifest, id, unfinished, rival }) => {
                 let root_id = target.root_id;
+                let others = match (&self.manifest, &target.handle, target.ours) {
+                    (None, Some(root), Some(name)) => other_lists(root, name),
+                    _ => Vec::new(),
+                };
                 let target = Arc::new(target);
-                Ok(OpenTarget { target, manifest, id, root_id, unfinished, rival })
+                Ok(OpenTarget { target, manifest, id, root_id, unfinished, rival, others })
             }
             Err(error) => Err((Arc::new(target), error)),
         }

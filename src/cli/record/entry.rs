@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::cli::record::json::JsonName;
 use crate::cli::show::compared::compared;
 use crate::cli::show::healed::{not_healed, taken};
-use crate::cli::show::verify_messages;
+use crate::cli::show::verify_messages::{self, others};
 use crate::error::Error;
 use crate::event::{Done, Event};
 use crate::path::Shown;
@@ -241,10 +241,8 @@ impl<'a> RecordEntry<'a> {
                 let text = format!("a later run was cut short and left {name}");
                 (of_root("notice", text), None)
             }
-            Finding::Rival(rival) => {
-                let text = verify_messages::rival(*rival, &"it");
-                (here("notice", text), None)
-            }
+            Finding::Rival(rival) => (here("notice", verify_messages::rival(*rival, &"it")), None),
+            Finding::Others(lists) => (of_root("notice", others(lists, &target.root)), None),
             Finding::Unlisted(path) => (full("not-listed", path, None), None),
             Finding::Waiting(text) => {
                 let entry =

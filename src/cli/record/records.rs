@@ -265,6 +265,12 @@ impl<'a> Records<'a> {
                 manifest: report
                     .and_then(|report| report.manifest.as_deref())
                     .map(ManifestSection::of),
+                lists: (report.iter().flat_map(|report| &report.lists))
+                    .map(|list| JsonName::path(list))
+                    .collect(),
+                media_list: report
+                    .and_then(|report| report.media_list.as_deref())
+                    .map(JsonName::path),
                 work: report.filter(|_| several).map(WorkSection::of),
             }
         };

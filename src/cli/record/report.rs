@@ -189,6 +189,12 @@ pub struct OutputSection<'a> {
     /// Missing when there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manifest: Option<ManifestSection>,
+    /// The lists beside the manifest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lists: Vec<JsonName>,
+    /// Missing when none was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media_list: Option<JsonName>,
     /// Of one of several.
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
     pub work: Option<WorkSection<'a>>,

@@ -68,7 +68,7 @@ impl VerifyMessages {
                 "{lines} lines of {manifest} have digests that are not SHA-256 and are passed over \
                  (the first is {algorithm}, on line {line})"
             )),
-            Finding::Bag(_) if self.detail == Detail::Quiet => None,
+            Finding::Bag(_) | Finding::Others(_) if self.detail == Detail::Quiet => None,
             Finding::Bag(verdict) => {
                 Some(ScreenLine::Out(format!("{} is {verdict}", Shown::path(&target.root))))
             }
@@ -78,11 +78,12 @@ impl VerifyMessages {
             Finding::Nothing => self.err(&format!("nothing to verify: {manifest} lists no file")),
             Finding::Waiting(text) => self.err(&format!("waiting: {text}")),
             Finding::Forgotten(error) | Finding::Notice(error) => self.notice(&error.to_string()),
-            Finding::Unfinished(name) => {
-                let root = Shown::path(&target.root);
-                self.notice(&format!("a later run on {root} was cut short and left {name}"))
-            }
+            Finding::Unfinished(name) => self.notice(&format!(
+                "a later run on {} was cut short and left {name}",
+                Shown::path(&target.root)
+            )),
             Finding::Rival(rival) => self.err(&self::rival(*rival, &manifest)),
+            Finding::Others(lists) => Some(ScreenLine::Out(others(lists, &target.root))),
             Finding::Unlisted(path) => self.unlisted(target, path),
             Finding::Compared(comparison) => {
                 let name = cut(Shown::bytes(comparison.path.as_bytes()));
@@ -167,6 +168,18 @@ impl VerifyMessages {
         (self.detail != Detail::Quiet).then_some(())?;
         self.err(&format!("notice: {text}"))
     }
+}
+
+/// What is to be said of lists in `root` that are not checked.
+pub fn others(lists: &[String], root: &Path) -> String {
+    let shown = |list: &String| cut(Shown::bytes(list.as_bytes()));
+    let names: Vec<String> = lists.iter().map(shown).collect();
+    let first = lists.first().map(|list| root.join(list)).unwrap_or_default();
+    format!(
+        "also here   {}: not checked (--manifest {})",
+        names.join(", "),
+        cut(Shown::path(&first))
+    )
 }
 
 /// What is to be said of another manifest, beside the one that is checked against.

@@ -29,6 +29,8 @@ pub struct RunLeft {
     pub trash: Option<PathBuf>,
     /// The Media Hash List, if one was written.
     pub media_list: Option<PathBuf>,
+    /// The lists beside a finished manifest.
+    pub lists: Vec<PathBuf>,
 }
 
 /// What a run does when all is copied.
@@ -63,6 +65,7 @@ impl Committer<'_> {
         let kept = manifest.as_mut().and_then(ManifestFile::take_kept);
         let unfinished = manifest.as_ref().map(ManifestFile::path);
         let digest = manifest.as_ref().map(ManifestFile::digest);
+        let mut lists = manifest.as_ref().map(ManifestFile::list_paths).unwrap_or_default();
         let published = synced.and_then(|()| match manifest {
             // Left as it is: a run that did not end must not look as if it had.
             Some(manifest) if self.is_cut_short() => {
@@ -78,6 +81,7 @@ impl Committer<'_> {
             Ok(Some(path)) => {
                 self.finish_record(&path, digest);
                 self.remove_superseded();
+                self.tell_stale_lists(&path);
                 if let Some(rotation) = rotation {
                     self.accounting.rotate(rotation, &path);
                 }
@@ -86,10 +90,12 @@ impl Committer<'_> {
             Ok(None) => {
                 let warning = self.recording.as_mut().and_then(Recording::leave);
                 warning.iter().for_each(|warning| self.accounting.warn(warning));
+                lists.clear();
                 unfinished
             }
             Err(error) => {
                 self.accounting.give_up(error);
+                lists.clear();
                 // One that was found damaged is removed.
                 let is_there = |name: &OsStr| {
                     root.handle.as_ref().is_some_and(|root| root.stat(name, false).is_ok())
@@ -112,7 +118,7 @@ impl Committer<'_> {
         {
             self.accounting.give_up(Error::io("make durable", root.path(), error));
         }
-        RunLeft { manifest, trash, media_list }
+        RunLeft { manifest, trash, media_list, lists }
     }
 
     /// The run is refused before it made anything: its manifest goes too.

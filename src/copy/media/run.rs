@@ -75,6 +75,10 @@ impl MediaRun<'_> {
             let histories = Histories::read(source, output, &found, stop)?;
             let fail = |error| Error::io("go on with the histories at", &job.output, error);
             role.algorithms = histories.algorithms(asked).map_err(fail)?;
+            let of_root = histories.all.get(&RelPath::root());
+            let of_root = of_root.map(|it| it.patterns.as_slice()).unwrap_or_default();
+            let wrong = |why| Error::finding("go on with the history of", &job.source, why);
+            left_out(&patterns(of_root, &[])).map_err(wrong)?;
             role.histories = Some(histories);
             let wrong = |why| Error::finding("leave out the chains of", &job.source, why);
             filter = filter.without(CHAINS).map_err(wrong)?;

@@ -58,7 +58,10 @@ impl<'a> MediaSeal<'a> {
         let kept = sorted(kept).map_err(|error| Error::io(DEED, root.path, error))?;
         match &self.role.histories {
             Some(histories) => self.generations(root, histories, &kept, tell),
-            None => legacy::write(self.role, self.writing(), root, &kept),
+            None => {
+                let warn = &mut |error| tell(MediaFinding { error, is_failed: false });
+                legacy::write(self.role, self.writing(), root, &kept, warn)
+            }
         }
     }
 

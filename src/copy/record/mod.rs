@@ -11,3 +11,4 @@ pub mod recording;
 pub mod rotation;
 pub mod rows;
 mod sorted;
+mod stale;

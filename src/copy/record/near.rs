@@ -8,16 +8,17 @@ use std::io::{self, Read};
 
 use crate::copy::record::near_file::{NearFile, WrittenNearFile, Yields};
 use crate::copy::record::sorted::{read_field, write_field};
+use crate::copy::record::stale::newest_with;
 use crate::error::Error;
 use crate::hash::{Algorithm, Algorithms, Digest};
 use crate::io::options::Durability;
 use crate::manifest::index::Lookup;
 use crate::manifest::lists::{Form, ListKind};
 use crate::manifest::writer::ListSink;
-use crate::manifest::{Entries, Index, ManifestName, Parsed, line};
+use crate::manifest::{Entries, Index, Parsed, line};
 use crate::path::RelPath;
 use crate::sys::stat::Stat;
-use crate::sys::{self, Attributes, Dir, DirReader};
+use crate::sys::{self, Attributes, Dir};
 use crate::tree::dirs::OutputDir;
 use crate::tree::names::sorter::{SortedRecords, Sorter};
 
@@ -63,6 +64,8 @@ struct NearDir {
     handle: Dir,
     /// What it was before.
     before: Stat,
+    /// Whether it was opened up for its owner.
+    is_opened_up: bool,
     /// Its own lists, while lines come.
     lists: Vec<(Algorithm, NearFile)>,
     /// Algorithms of which a file that was copied has the name of the list.
@@ -139,6 +142,10 @@ impl NearWriting<'_, '_> {
         let Some(at) = self.at.take() else { return };
         at.lists.into_iter().for_each(|(_, list)| list.discard(&at.handle));
         at.written.iter().for_each(|list| list.discard(&at.handle));
+        if at.is_opened_up {
+            // The next run sees it as one that was opened up.
+            let _ = at.handle.close_up(&at.before);
+        }
     }
 
     /// Goes on with another directory.
@@ -148,8 +155,11 @@ impl NearWriting<'_, '_> {
             true => self.root.open_dir(".".as_ref(), false),
             false => self.root.open_below(&rel),
         };
-        let opened = opened.and_then(|handle| Ok((handle.stat_self()?, handle)));
-        let (before, handle) = match opened {
+        let opened = opened.and_then(|handle| {
+            let before = handle.stat_self()?;
+            Ok((handle.open_up(&before)?, before, handle))
+        });
+        let (is_opened_up, before, handle) = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 let path = self.with.output.path_below(&rel);
@@ -166,7 +176,7 @@ impl NearWriting<'_, '_> {
             }
         }
         let (taken, written) = (Algorithms::default(), Vec::new());
-        self.at = Some(NearDir { rel, handle, before, lists, taken, written });
+        self.at = Some(NearDir { rel, handle, before, is_opened_up, lists, taken, written });
     }
 
     /// There is this file in the directory.
@@ -238,7 +248,12 @@ impl NearWriting<'_, '_> {
             }
         }
         self.settle(out)?;
-        self.at = None;
+        if let Some(at) = self.at.take().filter(|at| at.is_opened_up)
+            && let Err(error) = at.handle.close_up(&at.before)
+        {
+            let path = self.with.output.path_below(&at.rel);
+            (self.with.tell)(Error::io("set the permissions of", path, error));
+        }
         Ok(())
     }
 
@@ -351,19 +366,6 @@ fn sorted(
 
 /// The list of lists of this kind that the latest run left.
 fn earlier_list(root: &Dir, kind: ListKind) -> io::Result<Option<std::fs::File>> {
-    let here = root.open_dir(".".as_ref(), false)?;
-    let (mut reader, mut newest) = (DirReader::default(), None);
-    loop {
-        let batch = reader.next_batch(&here)?;
-        if batch.is_empty() {
-            break;
-        }
-        let list = |entry: &sys::ListedEntry| {
-            let name = ManifestName::of_list(&entry.name).filter(ManifestName::is_finished)?;
-            (*entry.name == *name.list(kind.suffix())).then_some(name)
-        };
-        newest = newest.max(batch.iter().filter_map(list).max());
-    }
-    let Some(newest) = newest else { return Ok(None) };
+    let Some(newest) = newest_with(root, kind.suffix())? else { return Ok(None) };
     root.open_file(newest.list(kind.suffix()).as_ref(), false).map(Some)
 }

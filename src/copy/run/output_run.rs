@@ -230,7 +230,7 @@ impl OutputRun<'_> {
         let removal = earlier.removal(job, &committer, &source, stop);
         let media = job.media.as_deref().map(|role| MediaSeal::new(role, job, stop, parts));
         let endings = RunEndings { rotation: rotation.as_ref(), removal: removal.as_ref(), media };
-        let RunLeft { manifest, trash, media_list } = committer.finish(endings);
+        let RunLeft { manifest, trash, media_list, lists } = committer.finish(endings);
         let mut counts = Counts { seen: found, ..committer.accounting.counts };
         counts.foreign = earlier.departures().map_or(0, |found| found.others);
         slot.into_iter().for_each(|slot| counts.shared(slot));
@@ -257,6 +257,7 @@ impl OutputRun<'_> {
             manifest,
             trash,
             media_list,
+            lists,
             source_volume,
             output_volume,
         }

@@ -23,12 +23,24 @@ const MOST_DECLARATION: u64 = 4 << 10;
 const BUFFER: usize = 256 << 10;
 
 /// Where the manifest of the bag is that is at `path`, if one is: of several, that of the strongest algorithm.
-pub fn manifest_of(path: &Path) -> Option<PathBuf> {
+///
+/// # Errors
+/// It is a bag, and has no manifest that a copy can go by.
+pub fn manifest_of(path: &Path) -> Result<Option<PathBuf>> {
     let is_bag = path.is_dir() && path.join(DECLARATION).is_file();
+    if !is_bag {
+        return Ok(None);
+    }
     let named = |algorithm: Algorithm| path.join(format!("manifest-{}.txt", algorithm.name()));
     let mut manifests = Algorithm::listed().map(named);
-    let there = manifests.find(|manifest| manifest.is_file()).filter(|_| is_bag);
-    there.or_else(|| is_bag.then(|| named(Algorithm::Sha256)))
+    manifests.find(|manifest| manifest.is_file()).map(Some).ok_or_else(|| unknown(path))
+}
+
+/// Why nothing can be expected of the bag, or its manifest, at `path`.
+fn unknown(path: &Path) -> Error {
+    let finding = "a copy computes neither SHA-224 nor SHA-384, and there is no manifest of sha512, sha256, sha1 or md5; \
+                   check the bag with dirverify, and copy without --expect";
+    Error::finding("expect what is listed in", path, finding)
 }
 
 /// The manifest of a bag's payload, as an ordinary list.
@@ -47,6 +59,9 @@ pub fn as_list(path: &Path, file: &File, source: &Path) -> Result<Option<Payload
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let algorithm = match bag::manifest_name(name) {
         Some((false, Ok(algorithm))) if Algorithm::listed().any(|it| it == algorithm) => algorithm,
+        Some((false, Ok(_))) if declaration(directory_of(path)).is_some() => {
+            return Err(unknown(path));
+        }
         _ => return Ok(None),
     };
     let Some(declaration) = declaration(directory_of(path)) else { return Ok(None) };

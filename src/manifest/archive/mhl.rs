@@ -281,6 +281,11 @@ impl Pending {
             None => self.fault = Some("a digest is not of the form that its name says"),
             // The table has the strongest first.
             Some(digest) => {
+                let contradicts =
+                    |now: Digest| digest.algorithm() == now.algorithm() && digest != now;
+                if self.digest.is_some_and(contradicts) {
+                    self.fault = Some("an entry has two digests of one algorithm");
+                }
                 let is_stronger = |now: Digest| digest.algorithm() < now.algorithm();
                 if self.digest.is_none_or(is_stronger) {
                     self.digest = Some(digest);

@@ -46,6 +46,8 @@ pub struct Xml<R> {
     attributes: Vec<(&'static str, String)>,
     /// The innermost element is closed, and to be taken off the stack.
     is_closed: bool,
+    /// Whether there was an element.
+    has_any: bool,
     is_over: bool,
 }
 
@@ -62,6 +64,7 @@ impl<R: Read> Xml<R> {
             text: String::new(),
             attributes: Vec::new(),
             is_closed: false,
+            has_any: false,
             is_over: false,
         }
     }
@@ -129,6 +132,7 @@ impl<R: Read> Xml<R> {
                 self.attributes = found;
                 self.stack.push(known(self.names, start.local_name().into_inner()));
                 self.text.clear();
+                self.has_any = true;
                 XmlStep::Open
             }
             Event::End(_) => {
@@ -149,6 +153,7 @@ impl<R: Read> Xml<R> {
                 _ => XmlStep::Other,
             },
             Event::Comment(_) | Event::PI(_) | Event::Empty(_) => XmlStep::Other,
+            Event::Eof if !self.has_any => XmlStep::Fault("it has no element, as an empty file"),
             Event::Eof if self.stack.is_empty() => XmlStep::End,
             Event::Eof => XmlStep::Fault("it is cut off: it ends within an element"),
         })

@@ -47,7 +47,11 @@ pub const HASHDEEP: &[u8] = b"%%%% HASHDEEP-1.0";
 
 /// The columns of a list of `hashdeep`: between size and name, with the algorithm of those that are known.
 #[derive(Debug, Default)]
-pub struct HashdeepColumns(Vec<Option<Algorithm>>);
+pub struct HashdeepColumns {
+    algorithms: Vec<Option<Algorithm>>,
+    /// Whether the last is the name, which alone may hold commas.
+    ends_with_name: bool,
+}
 
 impl HashdeepColumns {
     /// Takes a line: the columns, or a record, by the strongest of its digests; its name is the rest.
@@ -63,13 +67,17 @@ impl HashdeepColumns {
                 };
                 Algorithm::listed().find(is_it)
             });
-            self.0 = names.collect();
+            self.algorithms = names.collect();
+            self.ends_with_name = columns.ends_with(b",filename");
             return Ok(None);
         }
-        let fault = Fault::Columns { expected: self.0.len() };
-        let mut fields = line.splitn(self.0.len().max(1), |&byte| byte == b',');
+        if !self.ends_with_name {
+            return Err(Fault::Form("the last column of the list is not the filename"));
+        }
+        let fault = Fault::Columns { expected: self.algorithms.len() };
+        let mut fields = line.splitn(self.algorithms.len().max(1), |&byte| byte == b',');
         let (mut best, mut name): (Option<Digest>, _) = (None, None);
-        for column in &self.0 {
+        for column in &self.algorithms {
             let field = fields.next().ok_or(fault)?;
             if let Some(algorithm) = column {
                 let digest = Digest::parse(*algorithm, field).ok_or(fault)?;
@@ -77,8 +85,7 @@ impl HashdeepColumns {
             }
             name = Some(field);
         }
-        let (digest, name) =
-            best.zip(name).filter(|_| self.0.last() == Some(&None)).ok_or(fault)?;
+        let (digest, name) = best.zip(name).ok_or(fault)?;
         if name.is_empty() {
             return Err(Fault::NoName);
         }

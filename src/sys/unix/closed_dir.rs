@@ -28,6 +28,11 @@ impl Dir {
         Ok(true)
     }
 
+    /// Takes back what [`open_up`](Self::open_up) changed of this directory, which was `stat`.
+    pub fn close_up(&self, stat: &Stat) -> io::Result<()> {
+        Ok(rustix::fs::fchmod(&self.0, Mode::from_raw_mode(stat.mode as _))?)
+    }
+
     /// Whether a directory that is `now` is what [`open_up`](Self::open_up) made of one of the permissions `mode`.
     pub fn is_opened_up(now: &Stat, mode: u32) -> bool {
         now.mode == mode | OWNER_MAKES && now.mode != mode

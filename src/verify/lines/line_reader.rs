@@ -138,13 +138,16 @@ impl LineReader<'_> {
     }
 
     fn manifest(&self, opened: OpenTarget, done: &mut LinesRead) {
-        let OpenTarget { target, manifest, id, root_id, unfinished, rival } = opened;
+        let OpenTarget { target, manifest, id, root_id, unfinished, rival, others } = opened;
         done.manifests.push(id);
         if let Some(name) = unfinished {
             self.tell(&target, Finding::Unfinished(name));
         }
         if let Some(rival) = rival {
             self.tell(&target, Finding::Rival(rival));
+        }
+        if !others.is_empty() {
+            self.tell(&target, Finding::Others(others));
         }
         let for_passes = self.scrub.map(|scrub| (scrub, manifest.try_clone()));
         if self.reread

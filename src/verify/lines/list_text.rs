@@ -86,7 +86,8 @@ impl<R: Read> ListText<R> {
             }
         }
         start.truncate(len);
-        let is_mhl = is_mhl(&start);
+        // One that is empty, or was overwritten, is none that says nothing.
+        let is_mhl = is_mhl(&start) || matches!(part, PartOf::Generation { .. });
         let whole = Cursor::new(start).chain(input);
         *self = match is_mhl {
             true => ListText::Mhl(Box::new(MhlEntries::new(whole))),

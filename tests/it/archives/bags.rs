@@ -316,6 +316,15 @@ fn a_bag_is_unpacked_and_proven() {
     let run = unpack("bad", "dst");
     run.assert_code(4).assert_says("dst/data/a").assert_prints(&["1 gone"]);
     assert!(!scene.tree("bad").has("a"));
+    // What a copy does not compute is refused in words that help.
+    shell(
+        &scene,
+        "rm dst/*manifest-*; cd dst; find data -type f -exec sha384sum {} + >manifest-sha384.txt",
+    );
+    for expected in ["dst", "dst/manifest-sha384.txt"] {
+        unpack("none", expected).assert_code(2).assert_says("SHA-384").assert_says("dirverify");
+    }
+    assert!(!scene.path("none").exists());
 }
 
 #[test]

@@ -133,6 +133,44 @@ fn files_of_others_stay() {
     shell(&scene, "diff -r -x 'dircopy-*' -x .dircopy src2 dst");
 }
 
+/// A run that does not write them anew tells that they no longer hold, and a check tells that there are others.
+#[test]
+fn lists_that_an_earlier_run_left_are_told() {
+    let scene = scene();
+    let run = scene.copy(&[&DIRS[..], &["--report=report.json"]].concat());
+    run.assert_code(0);
+    let report = scene.tree(".").read("report.json");
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    let lists = report["outputs"][0]["lists"].as_array().unwrap();
+    let lists: Vec<&str> = lists.iter().map(|list| list["path"].as_str().unwrap()).collect();
+    assert!(lists.len() == 2 && lists[0].ends_with(".md5sum"), "{lists:?}");
+    assert!(lists.iter().all(|list| scene.path(list).exists()), "{lists:?}");
+    let near = lists[1].rsplit('/').next().unwrap();
+    assert!(near.ends_with(".dirs"), "{lists:?}");
+    scene.bare(["verify", "dst"]).run().assert_code(0).assert_prints(&[
+        "also here",
+        near,
+        "--manifest",
+    ]);
+    assert_eq!(scene.bare(["verify", "-q", "dst"]).run().out(), "");
+    // Nothing changed, so they hold.
+    let stale = "vouch for the lists among the files";
+    assert!(!scene.copy(&[]).assert_code(0).err().contains(stale));
+    scene.src.file("a", "another one");
+    let run = scene.copy(&["--overwrite-policy=update"]);
+    run.assert_code(0).assert_says(stale).assert_says("--format dirs").assert_says(near);
+    shell(&scene, "! (cd dst && sha256sum -c --quiet SHA256SUMS 2>&1)");
+    scene.src.file("dir/new", "new");
+    assert!(!scene.copy(&DIRS).assert_code(0).err().contains(stale));
+    dirs_are_right(&scene, 8);
+    // Those that came with a source are of that.
+    shell(&scene, "mv dst src2");
+    let copy = || scene.command_to("src2", &scene.dst, ["--overwrite-policy=update"]).run();
+    copy().assert_code(0);
+    shell(&scene, "echo more >src2/more");
+    assert!(!copy().assert_code(0).err().contains(stale));
+}
+
 #[test]
 fn what_they_do_not_go_with_is_refused() {
     for args in [&["--mirror"][..], &["--generations"], &["--bag"]] {

@@ -1,5 +1,5 @@
-//! What must be seen of Media Hash Lists, told as one story, and what others wrote: the examples of ASC MHL, and readers
-//! and schemas of legacy lists.
+//! What must be seen of Media Hash Lists, told as one story, and what others wrote: the examples of ASC MHL, readers and
+//! schemas of legacy lists.
 
 use std::process::Command;
 
@@ -121,6 +121,24 @@ fn the_examples_of_the_reference_are_checked_as_it_does() {
     assert_eq!((good, bad), (11, 1), "the fourth scenario is of a damaged file");
 }
 
+/// A history whose own patterns no copy can go by is refused before anything is copied.
+#[test]
+fn a_history_with_a_bad_pattern_is_refused() {
+    if !have(&["ascmhl", "simple-mhl"].map(Need::Program)) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.src.file("a", "abcd\n");
+    ascmhl(&scene, &["create", "-h", "md5", "src"], 0);
+    let forge = "cd src/ascmhl && sed -i 's,<ignore>,<ignore><pattern>[</pattern>,' 0001_* && \
+                 c4=$(ascmhl-debug hash -h c4 0001_* 2>&1 | grep -o 'c4[1-9A-Za-z]\\{88\\}' | head -1) && \
+                 sed -i \"s,c4[1-9A-Za-z]\\{88\\},$c4,\" ascmhl_chain.xml";
+    shell(&scene, forge);
+    let run = scene.copy(&["--format", "mhl"]);
+    run.assert_code(2).assert_says("cannot go on with the history of").assert_says("is not valid");
+    assert!(!scene.dst.exists());
+}
+
 /// The schema that legacy lists have, and an independent reader of them, take ours.
 #[test]
 fn a_legacy_list_is_written_as_others_read_it() {
@@ -156,4 +174,12 @@ fn a_legacy_list_is_written_as_others_read_it() {
             shell(&scene, &format!("! simple-mhl verify dst/{name}"));
         }
     }
+    // The schema knows no empty file; that is told.
+    shell(&scene, "rm -rf dst && touch src/empty/file");
+    let run = scene.copy(&["--format", "mhl1", "--report", "report.json"]);
+    run.assert_code(0).assert_says("1 of its files are empty");
+    shell(
+        &scene,
+        "grep -c '<file>empty/file' dst/dst_*.mhl && grep 'media_list' -A2 report.json | grep -q dst/dst_",
+    );
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::harness::{Need, Scene, content, have};
+use crate::harness::{Need, Scene, content, have, shell};
 
 /// Reads a page as Python's parser does. Prints JSON: the text, every tag, the attributes, and what is not closed.
 const PARSER: &str = r#"
@@ -95,6 +95,15 @@ fn a_page_has_the_figures_of_its_receipt() {
     let page = parsed(&scene, "own.html");
     assert!(self::cells(&page).contains(&"a"), "{page:#}");
     assert!(!scene.path("own.html").with_extension("json").exists());
+    // Of a stream every digest.
+    let hash = "--hash=sha256,sha512,md5,xxh3";
+    let args = ["-i", "src/a", "-o", "stream", hash, "--report=stream.html"];
+    scene.bare(args).run().assert_code(0);
+    let page = parsed(&scene, "stream.html");
+    for program in ["sha256sum", "sha512sum", "md5sum"] {
+        let digest = shell(&scene, &format!("{program} <src/a"));
+        assert!(self::cells(&page).contains(&digest.split(' ').next().unwrap()), "{page:#}");
+    }
 }
 
 /// One output of two is refused: the page says what the last line on the screen says.

@@ -78,6 +78,10 @@ fn lines_that_are_none_are_named() {
         ("%%%% HASHDEEP-1.0\n%%%% size,md5,filename\n5000,zz,plain\n", "line 3"),
         ("%%%% HASHDEEP-1.0\n%%%% size,md5,filename\n5000\n", "line 3"),
         ("%%%% HASHDEEP-1.0\n5000,d41d8cd98f00b204e9800998ecf8427e,plain\n", "line 2"),
+        (
+            "%%%% HASHDEEP-1.0\n%%%% filename,md5,size\nempty,d41d8cd98f00b204e9800998ecf8427e,0\n",
+            "last column",
+        ),
         ("d41d8cd98f00b204e9800998ecf8427e  ../dst/empty\n", "line 1"),
         (
             "%%%% HASHDEEP-1.0\n%%%% size,md5,filename\n0,d41d8cd98f00b204e9800998ecf8427e,/etc/x\n",

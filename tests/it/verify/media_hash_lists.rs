@@ -88,6 +88,13 @@ fn hostile_lists_are_harmless() {
             "<hashlist version=\"1.1\"><hash><file>a</file></hash></hashlist>".to_owned(),
             "no digest",
         ),
+        (
+            format!(
+                "<hashlist version=\"1.1\"><hash><file>a</file><xxhash64be>{ABCD}</xxhash64be>\
+                 <xxhash64be>0000000000000000</xxhash64be></hash></hashlist>"
+            ),
+            "two digests of one algorithm",
+        ),
         ("<hashlist version=\"1.1\"></hashlist>".to_owned(), "lists no file"),
     ];
     for (text, words) in cases {
@@ -173,6 +180,26 @@ fn a_history_that_was_touched_is_named() {
         run.assert_no_crash();
         run.assert_code(code.parse().unwrap()).assert_says(words);
     }
+}
+
+/// The chain has its digest all the same.
+#[test]
+fn an_empty_generation_is_none() {
+    let scene = Scene::new();
+    let c4 = "c459dsjfscH38cYeXXYogktxf4Cd9ibshE3BHUo6a58hBXmRQdZrAkZzsWcbWtDg5oQstpDuni4Hirj75GEmTc1sFT";
+    let chain = format!(
+        "<ascmhldirectory xmlns=\"urn:ASC:MHL:DIRECTORY:v2.0\"><hashlist sequencenr=\"1\"><path>0001_dst.mhl</path>\
+         <c4>{c4}</c4></hashlist></ascmhldirectory>"
+    );
+    scene
+        .output()
+        .file("a", "1")
+        .file("ascmhl/0001_dst.mhl", "")
+        .file("ascmhl/ascmhl_chain.xml", chain);
+    check(&scene, 5).assert_says("no element");
+    scene.src.file("a", "1");
+    let run = scene.copy(&["--format", "mhl"]);
+    run.assert_code(2).assert_says("no element").assert_says("nothing was touched");
 }
 
 #[test]

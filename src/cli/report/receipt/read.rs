@@ -43,6 +43,7 @@ pub struct Receipt {
     /// Of a stream.
     pub bytes: Option<u64>,
     pub sha256: Option<ClippedText>,
+    pub digests: ReceiptDigests,
     pub checked: Option<ReceiptChecked>,
     pub scrub: Option<ReceiptScrub>,
     pub samples: AtMost<ReceiptSample, 600>,
@@ -132,6 +133,38 @@ impl ReceiptManifest {
     /// Its name.
     pub fn name(&self) -> ReceiptName {
         ReceiptName { path: self.path.clone(), path_bytes: self.path_bytes.clone() }
+    }
+}
+
+/// The digests of a stream, by the names of their algorithms.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReceiptDigests {
+    pub sha512: Option<ClippedText>,
+    pub c4: Option<ClippedText>,
+    pub blake3: Option<ClippedText>,
+    pub sha1: Option<ClippedText>,
+    pub md5: Option<ClippedText>,
+    pub xxh128: Option<ClippedText>,
+    pub xxh3: Option<ClippedText>,
+    pub xxh64: Option<ClippedText>,
+}
+
+impl ReceiptDigests {
+    /// Those that there are, behind what their algorithms are called.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, &ClippedText)> {
+        let Self { sha512, c4, blake3, sha1, md5, xxh128, xxh3, xxh64 } = self;
+        let all = [
+            ("SHA-512", sha512),
+            ("C4", c4),
+            ("BLAKE3", blake3),
+            ("SHA-1", sha1),
+            ("MD5", md5),
+            ("XXH128", xxh128),
+            ("XXH3", xxh3),
+            ("XXH64", xxh64),
+        ];
+        all.into_iter().filter_map(|(name, digest)| Some((name, digest.as_ref()?)))
     }
 }
 

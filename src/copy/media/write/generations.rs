@@ -19,7 +19,7 @@ use crate::manifest::archive::mhl_chain::{ChainLink, read_chain};
 use crate::manifest::archive::mhl_writer::{Creator, DirHash, MediaEntry, MhlWriter};
 use crate::manifest::lists::KeptFile;
 use crate::path::RelPath;
-use crate::sys::stat::{Kind, Time};
+use crate::sys::stat::{Kind, Stat, Time};
 use crate::sys::{Dir, Uninterrupted};
 use crate::tree::names::order::is_within;
 
@@ -53,11 +53,14 @@ struct HistoryDir {
     history: OpenHistory,
     /// Whether its chain has all generations.
     has_all: bool,
+    /// What it was, if it had to be opened up for its owner.
+    closed: Option<Stat>,
 }
 
 struct OpenList<'a> {
-    /// The directory of the history.
+    /// The directory of the history, and what it was, if it had to be opened up for its owner.
     dir: Dir,
+    closed: Option<Stat>,
     path: PathBuf,
     links: Vec<ChainLink>,
     name: String,
@@ -175,8 +178,8 @@ impl<'a> OpenLists<'a> {
 
     /// Begins the generation of the directory `rel`, which has these digests.
     fn begin(&self, rel: &RelPath, hashes: &[DirHash]) -> Result<OpenList<'a>> {
-        let HistoryDir { dir, path, history: OpenHistory { links, patterns: its }, .. } =
-            self.open(rel)?;
+        let HistoryDir { dir, path, history, closed, .. } = self.open(rel)?;
+        let OpenHistory { links, patterns: its } = history;
         let stamp = self.role.started.strftime("%Y-%m-%d_%H%M%SZ");
         let folder = folder(&rel.full_path(self.root.path));
         let name = format!("{:04}_{folder}_{stamp}.mhl", links.len() + 1);
@@ -184,7 +187,7 @@ impl<'a> OpenLists<'a> {
         let ignored = patterns(&its, self.ignored);
         let writer = MhlWriter::generation(file, &self.creator, hashes, &ignored);
         let writer = writer.map_err(|error| self.fail(error))?;
-        Ok(OpenList { dir, path, links, name, writer, references: Vec::new() })
+        Ok(OpenList { dir, closed, path, links, name, writer, references: Vec::new() })
     }
 
     /// Writes the chain of the source's history where that has more than the one at the output, and there is nothing
@@ -193,11 +196,12 @@ impl<'a> OpenLists<'a> {
         if self.histories.all.get(rel).is_none_or(|history| history.links.is_empty()) {
             return Ok(());
         }
-        let HistoryDir { dir, path, history, has_all } = self.open(rel)?;
-        if has_all {
-            return Ok(());
-        }
-        self.write_chain(&dir, &path, &history.links)
+        let HistoryDir { dir, path, history, has_all, closed } = self.open(rel)?;
+        let written = match has_all {
+            true => Ok(()),
+            false => self.write_chain(&dir, &path, &history.links),
+        };
+        written.and(close_up(&dir, closed, &path))
     }
 
     fn write_chain(&self, dir: &Dir, path: &Path, links: &[ChainLink]) -> Result<()> {
@@ -215,31 +219,34 @@ impl<'a> OpenLists<'a> {
             false => self.root.dir.open_below(rel),
         };
         let above = opened.map_err(|error| fail("open", error))?;
-        match above.make_dir(HISTORY.as_ref(), false) {
-            Ok(()) if self.with.durable => {
+        if above.stat(HISTORY.as_ref(), false).is_err() {
+            // A copy of a card that may only be read is closed to its owner too.
+            let closed = open_up(&above).map_err(|error| fail("open up for", error))?;
+            let made = above.make_dir(HISTORY.as_ref(), false);
+            close_up(&above, closed, &path)?;
+            made.map_err(|error| fail("make the directory", error))?;
+            if self.with.durable {
                 above.persist().map_err(|error| fail("make durable", error))?;
             }
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(fail("make the directory", error));
-            }
-            _ => {}
         }
         let dir = above.open_dir(HISTORY.as_ref(), false).map_err(|error| fail("open", error))?;
+        let closed = open_up(&dir).map_err(|error| fail("open up", error))?;
         remove_leftovers(&dir).map_err(|error| fail("remove leftovers in", error))?;
         let history = self.histories.all.get(rel).cloned().unwrap_or_default();
         let has_all = has_chain(&dir, &path, &history.links)?;
-        Ok(HistoryDir { dir, path, history, has_all })
+        Ok(HistoryDir { dir, path, history, has_all, closed })
     }
 
     /// Ends the list of the innermost directory, and refers to it in that of the one above.
     fn pop(&mut self) -> Result<()> {
         let Some(OpenLevel { rel, list: Some(list) }) = self.stack.pop() else { return Ok(()) };
-        let OpenList { dir, path, mut links, name, writer, references } = list;
+        let OpenList { dir, closed, path, mut links, name, writer, references } = list;
         let file = writer.finish_generation(&references).map_err(|error| self.fail(error))?;
         let generation = path.join(&name);
         let digest = Some(file.publish(false)?);
         links.push(ChainLink { number: links.len() as u64 + 1, name: name.clone(), digest });
-        self.write_chain(&dir, &path, &links)?;
+        let written = self.write_chain(&dir, &path, &links);
+        written.and(close_up(&dir, closed, &path))?;
         if let Some(OpenLevel { rel: above, list: Some(list) }) = self.stack.last_mut() {
             let inner = below(rel.as_bytes(), above).unwrap_or_default();
             let name = format!("{inner}/{HISTORY}/{name}");
@@ -255,8 +262,22 @@ impl<'a> OpenLists<'a> {
     fn discard(&mut self) {
         for list in self.stack.drain(..).filter_map(|level| level.list) {
             list.writer.discard().discard();
+            // The error that led here is told.
+            let _ = close_up(&list.dir, list.closed, &list.path);
         }
     }
+}
+
+/// Lets the owner of `dir` make entries in it; returns what it was, if that had to be changed.
+fn open_up(dir: &Dir) -> io::Result<Option<Stat>> {
+    let stat = dir.stat_self()?;
+    Ok(dir.open_up(&stat)?.then_some(stat))
+}
+
+/// Takes that back, in the directory `dir`, which is at `path`.
+fn close_up(dir: &Dir, closed: Option<Stat>, path: &Path) -> Result<()> {
+    let closed = closed.map_or(Ok(()), |stat| dir.close_up(&stat));
+    closed.map_err(|error| Error::io("set the permissions of", path, error))
 }
 
 /// Whether the chain in `dir`, which is at `path`, has all of these; each must be there.

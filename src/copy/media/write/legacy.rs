@@ -27,6 +27,7 @@ pub fn write(
     with: MediaWriting<'_>,
     root: HistoryRoot<'_>,
     kept: &SortedRecords,
+    warn: &mut dyn FnMut(Error),
 ) -> Result<Option<PathBuf>> {
     let fail = |error| Error::io(DEED, root.path, error);
     let mut files = PathReader::of(kept).map_err(fail)?;
@@ -39,23 +40,34 @@ pub fn write(
         Creator { started: zulu(&creator.started), finished: zulu(&creator.finished), ..creator };
     let file = MediaFile::begin(with, root.dir, path.clone())?;
     let mut list = MhlWriter::legacy(file, &creator).map_err(fail)?;
-    if let Err(error) = fill(&mut list, role, root.dir, &mut files, &creator.finished) {
-        list.discard().discard();
-        return Err(fail(error));
-    }
+    let filled = fill(&mut list, role, root.dir, &mut files, &creator.finished);
+    let empty = match filled {
+        Ok(empty) => empty,
+        Err(error) => {
+            list.discard().discard();
+            return Err(fail(error));
+        }
+    };
     list.finish_legacy().map_err(fail)?.publish(false)?;
+    if empty > 0 {
+        let finding = format!(
+            "{empty} of its files are empty; it lists them with size 0, as other programs do, which its schema does not \
+             have (--format mhl has it)"
+        );
+        warn(Error::finding("write by the schema the legacy list", &path, finding));
+    }
     Ok(Some(path))
 }
 
-/// Lists the files, each once; what is not there any more is left out.
+/// Lists the files, each once, and returns how many are empty; what is not there any more is left out.
 fn fill(
     list: &mut MhlWriter<MediaFile<'_>>,
     role: &MediaRole,
     root: &Dir,
     files: &mut PathReader,
     date: &str,
-) -> io::Result<()> {
-    let mut done = None;
+) -> io::Result<u64> {
+    let (mut done, mut empty) = (None, 0);
     while let Some(record) = files.take()? {
         let PathRecord { words, path } = PathRecord::of(&record);
         let kept = KeptFile::parse(words, role.algorithms);
@@ -74,9 +86,10 @@ fn fill(
             previous: None,
         };
         list.legacy_file(&file, date)?;
+        empty += u64::from(kept.size == 0);
         done = Some(path.to_vec());
     }
-    Ok(())
+    Ok(empty)
 }
 
 /// A date as legacy lists have it.

@@ -1,0 +1,65 @@
+//! What else in a directory could be checked, beside the manifest that is.
+
+use std::io;
+
+use crate::hash::Algorithms;
+use crate::manifest::ManifestName;
+use crate::manifest::archive::bag::DECLARATION;
+use crate::manifest::archive::mhl::{CHAIN, HISTORY};
+use crate::manifest::lists::Form;
+use crate::sys::stat::Kind;
+use crate::sys::{Dir, DirReader};
+
+/// So many are named.
+const MOST: usize = 4;
+
+/// Lists that programs of checksums leave in a directory.
+const SUMS: &[u8] = b"SUMS";
+
+/// The lists in `here` that are neither the manifest `name` nor say the same as it, up to a few, in order. What cannot
+/// be looked for is not named.
+pub fn other_lists(here: &Dir, name: ManifestName) -> Vec<String> {
+    let is_there = |name: &str| {
+        let stat = here.stat(name.as_ref(), false);
+        stat.is_ok_and(|stat| stat.kind == Kind::File)
+    };
+    let near = [Form::Dirs, Form::Sides].map(|form| form.suffix(Algorithms::default()));
+    let lists = near.map(|suffix| name.list(suffix)).into_iter().filter(|list| is_there(list));
+    let mut others: Vec<String> = lists.collect();
+    // They are listed by one of these.
+    let are_listed = !others.is_empty();
+    let chain = is_there_below(here).then(|| format!("{HISTORY}/{CHAIN}"));
+    others.extend(chain);
+    let mut found = found_by_name(here, are_listed).unwrap_or_default();
+    found.sort();
+    found.retain(|name| is_there(name));
+    others.extend(found);
+    others.truncate(MOST);
+    others
+}
+
+/// Whether there is a history.
+fn is_there_below(here: &Dir) -> bool {
+    let history = here.open_dir(HISTORY.as_ref(), false);
+    let stat = history.and_then(|history| history.stat(CHAIN.as_ref(), false));
+    stat.is_ok_and(|stat| stat.kind == Kind::File)
+}
+
+fn found_by_name(here: &Dir, are_listed: bool) -> io::Result<Vec<String>> {
+    let (mut reader, mut found) = (DirReader::default(), Vec::new());
+    let here = here.open_dir(".".as_ref(), false)?;
+    loop {
+        let batch = reader.next_batch(&here)?;
+        if batch.is_empty() {
+            return Ok(found);
+        }
+        for entry in &batch {
+            let Some(name) = entry.name.to_str() else { continue };
+            let is_sums = !are_listed && name.as_bytes().ends_with(SUMS);
+            let is_list = name.ends_with(".mhl") || name == DECLARATION || is_sums;
+            if is_list && found.len() < MOST {
+                found.push(name.to_owned());
+            }
+        }
+    }
+}
