@@ -22,10 +22,12 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(!read.name.is_empty());
             let text = bag::escaped(&read.name);
             assert_eq!(bag::unescaped(text.as_slice().into()), read.name);
-            let again = [format!("{}  ", read.digest).into_bytes(), text].concat();
-            let again = bag::line(&again, Algorithm::Md5, newest).expect("it is a line");
-            // No other is a name of the payload, and a blank before it would be lost.
-            assert!(!read.name.starts_with(b"data/") || again.name == read.name);
+            // No other is a name of the payload: a blank before it would be lost.
+            if read.name.starts_with(b"data/") {
+                let again = [format!("{}  ", read.digest).into_bytes(), text].concat();
+                let again = bag::line(&again, Algorithm::Md5, newest).expect("it is a line");
+                assert_eq!(again.name, read.name);
+            }
         }
     }
     let text = String::from_utf8_lossy(bytes);

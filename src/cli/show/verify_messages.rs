@@ -39,8 +39,7 @@ impl VerifyMessages {
                 self.file(path, &target.path_of(path), verdict, &at)
             }
             Finding::Converted { line, from, to } => {
-                let named = |path: &RelPath| cut(Shown::bytes(path.as_bytes()));
-                let (from, to) = (named(from), named(to));
+                let [from, to] = [from, to].map(|path| cut(Shown::bytes(path.as_bytes())));
                 self.notice(&format!("line {line} of {manifest}: {from} is taken for {to}"))
             }
             Finding::Refused { line, name, why } => {

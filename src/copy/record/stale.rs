@@ -33,7 +33,8 @@ impl Committer<'_> {
     /// Tells of lists among the files that an earlier run wrote, and that this one, with its finished `manifest`,
     /// neither wrote anew nor left true: by them a check condemns files that are good.
     pub(crate) fn tell_stale_lists(&mut self, manifest: &Path) {
-        let copied = self.accounting.counts.copied;
+        let counts = &self.accounting.counts;
+        let copied = counts.copied + counts.replaced + counts.linked;
         let (Some(known), true) = (self.context.shared.known, copied > 0) else { return };
         let root = Arc::clone(self.root());
         let (Some(handle), Some(name)) = (&root.handle, manifest.file_name()) else { return };

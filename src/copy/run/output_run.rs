@@ -218,9 +218,8 @@ impl OutputRun<'_> {
         let tree = prepared.file.is_none().then(|| Arc::clone(&source));
         let kept_from = |keep| Rotation { keep, source: Arc::clone(&source), quietly: job.pruned };
         let rotation = job.keep_manifests.map(kept_from);
-        let threads = CopyThreads::new(job, &context, &walk, workers);
-        let ThreadResults { workers, found } =
-            threads.run(prepared, verifier_threads, &mut committer);
+        let all = CopyThreads::new(job, &context, &walk, workers);
+        let ThreadResults { workers, found } = all.run(prepared, verifier_threads, &mut committer);
         if gate.is_shut() {
             committer.withdraw();
         }

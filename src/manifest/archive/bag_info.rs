@@ -25,7 +25,8 @@ impl InfoTag {
     /// Such a tag cannot be written, or is not to be given.
     pub fn new(label: &str, value: &str) -> Result<Self, String> {
         let (label, value) = (label.trim(), value.trim());
-        if label.is_empty() || label.contains(':') || label.contains(char::is_control) {
+        let is_bad_label = |c: char| matches!(c, ':' | '\u{feff}') || c.is_control();
+        if label.is_empty() || label.contains(is_bad_label) {
             return Err(format!("{label:?} cannot be the label of a tag"));
         }
         if value.is_empty() || value.contains(is_bad) {
@@ -127,7 +128,8 @@ mod tests {
         for bad in ["a", "=b", "a=", "a:b=c", "a\nb=c", "a=b\nc", "payload-oxum=1.1"] {
             assert!(InfoTag::parse(bad).is_err(), "{bad:?}");
         }
-        for bad in [" a: b", "a", ": b", "a:", "Payload-Oxum: 1.1", "a: \0"] {
+        for bad in [" a: b", "a", ": b", "a:", "Payload-Oxum: 1.1", "a: \0", "\u{feff}\u{feff}a: b"]
+        {
             assert!(InfoTag::read_all(bad).unwrap_err().starts_with("line 1: "), "{bad:?}");
         }
         let folded = InfoTag::read_all("a: b\n c\n \u{1}d\n").unwrap_err();
