@@ -174,6 +174,8 @@ impl Classifier<'_> {
     ) -> ControlFlow<(), Vec<Subdir>> {
         let mut subdirs = Vec::new();
         let mut small = SmallFiles::default();
+        // Handed on after the batches, which may hold their first names.
+        let mut further = Vec::new();
         for listed in std::mem::take(&mut entries.listed) {
             let looked = self.look(&entries, &listed).and_then(|looked| match looked {
                 Some(_) => refuse(&entries, memory, &listed.name).map(|()| looked),
@@ -194,7 +196,7 @@ impl Classifier<'_> {
                     output.announce(1);
                     let entry = SourceEntry { name: listed.name, stat };
                     if self.hard_links && is_further_name(links, &stat) {
-                        emit.item(WalkItem::HardLink(output, entry))?;
+                        further.push(WalkItem::HardLink(output, entry));
                     } else if stat.size > self.block_size {
                         memory.resumable.retain(|part| *part.name != *entry.name);
                         emit(entries.batch_of(vec![entry]))?;
@@ -215,6 +217,9 @@ impl Classifier<'_> {
         }
         if !small.files.is_empty() {
             emit(entries.batch_of(small.files))?;
+        }
+        for name in further {
+            emit.item(name)?;
         }
         ControlFlow::Continue(subdirs)
     }

@@ -3,6 +3,7 @@
 mod chaos;
 mod engines;
 mod lists;
+mod obstacles;
 mod records;
 mod rewalk;
 mod states;
