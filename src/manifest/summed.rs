@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Hasher, Sha256};
-use crate::sys::Uninterrupted;
+use crate::sys::{self, PlainUse, Uninterrupted};
 
 /// No record is longer; bytes.
 const MOST_RECORD: u64 = 4 << 20;
@@ -91,7 +91,9 @@ impl SummedReader {
 
     /// Opens any such file, to do this with it.
     pub fn open_to(deed: &'static str, path: &Path, end: u8, header: &str) -> Result<Self> {
-        let file = File::open(path).map_err(|error| Error::io(deed, path, error))?;
+        // A FIFO in its place would be waited for.
+        let opened = sys::open_plain(path, PlainUse::Read);
+        let file = opened.map_err(|error| Error::io(deed, path, error))?;
         let mut reader = Self {
             input: BufReader::with_capacity(256 << 10, Uninterrupted(file)),
             deed,

@@ -19,7 +19,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use crate::cluster::directory::plan_dir::{PlanDir, RUNNING, shard_number};
 use crate::error::{Error, Result};
 use crate::sys::stat::Time;
-use crate::sys::{self, Dir, ShardTag};
+use crate::sys::{self, Dir, PlainUse, ShardTag};
 
 /// How often an attempt says that it is alive, or four times until it would be taken for dead.
 const BEAT: Duration = Duration::from_secs(5);
@@ -69,7 +69,7 @@ pub fn age_of_entry(path: &Path, clock: &Clock) -> Option<Duration> {
 
 /// How long ago the attempt in the directory at `path` was alive.
 fn silence(path: &Path, clock: &Clock) -> Option<Duration> {
-    let file = File::open(path.join(BEAT_FILE)).ok()?;
+    let file = sys::open_plain(&path.join(BEAT_FILE), PlainUse::Read).ok()?;
     Some(clock.age(Dir::stat_file(&file).ok()?.mtime))
 }
 

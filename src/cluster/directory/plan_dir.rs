@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::io::options::{Cache, Damaged, Reflink, Sparse};
-use crate::sys::Dir;
+use crate::sys::{self, Dir, PlainUse};
 use crate::tree::filter::Pattern;
 use crate::tree::overwrite::Policy;
 
@@ -250,7 +250,8 @@ pub fn shard_number(name: &str) -> Option<u32> {
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let fail = |error| Error::io("read the plan", path, error);
-    let file = match fs::File::open(path) {
+    // A FIFO in its place would be waited for.
+    let file = match sys::open_plain(path, PlainUse::Read) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(fail)?,
     };

@@ -86,6 +86,10 @@ impl Cluster {
         self.command("finish", &["--dead-after", "1s"]).run()
     }
 
+    fn status(&self) -> Run {
+        self.scene.bare(["plan".into(), "--status".into(), self.plan_dir()]).run()
+    }
+
     fn manifest(&self, root: &Path) -> PathBuf {
         let all = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
         let mut found: Vec<_> =

@@ -1,8 +1,10 @@
 //! What stands in the way of the end of a plan, at the output or in the plan's directory: it is named, never waited for,
 //! and once it is mended the end goes on.
 
+use std::fs;
+
 use super::Cluster;
-use crate::harness::Scene;
+use crate::harness::{Scene, shell};
 
 #[test]
 fn names_of_a_file_in_one_directory_are_kept() {
@@ -13,6 +15,37 @@ fn names_of_a_file_in_one_directory_are_kept() {
     let cluster = Cluster { scene };
     cluster.plan();
     cluster.claim().assert_code(0);
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}
+
+#[test]
+fn no_fifo_in_the_directory_of_a_plan_is_waited_for() {
+    let cluster = Cluster::new(1);
+    cluster.plan();
+    cluster.claim().assert_code(0);
+    shell(&cluster.scene, "mkfifo fifo; cp -a plan whole");
+    for way in ["mkfifo plan/NAME", "ln -s $PWD/fifo plan/NAME", "mkdir plan/NAME"] {
+        for name in ["SEALED", "plan.json"] {
+            shell(&cluster.scene, &format!("rm plan/{name}; {}", way.replace("NAME", name)));
+            let said = "only a regular file is used";
+            for run in [cluster.status(), cluster.finish()] {
+                run.assert_code(2).assert_says(said);
+            }
+            shell(&cluster.scene, "rm -r plan; cp -a whole plan");
+        }
+        for name in ["done/0000.sha256sum", "shards/0000.list"] {
+            shell(&cluster.scene, &format!("rm plan/{name}; {}", way.replace("NAME", name)));
+            cluster.status().assert_code(1);
+            cluster.finish().assert_code(1).assert_says("only a regular file is used");
+            let code = if name.starts_with("done") { 0 } else { 2 };
+            if code == 2 {
+                fs::remove_file(cluster.plan_dir().join("done/0000.sha256sum")).unwrap();
+            }
+            cluster.shard(0).assert_code(code).assert_says("only a regular file is used");
+            shell(&cluster.scene, "rm -r plan; cp -a whole plan");
+        }
+    }
     cluster.finish().assert_code(0);
     cluster.is_as_a_single_run();
 }
