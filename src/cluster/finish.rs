@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use crate::chain::side_file::{MOST_RECORDS, SideFile};
 use crate::chain::states::StatesFile;
+use crate::cluster::directory::departed::{Presence, SourceSearch};
 use crate::cluster::directory::done::{DoneFile, DoneReader};
 use crate::cluster::directory::plan_dir::{DONE, FAILED, PlanDir, PlanEnd, Seal};
 use crate::cluster::directory::{attempt, token};
@@ -72,7 +73,9 @@ impl FinishJob {
             return Err(Error::finding(DEED, &plan.path, finding));
         };
         let mut report = FinishReport { seal: seal.clone(), ..FinishReport::default() };
-        if let Some(PlanEnd { missing, manifest, .. }) = plan.finished()? {
+        // What failed is tried again; what could not be planned is in no list.
+        let end = plan.finished()?.filter(|end| end.missing <= seal.failed);
+        if let Some(PlanEnd { missing, manifest, .. }) = end {
             return Ok(FinishReport { missing, manifest, before: true, ..report });
         }
         report.unfinished = self.name_unfinished(&seal, observer)?;
@@ -164,6 +167,7 @@ impl FinishJob {
             unmade: &tree.unmade,
             manifest: &mut manifest,
             lines: Vec::new(),
+            search: SourceSearch::new(&self.plan)?,
             gone: 0,
             wrong: Vec::new(),
         };
@@ -252,6 +256,7 @@ struct RecordCheck<'a> {
     unmade: &'a std::collections::BTreeSet<Vec<u8>>,
     manifest: &'a mut ManifestFile,
     lines: Vec<u8>,
+    search: SourceSearch,
     gone: u64,
     /// The shards whose record is not what was planned.
     wrong: Vec<u32>,
@@ -330,13 +335,7 @@ impl RecordCheck<'_> {
                     Some(digest)
                 }
                 DoneFile::Gone(_) => {
-                    self.gone += 1;
-                    let finding =
-                        format!("it has left the source since it was planned (shard {shard})");
-                    let source = path.full_path(&self.plan.plan.source);
-                    (self.observer.listen)(&Event::Failed(&Error::finding(
-                        "copy", source, finding,
-                    )));
+                    self.departed(&path, shard)?;
                     None
                 }
             };
@@ -364,6 +363,23 @@ impl RecordCheck<'_> {
             return Err(Error::finding("find the record of", list, finding));
         }
         planned.trailer().map(|trailer| trailer.sum).ok_or_else(|| planned.torn("it has no end"))
+    }
+
+    /// A file had left the source when its shard came to it: tells it, unless it is back.
+    fn departed(&mut self, path: &RelPath, shard: u32) -> Result<()> {
+        let source = path.full_path(&self.plan.plan.source);
+        let finding = match self.search.look(path) {
+            Presence::There => {
+                let finding = "it was not in the source when its shard was run, and is there now";
+                return Err(Error::finding("finish without", source, finding));
+            }
+            Presence::Away => "it has left the source since it was planned, or is away for a while",
+            Presence::Gone | Presence::Unknown => "it has left the source since it was planned",
+        };
+        self.gone += 1;
+        let error = Error::finding("copy", source, format!("{finding} (shard {shard})"));
+        (self.observer.listen)(&Event::Failed(&error));
+        Ok(())
     }
 
     fn flush(&mut self) -> Result<()> {

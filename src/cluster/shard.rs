@@ -15,6 +15,7 @@ use std::time::Duration;
 use crossbeam_channel::{Sender, bounded};
 
 use crate::cluster::directory::attempt::{self, Attempt};
+use crate::cluster::directory::departed::{Departed, Presence, SourceSearch, look_again};
 use crate::cluster::directory::done::{self, DoneFile, DoneWriter};
 use crate::cluster::directory::plan_dir::PlanDir;
 use crate::copy::job::{CopyJob, ShardRole};
@@ -27,7 +28,6 @@ use crate::manifest::summed::SummedReader;
 use crate::manifest::{Entries, Parsed, states_name};
 use crate::path::{RelPath, directory_of};
 use crate::sys::{Dir, ShardTag};
-use crate::tree::last_dir::LastDir;
 use crate::tree::names::list::{NameList, PlannedStat};
 use crate::tree::names::order::compare;
 use crate::tree::names::sorter::{RecordReader, SortedRecords, Sorter};
@@ -68,10 +68,13 @@ pub struct ShardReport {
     pub shard: u32,
     pub state: ShardState,
     pub counts: Counts,
+    /// Files that are recorded as not in the source any more.
+    pub departed: Departed,
 }
 
 /// The list of a shard, which was read through.
 struct ShardList {
+    shard: u32,
     records: SortedRecords,
 }
 
@@ -81,13 +84,14 @@ impl ShardJob {
     /// # Errors
     /// It was refused, and nothing was touched; or its record could not be written.
     pub fn run(&self, shard: u32, observer: &EventObserver<'_>) -> Result<ShardReport> {
-        let report = |state| ShardReport { shard, state, counts: Counts::default() };
+        let departed = Departed::default();
+        let report = |state| ShardReport { shard, state, counts: Counts::default(), departed };
         if !self.wait_for_list(shard, observer)? {
             let code = observer.stop.requested().unwrap_or(1);
             return Ok(report(ShardState::Ended(Ending::Interrupted(code))));
         }
-        if self.is_done(shard, observer)? {
-            return Ok(report(ShardState::DoneBefore));
+        if let Some(departed) = self.is_done(shard, observer)? {
+            return Ok(ShardReport { departed, ..report(ShardState::DoneBefore) });
         }
         self.check_roots()?;
         let list = self.list(shard)?;
@@ -136,22 +140,28 @@ impl ShardJob {
         Ok(true)
     }
 
-    /// Whether a shard is recorded as done. A record that is torn is put aside.
-    fn is_done(&self, shard: u32, observer: &EventObserver<'_>) -> Result<bool> {
+    /// Whether a shard is recorded as done; then what of it is not in the source any more. A record that is torn is put
+    /// aside, and so is one of files that are back.
+    fn is_done(&self, shard: u32, observer: &EventObserver<'_>) -> Result<Option<Departed>> {
         let path = self.plan.done(shard);
-        if !path.exists() {
-            return Ok(false);
+        if std::fs::symlink_metadata(&path).is_err() {
+            return Ok(None);
         }
-        match done::check(&self.plan, shard) {
-            Ok(_) => Ok(true),
+        let extension = match done::check(&self.plan, shard) {
+            Ok(_) if done::totals(&path).is_none_or(|totals| totals.gone == 0) => {
+                return Ok(Some(Departed::default()));
+            }
+            Ok(_) => match look_again(&self.plan, shard)? {
+                Some(departed) => return Ok(Some(departed)),
+                None => "before",
+            },
             Err(torn) => {
                 (observer.listen)(&Event::Warning(&torn));
-                let aside = path.with_extension("torn");
-                std::fs::rename(&path, &aside)
-                    .map_err(|error| Error::io("put aside", &path, error))?;
-                Ok(false)
+                "torn"
             }
-        }
+        };
+        let aside = std::fs::rename(&path, path.with_extension(extension));
+        aside.map(|()| None).map_err(|error| Error::io("put aside", &path, error))
     }
 
     /// Refuses roots that are not those of the plan: a disk that is not mounted on this machine, for one.
@@ -188,7 +198,7 @@ impl ShardJob {
         }
         let end = reader.at();
         let file = Arc::new(reader.into_file());
-        Ok(ShardList { records: SortedRecords::File { file, start, end } })
+        Ok(ShardList { shard, records: SortedRecords::File { file, start, end } })
     }
 
     /// The job of an attempt.
@@ -232,15 +242,16 @@ impl ShardJob {
                     job.run(&Observer { progress, stop: observer.stop.clone(), listen })?
                 }
             };
+            let mut departed = Departed::default();
             let state = match (ending, manifest) {
                 (Ending::Complete | Ending::Incomplete, Some(manifest)) => {
                     self.keep_states(shard, &manifest, observer);
-                    self.record(shard, list, &job, &manifest, observer)?
+                    self.record(list, &job, &manifest, &mut departed, observer)?
                 }
                 (ending, _) => ShardState::Ended(ending),
             };
             if !matches!(state, ShardState::Incomplete) || pass == PASSES {
-                return Ok(ShardReport { shard, state, counts });
+                return Ok(ShardReport { shard, state, counts, departed });
             }
             pass += 1;
             (observer.listen)(&Event::Waiting(
@@ -265,12 +276,13 @@ impl ShardJob {
     /// Records that a shard is done, if all of its files are at the output or have left the source.
     fn record(
         &self,
-        shard: u32,
         list: &ShardList,
         job: &CopyJob,
         manifest: &Path,
+        departed: &mut Departed,
         observer: &EventObserver<'_>,
     ) -> Result<ShardState> {
+        let shard = list.shard;
         let path = self.plan.done(shard);
         let fail = |error| Error::io("record the shard in", &path, error);
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
@@ -287,20 +299,19 @@ impl ShardJob {
             (observer.listen)(&Event::Warning(&warning));
         }
         let mut files = ShardFiles::new(&self.plan, list, manifest, &changed)?;
-        let mut missing = None;
         let dir = Dir::open(parent).map_err(fail)?;
         let mut lost = None;
         let fill = |file: &mut File| {
             let mut writer = DoneWriter::new(file, &self.plan.done_header(shard))?;
-            while let Some((file, size)) = files.next(&mut missing)? {
+            while let Some((file, size)) = files.next()? {
                 if let DoneFile::Gone(path) = &file {
                     (observer.listen)(&Event::Gone(path.as_bytes()));
                 }
                 writer.add(&file, size)?;
             }
-            match missing {
-                Some(_) => Err(io::ErrorKind::Other.into()),
-                None => writer.finish().map(drop),
+            match files.is_missing {
+                true => Err(io::ErrorKind::Other.into()),
+                false => writer.finish().map(drop),
             }
         };
         let written = dir.write_atomically(fill, |part| match dir.publish(part, name, false) {
@@ -310,7 +321,8 @@ impl ShardJob {
             }
             published => published,
         });
-        match (lost, missing) {
+        *departed = files.departed;
+        match (lost, files.is_missing) {
             (Some(difference), _) => match difference? {
                 Some(error) => {
                     (observer.listen)(&Event::Failed(&error));
@@ -318,8 +330,8 @@ impl ShardJob {
                 }
                 None => Ok(ShardState::DoneBefore),
             },
-            (None, Some(())) => Ok(ShardState::Incomplete),
-            (None, None) => written.map_err(fail).map(|()| ShardState::Done),
+            (None, true) => Ok(ShardState::Incomplete),
+            (None, false) => written.map_err(fail).map(|()| ShardState::Done),
         }
     }
 }
@@ -332,8 +344,10 @@ struct ShardFiles<'a> {
     /// The line that comes next.
     next: Option<(Vec<u8>, Sha256)>,
     changed: &'a BTreeMap<Vec<u8>, u64>,
-    source: Dir,
-    last: LastDir,
+    search: SourceSearch,
+    departed: Departed,
+    /// A file of the source is not at the output.
+    is_missing: bool,
 }
 
 /// What parts path and digest: no path has an empty component.
@@ -358,11 +372,15 @@ impl<'a> ShardFiles<'a> {
                 sorter.add(&line).map_err(fail)?;
             }
         }
-        let source = &plan.plan.source;
-        let source = Dir::open(source).map_err(|error| Error::io("open", source, error))?;
-        let lines = sorter.finish().map_err(fail)?.reader();
-        let last = LastDir::default();
-        let mut it = Self { list: list.records.reader(), lines, next: None, changed, source, last };
+        let mut it = Self {
+            list: list.records.reader(),
+            lines: sorter.finish().map_err(fail)?.reader(),
+            next: None,
+            changed,
+            search: SourceSearch::new(plan)?,
+            departed: Departed::default(),
+            is_missing: false,
+        };
         it.advance().map_err(fail)?;
         Ok(it)
     }
@@ -379,8 +397,8 @@ impl<'a> ShardFiles<'a> {
         Ok(())
     }
 
-    /// The next file that is at the output or has left the source, with its size; `missing` is told of others.
-    fn next(&mut self, missing: &mut Option<()>) -> io::Result<Option<(DoneFile, u64)>> {
+    /// The next file that is at the output or has left the source, with its size.
+    fn next(&mut self) -> io::Result<Option<(DoneFile, u64)>> {
         loop {
             let Some(record) = self.list.next_record()? else { return Ok(None) };
             let (planned, path) = PlannedStat::parse(record).ok_or(io::ErrorKind::InvalidData)?;
@@ -397,16 +415,11 @@ impl<'a> ShardFiles<'a> {
                 let changed = changed.filter(|size| *size != planned.size);
                 return Ok(Some((DoneFile::Listed(path, *digest, changed), size)));
             }
-            match self.last.stat(&self.source, &path, false) {
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                    ) =>
-                {
-                    return Ok(Some((DoneFile::Gone(path), 0)));
-                }
-                _ => *missing = Some(()),
+            let presence = self.search.look(&path);
+            self.departed += presence;
+            match presence {
+                Presence::Gone | Presence::Away => return Ok(Some((DoneFile::Gone(path), 0))),
+                Presence::There | Presence::Unknown => self.is_missing = true,
             }
         }
     }

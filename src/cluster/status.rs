@@ -1,16 +1,15 @@
 //! How far a plan is, from its directory alone.
 
 use std::fs;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::cluster::directory::plan_dir::{DONE, FAILED, PlanDir, SHARDS, Seal, shard_number};
+use crate::cluster::directory::done::{self, DoneTotals};
+use crate::cluster::directory::plan_dir::{
+    DONE, FAILED, PlanDir, PlanEnd, SHARDS, Seal, shard_number,
+};
 use crate::cluster::directory::{attempt, token};
 use crate::error::{Error, Result};
-
-/// So much of the end of a record is looked at; bytes.
-const TAIL: u64 = 256;
 
 /// How far a plan is.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +22,8 @@ pub struct PlanStatus {
     pub done: u64,
     pub files: u64,
     pub bytes: u64,
+    /// Files that were not in the source any more when their shards came to them.
+    pub gone: u64,
     /// Shards that attempts are at work on.
     pub running: u64,
     /// Shards of which files failed, and those whose last attempt was cut short.
@@ -30,21 +31,22 @@ pub struct PlanStatus {
     pub cut_short: Vec<u32>,
     /// From the first list to the last record.
     pub took: Duration,
-    pub is_finished: bool,
+    pub end: Option<PlanEnd>,
 }
 
 /// Looks how far a plan is; an attempt that was silent for so long is `dead`.
 pub fn status(plan: &PlanDir, dead: Duration) -> Result<PlanStatus> {
     let mut status = PlanStatus { seal: plan.seal()?, ..PlanStatus::default() };
-    status.is_finished = plan.finished()?.is_some();
+    status.end = plan.finished()?;
     status.listed = shards(&plan.below(SHARDS), "list")?.len() as u64;
-    let done = shards(&plan.below(DONE), "sha256sum")?;
-    status.done = done.len() as u64;
+    let recorded = shards(&plan.below(DONE), "sha256sum")?;
+    status.done = recorded.len() as u64;
     let begun = fs::metadata(plan.below("plan.json")).and_then(|it| it.modified()).ok();
-    for shard in &done {
+    for shard in &recorded {
         let path = plan.done(*shard);
-        let (files, bytes) = totals(&path).unwrap_or_default();
+        let DoneTotals { files, gone, bytes } = done::totals(&path).unwrap_or_default();
         status.files += files;
+        status.gone += gone;
         status.bytes = status.bytes.saturating_add(bytes);
         let ended = fs::metadata(&path).and_then(|it| it.modified()).ok();
         let took = begun.zip(ended).and_then(|(begun, ended)| ended.duration_since(begun).ok());
@@ -52,7 +54,7 @@ pub fn status(plan: &PlanDir, dead: Duration) -> Result<PlanStatus> {
     }
     let running = attempt::running(plan, dead)?;
     let is = |shard: u32, alive| running.contains(&(shard, alive));
-    let open = |shard: &u32| !done.contains(shard);
+    let open = |shard: &u32| !recorded.contains(shard);
     let mut alive: Vec<u32> = running.iter().filter(|it| it.1).map(|it| it.0).collect();
     alive.sort_unstable();
     alive.dedup();
@@ -78,16 +80,4 @@ fn shards(dir: &Path, extension: &str) -> Result<Vec<u32>> {
         }
     }
     Ok(found)
-}
-
-/// The files and bytes that the end of a record tells. Whether they are right is the end of the plan's to say.
-fn totals(path: &Path) -> Option<(u64, u64)> {
-    let mut file = fs::File::open(path).ok()?;
-    let len = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(len.saturating_sub(TAIL))).ok()?;
-    let mut tail = Vec::new();
-    file.take(TAIL).read_to_end(&mut tail).ok()?;
-    let text = String::from_utf8_lossy(&tail);
-    let mut parts = text.lines().last()?.strip_prefix("# end ")?.split(' ');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }

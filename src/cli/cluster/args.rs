@@ -24,12 +24,13 @@ Exit codes:
   130, 143
        ended by a signal; remove the plan's directory and plan anew
 
-With --status: 0 if the plan is finished, else 1.";
+With --status: 0 if the plan is finished and nothing is missing, else 1.";
 
 const SHARD_CODES: &str = "\
 Exit codes, and what an engine should make of them:
   0    the shard is done, or there was none left to claim
-  1    files of it failed: try again a few times
+  1    files of it failed, or are away with their directories: try again a few
+       times
   2    refused, for example because there is no such shard: never try again
   3    the output became unusable: try again a few times
   4    the disk did not hold a copy as it was written (a plan with --verify):
@@ -43,12 +44,15 @@ which begins with 1, is taken less 1.";
 
 const FINISH_CODES: &str = "\
 Exit codes:
-  0    everything that was planned is at the output, durable, and listed in the
-       manifest
+  0    everything that was planned is recorded as copied and durable, and listed
+       in the manifest; links and directories are made. Files are not looked at
+       once more: --rewalk holds them against the source by size and time, and
+       `dircopy verify --shard` reads them
   1    shards are not done, or their records are not what was planned: each is
        named with its shard, and nothing is said to be finished; or the plan is
-       finished, and files that left the source meanwhile, or could not be
-       planned, are named; with --rewalk also what is not as in the source now
+       finished but for what left the source meanwhile, could not be made or
+       could not be planned, which is named: run it again once that is mended;
+       with --rewalk also what is not as in the source now
   2    refused: the plan is not complete, a shard is at work, or something else
   3    the output became unusable
   130, 143
@@ -72,7 +76,7 @@ Options:
   -h; --help                     This; all options and exit codes
 
 Any engine then runs `dircopy shard --plan DIR` on each machine, and in the end
-`dircopy finish --plan DIR` proves that everything that was planned is there.
+`dircopy finish --plan DIR` proves that everything that was planned was copied.
 
 Exit code 0: the plan is complete, and every shard can be run.
 ";
@@ -113,7 +117,7 @@ Options:
   -v, --verbose            Name every entry
   -h; --help               This; all options and exit codes
 
-Exit code 0: everything that was planned is at the output, durable, and listed;
+Exit code 0: everything that was planned is recorded as copied, and listed;
 1: shards are missing, or not what was planned, and are named.
 ";
 

@@ -41,8 +41,12 @@ pub fn finish(args: &FinishArgs) -> Exit {
     }
     if let Some(manifest) = &manifest {
         let again = if before { "finished before" } else { "finished" };
+        let recorded = match missing {
+            0 => "all recorded as copied",
+            _ => "all but what is named recorded as copied",
+        };
         follower.say(&format!(
-            "{again}: {} files, {}, in {} shards; the manifest is {}",
+            "{again}: {} files, {}, in {} shards, {recorded}; the manifest is {}",
             seal.files,
             format_size(seal.bytes, BINARY),
             seal.shards,
@@ -50,7 +54,9 @@ pub fn finish(args: &FinishArgs) -> Exit {
         ));
     }
     if missing > 0 {
-        follower.console.err(&format!("dircopy: {missing} entries are not at the output"));
+        follower.console.err(&format!(
+            "dircopy: {missing} entries are not at the output: once they can be, run it again"
+        ));
     }
     let whole = if missing > 0 { Exit::Incomplete } else { Exit::Complete };
     match args.rewalk {

@@ -10,6 +10,8 @@ use crate::cli::cluster::args::ShardArgs;
 use crate::cli::cluster::follow::Follower;
 use crate::cli::exit::Exit;
 use crate::cli::words::engine;
+use crate::cluster::directory::departed::Departed;
+use crate::cluster::directory::done;
 use crate::cluster::directory::plan_dir::PlanDir;
 use crate::cluster::directory::token;
 use crate::cluster::shard::{ShardJob, ShardReport, ShardState};
@@ -82,7 +84,7 @@ fn claim(job: &ShardJob, follower: &Follower) -> Result<Exit> {
     if let Some(code) = follower.stop.requested() {
         return Ok(Exit::of_stop(code));
     }
-    exits.retain(|(shard, exit)| *exit != Exit::Complete && !job.plan.done(*shard).exists());
+    exits.retain(|(shard, exit)| *exit != Exit::Complete && !is_whole(&job.plan, *shard));
     Ok(exits
         .into_iter()
         .map(|(_, exit)| exit)
@@ -90,8 +92,32 @@ fn claim(job: &ShardJob, follower: &Follower) -> Result<Exit> {
         .unwrap_or(Exit::Complete))
 }
 
+/// Whether a shard is recorded as done, with all of its files.
+fn is_whole(plan: &PlanDir, shard: u32) -> bool {
+    done::totals(&plan.done(shard)).is_some_and(|totals| totals.gone == 0)
+}
+
+/// Says which files of a shard that is done are not in the source any more.
+fn tell_departed(shard: u32, Departed { gone, away }: Departed, follower: &Follower) -> Exit {
+    if gone > 0 {
+        follower.console.err(&format!(
+            "dircopy: {gone} files of shard {shard} have left the source: `dircopy finish` names them; should they come \
+             back, run the shard again"
+        ));
+    }
+    if away == 0 {
+        return Exit::Complete;
+    }
+    follower.console.err(&format!(
+        "dircopy: {away} files of shard {shard} are away with all that was in their directories: is the whole source \
+         mounted here? Then run the shard again; if they have left for good, `dircopy finish` names them"
+    ));
+    Exit::Incomplete
+}
+
 /// Says what became of a shard.
-fn tell(ShardReport { shard, state, counts }: &ShardReport, follower: &Follower) -> Exit {
+fn tell(report: &ShardReport, follower: &Follower) -> Exit {
+    let ShardReport { shard, state, counts, departed } = report;
     let copied = counts.copied + counts.replaced;
     let what = format!(
         "{copied} files, {}, copied, {} unchanged",
@@ -101,11 +127,11 @@ fn tell(ShardReport { shard, state, counts }: &ShardReport, follower: &Follower)
     match state {
         ShardState::Done => {
             follower.say(&format!("shard {shard} is done: {what}"));
-            Exit::Complete
+            tell_departed(*shard, *departed, follower)
         }
         ShardState::DoneBefore => {
             follower.say(&format!("shard {shard} was done before"));
-            Exit::Complete
+            tell_departed(*shard, *departed, follower)
         }
         ShardState::Incomplete => {
             follower.console.err(&format!(

@@ -7,7 +7,7 @@ use humansize::{BINARY, format_size};
 
 use crate::cli::cluster::follow::Follower;
 use crate::cli::exit::Exit;
-use crate::cluster::directory::plan_dir::PlanDir;
+use crate::cluster::directory::plan_dir::{PlanDir, PlanEnd};
 use crate::cluster::status::{PlanStatus, status};
 
 /// A worker that was silent for so long is told as dead.
@@ -25,11 +25,12 @@ pub fn show(path: &Path, follower: &Follower) -> Exit {
         done,
         files,
         bytes,
+        gone,
         running,
         failed,
         cut_short,
         took,
-        is_finished,
+        end,
     } = match found {
         Ok(found) => found,
         Err(refused) => return follower.refused(&refused),
@@ -64,8 +65,20 @@ pub fn show(path: &Path, follower: &Follower) -> Exit {
             follower.say(&format!("{what}: {}{more}", names.join(" ")));
         }
     }
-    if is_finished {
-        follower.say("finished");
+    if gone > 0 {
+        follower.say(&format!("{gone} files had left the source"));
     }
-    follower.exit(if is_finished { Exit::Complete } else { Exit::Incomplete })
+    match end {
+        Some(PlanEnd { missing: 0, .. }) => {
+            follower.say("finished");
+            follower.exit(Exit::Complete)
+        }
+        Some(PlanEnd { missing, .. }) => {
+            follower.say(&format!(
+                "finished, but {missing} entries are not at the output: run `dircopy finish` again when they can be"
+            ));
+            follower.exit(Exit::Incomplete)
+        }
+        None => follower.exit(Exit::Incomplete),
+    }
 }

@@ -2,6 +2,7 @@
 //! with what differs from the plan in comments, and their sum at the end.
 
 use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use crate::cluster::directory::plan_dir::PlanDir;
@@ -11,12 +12,29 @@ use crate::manifest::read::escape;
 use crate::manifest::summed::{SummedReader, SummedWriter, Trailer};
 use crate::manifest::{Parsed, Parser, line};
 use crate::path::RelPath;
+use crate::sys::{self, PlainUse};
 
 /// Before the line of a file that is of another size than planned.
 const SIZE: &[u8] = b"# size ";
 
 /// Of a file that has left the source.
 const GONE: &[u8] = b"# gone ";
+
+/// How many files are at the output, and how many have left, where the number of records does not say it.
+const FILES: &[u8] = b"# files ";
+
+/// So much of the end of a record is looked at for its totals; bytes.
+const TAIL: u64 = 256;
+
+/// What the end of a record tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DoneTotals {
+    /// Files that are at the output, …
+    pub files: u64,
+    /// … and those that have left the source.
+    pub gone: u64,
+    pub bytes: u64,
+}
 
 /// What became of a file of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,12 +57,15 @@ impl DoneFile {
 pub struct DoneWriter<'a> {
     writer: SummedWriter<&'a mut File>,
     text: Vec<u8>,
-    bytes: u64,
+    totals: DoneTotals,
+    /// A comment says more of a file.
+    has_comments: bool,
 }
 
 impl<'a> DoneWriter<'a> {
     pub fn new(file: &'a mut File, header: &str) -> std::io::Result<Self> {
-        Ok(Self { writer: SummedWriter::new(file, b'\n', header)?, text: Vec::new(), bytes: 0 })
+        let writer = SummedWriter::new(file, b'\n', header)?;
+        Ok(Self { writer, text: Vec::new(), totals: DoneTotals::default(), has_comments: false })
     }
 
     /// Adds a file, which is of so many bytes.
@@ -52,14 +73,17 @@ impl<'a> DoneWriter<'a> {
         self.text.clear();
         match file {
             DoneFile::Listed(path, digest, changed) => {
-                self.bytes = self.bytes.saturating_add(size);
+                self.totals.files += 1;
+                self.totals.bytes = self.totals.bytes.saturating_add(size);
                 if let Some(size) = changed {
+                    self.has_comments = true;
                     self.writer.add(&[SIZE, size.to_string().as_bytes()].concat())?;
                 }
                 line::write_path(&mut self.text, &Digest::from(*digest), path.as_bytes());
                 self.text.pop();
             }
             DoneFile::Gone(path) => {
+                self.totals.gone += 1;
                 self.text.extend_from_slice(GONE);
                 escape::escape(path.as_bytes(), &mut self.text);
             }
@@ -67,8 +91,12 @@ impl<'a> DoneWriter<'a> {
         self.writer.add(&self.text)
     }
 
-    pub fn finish(self) -> std::io::Result<Trailer> {
-        self.writer.finish(self.bytes)
+    pub fn finish(mut self) -> std::io::Result<Trailer> {
+        let DoneTotals { files, gone, bytes } = self.totals;
+        if self.has_comments || gone > 0 {
+            self.writer.add(&[FILES, format!("{files} gone {gone}").as_bytes()].concat())?;
+        }
+        self.writer.finish(bytes)
     }
 }
 
@@ -95,6 +123,9 @@ impl DoneReader {
         loop {
             let torn = |reader: &SummedReader| Err(reader.torn("a line of it is malformed"));
             let Some(record) = self.reader.next_record()? else { return Ok(None) };
+            if record.starts_with(FILES) {
+                continue;
+            }
             if let Some(size) = record.strip_prefix(SIZE) {
                 changed = std::str::from_utf8(size).ok().and_then(|size| size.parse().ok());
                 if changed.is_none() {
@@ -130,6 +161,26 @@ impl DoneReader {
 /// Reads a record to its end without looking at its lines.
 pub fn check(plan: &PlanDir, shard: u32) -> Result<Trailer> {
     SummedReader::open(&plan.done(shard), b'\n', &plan.done_header(shard))?.check()
+}
+
+/// What the end of the record at `path` tells. Whether that is right is the end of the plan's to say.
+pub fn totals(path: &Path) -> Option<DoneTotals> {
+    let mut file = sys::open_plain(path, PlainUse::Read).ok()?;
+    let len = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(len.saturating_sub(TAIL))).ok()?;
+    let mut tail = Vec::new();
+    file.take(TAIL).read_to_end(&mut tail).ok()?;
+    let text = String::from_utf8_lossy(&tail);
+    let mut lines = text.lines().rev();
+    let mut parts = lines.next()?.strip_prefix("# end ")?.split(' ');
+    let (records, bytes) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let files = lines.next().and_then(|line| line.as_bytes().strip_prefix(FILES));
+    let counted = files.and_then(|counted| std::str::from_utf8(counted).ok()?.split_once(" gone "));
+    let (files, gone) = match counted {
+        Some((files, gone)) => (files.parse().ok()?, gone.parse().ok()?),
+        None => (records, 0),
+    };
+    Some(DoneTotals { files, gone, bytes })
 }
 
 /// Where a record differs from another of the same shard, in the first file that does.
@@ -175,5 +226,6 @@ mod tests {
             assert_eq!(reader.next_file().unwrap(), Some(file));
         }
         assert_eq!(reader.next_file().unwrap(), None);
+        assert_eq!(totals(&path), Some(DoneTotals { files: 4, gone: 1, bytes: 40 }));
     }
 }

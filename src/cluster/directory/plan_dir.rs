@@ -134,7 +134,7 @@ impl PlanDir {
             fs::create_dir(path.join(name)).map_err(fail)?;
         }
         let it = Self { path: path.to_path_buf(), plan };
-        it.write(PLAN, &it.plan)?;
+        it.write(PLAN, &it.plan, false)?;
         Ok(it)
     }
 
@@ -180,7 +180,7 @@ impl PlanDir {
 
     /// Says that the plan is complete.
     pub fn write_seal(&self, seal: &Seal) -> Result<()> {
-        self.write(SEALED, seal)
+        self.write(SEALED, seal, false)
     }
 
     /// How the plan ended, if it did.
@@ -188,17 +188,18 @@ impl PlanDir {
         read_json(&self.path.join(FINISHED))
     }
 
+    /// Says how the plan ended. An end that left something is replaced by a later one.
     pub fn write_finished(&self, finished: &PlanEnd) -> Result<()> {
-        self.write(FINISHED, finished)
+        self.write(FINISHED, finished, true)
     }
 
     /// Writes a file that appears whole.
-    fn write(&self, name: &str, value: &impl Serialize) -> Result<()> {
+    fn write(&self, name: &str, value: &impl Serialize, replaces: bool) -> Result<()> {
         let fail = |error| Error::io("write", self.path.join(name), error);
         let dir = Dir::open(&self.path).map_err(fail)?;
         let text = serde_json::to_string_pretty(value).map_err(|error| fail(error.into()))?;
         let fill = |file: &mut fs::File| file.write_all(text.as_bytes());
-        dir.write_atomically(fill, |part| dir.publish(part, name.as_ref(), false)).map_err(fail)
+        dir.write_atomically(fill, |part| dir.publish(part, name.as_ref(), replaces)).map_err(fail)
     }
 
     /// Where the list of a shard is, …

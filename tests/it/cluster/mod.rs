@@ -1,6 +1,7 @@
 //! A copy by many machines: plan, shards, finish. What many processes make together is to be what one makes alone.
 
 mod chaos;
+mod departed;
 mod engines;
 mod lists;
 mod obstacles;

@@ -20,6 +20,24 @@ fn names_of_a_file_in_one_directory_are_kept() {
 }
 
 #[test]
+fn what_stood_in_the_way_of_the_end_is_made_once_it_is_gone() {
+    let cluster = Cluster::new(2);
+    cluster.plan();
+    cluster.claim().assert_code(0);
+    let ways = ["d0/link", "d1/again"].map(|name| cluster.out().join(name));
+    ways.iter().for_each(|way| fs::create_dir(way).unwrap());
+    for _ in 0..2 {
+        cluster.finish().assert_code(1).assert_says("d0/link").assert_says("run it again");
+        cluster.status().assert_code(1).assert_prints(&["finished, but 2 entries"]);
+    }
+    ways.iter().for_each(|way| fs::remove_dir(way).unwrap());
+    cluster.finish().assert_code(0).assert_prints(&["finished: "]);
+    cluster.status().assert_code(0);
+    cluster.finish().assert_code(0).assert_prints(&["finished before"]);
+    cluster.is_as_a_single_run();
+}
+
+#[test]
 fn no_fifo_in_the_directory_of_a_plan_is_waited_for() {
     let cluster = Cluster::new(1);
     cluster.plan();
