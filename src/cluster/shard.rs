@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError};
 use std::thread::{scope, sleep};
 use std::time::Duration;
@@ -26,6 +27,7 @@ use crate::hash::Sha256;
 use crate::io::options::Resume;
 use crate::manifest::summed::SummedReader;
 use crate::manifest::{Entries, Parsed, states_name};
+use crate::part::publish::is_taken;
 use crate::path::{RelPath, directory_of};
 use crate::sys::{Dir, ShardTag};
 use crate::tree::names::list::{NameList, PlannedStat};
@@ -234,14 +236,25 @@ impl ShardJob {
         let (shard, mut pass) = (attempt.tag.shard, 1);
         loop {
             let job = self.job(list, attempt, dead);
-            let Report { counts, ending, manifest, .. } = match pass {
-                1 => job.run(observer)?,
-                _ => {
-                    let progress = Arc::<Progress>::default();
-                    let listen = |event: &Event<'_>| (observer.listen)(event);
-                    job.run(&Observer { progress, stop: observer.stop.clone(), listen })?
+            let met = AtomicU64::new(0);
+            let listen = |event: &Event<'_>| match event {
+                // Another attempt's file is held against the source in the next pass.
+                Event::Failed(error) if pass < PASSES && is_taken(error) => {
+                    met.fetch_add(1, Relaxed);
                 }
+                event => (observer.listen)(event),
             };
+            let progress = match pass {
+                1 => Arc::clone(&observer.progress),
+                _ => Arc::<Progress>::default(),
+            };
+            let ran = job.run(&Observer { progress, stop: observer.stop.clone(), listen });
+            let met = met.into_inner();
+            if met > 0 {
+                let text = format!("{met} files were published by another attempt at the shard");
+                (observer.listen)(&Event::Waiting(&text));
+            }
+            let Report { counts, ending, manifest, .. } = ran?;
             let mut departed = Departed::default();
             let state = match (ending, manifest) {
                 (Ending::Complete | Ending::Incomplete, Some(manifest)) => {
@@ -254,9 +267,11 @@ impl ShardJob {
                 return Ok(ShardReport { shard, state, counts, departed });
             }
             pass += 1;
-            (observer.listen)(&Event::Waiting(
-                "files of the shard failed: they are tried once more",
-            ));
+            if met == 0 {
+                (observer.listen)(&Event::Waiting(
+                    "files of the shard failed: they are tried once more",
+                ));
+            }
         }
     }
 

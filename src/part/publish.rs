@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::part::method::Method;
 use crate::sys::stat::Stat;
 use crate::tree::cleanup;
@@ -37,17 +37,22 @@ pub fn publish(output: &OutputDir, part: &PartName, name: &OsStr, replaces: bool
     publish.map_err(|error| cannot_publish(output, name, error))
 }
 
+/// What keeps a file from a name that it was not to replace.
+const IN_ANOTHER_CASE: &str = "the output already has this name, perhaps in other letter case";
+const APPEARED: &str = "something of this name appeared at the output meanwhile";
+
+/// Whether a file could not get its name because another had got it first.
+pub fn is_taken(error: &Error) -> bool {
+    matches!(error.cause(), Cause::Finding(finding) if [APPEARED, IN_ANOTHER_CASE].contains(&&**finding))
+}
+
 /// Why a file could not get its final name.
 pub fn cannot_publish(output: &OutputDir, name: &OsStr, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::AlreadyExists => Error::finding(
             "publish",
             output.path_of(name),
-            if output.fresh {
-                "the output already has this name, perhaps in other letter case"
-            } else {
-                "something of this name appeared at the output meanwhile"
-            },
+            if output.fresh { IN_ANOTHER_CASE } else { APPEARED },
         ),
         _ => Error::io("publish", output.path_of(name), error),
     }

@@ -42,6 +42,22 @@ fn claims_share_the_work() {
     cluster.is_as_a_single_run();
 }
 
+/// What one attempt published first is no error of another, which finds the same content there.
+#[test]
+fn attempts_at_one_shard_at_once_name_no_errors() {
+    let cluster = Cluster::new(40);
+    cluster.plan_with(&["--hard-links"]).assert_code(0);
+    let shard = || cluster.command("shard", &["--index", "0", "-j", "2"]).spawn();
+    let attempts: Vec<_> = (0..4).map(|_| shard()).collect();
+    for attempt in attempts {
+        let run = attempt.wait();
+        assert!(!run.err().contains("meanwhile"), "{}", run.err());
+        run.assert_code(0);
+    }
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}
+
 #[test]
 fn the_engine_says_which_shard() {
     let cluster = Cluster::new(3);
