@@ -40,6 +40,11 @@ impl Secret {
         self.0
     }
 
+    /// What generations of Media Hash Lists are marked with.
+    pub fn of_generations(&self) -> Sha256 {
+        Sha256::of(&[b"generations", &self.0.0])
+    }
+
     /// What is in the names of part files.
     pub fn of_parts(&self) -> PartTag {
         let Sha256(sum) = Sha256::of(&[b"part files", &self.0.0]);

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::copy::media::dir_hashes::DirHasher;
-use crate::copy::media::known::{Histories, KnownFile};
+use crate::copy::media::histories::Histories;
+use crate::copy::media::known::KnownFile;
 use crate::copy::media::records::{
     PIECE, PathReader, PathRecord, PathSorter, by_path, from_hex, push_hex,
 };

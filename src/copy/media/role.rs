@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::copy::media::known::Histories;
+use crate::copy::media::histories::Histories;
 use crate::hash::{Algorithm, Algorithms};
 use crate::manifest::archive::mhl::{OF_HISTORIES, OF_LEGACY};
 use crate::manifest::lists::ListFormat;

@@ -1,6 +1,7 @@
 //! A run that writes a Media Hash List: what it refuses first, and what it has to know before the tree is copied.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -9,13 +10,16 @@ use crate::copy::before::fit::{Fit, FitRules};
 use crate::copy::before::prepare::Prepared;
 use crate::copy::before::tree_copy::{TreeCopy, go_on_unless};
 use crate::copy::job::CopyJob;
-use crate::copy::media::known::{Histories, HistoryRoot};
+use crate::copy::media::histories::{Histories, HistorySides};
+use crate::copy::media::one_history::HistoryRoot;
+use crate::copy::media::own_mark::OwnMark;
 use crate::copy::media::role::{MediaRole, left_out, listed, patterns};
 use crate::copy::media::tree;
 use crate::copy::report::Report;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver, Stop};
 use crate::manifest::archive::mhl::{CHAIN, HISTORY};
+use crate::manifest::archive::mhl_chain::number_of;
 use crate::manifest::archive::mhl_writer::is_text;
 use crate::manifest::lists::ListFormat;
 use crate::path::RelPath;
@@ -72,7 +76,9 @@ impl MediaRun<'_> {
                 found.extend(all.map(|all| all.histories).unwrap_or_default());
             }
             let source = HistoryRoot { dir: &source.handle, path: &job.source };
-            let histories = Histories::read(source, output, &found, stop)?;
+            let mark = prepared.secret.as_ref().map(OwnMark::by);
+            let sides = HistorySides { source, output, mark };
+            let histories = Histories::read(sides, &found, stop)?;
             let fail = |error| Error::io("go on with the histories at", &job.output, error);
             role.algorithms = histories.algorithms(asked).map_err(fail)?;
             let of_root = histories.all.get(&RelPath::root());
@@ -112,6 +118,8 @@ impl MediaRun<'_> {
 fn history_of(batch: &Batch) -> Option<RelPath> {
     let path = batch.source.rel.path();
     let (above, name) = path.split()?;
-    let has_chain = || batch.files.iter().any(|entry| *entry.name == *CHAIN);
-    (name == HISTORY.as_bytes() && has_chain()).then_some(above)
+    let is_of_one =
+        |name: &OsStr| *name == *CHAIN || name.to_str().is_some_and(|it| number_of(it).is_some());
+    let is_one = || batch.files.iter().any(|entry| is_of_one(&entry.name));
+    (name == HISTORY.as_bytes() && is_one()).then_some(above)
 }

@@ -5,8 +5,10 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use crate::copy::job::CopyJob;
+use crate::copy::media::histories::Histories;
 use crate::copy::media::join::{Join, sorted};
-use crate::copy::media::known::{Histories, HistoryRoot};
+use crate::copy::media::one_history::HistoryRoot;
+use crate::copy::media::own_mark::OwnMark;
 use crate::copy::media::role::{MediaRole, left_out, patterns};
 use crate::copy::media::tree;
 use crate::copy::media::write::file::MediaWriting;
@@ -16,6 +18,7 @@ use crate::copy::media::write::words::creator;
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::path::RelPath;
+use crate::state::private_dir::Secret;
 use crate::sys::PartOwner;
 use crate::tree::names::sorter::SortedRecords;
 
@@ -35,15 +38,24 @@ pub struct MediaSeal<'a> {
     pub stop: &'a Stop,
     /// Whose part files are made.
     pub parts: PartOwner,
+    /// What marks the generations of this output.
+    pub mark: Option<OwnMark>,
     /// The permissions of lists.
     pub mode: u32,
 }
 
 impl<'a> MediaSeal<'a> {
-    /// What writes lists for their owner only.
-    pub fn new(role: &'a MediaRole, job: &'a CopyJob, stop: &'a Stop, parts: PartOwner) -> Self {
-        Self { role, job, stop, parts, mode: 0o600 }
+    /// What writes the lists of a job, if it has any, for their owner only; by the `secret` of the output.
+    pub fn of(
+        job: &'a CopyJob,
+        stop: &'a Stop,
+        parts: PartOwner,
+        secret: Option<&Secret>,
+    ) -> Option<Self> {
+        let (role, mark) = (job.media.as_deref()?, secret.map(OwnMark::by));
+        Some(Self { role, job, stop, parts, mark, mode: 0o600 })
     }
+
     /// Writes the list at `root` by what the run `kept` of its files; returns where it is, if there was anything to
     /// write.
     ///
@@ -102,6 +114,7 @@ impl<'a> MediaSeal<'a> {
         let lists = OpenLists {
             role: self.role,
             with: self.writing(),
+            mark: self.mark,
             root,
             histories,
             creator: creator(self.role.started),

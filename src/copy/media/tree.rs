@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::copy::media::one_history::is_history;
 use crate::copy::media::records::PathSorter;
 use crate::error::{Error, Result};
 use crate::event::Stop;
-use crate::manifest::archive::mhl::{CHAIN, HISTORY};
+use crate::manifest::archive::mhl::HISTORY;
 use crate::path::RelPath;
 use crate::sys::Dir;
 use crate::sys::stat::{Kind, Time};
@@ -65,7 +66,8 @@ pub fn list(root: &Dir, path: &Path, ignored: &Filter, stop: &Stop) -> Result<Op
     let is_whole = each_below(root, path, stop, &mut |entry| {
         let EntryBelow { dir, above, name, path: at, stat } = entry;
         let is_dir = stat.kind == Kind::Dir;
-        if is_dir && *name == *HISTORY && has_chain(dir) {
+        // A link in the place of one is refused when it is opened.
+        if *name == *HISTORY && (stat.kind == Kind::Symlink || is_dir && has_history(dir)) {
             histories.insert(above.clone());
             if histories.len() > MOST_HISTORIES {
                 return Err(Error::finding("list the histories in", path, "there are too many"));
@@ -86,7 +88,6 @@ pub fn list(root: &Dir, path: &Path, ignored: &Filter, stop: &Stop) -> Result<Op
     Ok(Some(FoundTree { entries, histories }))
 }
 
-fn has_chain(dir: &Dir) -> bool {
-    let opened = dir.open_dir(HISTORY.as_ref(), false);
-    opened.is_ok_and(|it| it.stat(CHAIN.as_ref(), false).is_ok_and(|it| it.kind == Kind::File))
+fn has_history(dir: &Dir) -> bool {
+    dir.open_dir(HISTORY.as_ref(), false).is_ok_and(|history| is_history(&history))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::copy::commit::committer::Committer;
-use crate::copy::media::known::HistoryRoot;
+use crate::copy::media::one_history::HistoryRoot;
 use crate::copy::media::seal::{MediaFinding, MediaSeal};
 
 impl Committer<'_> {

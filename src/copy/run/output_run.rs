@@ -215,6 +215,7 @@ impl OutputRun<'_> {
         let output_volume = prepared.output.handle.as_ref().map(sys::volume_details);
         let output_volume = output_volume.unwrap_or_default();
         let (source, parts) = (Arc::clone(&prepared.source), prepared.output.volume.parts);
+        let secret = prepared.secret;
         let tree = prepared.file.is_none().then(|| Arc::clone(&source));
         let kept_from = |keep| Rotation { keep, source: Arc::clone(&source), quietly: job.pruned };
         let rotation = job.keep_manifests.map(kept_from);
@@ -227,7 +228,7 @@ impl OutputRun<'_> {
         committer.settle_expected(tree.as_deref());
         earlier.settle_departures(&mut committer.accounting);
         let removal = earlier.removal(job, &committer, &source, stop);
-        let media = job.media.as_deref().map(|role| MediaSeal::new(role, job, stop, parts));
+        let media = MediaSeal::of(job, stop, parts, secret.as_ref());
         let endings = RunEndings { rotation: rotation.as_ref(), removal: removal.as_ref(), media };
         let RunLeft { manifest, trash, media_list, lists } = committer.finish(endings);
         let mut counts = Counts { seen: found, ..committer.accounting.counts };

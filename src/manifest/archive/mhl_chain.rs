@@ -25,6 +25,13 @@ pub struct ChainLink {
     pub digest: Option<Digest>,
 }
 
+/// The number of a generation by the name of its file, if it is the name of one.
+pub fn number_of(name: &str) -> Option<u64> {
+    let stem = name.strip_suffix(".mhl")?;
+    let digits = stem.split('_').next().filter(|digits| digits.len() >= 4)?;
+    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
 /// Reads the chain from `input`, which is at `path`; in its own order.
 ///
 /// # Errors

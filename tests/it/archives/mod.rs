@@ -7,3 +7,4 @@ mod media;
 mod near;
 mod reference;
 mod sorted;
+mod touched;

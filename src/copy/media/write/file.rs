@@ -51,6 +51,18 @@ impl<'a> MediaFile<'a> {
         Ok(Self { with, dir, part, file, hasher: Algorithm::C4.start(), text: Vec::new(), path })
     }
 
+    /// Appends what `text` makes of the digest of all so far.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn mark(&mut self, text: &dyn Fn(&Digest) -> String) -> Result<()> {
+        self.flush().map_err(|error| self.fail("write", error))?;
+        if let Some(digest) = self.hasher.clone().finish() {
+            self.text.extend_from_slice(text(&digest).as_bytes());
+        }
+        Ok(())
+    }
+
     /// Gives it its name, in place of what has it if it `replaces` that; returns its C4 digest.
     ///
     /// # Errors

@@ -6,8 +6,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::copy::media::histories::{Histories, OpenHistory};
 use crate::copy::media::join::{Joined, ToList, old_name};
-use crate::copy::media::known::{Histories, HistoryRoot, OpenHistory};
+use crate::copy::media::one_history::HistoryRoot;
+use crate::copy::media::own_mark::OwnMark;
 use crate::copy::media::records::{PathReader, PathRecord, from_hex};
 use crate::copy::media::role::{MediaRole, patterns};
 use crate::copy::media::write::file::{MediaFile, MediaWriting, remove_leftovers};
@@ -29,6 +31,8 @@ const DEED: &str = "write the Media Hash List of";
 pub struct OpenLists<'a> {
     pub role: &'a MediaRole,
     pub with: MediaWriting<'a>,
+    /// What marks the generations of this output.
+    pub mark: Option<OwnMark>,
     pub root: HistoryRoot<'a>,
     pub histories: &'a Histories,
     pub creator: Creator,
@@ -241,7 +245,10 @@ impl<'a> OpenLists<'a> {
     fn pop(&mut self) -> Result<()> {
         let Some(OpenLevel { rel, list: Some(list) }) = self.stack.pop() else { return Ok(()) };
         let OpenList { dir, closed, path, mut links, name, writer, references } = list;
-        let file = writer.finish_generation(&references).map_err(|error| self.fail(error))?;
+        let mut file = writer.finish_generation(&references).map_err(|error| self.fail(error))?;
+        if let Some(mark) = &self.mark {
+            file.mark(&|digest| mark.text(&name, links.last(), digest))?;
+        }
         let generation = path.join(&name);
         let digest = Some(file.publish(false)?);
         links.push(ChainLink { number: links.len() as u64 + 1, name: name.clone(), digest });

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::copy::media::known::HistoryRoot;
+use crate::copy::media::one_history::HistoryRoot;
 use crate::copy::media::records::{PathReader, PathRecord};
 use crate::copy::media::role::MediaRole;
 use crate::copy::media::write::file::{MediaFile, MediaWriting};
