@@ -48,7 +48,8 @@ pub fn listed(
                 return Err(Error::finding("use the list", path.join(name), finding));
             }
         };
-        begin(&mut record, found.name);
+        // A name that starts with "-" has this before it.
+        begin(&mut record, found.name.strip_prefix(b"./").unwrap_or(found.name));
         found.digest.write(&mut record);
         sorter.add(&record).map_err(fail)?;
     }

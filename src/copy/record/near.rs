@@ -335,9 +335,11 @@ fn sorted(
         let Parsed::Record(found) = entry.parsed else {
             return Err(io::ErrorKind::InvalidData.into());
         };
-        let (dir, name) = match memchr::memrchr(b'/', found.name) {
-            Some(slash) => (&found.name[..slash], &found.name[slash + 1..]),
-            None => (&b""[..], found.name),
+        // A name that starts with "-" has this before it.
+        let path = found.name.strip_prefix(b"./").unwrap_or(found.name);
+        let (dir, name) = match memchr::memrchr(b'/', path) {
+            Some(slash) => (&path[..slash], &path[slash + 1..]),
+            None => (&b""[..], path),
         };
         let algorithm = found.digest.algorithm();
         let begin = |record: &mut Vec<u8>, name: &[u8]| {

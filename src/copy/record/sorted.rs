@@ -80,7 +80,7 @@ fn path_in<'a>(kind: Option<ListKind>, parser: &'a mut Parser, line: &'a [u8]) -
     match kind.and_then(|kind| kind.path_in(line)) {
         Some(path) => path,
         None => match parser.parse(line) {
-            Parsed::Record(record) => record.name,
+            Parsed::Record(record) => record.name.strip_prefix(b"./").unwrap_or(record.name),
             _ => line,
         },
     }

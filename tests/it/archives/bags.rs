@@ -141,6 +141,16 @@ fn percent_signs_are_escaped_as_the_rfc_has_it() {
     assert_eq!(names, ["data/%25%0A%0D%25%250d", "data/%250A", "data/%2525", "data/100%25"]);
 }
 
+/// A name that other programs would take for an option is listed below data/ like any other.
+#[test]
+fn names_that_start_with_a_dash_are_of_the_payload() {
+    let scene = Scene::new();
+    scene.src.file("-", "one").file("-x", "two").file("dir/-", "three");
+    bag(&scene, &[]).assert_code(0);
+    shell(&scene, "cd dst && sha256sum -c --strict --quiet manifest-sha256.txt");
+    scene.bare(["verify", "dst"]).run().assert_code(0).assert_prints(&["dst is a valid bag"]);
+}
+
 #[test]
 fn a_second_run_changes_nothing_and_a_new_file_is_added() {
     let scene = scene();

@@ -171,6 +171,24 @@ fn lists_that_an_earlier_run_left_are_told() {
     assert!(!copy().assert_code(0).err().contains(stale));
 }
 
+/// A name that other programs would take for an option is a file of its directory like any other.
+#[test]
+fn names_that_start_with_a_dash_are_of_the_root() {
+    for args in [&["--overwrite-policy=update"][..], &["--sorted", "--overwrite-policy=always"]] {
+        let scene = Scene::new();
+        for name in ["a", "b", "-", "-x", "dir/-"] {
+            scene.src.file(name, name);
+        }
+        for _ in 0..2 {
+            scene.copy(&[&DIRS[..], args].concat()).assert_code(0);
+            dirs_are_right(&scene, 4);
+        }
+        shell(&scene, "rm -r dst");
+        scene.copy(&[&SIDES[..], args].concat()).assert_code(0);
+        listed_and_nothing_left(&scene, "sides", 10);
+    }
+}
+
 #[test]
 fn what_they_do_not_go_with_is_refused() {
     for args in [&["--mirror"][..], &["--generations"], &["--bag"]] {
