@@ -159,7 +159,12 @@ impl TargetSpec {
                 let target = Arc::new(target);
                 Ok(OpenTarget { target, manifest, id, root_id, unfinished, rival, others })
             }
-            Err(error) => Err((Arc::new(target), error)),
+            Err(error) => {
+                // What is told of it belongs to this directory, if that is there.
+                let id = Dir::open(&target.root).and_then(|root| root.identity());
+                target.root_id = id.unwrap_or(target.root_id);
+                Err((Arc::new(target), error))
+            }
         }
     }
 

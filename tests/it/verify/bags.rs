@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use crate::harness::{Need, Run, Scene, Tree, have};
+use crate::harness::{Need, Run, Scene, Tree, have, shell};
 
 const GOOD: &str = "770e607624d689265ca6c44884d0807d9b054d23c473c106c72be9de08b7376c";
 const GOOD_MD5: &str = "755f85c2723bb39381c7379a604160d8";
@@ -111,6 +111,22 @@ fn what_is_missing_or_too_much_makes_a_bag_incomplete() {
         let scene = bag();
         break_it(&scene.output());
         check(&scene, code).assert_says(words).assert_prints(&["not a"]);
+    }
+}
+
+/// The last line is the verdict: it does not say that a bag is valid of whose manifests one cannot be read.
+#[test]
+fn a_manifest_that_is_no_file_makes_no_valid_bag() {
+    for deed in [
+        "mv dst/manifest-sha256.txt m && ln -s ../m dst/manifest-sha256.txt",
+        "ln -s nowhere dst/manifest-md5.txt",
+        "mkfifo dst/manifest-md5.txt",
+        "mkdir dst/manifest-md5.txt",
+        "ln -s nowhere dst/tagmanifest-md5.txt",
+    ] {
+        let scene = bag();
+        shell(&scene, deed);
+        check(&scene, 5).assert_prints(&["dst is not a complete bag"]);
     }
 }
 
