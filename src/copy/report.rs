@@ -97,7 +97,9 @@ pub struct Counts {
     pub edited: u64,
     /// Files that are expected and are not in the source.
     pub gone: u64,
-    /// Lines of what is expected that were of no use: malformed, or of names that no tree can hold.
+    /// Of these, files that a bag lists.
+    pub lost: u64,
+    /// Lines of what is expected that were of no use: malformed, of names that no tree can hold, or of another tree.
     pub unusable_lines: u64,
     /// Files that are in the manifest and could not be put into every further list.
     pub unlisted: u64,
@@ -112,7 +114,7 @@ impl Counts {
 
     /// Whether nothing is amiss: all is at the output, and all that is expected was of use.
     pub(crate) fn is_whole(&self) -> bool {
-        let missing = self.failed + self.left + self.unusable_lines;
+        let missing = self.failed + self.left + self.unusable_lines + self.lost;
         missing + self.not_departed + self.unlisted == 0
     }
 
@@ -186,8 +188,8 @@ pub enum Ending {
     /// The run came to its end, but the output's medium did not hold what was written to it, and for
     /// some files not at the second attempt either: these are not at the output.
     Unproven,
-    /// The run came to its end, but files of the source are not what was expected of it, and were not copied; or
-    /// files that are only at the output are not what was recorded of them. They have rotted.
+    /// The run came to its end, but files of the source are not what was expected of it, and were not copied, or are
+    /// gone from a bag; or files that are only at the output are not what was recorded of them. They have rotted.
     Rotten,
     /// The run was given up: an output became unusable, the manifest could not be written, or the
     /// program broke.
@@ -203,7 +205,7 @@ impl Ending {
             (Some(error), _) => Ending::Stopped(error),
             (None, Some(code)) => Ending::Interrupted(code),
             (None, None) if counts.damaged > 0 => Ending::Unproven,
-            (None, None) if counts.rotten > 0 => Ending::Rotten,
+            (None, None) if counts.rotten + counts.lost > 0 => Ending::Rotten,
             (None, None) if !counts.is_whole() => Ending::Incomplete,
             (None, None) if counts.decayed > 0 => Ending::Rotten,
             (None, None) => Ending::Complete,

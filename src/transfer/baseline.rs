@@ -31,6 +31,21 @@ pub struct Baseline {
     edited: AtomicU64,
     /// Files that are as listed by the algorithm that the list was not taken to be of.
     alike: AtomicU64,
+    /// Listed files that were come upon.
+    visited: AtomicU64,
+    /// Whether it is the manifest of a bag, in which no file is edited.
+    is_of_bag: bool,
+}
+
+/// What is listed and was not come upon.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UnmetFiles {
+    /// Lines with names that no tree can hold.
+    pub refused: u64,
+    /// Listed files that are not in the source.
+    pub gone: u64,
+    /// … and that are.
+    pub present: u64,
 }
 
 impl Baseline {
@@ -47,8 +62,12 @@ impl Baseline {
         let stat = Dir::stat_file(&file).map_err(fail)?;
         let read = (stat.size, stat.mtime);
         let own_name = path.file_name().and_then(ManifestName::parse);
+        let mut is_of_bag = false;
         let (list, named) = match bag_list::as_list(path, &file, source)? {
-            Some(PayloadList { file, algorithm }) => (file, Some(algorithm)),
+            Some(PayloadList { file, algorithm }) => {
+                is_of_bag = true;
+                (file, Some(algorithm))
+            }
             None => (file.try_clone().map_err(fail)?, own_name.map(|name| name.algorithm())),
         };
         let index = Index::build(list, is_to_stop).map_err(fail)?;
@@ -59,8 +78,20 @@ impl Baseline {
         // A time that was set by hand does not make it later than it is.
         let written = stat.mtime.min(stat.ctime);
         let (as_listed, edited) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (path, alike) = (path.to_path_buf(), AtomicU64::new(0));
-        Ok(Self { index, path, named, file, read, written, as_listed, edited, alike })
+        let (path, alike, visited) = (path.to_path_buf(), AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Self {
+            index,
+            path,
+            named,
+            file,
+            read,
+            written,
+            as_listed,
+            edited,
+            alike,
+            visited,
+            is_of_bag,
+        })
     }
 
     /// By which algorithms files are to be read: those that are listed, and those whose digests look like these.
@@ -155,9 +186,22 @@ impl Baseline {
         &self.path
     }
 
-    /// Whether a file with these times was modified after the manifest was written.
+    /// Whether a file with these times was modified after the manifest was written. In a bag none is to be.
     pub fn is_older_than(&self, stat: &Stat) -> bool {
-        stat.mtime > self.written
+        stat.mtime > self.written && !self.is_of_bag
+    }
+
+    /// Whether it is the manifest of a bag, in which no file is edited, and none gone.
+    pub fn is_of_bag(&self) -> bool {
+        self.is_of_bag
+    }
+
+    /// What is to be told if nothing that is listed is in the source.
+    pub fn told_foreign(&self, left: UnmetFiles) -> Option<Error> {
+        let is_any = self.visited.load(Relaxed) + left.present > 0;
+        let finding = "nothing that it lists is in the source, so the source was held against nothing; give the \
+                       directory that it is of, or a manifest of this one";
+        (!is_any).then(|| Error::finding("hold the source against", &self.path, finding))
     }
 
     /// The file `path` was come upon, and is not counted.
@@ -194,7 +238,7 @@ impl Baseline {
     /// Counts the file `path`, unless that was done before: a file may be read again.
     fn count(&self, path: &[u8], count: Option<&AtomicU64>) -> Result<()> {
         let first = self.index.visit(path).map_err(|error| self.unreadable(error))?;
-        if let Some(count) = count {
+        for count in [Some(&self.visited), count].into_iter().flatten() {
             count.fetch_add(first.into(), Relaxed);
         }
         Ok(())
@@ -203,7 +247,7 @@ impl Baseline {
     /// The listed files that this run did not come upon and that are not in `source` as regular files:
     /// a link counts if it is to `follow` them. Nothing more is looked for once `is_to_stop` says so.
     ///
-    /// Returns how many lines have names that no tree can hold.
+    /// Returns how many there are.
     ///
     /// # Errors
     /// The manifest could not be read.
@@ -213,7 +257,8 @@ impl Baseline {
         follow: bool,
         is_to_stop: &dyn Fn() -> bool,
         mut tell: impl FnMut(&RelPath),
-    ) -> Result<u64> {
+    ) -> Result<UnmetFiles> {
+        let mut counts = UnmetFiles::default();
         let mut last = LastDir::default();
         let mut unvisited = self.index.unvisited(is_to_stop);
         for listed in unvisited.by_ref() {
@@ -223,11 +268,15 @@ impl Baseline {
                 // Of a directory that cannot be read the walk has told.
                 Err(error) => is_absent(&error) && !path.is_root(),
             };
-            if is_gone {
-                tell(&path);
+            match is_gone {
+                true => {
+                    counts.gone += 1;
+                    tell(&path);
+                }
+                false => counts.present += 1,
             }
         }
-        Ok(unvisited.refused())
+        Ok(UnmetFiles { refused: unvisited.refused(), ..counts })
     }
 }
 

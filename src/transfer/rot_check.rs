@@ -110,14 +110,20 @@ pub fn check_further_name(
                 return baseline.count_edited(path).map(|()| None);
             }
             let manifest = Shown::path(baseline.path());
-            let finding = format!("it is not what {manifest} lists, {NOT_SINCE}");
+            let finding = format!("it is not what {manifest} lists, {}", why_not(baseline));
             Ok(Some(Error::finding(DEED, to(), finding)))
         }
         _ => baseline.visit(path).map(|()| None),
     }
 }
 
-const NOT_SINCE: &str = "although it was not modified since that was written";
+/// Why a file that is not as listed was not edited.
+fn why_not(baseline: &Baseline) -> &'static str {
+    match baseline.is_of_bag() {
+        true => "and no file of a bag may change",
+        false => "although it was not modified since that was written",
+    }
+}
 
 /// Why nothing can be done with a file of which the manifest says different things. What is at the output
 /// may be the good one.
@@ -175,7 +181,9 @@ impl DifferingFile<'_> {
                 "it has rotted: it is not what {manifest} lists, and its copy, which is, has the \
                  same size and time; the copy stays"
             ),
-            Some(ExistingCopy { is_as_listed: true, alike: false, .. }) => {
+            Some(ExistingCopy { is_as_listed: true, alike: false, .. })
+                if !baseline.is_of_bag() =>
+            {
                 return baseline.count_edited(path).map(|()| None);
             }
             _ if baseline.is_older_than(&transfer.entry().stat) => {
@@ -184,7 +192,7 @@ impl DifferingFile<'_> {
             _ => {
                 let kept =
                     if is_there { "what is at the output stays" } else { "it is not copied" };
-                format!("it is not what {manifest} lists, {NOT_SINCE}; {kept}")
+                format!("it is not what {manifest} lists, {}; {kept}", why_not(baseline))
             }
         };
         baseline.visit(path)?;

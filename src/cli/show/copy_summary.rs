@@ -381,6 +381,10 @@ fn ending(report: &Report) -> (&'static str, String) {
         Ending::Unproven => {
             ("NOT PROVEN", format!("the disk does not hold what was written to it; {differ}"))
         }
+        Ending::Rotten if report.counts.rotten == 0 && report.counts.lost > 0 => {
+            let lost = count(report.counts.lost, "file");
+            ("NOT COMPLETE", format!("{lost} that the bag lists: not in the source"))
+        }
         Ending::Rotten if report.counts.rotten == 0 => (
             "ROTTEN",
             format!(

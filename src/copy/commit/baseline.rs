@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::hash::Digest;
 use crate::part::transfer::CopyTarget;
 use crate::state::row::Origin;
+use crate::transfer::baseline::UnmetFiles;
 use crate::tree::dirs::SourceDir;
 
 impl Committer<'_> {
@@ -30,7 +31,7 @@ impl Committer<'_> {
 
     /// Counts what was found as expected or edited, and tells which files are expected and are not in the
     /// source, of those that the walk did not come upon; in no source that is one file. The user may have
-    /// removed them, so it is no failure. A line that is of no use is one: it may be that of a
+    /// removed them, so it is no failure, but of a bag. A line that is of no use is one: it may be that of a
     /// file that has rotted.
     pub fn settle_expected(&mut self, source: Option<&SourceDir>) {
         let Some(expected) = self.context.shared.baseline else { return };
@@ -39,16 +40,24 @@ impl Committer<'_> {
         accounting.counts.as_expected = expected.as_listed();
         accounting.counts.edited = expected.edited();
         accounting.counts.unusable_lines = expected.malformed();
-        let mut settled = Ok(());
+        let (mut left, mut settled) = (UnmetFiles::default(), Ok(()));
         if let Some(source) = source.filter(|_| !stop.is_requested()) {
             let is_to_stop = || stop.is_requested();
             let gone = |path: &_| accounting.gone(path);
-            settled = expected
-                .gone(&source.handle, follow, &is_to_stop, gone)
-                .map(|refused| accounting.counts.unusable_lines += refused);
+            match expected.gone(&source.handle, follow, &is_to_stop, gone) {
+                Ok(found) => left = found,
+                Err(error) => settled = Err(error),
+            }
         }
+        accounting.counts.unusable_lines += left.refused;
+        accounting.counts.lost = if expected.is_of_bag() { left.gone } else { 0 };
         let unusable = expected.warning(accounting.counts.unusable_lines);
-        let warnings = unusable.into_iter().chain(expected.told_alike());
+        let foreign =
+            expected.told_foreign(left).filter(|_| settled.is_ok() && !stop.is_requested());
+        if foreign.is_some() {
+            accounting.counts.unusable_lines += left.gone.max(1);
+        }
+        let warnings = unusable.into_iter().chain(foreign).chain(expected.told_alike());
         warnings.for_each(|warning| accounting.warn(&warning));
         if let Err(error) = settled.and_then(|()| expected.check_unchanged()) {
             // It is not known how many.

@@ -7,40 +7,62 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::bag::{self, DECLARATION, Declaration, PAYLOAD};
+use super::bag::{self, DECLARATION, Declaration, Encoding, PAYLOAD};
 use super::line_ends::LineEnds;
 use crate::error::{Error, Result};
 use crate::hash::Algorithm;
 use crate::manifest::read::scan::Text;
 use crate::manifest::{Scanner, Utf16Reader, line};
-use crate::path::directory_of;
+use crate::path::{Shown, directory_of};
 use crate::sys::{self, Dir, PlainUse, Uninterrupted};
 
 /// More is no declaration of a bag; bytes.
 const MOST_DECLARATION: u64 = 4 << 10;
 
+/// How a manifest is read whose bag does not say it.
+const NEWEST: Declaration = Declaration { version: (1, 0), encoding: Encoding::Utf8 };
+
 /// So many bytes are written at a time.
 const BUFFER: usize = 256 << 10;
 
-/// Where the manifest of the bag is that is at `path`, if one is: of several, that of the strongest algorithm.
+/// What is done with a manifest that is expected; completes "cannot …".
+const DEED: &str = "expect what is listed in";
+
+/// Where the manifest of the bag is that is at `path`, if that is a directory: of several, that of the strongest
+/// algorithm.
 ///
 /// # Errors
-/// It is a bag, and has no manifest that a copy can go by.
+/// The directory is no bag, or it cannot be told what its manifests mean.
 pub fn manifest_of(path: &Path) -> Result<Option<PathBuf>> {
-    let is_bag = path.is_dir() && path.join(DECLARATION).is_file();
-    if !is_bag {
+    if !path.is_dir() {
         return Ok(None);
     }
     let named = |algorithm: Algorithm| path.join(format!("manifest-{}.txt", algorithm.name()));
     let mut manifests = Algorithm::listed().map(named);
-    manifests.find(|manifest| manifest.is_file()).map(Some).ok_or_else(|| unknown(path))
+    let there = manifests.find(|manifest| manifest.is_file());
+    let declared = path.join(DECLARATION);
+    if !is_there(&declared) {
+        let why = "it is a directory and no bag: it has no bagit.txt; give a manifest instead";
+        return Err(Error::finding(DEED, path, why));
+    }
+    let manifest = there.ok_or_else(|| unknown(path))?;
+    declaration(path).map(|_| Some(manifest.clone())).map_err(|why| {
+        let manifest = Shown::path(&manifest);
+        let why = format!("{why}, so this is no bag; give its manifest: --expect {manifest}");
+        Error::finding(DEED, declared, why)
+    })
 }
 
 /// Why nothing can be expected of the bag, or its manifest, at `path`.
 fn unknown(path: &Path) -> Error {
     let finding = "a copy computes neither SHA-224 nor SHA-384, and there is no manifest of sha512, sha256, sha1 or md5; \
                    check the bag with dirverify, and copy without --expect";
-    Error::finding("expect what is listed in", path, finding)
+    Error::finding(DEED, path, finding)
+}
+
+/// Whether anything has this name, be it a link that leads nowhere.
+fn is_there(path: &Path) -> bool {
+    !path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// The manifest of a bag's payload, as an ordinary list.
@@ -59,12 +81,17 @@ pub fn as_list(path: &Path, file: &File, source: &Path) -> Result<Option<Payload
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let algorithm = match bag::manifest_name(name) {
         Some((false, Ok(algorithm))) if Algorithm::listed().any(|it| it == algorithm) => algorithm,
-        Some((false, Ok(_))) if declaration(directory_of(path)).is_some() => {
+        Some((false, Ok(_))) if is_there(&directory_of(path).join(DECLARATION)) => {
             return Err(unknown(path));
         }
         _ => return Ok(None),
     };
-    let Some(declaration) = declaration(directory_of(path)) else { return Ok(None) };
+    let bag = directory_of(path);
+    if !is_there(&bag.join(DECLARATION)) {
+        return Ok(None);
+    }
+    // Its names are below data/ whatever the declaration says.
+    let declaration = declaration(bag).unwrap_or(NEWEST);
     let identity = |path: &Path| Dir::open(path).and_then(|dir| dir.identity()).ok();
     let is_whole = identity(directory_of(path)).is_some_and(|id| identity(source) == Some(id));
     let fail = |error| Error::io("read the expected manifest", path, error);
@@ -73,12 +100,18 @@ pub fn as_list(path: &Path, file: &File, source: &Path) -> Result<Option<Payload
     Ok(Some(PayloadList { file, algorithm }))
 }
 
-/// What makes the directory a bag, if it is one.
-fn declaration(bag: &Path) -> Option<Declaration> {
-    let file = sys::open_plain(&bag.join(DECLARATION), PlainUse::Read).ok()?;
-    let mut text = Vec::new();
-    Uninterrupted(file).take(MOST_DECLARATION).read_to_end(&mut text).ok()?;
-    Declaration::parse(&text).ok()
+/// What makes the directory a bag.
+///
+/// # Errors
+/// Why it is none.
+fn declaration(bag: &Path) -> std::result::Result<Declaration, String> {
+    let read = sys::open_plain(&bag.join(DECLARATION), PlainUse::Read).and_then(|file| {
+        let mut text = Vec::new();
+        Uninterrupted(file).take(MOST_DECLARATION).read_to_end(&mut text)?;
+        Ok(text)
+    });
+    let text = read.map_err(|error| error.to_string())?;
+    Declaration::parse(&text).map_err(str::to_owned)
 }
 
 /// Writes the lines of a manifest as those of a list to a file without a name. One that says nothing stays one that

@@ -7,6 +7,7 @@ mod chain;
 mod conformance;
 mod copies;
 mod expect;
+mod expect_bags;
 mod manifests;
 mod media_hash_lists;
 mod medium;

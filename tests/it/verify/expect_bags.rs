@@ -1,0 +1,77 @@
+//! `--expect` with the manifest of a bag, which is an archive: nothing in it changes, and nothing is gone.
+
+use crate::harness::{Run, Scene, content, shell};
+
+/// A bag at `dst`.
+fn bag() -> Scene {
+    let scene = Scene::new();
+    scene.src.file("a", "one").file("dir/b%", content(100_000)).file("c", "three");
+    scene.copy(&["--bag"]).assert_code(0);
+    scene
+}
+
+fn unpack(scene: &Scene, source: &str, expected: &str) -> Run {
+    scene.bare(["-i", source, "-o", "out", "--expect", expected]).run()
+}
+
+/// A bag whose declaration is none says nothing, and is refused. Its manifest holds.
+#[test]
+fn a_bag_that_is_none_is_refused_and_its_manifest_holds() {
+    for text in [
+        "",
+        "\u{feff}BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-8\n",
+        "BagIt-Version: 9\n",
+    ] {
+        let scene = bag();
+        scene.output().file("bagit.txt", text);
+        let run = unpack(&scene, "dst/data", "dst");
+        run.assert_code(2).assert_says("dst/bagit.txt");
+        run.assert_says("--expect dst/manifest-sha256.txt");
+        assert!(!scene.path("out").exists());
+        let run = unpack(&scene, "dst/data", "dst/manifest-sha256.txt");
+        run.assert_code(0).assert_prints(&["3 files as listed, 0 edited since, 0 gone"]);
+        scene.output().file("data/a", "rot");
+        let run = unpack(&scene, "dst/data", "dst/manifest-sha256.txt");
+        run.assert_code(4).assert_says("dst/data/a");
+    }
+    let scene = bag();
+    scene.output().remove("bagit.txt");
+    unpack(&scene, "dst/data", "dst").assert_code(2).assert_says("it has no bagit.txt");
+}
+
+/// Where nothing of a list is in the source, nothing was held against it, and that is no success.
+#[test]
+fn a_list_of_another_tree_is_no_success() {
+    let scene = bag();
+    shell(&scene, "cp dst/manifest-sha256.txt list && cp -r src src2 && echo new >src2/a");
+    for source in ["src", "src2", "dst/data/a"] {
+        let run = unpack(&scene, source, "list");
+        run.assert_code(1).assert_says("nothing that it lists is in the source");
+        shell(&scene, "rm -r out");
+    }
+    // What a filter leaves out is there.
+    shell(&scene, "sha256sum src/a | sed 's,src/,,' >list");
+    let run = scene.command(["--expect", "list", "--exclude", "/a", "-o", "out"]).run();
+    run.assert_code(0);
+}
+
+/// Another content is not copied, however new it is, and what is gone is no success.
+#[test]
+fn what_a_bag_lists_neither_changes_nor_goes() {
+    for expected in ["dst", "dst/manifest-sha256.txt"] {
+        let scene = bag();
+        unpack(&scene, "dst/data", expected).assert_code(0);
+        shell(&scene, "echo other >dst/data/a; touch -d 2100-01-01 dst/data/a");
+        let run = scene.bare(["-i", "dst/data", "-o", "out", "--expect", expected]).run();
+        run.assert_code(4).assert_says("dst/data/a").assert_says("no file of a bag may change");
+        assert_eq!(scene.tree("out").read("a"), b"one");
+        shell(&scene, "rm -r out");
+        unpack(&scene, "dst/data", expected).assert_code(4).assert_prints(&["0 edited since"]);
+        assert!(!scene.tree("out").has("a") && scene.tree("out").has("c"));
+        let scene = bag();
+        scene.output().remove("data/c");
+        let run = unpack(&scene, "dst/data", expected);
+        run.assert_code(4).assert_says("not in the source: c").assert_prints(&["1 gone"]);
+        run.assert_prints(&["NOT COMPLETE (exit 4): 1 file that the bag lists"]);
+    }
+}
