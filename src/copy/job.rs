@@ -353,6 +353,11 @@ impl CopyJob {
         self.check_bag()?;
         self.check_media()?;
         self.check_near_lists()?;
+        if self.lists().into_iter().any(ListKind::is_without_digests) {
+            let why = "hashdeep knows MD5, SHA-1 and SHA-256 alone; add one of them to --hash, as in \
+                       --hash sha512,md5, or leave out --format hashdeep";
+            return Err(Error::finding("write a list of hashdeep for", &self.output, why));
+        }
         if self.media_format().is_some() && self.hard_links {
             let why = "the further names of a file would be in the manifest alone; leave out \
                        --hard-links, or --format mhl";

@@ -35,6 +35,11 @@ impl ListFormat {
     pub fn is_near(self) -> bool {
         matches!(self, ListFormat::Dirs | ListFormat::Sides)
     }
+
+    /// Whether it holds the digests of every algorithm.
+    fn holds_all(self) -> bool {
+        !matches!(self, ListFormat::Hashdeep | ListFormat::History | ListFormat::LegacyMhl)
+    }
 }
 
 /// How a list of a run is written.
@@ -97,19 +102,22 @@ impl ListKind {
     /// The lists of a run that computes `algorithms`, beside the manifest, which is of the one that proves.
     pub fn all(algorithms: Algorithms, formats: &[ListFormat]) -> Vec<Self> {
         let mut lists = Vec::new();
+        // What no other list holds stands in one of its own.
+        let is_all = formats.iter().any(|format| format.holds_all());
         for &format in formats {
             let form = match format {
                 ListFormat::Gnu => {
                     let others = algorithms.without(algorithms.proof()).iter();
-                    let one = |algorithm| Self {
-                        form: Form::Gnu,
-                        algorithms: Algorithms::default().with(algorithm),
-                    };
-                    lists.extend(others.map(one));
+                    lists.extend(others.map(Self::gnu));
                     continue;
                 }
                 ListFormat::Bsd => Form::Bsd,
-                ListFormat::Hashdeep => Form::Hashdeep,
+                ListFormat::Hashdeep => {
+                    let others = algorithms.without(algorithms.proof()).iter();
+                    let others = others.filter(|it| !is_all && !OF_HASHDEEP.contains(it));
+                    lists.extend(others.map(Self::gnu));
+                    Form::Hashdeep
+                }
                 ListFormat::Dirs => Form::Dirs,
                 ListFormat::Sides => Form::Sides,
                 ListFormat::History | ListFormat::LegacyMhl => continue,
@@ -118,6 +126,15 @@ impl ListKind {
         }
         lists.dedup();
         lists
+    }
+
+    fn gnu(algorithm: Algorithm) -> Self {
+        Self { form: Form::Gnu, algorithms: Algorithms::default().with(algorithm) }
+    }
+
+    /// Whether it would hold no digest at all.
+    pub fn is_without_digests(self) -> bool {
+        self.form == Form::Hashdeep && self.columns().next().is_none()
     }
 
     /// What a run keeps for itself, with these digests of each file: a record for each, which [`KeptFile`] reads.

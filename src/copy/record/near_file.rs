@@ -11,6 +11,9 @@ use crate::manifest::readers::Readers;
 use crate::sys::stat::Kind;
 use crate::sys::{self, Dir, Medium, PartOwner};
 
+const NO_FILE: &str =
+    "what has its name is a directory, a link or a special file; it stays: move it away";
+
 /// So many bytes wait at most.
 const BUFFER: usize = 256 << 10;
 
@@ -144,6 +147,7 @@ impl NearFile {
         match (&there, yields) {
             (Some(Some(there)), _) if *there == digest => return Ok((digest, None)),
             (Some(Some(there)), Yields::What(gives_way, _)) if gives_way(*there) => {}
+            (Some(None), Yields::What(..)) => return Err(io::Error::other(NO_FILE)),
             (Some(_), Yields::What(_, why) | Yields::Nothing(why)) => {
                 return Err(io::Error::other(*why));
             }

@@ -245,3 +245,22 @@ fn lists_of_a_run_that_was_killed_are_cleared_away() {
     copy(&scene, &[]).assert_code(0);
     assert!(!shell(&scene, "ls dst").contains(".part"));
 }
+
+/// A list of hashdeep that would hold no digest is refused, and what it cannot hold stands in lists of its own.
+#[test]
+fn every_digest_that_is_asked_for_is_in_a_list() {
+    let scene = Scene::new();
+    scene.src.file("a", "one");
+    for hash in ["sha512", "sha512,xxh64,c4"] {
+        let run = scene.copy(&["--hash", hash, "--format=hashdeep"]);
+        run.assert_code(2).assert_says("--hash sha512,md5");
+        assert!(!scene.dst.exists());
+    }
+    scene.copy(&["--hash=sha256,xxh64,c4,md5", "--format=hashdeep"]).assert_code(0);
+    let endings =
+        |scene: &Scene| shell(scene, "cd dst && ls dircopy-* | sed 's,.*\\.,,' | sort | xargs");
+    assert_eq!(endings(&scene).trim(), "c4 hashdeep sha256sum xxh64sum");
+    shell(&scene, "cat dst/*.xxh64sum | grep -q 'a$' && rm -r dst");
+    scene.copy(&["--hash=sha256,xxh64", "--format=hashdeep", "--format=bsd"]).assert_code(0);
+    assert_eq!(endings(&scene).trim(), "bsd hashdeep sha256sum");
+}
