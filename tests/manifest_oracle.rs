@@ -81,7 +81,9 @@ fn ours(tree: &Path, manifest: &[u8]) -> Judgement {
                 let right = content.is_ok_and(|content| digest(&content) == record.digest);
                 judgement.right.push(right);
             }
-            Parsed::Malformed(_) => judgement.malformed.push(entry.number),
+            Parsed::Unhashed { .. } | Parsed::Malformed(_) => {
+                judgement.malformed.push(entry.number)
+            }
             Parsed::Comment | Parsed::Blank => {}
         }
     }

@@ -37,7 +37,7 @@ fn read(bytes: &[u8]) {
                 assert_eq!(parser.parse(bare), Parsed::Record(record));
             }
             Parsed::Malformed(fault) => assert!(!fault.to_string().is_empty()),
-            Parsed::Comment | Parsed::Blank => {}
+            Parsed::Unhashed { .. } | Parsed::Comment | Parsed::Blank => {}
         }
     }
 }

@@ -24,6 +24,9 @@ pub struct Checked {
     pub refused: u64,
     /// Lines that cannot be read.
     pub malformed: u64,
+    /// Lines with digests by algorithms that are not known here, beside others: it was only looked whether there is
+    /// such a file.
+    pub unhashed: u64,
     /// Names that stand on a second line, with the same digest.
     pub repeated: u64,
     /// Names that stand on a second line, with another digest.
@@ -89,6 +92,10 @@ impl Checked {
             Finding::Malformed { .. } | Finding::Torn { unfinished: false, .. } => {
                 &mut self.malformed
             }
+            Finding::OtherAlgorithm { lines, .. } => {
+                self.unhashed += lines;
+                return;
+            }
             Finding::Nothing => &mut self.empty,
             Finding::Incomplete(_) => &mut self.missing,
             Finding::Unlisted(_) => &mut self.unlisted,
@@ -99,7 +106,6 @@ impl Checked {
             | Finding::Utf16
             | Finding::Notice(_)
             | Finding::Bag(_)
-            | Finding::OtherAlgorithm { .. }
             | Finding::Waiting(_)
             | Finding::Unfinished(_)
             | Finding::Rival(_)

@@ -64,8 +64,8 @@ impl VerifyMessages {
                 }
             }
             Finding::OtherAlgorithm { line, algorithm, lines } => self.notice(&format!(
-                "{lines} lines of {manifest} have digests that are not SHA-256 and are passed over \
-                 (the first is {algorithm}, on line {line})"
+                "{lines} lines of {manifest} have digests that are not known here; it was only looked whether \
+                 their files are there (the first is {algorithm}, on line {line})"
             )),
             Finding::Bag(_) | Finding::Others(_) if self.detail == Detail::Quiet => None,
             Finding::Bag(verdict) => {

@@ -86,6 +86,13 @@ pub fn verdict(report: &VerifyReport, exit: Exit, amiss: &str) -> String {
         return warn("NOT COMPLETE", exit, &format!("every file is as listed, but {amiss}"));
     } else {
         return match (report.covered, report.shard) {
+            (None, None) if counts.unhashed > 0 => format!(
+                "good: every listed file is as listed, but {} no digest that can be checked",
+                match counts.unhashed {
+                    1 => "1 line has".to_owned(),
+                    lines => format!("{lines} lines have"),
+                }
+            ),
             (Some(_), _) => "good: every file of this pass is as listed".into(),
             (None, Some(ShardCoverage { index: Some(index), of, .. })) => {
                 format!("good: every file of shard {index}/{of} is as listed; --merge proves all")

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver};
 use crate::hash::{Algorithm, Digest};
 use crate::manifest::readers::Readers;
-use crate::manifest::{Entries, Entry, ManifestName, Parsed, Utf16Reader, line};
+use crate::manifest::{Entries, Entry, Fault, ManifestName, Parsed, Utf16Reader, line};
 use crate::path::{RelPath, Shown, directory_of};
 use crate::sys::{self, Dir, Uninterrupted};
 use crate::tree::names::order::compare;
@@ -199,6 +199,9 @@ impl InputLines<'_> {
                 // The name may have been longer.
                 _ if !ended && ours.is_some() => Err("it is cut off and says nothing".into()),
                 Parsed::Malformed(fault) => Err(fault.to_string()),
+                Parsed::Unhashed { algorithm, .. } => {
+                    Err(Fault::OtherAlgorithm(algorithm).to_string())
+                }
                 Parsed::Record(found) => match RelPath::parse(found.name) {
                     Ok(path) => Ok((path, found.digest)),
                     Err(fault) => Err(fault.to_string()),

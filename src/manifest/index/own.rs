@@ -80,7 +80,7 @@ impl<'a> Lines<'a> {
                 match Parser::of_all().parse(bytes) {
                     Parsed::Record(record) => return Ok(Some(see(line.offset, meant(record)))),
                     Parsed::Comment | Parsed::Blank => continue,
-                    Parsed::Malformed(_) => {}
+                    Parsed::Unhashed { .. } | Parsed::Malformed(_) => {}
                 }
             }
             self.skipped += 1;

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::hash::{Digest, Sha256};
+use crate::hash::{Algorithm, Digest};
 
 use super::fault::Fault;
 
@@ -33,23 +33,33 @@ impl Columns {
         })
     }
 
-    /// The digest of a row, and its name in `name`.
-    pub fn row(&self, line: &[u8], name: &mut Vec<u8>) -> Result<Digest, Fault> {
+    /// The digest of a row, and its name in `name`; by other algorithms than SHA-256 if they are `of_all`.
+    pub fn row(&self, line: &[u8], name: &mut Vec<u8>, of_all: bool) -> Result<Digest, Fault> {
         let fields = fields(line, self.separator).filter(|fields| fields.len() == self.count);
         let fields = fields.ok_or(Fault::Columns { expected: self.count })?;
         let field = |column: usize| fields.get(column).map(|field| &**field).unwrap_or_default();
-        if let Some(algorithm) = self.algorithm.map(field)
-            && !["SHA256", "SHA-256"].iter().any(|a| algorithm.eq_ignore_ascii_case(a.as_bytes()))
-        {
-            return Err(Fault::OtherAlgorithm(other(algorithm)));
-        }
         name.clear();
         name.extend_from_slice(field(self.path));
+        let algorithm = match self.algorithm.map(field) {
+            None => Algorithm::Sha256,
+            Some(named) => known(named, of_all).ok_or(Fault::OtherAlgorithm(other(named)))?,
+        };
         let hash = field(self.hash);
-        Sha256::from_hex(hash).map(Digest::from).ok_or(Fault::DigestLength {
-            found: hash.iter().take_while(|byte| byte.is_ascii_hexdigit()).count(),
+        let found = hash.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+        Digest::parse(algorithm, hash).ok_or(match algorithm {
+            Algorithm::Sha256 => Fault::DigestLength { found },
+            _ => Fault::OtherLength { algorithm, found },
         })
     }
+}
+
+/// The algorithm of this name, if it is SHA-256 or may be another.
+fn known(name: &[u8], of_all: bool) -> Option<Algorithm> {
+    let is_it = |one: &Algorithm| {
+        let names = [one.name(), one.shown()];
+        names.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+    };
+    Algorithm::listed().filter(|one| of_all || *one == Algorithm::Sha256).find(is_it)
 }
 
 /// The name of another algorithm that PowerShell knows.

@@ -41,7 +41,7 @@ pub struct Entry<'a> {
 ///     match entry.parsed {
 ///         Parsed::Record(record) => assert_eq!(record.name, b"empty"),
 ///         Parsed::Malformed(fault) => complaints.push(format!("line {}: {fault}", entry.number)),
-///         Parsed::Comment | Parsed::Blank => {}
+///         Parsed::Unhashed { .. } | Parsed::Comment | Parsed::Blank => {}
 ///     }
 /// }
 /// assert!(complaints[0].starts_with("line 2: '?' at column 1 is not a hexadecimal digit"));
@@ -77,6 +77,11 @@ impl<R: Read> Entries<R> {
     /// What the lines are read from, at its present position.
     pub fn input(&self) -> &R {
         self.scanner.input()
+    }
+
+    /// Whether the lines so far are in an envelope of a signature that did not end.
+    pub fn is_enclosed(&self) -> bool {
+        self.parser.is_enclosed()
     }
 
     /// Looks whether lines end with NUL.
@@ -166,6 +171,7 @@ mod tests {
                 Parsed::Comment => "comment".to_string(),
                 Parsed::Blank => "blank".to_string(),
                 Parsed::Malformed(fault) => format!("{fault:?}"),
+                Parsed::Unhashed { algorithm, .. } => format!("unhashed {algorithm}"),
             };
             let torn = if entry.ended { "" } else { " torn" };
             lines.push(format!("{} {what}{torn}", entry.number));

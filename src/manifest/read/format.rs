@@ -38,6 +38,14 @@ pub enum Parsed<'a> {
     Comment,
     /// A line of no bytes, or of a carriage return.
     Blank,
+    /// A name with a digest that is not known here, by the algorithm of this name; only where digests of all
+    /// algorithms are taken.
+    Unhashed {
+        /// As in a record.
+        name: &'a [u8],
+        /// What the line calls it.
+        algorithm: &'static str,
+    },
     /// Anything else.
     Malformed(Fault),
 }
@@ -78,6 +86,11 @@ impl Parser {
     /// A parser that also takes digests of other algorithms, and their forms of lists.
     pub fn of_all() -> Self {
         Self { of_all: true, ..Self::default() }
+    }
+
+    /// Whether the lines so far are in an envelope of a signature that did not end.
+    pub fn is_enclosed(&self) -> bool {
+        self.envelope != Envelope::Outside
     }
 
     /// Reads the next line, given without its LF. A name that needs no unescaping is a slice of
@@ -147,14 +160,21 @@ impl Parser {
                 return Parsed::Comment;
             }
         }
+        let of_all = self.of_all;
         let named = match &mut self.layout {
             Layout::Unknown | Layout::Lines => {
                 return match self.record(line) {
                     Ok(record) => Parsed::Record(record),
+                    Err(fault @ Fault::OtherAlgorithm(algorithm)) => {
+                        match bsd::name_after(line, algorithm).filter(|_| of_all) {
+                            Some(name) => Parsed::Unhashed { name, algorithm },
+                            None => Parsed::Malformed(fault),
+                        }
+                    }
                     Err(fault) => Parsed::Malformed(fault),
                 };
             }
-            Layout::Table(columns) => columns.row(line, &mut self.unescaped).map(Some),
+            Layout::Table(columns) => columns.row(line, &mut self.unescaped, of_all).map(Some),
             Layout::Hashdeep(columns) => {
                 return match columns.line(line) {
                     Ok(None) => Parsed::Comment,
@@ -170,6 +190,11 @@ impl Parser {
         match named {
             Ok(None) => Parsed::Comment,
             Ok(Some(digest)) => self.named(digest),
+            Err(Fault::OtherAlgorithm(algorithm))
+                if of_all && !self.unescaped.is_empty() && !self.unescaped.contains(&0) =>
+            {
+                Parsed::Unhashed { name: &self.unescaped, algorithm }
+            }
             Err(fault) => Parsed::Malformed(fault),
         }
     }

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::event::Stop;
 use crate::hash::{Algorithm, Digest, Hasher, Sha256};
 use crate::manifest::Fault;
+use crate::path::RelPath;
 use crate::sys;
 use crate::sys::stat::Identity;
 use crate::verify::archive::part::PartOf;
@@ -18,6 +19,7 @@ use crate::verify::lines::batch::{FillingBatch, LineBatch, PassGuard};
 use crate::verify::lines::manifest_lines::{ManifestLine, ManifestLines, Meaning};
 use crate::verify::lines::seen::{NameHasher, SeenNames};
 use crate::verify::lines::shards::{LineSum, LinesWanted, WantedLines};
+use crate::verify::lines::unhashed::UnhashedLines;
 use crate::verify::replicas::RereadableManifest;
 use crate::verify::scrub::pass::Scrub;
 use crate::verify::scrub::verified::Pass;
@@ -78,26 +80,6 @@ pub struct LineReader<'a> {
     pub findings: Sender<Findings>,
 }
 
-/// Lines with digests of another algorithm.
-#[derive(Clone, Copy)]
-struct OtherAlgorithms {
-    /// The first of them.
-    line: u64,
-    algorithm: &'static str,
-    lines: u64,
-}
-
-impl OtherAlgorithms {
-    /// They are a notice beside digests that can be checked, and a fault where there is none.
-    fn finding(self, is_beside: bool) -> Finding {
-        let OtherAlgorithms { line, algorithm, lines } = self;
-        match is_beside {
-            true => Finding::OtherAlgorithm { line, algorithm, lines },
-            false => Finding::Malformed { line, fault: Fault::OtherAlgorithm(algorithm) },
-        }
-    }
-}
-
 /// How the first reading of a manifest went.
 #[derive(Default)]
 struct FirstReading {
@@ -107,8 +89,8 @@ struct FirstReading {
     complete: bool,
     /// Whether there was a finding.
     found: bool,
-    /// Lines with digests of another algorithm: the first, its algorithm, and how many there are.
-    others: Option<OtherAlgorithms>,
+    /// Lines with digests of algorithms that are not known here.
+    unhashed: UnhashedLines,
 }
 
 /// What the lines so far came to.
@@ -210,8 +192,14 @@ impl LineReader<'_> {
                     line,
                     fault: Fault::OtherAlgorithm(algorithm),
                 }))) => {
-                    let others = OtherAlgorithms { line, algorithm, lines: 0 };
-                    reading.others.get_or_insert(others).lines += 1;
+                    reading.unhashed.note(line, algorithm);
+                    None
+                }
+                Ok(Some(Meaning::Unhashed(line, path, algorithm))) => {
+                    reading.unhashed.note(line, algorithm);
+                    if wanted.as_mut().is_none_or(|wanted| wanted.is_told(line)) {
+                        reading.unhashed.look(target, line, path);
+                    }
                     None
                 }
                 Ok(Some(Meaning::Fault(finding))) => Some(finding),
@@ -250,13 +238,13 @@ impl LineReader<'_> {
             }
         }
         self.hand_out(target, None, &mut batch, done);
-        if let Some(others) = reading.others {
-            reading.found = true;
-            self.tell(target, others.finding(!reading.seen.is_empty()));
-        }
-        if !oddity_is_told && let Some(oddity) = lines.oddity() {
-            self.tell(target, oddity);
-        }
+        let (seen, unhashed) = (&reading.seen, std::mem::take(&mut reading.unhashed));
+        let is_listed = |path: &RelPath| seen.has(self.key.of(path));
+        let mut told = unhashed.findings(target, !seen.is_empty(), is_listed);
+        reading.found |= !told.is_empty();
+        told.extend(lines.cut_off().filter(|_| reading.complete));
+        told.extend(lines.oddity().filter(|_| !oddity_is_told));
+        told.into_iter().for_each(|finding| self.tell(target, finding));
         done.sums = wanted.map_or_else(Vec::new, |wanted| wanted.sums);
         done.manifest_sum = manifest.sum().filter(|_| reading.complete);
         reading

@@ -26,7 +26,9 @@ pub enum ListItem<'a> {
     Nothing,
     /// A name, not checked, and its digest.
     Name(Cow<'a, [u8]>, Digest),
-    /// The same, and its name in older generations.
+    /// A name, not checked, with a digest by the algorithm of this name, which is not known here.
+    Unhashed(Cow<'a, [u8]>, &'static str),
+    /// The same as with a digest, and its name in older generations.
     Renamed(Vec<u8>, Option<Digest>, Option<String>),
     /// What cannot be read.
     Fault(Fault),
@@ -70,6 +72,11 @@ impl<R: Read> ListText<R> {
         matches!(self, ListText::Bag(_, _, true))
     }
 
+    /// Whether the lines so far are in an envelope of a signature that did not end.
+    pub fn is_enclosed(&self) -> bool {
+        matches!(self, ListText::Lines(entries) if entries.is_enclosed())
+    }
+
     fn begin(&mut self) -> io::Result<()> {
         let ListText::Unread(input, part) = self else { return Ok(()) };
         let Some(mut input) = input.take() else { return Ok(()) };
@@ -109,6 +116,9 @@ impl<R: Read> ListText<R> {
                 let item = match entry.parsed {
                     Parsed::Comment | Parsed::Blank => ListItem::Nothing,
                     Parsed::Malformed(fault) => ListItem::Fault(fault),
+                    Parsed::Unhashed { name, algorithm } => {
+                        ListItem::Unhashed(name.into(), algorithm)
+                    }
                     Parsed::Record(record) => ListItem::Name(record.name.into(), record.digest),
                 };
                 Ok(Some(ListPlace { line: entry.number, ended: entry.ended, item }))

@@ -28,6 +28,8 @@ pub enum Meaning {
     File(ManifestLine),
     /// A name that a file had, which is not to be looked for.
     Renamed(u64, RelPath),
+    /// A file that can only be looked for: its digest is by the algorithm of this name, which is not known here.
+    Unhashed(u64, RelPath, &'static str),
     /// No file can be checked by it, for this reason.
     Fault(Finding),
 }
@@ -60,6 +62,14 @@ impl<'a, R: Read> ManifestLines<'a, R> {
         self.text.is_odd().then(|| Finding::Notice(error()))
     }
 
+    /// What is to be told of the end of the manifest.
+    pub fn cut_off(&self) -> Option<Finding> {
+        let why =
+            "it is signed in clear text and ends before its signature, so lines may be missing";
+        let error = || Error::finding("take for whole", &self.target.manifest, why);
+        self.text.is_enclosed().then(|| Finding::Notice(error()))
+    }
+
     /// The next line; `None` at the end.
     ///
     /// # Errors
@@ -78,6 +88,13 @@ impl<'a, R: Read> ManifestLines<'a, R> {
                 Meaning::Fault(Finding::Torn { line: number, unfinished })
             }
             ListItem::Fault(fault) => Meaning::Fault(Finding::Malformed { line: number, fault }),
+            ListItem::Unhashed(name, algorithm) => match RelPath::parse(&name) {
+                Ok(path) => Meaning::Unhashed(number, path, algorithm),
+                Err(fault) => {
+                    let (name, why) = (name.to_vec(), fault.to_string());
+                    Meaning::Fault(Finding::Refused { line: number, name, why })
+                }
+            },
             ListItem::Name(name, digest) => {
                 let digest =
                     self.target.ours.map_or(digest, |ours| digest.in_list_of(ours.algorithm()));

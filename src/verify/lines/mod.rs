@@ -6,3 +6,4 @@ mod list_text;
 pub mod manifest_lines;
 pub mod seen;
 pub mod shards;
+mod unhashed;

@@ -237,7 +237,30 @@ fn digests_of_other_algorithms_beside_good_ones_are_a_notice() {
     let run = check_of(&scene, "@  a\nSHA384 (a) = 00\nSHA384 (z) = 00\n@  z\n", 0);
     run.assert_says("notice: 2 lines of list").assert_says("SHA384, on line 2");
     run.assert_prints(&["OK", "dst/a"]).assert_prints(&["OK", "dst/z"]);
+    run.assert_prints(&["every listed file is as listed, but 2 lines have no digest"]);
     check_of(&scene, "SHA384 (a) = 00\n", 5).assert_says("SHA384, not SHA-256");
+    // What is not there is missing, whatever its digest is by.
+    let table = "Algorithm,Hash,Path\nSHA256,@,a\nSHA384,00,none\n";
+    for lines in ["@  a\nWHIRLPOOL (none) = 00\n", table] {
+        check_of(&scene, lines, 4).assert_says("cannot find the listed file dst/none: line");
+    }
+    check_of(&scene, "@  a\nWHIRLPOOL (../up) = 00\n", 5).assert_says("refused: ../up");
+    // One that other lines list too is told once.
+    let run = check_of(&scene, "SHA384 (none) = 00\n@  a\n@  none\n", 4);
+    assert_eq!(run.err().matches("none").count(), 1, "{}", run.err());
+    // Tables of other algorithms that are known here are checked by these.
+    let table = "Algorithm,Hash,Path\nSHA256,@,a\nMD5,00000000000000000000000000000000,z\n";
+    check_of(&scene, table, 4).assert_says("dst/z").assert_says("differs");
+}
+
+#[test]
+fn a_signed_list_that_is_cut_off_is_told() {
+    let scene = scene();
+    let begin = "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\n@  a\n";
+    check_of(&scene, begin, 0).assert_says("ends before its signature");
+    let sealed = "-----BEGIN PGP SIGNATURE-----\n\nabc\n-----END PGP SIGNATURE-----\n";
+    let run = check_of(&scene, &[begin, sealed].concat(), 0);
+    assert!(!run.err().contains("signature"), "{}", run.err());
 }
 
 #[test]
