@@ -249,11 +249,13 @@ impl Rewalk<'_> {
             Ok(Decision::Keep) => {}
             Ok(Decision::Create) => {
                 self.found.new += 1;
-                self.tell(Error::finding(DEED, path, "it is new since the plan"));
+                let finding = "it is new since the plan, or was removed at the output";
+                self.tell(Error::finding(DEED, path, finding));
             }
             Ok(_) => {
                 self.found.changed += 1;
-                self.tell(Error::finding(DEED, path, "it changed since it was copied"));
+                let finding = "it changed since it was copied, there or in the source";
+                self.tell(Error::finding(DEED, path, finding));
             }
             Err(error) => {
                 self.found.failed += 1;

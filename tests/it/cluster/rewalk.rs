@@ -140,3 +140,17 @@ fn what_is_not_the_plans_is_refused() {
     fs::write(&list, &whole[..whole.len() / 2]).unwrap();
     rewalk(&cluster).assert_code(1).assert_says("torn");
 }
+
+/// The end of a plan goes by records; the walk looks at the output, too.
+#[test]
+fn what_was_removed_or_changed_at_the_output_is_named() {
+    let cluster = Cluster::new(1);
+    cluster.plan();
+    cluster.claim().assert_code(0);
+    fs::remove_file(cluster.out().join("d0/f3")).unwrap();
+    fs::write(cluster.out().join("d0/f4"), "of another size").unwrap();
+    cluster.finish().assert_code(0).assert_prints(&["all recorded as copied"]);
+    let run = rewalk(&cluster);
+    run.assert_code(1).assert_says("d0/f3: it is new since the plan, or was removed at the output");
+    run.assert_says("d0/f4: it changed since it was copied, there or in the source");
+}
