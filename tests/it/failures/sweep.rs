@@ -3,10 +3,10 @@
 //! sound, what is missing is named, a failure that costs something is never exit 0, and the next run
 //! makes up for it.
 //!
-//! That is `DIRCOPY_TEST_LONG=1`; otherwise it is the first error of each family, and in most settings one
-//! call in three.
+//! That is `DIRCOPY_TEST_LONG=1`; otherwise it is the first error of each family, in most settings one call
+//! in three, and of calls that are made often a sample.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,6 +16,9 @@ use crate::harness::{
 
 /// More than any thread makes of one kind in this little tree.
 const MOST: u32 = 128;
+
+/// About so many calls of a kind fail in the short form.
+const SAMPLES: u32 = 16;
 
 /// What a run finds, and how it is to work.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -202,9 +205,9 @@ fn is_of_a_trial(call: &str) -> bool {
         || call.starts_with("symlinkat(") && call.contains(".dircopy-part>")
 }
 
-/// The calls that a run without faults makes.
-fn called(setting: Setting) -> &'static BTreeSet<String> {
-    static CALLED: [OnceLock<BTreeSet<String>>; 6] = [const { OnceLock::new() }; 6];
+/// The calls that a run without faults makes, and how often its busiest thread makes them.
+fn called(setting: Setting) -> &'static BTreeMap<String, u32> {
+    static CALLED: [OnceLock<BTreeMap<String, u32>>; 6] = [const { OnceLock::new() }; 6];
     CALLED[setting as usize].get_or_init(|| {
         let (scene, _) = setting.scene();
         let mut strace = Strace::watch(&scene, "all");
@@ -213,9 +216,21 @@ fn called(setting: Setting) -> &'static BTreeSet<String> {
         }
         strace.run(scene.command(setting.args())).assert_code(0);
         let log = strace.log();
-        let name = |line: &str| Some(line.split_whitespace().nth(1)?.split_once('(')?.0.to_owned());
-        let called: BTreeSet<String> = log.lines().filter_map(name).collect();
-        assert!(called.contains("openat"), "{log}");
+        let mut by_thread = BTreeMap::<(&str, &str), u32>::new();
+        for line in log.lines() {
+            let mut words = line.split_whitespace();
+            if let (Some(thread), Some(call)) = (words.next(), words.next())
+                && let Some((name, _)) = call.split_once('(')
+            {
+                *by_thread.entry((thread, name)).or_default() += 1;
+            }
+        }
+        let mut called = BTreeMap::<String, u32>::new();
+        for ((_, name), times) in by_thread {
+            let most = called.entry(name.to_owned()).or_default();
+            *most = times.max(*most);
+        }
+        assert!(called.contains_key("openat"), "{log}");
         called
     })
 }
@@ -227,8 +242,8 @@ fn sweep(family: &Family) {
         // Each call by itself: strace counts them one by one, and a call that fails at the same time
         // would hide that the failure of another was swallowed.
         for call in family.calls.split(',') {
-            if called(setting).contains(call.trim_start_matches('?')) {
-                sum += sweep_call(family, call, setting);
+            if let Some(times) = called(setting).get(call.trim_start_matches('?')) {
+                sum += sweep_call(family, call, setting, *times);
             }
         }
     }
@@ -236,23 +251,27 @@ fn sweep(family: &Family) {
     total(sum);
 }
 
-fn sweep_call(family: &Family, call: &str, setting: Setting) -> usize {
+fn sweep_call(family: &Family, call: &str, setting: Setting, times: u32) -> usize {
     let errors = if long() { family.errors } else { &family.errors[..1] };
-    let step = if long() || setting == Setting::Fresh { 1 } else { 3 };
+    let step = match (long(), setting) {
+        (true, _) => 1,
+        (false, Setting::Fresh) => times.div_ceil(SAMPLES).max(1),
+        (false, _) => times.div_ceil(SAMPLES).max(3),
+    };
     let mut sum = 0;
     for error in errors {
         for onwards in ["", "+"] {
             let mut faults = Vec::new();
             // The first `syncfs` only asks whether this process may call it.
             let first = if call == "syncfs" { 2 } else { 1 };
-            for when in (first..=MOST).step_by(step) {
+            for when in (first..=MOST).step_by(step as usize) {
                 let fault = format!("error={error}:when={when}{onwards}");
                 match one(family, call, setting, &fault) {
                     Some(met) => faults.push(met),
                     None => break,
                 }
             }
-            assert!(faults.len() * step < MOST as usize, "{call}: never without a fault");
+            assert!(faults.len() as u32 * step < MOST, "{call}: never without a fault");
             let met: usize = faults.iter().sum();
             eprintln!("{call}: {error}{onwards}, {setting:?}: {met} faults");
             sum += met;
@@ -326,7 +345,7 @@ fn every_call_is_swept() {
     need!(Strace);
     let known: BTreeSet<&str> = FAMILIES.iter().flat_map(|calls| calls.split(',')).collect();
     for setting in SETTINGS {
-        for call in called(setting) {
+        for call in called(setting).keys() {
             let is_known =
                 known.contains(call.as_str()) || EXEMPT.split_whitespace().any(|e| e == call);
             assert!(is_known, "{call} is neither swept nor exempt ({setting:?})");
