@@ -12,7 +12,9 @@ use crate::copy::dated_name::DatedName;
 use crate::copy::generations::options::Generations;
 use crate::copy::generations::prune::Pruning;
 use crate::copy::generations::seed::{Seeded, Seeding};
-use crate::copy::generations::set::{GenerationNote, GenerationSet, UNFINISHED, lead_to, path_of};
+use crate::copy::generations::set::{
+    GenerationNote, GenerationSet, LATEST, UNFINISHED, lead_to, path_of,
+};
 use crate::copy::job::CopyJob;
 use crate::copy::mirror::look::MirrorLook;
 use crate::copy::mirror::lost_names::{LostNames, TreeRecord};
@@ -286,35 +288,46 @@ impl GenerationRun<'_> {
     /// Lets `latest` lead to the new generation, and moves those that are not kept into the trash. What of that
     /// cannot be done is a warning: the generation is there.
     fn tidy(&self, root: &GenerationRoot, name: DatedName, report: &mut Report, stop: &Stop) {
-        let Self { job, generations, observer } = *self;
-        let path = &job.output;
-        let (mut trash_path, mut lost) = (None, LostNames::default());
-        let done = lead_to(&root.dir, name)
-            .map_err(|error| Error::io("let latest lead to the new generation in", path, error))
-            .and_then(|()| {
-                let mut all = root.set.complete.clone();
-                all.push(name);
-                let surplus = generations.keep.as_ref().map(|keep| keep.surplus(&all));
-                let surplus = surplus.unwrap_or_default();
-                trash_path = discard(
-                    &root.dir,
-                    path,
-                    &surplus,
-                    generations.keep_trash,
-                    &mut lost,
-                    stop,
-                    &mut |event| {
-                        (observer.listen)(&event);
-                    },
-                )?;
-                Ok(())
-            });
-        report.trash = trash_path;
-        let recorded = self.record_lost_names(root, name, &lost, stop);
-        for error in [done, recorded].into_iter().filter_map(Result::err) {
-            report.counts.warnings += 1;
-            (observer.listen)(&Event::Warning(&error));
+        let (mut lost, mut errors) = (LostNames::default(), Vec::new());
+        match lead_to(&root.dir, name) {
+            Ok(leads) => {
+                if !leads {
+                    let finding = "no run made it, so it stays, and does not lead to the new generation; give it \
+                                   another name, and the next run makes one that does";
+                    errors.push(Error::finding("replace", self.job.output.join(LATEST), finding));
+                }
+                errors.extend(self.thin(root, name, &mut lost, report, stop).err());
+            }
+            // What it leads to must not go.
+            Err(error) => {
+                let deed = "let latest lead to the new generation in";
+                errors.push(Error::io(deed, &self.job.output, error));
+            }
         }
+        errors.extend(self.record_lost_names(root, name, &lost, stop).err());
+        for error in errors {
+            report.counts.warnings += 1;
+            (self.observer.listen)(&Event::Warning(&error));
+        }
+    }
+
+    /// Moves generations that are not kept into the trash, now that the one of this name is there.
+    fn thin(
+        &self,
+        root: &GenerationRoot,
+        name: DatedName,
+        lost: &mut LostNames,
+        report: &mut Report,
+        stop: &Stop,
+    ) -> Result<()> {
+        let Self { job, generations, observer } = *self;
+        let mut all = root.set.complete.clone();
+        all.push(name);
+        let surplus = generations.keep.as_ref().map(|keep| keep.surplus(&all)).unwrap_or_default();
+        let (keep_trash, tell) =
+            (generations.keep_trash, &mut |event: Event<'_>| (observer.listen)(&event));
+        report.trash = discard(&root.dir, &job.output, &surplus, keep_trash, lost, stop, tell)?;
+        Ok(())
     }
 
     /// Adds newer rows to the record of the generation `name` for files that lost names with old trash, so that they

@@ -20,6 +20,9 @@ pub const UNFINISHED: &str = ".part";
 /// What leads to the newest generation.
 pub const LATEST: &str = "latest";
 
+/// A `latest` that is a file, and was made by a run, has fewer bytes.
+const MOST_LATEST: u64 = 64;
+
 /// What a generation's private directory says of its run.
 const NOTE: &str = "generation";
 
@@ -134,16 +137,13 @@ impl GenerationNote {
 }
 
 /// Lets `latest` lead to the generation `name`: a symbolic link, or a file with its name where there are no links. What
-/// is there and is neither stays.
+/// no run made stays: then the answer is false.
 ///
 /// # Errors
 /// It cannot be made.
-pub fn lead_to(root: &Dir, name: DatedName) -> io::Result<()> {
-    match root.stat(LATEST.as_ref(), false) {
-        Ok(stat) if !matches!(stat.kind, Kind::Symlink | Kind::File) => {
-            return Err(io::Error::other("something else is called so"));
-        }
-        _ => {}
+pub fn lead_to(root: &Dir, name: DatedName) -> io::Result<bool> {
+    if !is_to_give_way(root)? {
+        return Ok(false);
     }
     let name = name.to_string();
     match root.create_part_name_link(name.as_ref()) {
@@ -153,13 +153,36 @@ pub fn lead_to(root: &Dir, name: DatedName) -> io::Result<()> {
                 let _ = root.remove(&link);
             }
             published?;
-            root.persist()
+            root.persist()?;
         }
         Err(_) => {
             let text = format!("{name}\n");
             let fill = |file: &mut std::fs::File| sys::write_all(&*file, text.as_bytes());
-            root.write_atomically(fill, |temporary| root.publish(temporary, LATEST.as_ref(), true))
+            root.write_atomically(fill, |temporary| {
+                root.publish(temporary, LATEST.as_ref(), true)
+            })?;
         }
+    }
+    Ok(true)
+}
+
+/// Whether there is no `latest`, or one as runs make them: that leads to the name of a generation, and says no more.
+fn is_to_give_way(root: &Dir) -> io::Result<bool> {
+    let stat = match root.stat(LATEST.as_ref(), false) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        stat => stat?,
+    };
+    let is_generation = |text: &str| DatedName::parse(text).is_some();
+    match stat.kind {
+        Kind::Symlink => Ok(root.read_link(LATEST.as_ref())?.to_str().is_some_and(is_generation)),
+        Kind::File if stat.size <= MOST_LATEST => {
+            let mut content = Vec::new();
+            let file = root.open_file(LATEST.as_ref(), false)?;
+            Uninterrupted(file).take(MOST_LATEST + 1).read_to_end(&mut content)?;
+            let text = content.strip_suffix(b"\n").and_then(|text| str::from_utf8(text).ok());
+            Ok(text.is_some_and(is_generation))
+        }
+        _ => Ok(false),
     }
 }
 

@@ -183,6 +183,39 @@ fn generations_are_listed_and_removed() {
     assert_eq!(seen(&scene.path("back")), seen(scene.src.root()));
 }
 
+/// Each was replaced by the link to the new generation, and nothing said so.
+#[test]
+fn what_else_is_called_latest_stays() {
+    for make in [
+        "echo notes >dst/latest",
+        "echo -n 2026-11-21T020000Z and more >dst/latest",
+        "ln -s ../elsewhere dst/latest",
+        "ln -s 2026-11-21T020000Z/a dst/latest",
+        "mkfifo dst/latest",
+        "mkdir dst/latest",
+    ] {
+        let scene = Scene::new();
+        scene.src.file("a", "a");
+        shell(&scene, &format!("mkdir dst; {make}"));
+        let state = "stat -c '%i %F %Z' dst/latest; readlink dst/latest || true";
+        let before = shell(&scene, state);
+        for _ in 0..2 {
+            let run = scene.copy(&["--generations", "--keep=last=1"]);
+            run.assert_code(0).assert_says("latest: no run made it, so it stays");
+            assert_eq!(shell(&scene, state), before, "{make}: {}", run.err());
+            // The rule of --keep does not depend on it.
+            assert_eq!(generations(&scene).len(), 1, "{make}");
+        }
+    }
+    // One that runs made gives way, in both of its forms.
+    for make in ["ln -s 2020-11-21T020000Z dst/latest", "echo 2020-11-21T020000Z >dst/latest"] {
+        let scene = Scene::new();
+        scene.src.file("a", "a");
+        shell(&scene, &format!("mkdir dst; {make}"));
+        night(&scene, &[], 0);
+    }
+}
+
 #[test]
 fn what_cannot_be_a_generation_is_refused() {
     let scene = Scene::new();
