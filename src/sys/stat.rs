@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What kind of thing an entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A regular file, the only kind that has content to copy.
     File,

@@ -11,4 +11,5 @@ mod moved;
 pub mod options;
 pub mod removal;
 pub mod search;
+mod spelling;
 pub mod trash;

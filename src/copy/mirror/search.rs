@@ -1,15 +1,16 @@
 //! Finding what has left the source: both trees are listed side by side, as far as the output has directories.
 //!
 //! Names of the source are remembered as hashes, a directory at a time, and whatever seems to be missing is looked
-//! for by its name once more. What cannot be listed ends the search: then nothing is known to be absent.
+//! for by its name once more, and under [other spellings](super::spelling). What cannot be listed ends the search: then
+//! nothing is known to be absent.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
 use crate::copy::mirror::departures::{DepartedItem, Departures};
+use crate::copy::mirror::spelling::{Counterpart, NameSet, SpellingLook};
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::manifest::ManifestName;
@@ -57,43 +58,7 @@ struct ComparedDir {
 struct ComparedSubdir {
     name: Arc<OsStr>,
     inclusion: Inclusion,
-    /// Whether the source has something of this name.
-    is_there: bool,
-}
-
-/// The names in a directory of the source.
-struct SourceNames {
-    hasher: RandomState,
-    hashes: HashSet<u64>,
-    folds: bool,
-}
-
-impl SourceNames {
-    fn read(dir: &Dir, folds: bool, reader: &mut DirReader) -> io::Result<Self> {
-        let (hasher, hashes) = (RandomState::new(), HashSet::new());
-        let mut names = Self { hasher, hashes, folds };
-        loop {
-            let batch = reader.next_batch(dir)?;
-            if batch.is_empty() {
-                return Ok(names);
-            }
-            for listed in batch {
-                let hash = names.hash(&listed.name);
-                names.hashes.insert(hash);
-            }
-        }
-    }
-
-    fn hash(&self, name: &OsStr) -> u64 {
-        match self.folds {
-            true => self.hasher.hash_one(name.to_string_lossy().to_lowercase()),
-            false => self.hasher.hash_one(name.as_encoded_bytes()),
-        }
-    }
-
-    fn has(&self, name: &OsStr) -> bool {
-        self.hashes.contains(&self.hash(name))
-    }
+    counterpart: Counterpart,
 }
 
 impl DepartureSearch<'_> {
@@ -145,18 +110,20 @@ impl DepartureSearch<'_> {
         subdir: &ComparedSubdir,
         departures: &mut Departures,
     ) -> Result<Option<ComparedDir>> {
-        let ComparedSubdir { name, inclusion, is_there } = subdir;
+        let ComparedSubdir { name, inclusion, counterpart } = subdir;
         let rel = parent.rel.below(name);
-        let source = match (&parent.source, is_there) {
-            (Some(above), true) => match above.open_dir(name, self.classifier.follow) {
-                Ok(dir) => Some(dir),
-                // A file or a link: the copy says what becomes of it.
-                Err(error) if is_no_directory(above, name, &error) => return Ok(None),
-                Err(error) => {
-                    let path = self.source.path_below(&rel.path());
-                    return Err(Error::io("open directory", path, error));
+        let source = match (&parent.source, counterpart) {
+            (Some(above), Counterpart::Named(there)) => {
+                match above.open_dir(there, self.classifier.follow) {
+                    Ok(dir) => Some(dir),
+                    // A file or a link: the copy says what becomes of it.
+                    Err(error) if is_no_directory(above, there, &error) => return Ok(None),
+                    Err(error) => {
+                        let path = self.source.path_below(&rel.path());
+                        return Err(Error::io("open directory", path, error));
+                    }
                 }
-            },
+            }
             _ => None,
         };
         if let (Some(dir), Some(above)) = (&source, &parent.source) {
@@ -191,41 +158,65 @@ impl DepartureSearch<'_> {
         reader: &mut DirReader,
     ) -> Result<()> {
         let Some(top) = top else { return Ok(()) };
-        let folds = self.output.volume.folds_case();
         let names = match &top.source {
             None => None,
             Some(source) => {
-                let names = SourceNames::read(source, folds, reader);
+                let names = NameSet::read(source, reader);
                 let path = || self.source.path_below(&top.rel.path());
                 Some(names.map_err(|error| Error::io("list", path(), error))?)
             }
         };
+        let (mut at_output, mut missing) = (NameSet::default(), Vec::new());
         loop {
             let listed = reader.next_batch(&top.output);
             let path = || self.output.path_below(&top.rel.path());
             let batch = listed.map_err(|error| Error::io("list", path(), error))?;
             if batch.is_empty() {
-                return Ok(());
+                break;
             }
             for listed in batch {
-                let is_there = names.as_ref().is_some_and(|names| names.has(&listed.name));
-                self.judge(top, listed, is_there, departures)?;
+                let Some(names) = &names else {
+                    self.judge(top, listed, Counterpart::None, departures)?;
+                    continue;
+                };
+                at_output.add(&listed.name);
+                if names.has(&listed.name) {
+                    let counterpart = Counterpart::Named(Arc::clone(&listed.name));
+                    self.judge(top, listed, counterpart, departures)?;
+                } else if !self.is_own(top, &listed.name) {
+                    missing.push(listed);
+                }
             }
         }
+        let mut others = match &top.source {
+            Some(source) => {
+                let missing = &missing.iter().map(|it| Arc::clone(&it.name)).collect::<Vec<_>>();
+                let (output, listed) = (&top.output, &at_output);
+                let path = || self.output.path_below(&top.rel.path());
+                let look = SpellingLook { source, output, listed, missing }.run(reader);
+                look.map_err(|error| Error::io("compare", path(), error))?
+            }
+            None => HashMap::new(),
+        };
+        for listed in missing {
+            let counterpart = others.remove(&listed.name).unwrap_or(Counterpart::None);
+            self.judge(top, listed, counterpart, departures)?;
+        }
+        Ok(())
     }
 
     fn judge(
         &self,
         top: &mut ComparedDir,
         listed: ListedEntry,
-        is_there: bool,
+        counterpart: Counterpart,
         departures: &mut Departures,
     ) -> Result<()> {
-        let name = listed.name;
-        let path = top.rel.join(&name);
-        if top.rel.is_root() && self.is_own(&name, path.as_bytes()) {
+        let (name, is_there) = (listed.name, counterpart != Counterpart::None);
+        if self.is_own(top, &name) {
             return Ok(());
         }
+        let path = top.rel.join(&name);
         // A killed run left it. It goes with its directory; where that stays, the copy cleans up.
         let is_leftover = is_part_name(&name) || is_journal_name(&name);
         if !is_there && is_leftover && !(self.is_listed)(path.as_bytes()) {
@@ -255,10 +246,10 @@ impl DepartureSearch<'_> {
                 }
             }
         }
-        if inclusion == Inclusion::Out {
+        if inclusion == Inclusion::Out || counterpart == Counterpart::Unclear {
             top.stays = true;
         } else if is_dir {
-            top.subdirs.push(ComparedSubdir { name, inclusion, is_there });
+            top.subdirs.push(ComparedSubdir { name, inclusion, counterpart });
         } else if is_there {
             departures.present += 1;
         } else if self.all || kind == Kind::Symlink || (self.is_listed)(path.as_bytes()) {
@@ -273,9 +264,10 @@ impl DepartureSearch<'_> {
     }
 
     /// Whether it is what runs keep in the root for themselves.
-    fn is_own(&self, name: &OsStr, path: &[u8]) -> bool {
+    fn is_own(&self, dir: &ComparedDir, name: &OsStr) -> bool {
         let is_list = || ManifestName::of_any(name).is_some();
-        name == NAME || name == TRASH || is_list() && !(self.is_listed)(path)
+        let is_listed = || (self.is_listed)(dir.rel.join(name).as_bytes());
+        dir.rel.is_root() && (name == NAME || name == TRASH || is_list() && !is_listed())
     }
 }
 

@@ -75,6 +75,8 @@ pub enum Habit {
     ReplacesBytes,
     /// Names that differ only in letter case are one name.
     FoldsCase,
+    /// So are names that differ only in how an accent or a ligature is written: HFS, APFS, ZFS.
+    FoldsForms,
     /// There are no symbolic links.
     HasNoLinks,
     /// A file has one name: exFAT, and much that is a server in user space.
@@ -249,10 +251,18 @@ impl Shown {
         if self.has(Habit::RemembersLineFeeds) {
             return Ok(parent.join(replaced(name, LINE_FEED_SHOWN, b"\n")));
         }
-        if self.has(Habit::FoldsCase) {
+        if self.has(Habit::FoldsCase) || self.has(Habit::FoldsForms) {
             for entry in fs::read_dir(self.below.join(&parent))? {
                 let other = entry?.file_name();
-                if other.as_bytes().eq_ignore_ascii_case(name) {
+                let forms = |name| {
+                    let name = replaced(name, "e\u{301}".as_bytes(), "\u{e9}".as_bytes());
+                    replaced(name.as_bytes(), "\u{fb01}".as_bytes(), b"fi")
+                };
+                let same = match self.has(Habit::FoldsCase) {
+                    true => other.as_bytes().eq_ignore_ascii_case(name),
+                    false => forms(other.as_bytes()) == forms(name),
+                };
+                if same {
                     return Ok(parent.join(other));
                 }
             }

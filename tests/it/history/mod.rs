@@ -8,4 +8,5 @@ mod nights;
 mod powercut;
 mod renamed;
 mod snapshots;
+mod spelling;
 mod trash;
