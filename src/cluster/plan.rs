@@ -239,7 +239,7 @@ impl Planner<'_> {
                 (self.observer.listen)(&Event::Warning(&warning));
                 Ok(())
             }
-            WalkEvent::Item(WalkItem::Looked(_)) => Ok(()),
+            WalkEvent::Item(WalkItem::Looked(_) | WalkItem::Mounted(_)) => Ok(()),
         }
     }
 

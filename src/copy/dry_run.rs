@@ -95,7 +95,10 @@ impl DryRun<'_> {
                 counts.warnings += 1;
                 (self.observer.listen)(&Event::Warning(&warning));
             }
-            WalkItem::Looked(_) | WalkItem::Done(_) | WalkItem::LeftoverRemoved(..) => {}
+            WalkItem::Looked(_)
+            | WalkItem::Done(_)
+            | WalkItem::Mounted(_)
+            | WalkItem::LeftoverRemoved(..) => {}
         }
     }
 

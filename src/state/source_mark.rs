@@ -4,6 +4,7 @@
 //! the source would remove what is on the disk. So a run notes by what the source's file system is known, and
 //! those that were mounted below it, and a later mirror run compares.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,8 +12,6 @@ use std::io::{self, Read};
 use crate::path::RelPath;
 use crate::state::private_dir::PrivateDir;
 use crate::sys::{self, Dir, Uninterrupted};
-
-const FILE: &str = "source";
 
 const HEAD: &str = "dircopy source 1";
 
@@ -25,31 +24,46 @@ const MOST_BYTES: u64 = 1 << 20;
 pub struct SourceMark {
     /// That of its root.
     pub root: String,
-    /// Where below it others were mounted, and what they are known by.
-    pub mounts: Vec<(RelPath, String)>,
+    pub mounts: Mounts,
 }
 
-impl SourceMark {
-    /// That of a source whose root is `root`, with nothing mounted below it.
-    pub fn of(root: &Dir) -> Self {
-        Self { root: volume_id(root), mounts: Vec::new() }
+/// Where below the root of a source others were mounted, and what they are known by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mounts(BTreeMap<RelPath, String>);
+
+impl Mounts {
+    /// Notes that a file system was mounted at `path`.
+    pub fn add(&mut self, path: RelPath, dir: &Dir) {
+        if self.0.len() < MOST_MOUNTS {
+            self.0.insert(path, volume_id(dir));
+        }
     }
 
-    /// Notes that a file system was mounted at `path`.
-    pub fn add_mount(&mut self, path: RelPath, dir: &Dir) {
-        if self.mounts.len() < MOST_MOUNTS {
-            self.mounts.push((path, volume_id(dir)));
+    /// Adds those of an earlier walk, where this one was of a part of the source.
+    pub fn add_earlier(&mut self, earlier: Self) {
+        for (path, id) in earlier.0.into_iter().take(MOST_MOUNTS - self.0.len()) {
+            self.0.entry(path).or_insert(id);
         }
     }
 
     /// Whether a file system was mounted at `path`.
-    pub fn has_mount(&self, path: &RelPath) -> bool {
-        self.mounts.iter().any(|(mount, _)| mount == path)
+    pub fn has(&self, path: &RelPath) -> bool {
+        self.0.contains_key(path)
+    }
+}
+
+impl SourceMark {
+    /// What its note is called in the private directory.
+    pub const FILE: &str = "source";
+
+    /// That of a source whose root is `root`, with these mounts below it.
+    pub fn of(root: &Dir, mounts: Mounts) -> Self {
+        Self { root: volume_id(root), mounts }
     }
 
     /// What the last complete run noted; `None` if there is no note that can be read.
     pub fn read(private: &PrivateDir) -> Option<Self> {
-        let (file, _) = private.dir().open_ours(FILE.as_ref()).ok()??;
+        let (file, _) = private.dir().open_ours(Self::FILE.as_ref()).ok()??;
         let head = head(private, &file);
         let mut text = String::new();
         Uninterrupted(file).take(MOST_BYTES).read_to_string(&mut text).ok()?;
@@ -62,7 +76,7 @@ impl SourceMark {
             let (id, path) = line.strip_prefix("mount ")?.split_once(' ')?;
             Some((RelPath::parse(&from_hex(path)?).ok()?, id.to_owned()))
         };
-        Some(Self { root, mounts: lines.map(mount).collect::<Option<_>>()? })
+        Some(Self { root, mounts: Mounts(lines.map(mount).collect::<Option<_>>()?) })
     }
 
     /// Notes it for later runs, on the device if `durable`.
@@ -71,13 +85,13 @@ impl SourceMark {
     /// It cannot be written.
     pub fn write(&self, private: &PrivateDir, durable: bool) -> io::Result<()> {
         let mut text = format!("root {}\n", self.root);
-        for (path, id) in &self.mounts {
+        for (path, id) in &self.mounts.0 {
             // Writing to a string does not fail.
             let _ = write!(text, "mount {id} ");
             path.as_bytes().iter().for_each(|byte| _ = write!(text, "{byte:02x}"));
             text.push('\n');
         }
-        private.write(FILE.as_ref(), durable, |file| {
+        private.write(Self::FILE.as_ref(), durable, |file| {
             let head = head(private, file);
             sys::write_all(&*file, format!("{head}\n{text}").as_bytes())
         })
@@ -116,15 +130,18 @@ mod tests {
     fn it_is_read_as_it_was_written() {
         let (_root, dir, private) = scratch();
         assert_eq!(SourceMark::read(&private), None);
-        let mut mark = SourceMark::of(&dir);
-        mark.add_mount(RelPath::parse(b"a/b\n c").unwrap(), &dir);
+        let mut mark = SourceMark::of(&dir, Mounts::default());
+        mark.mounts.add(RelPath::parse(b"a/b\n c").unwrap(), &dir);
         for _ in 0..2 {
             mark.write(&private, true).unwrap();
             assert_eq!(SourceMark::read(&private).as_ref(), Some(&mark));
         }
-        assert!(mark.has_mount(&RelPath::parse(b"a/b\n c").unwrap()));
-        std::fs::write(private.path().join(FILE), "dircopy source 1\nroot x\nmount y zz\n")
-            .unwrap();
+        assert!(mark.mounts.has(&RelPath::parse(b"a/b\n c").unwrap()));
+        std::fs::write(
+            private.path().join(SourceMark::FILE),
+            "dircopy source 1\nroot x\nmount y zz\n",
+        )
+        .unwrap();
         assert_eq!(SourceMark::read(&private), None);
     }
 }

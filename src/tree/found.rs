@@ -49,6 +49,8 @@ pub enum WalkItem {
     Special(Arc<SourceDir>, ListedEntry, Kind),
     /// A directory on which another file system is mounted, which is not entered.
     OtherVolume(Arc<SourceDir>),
+    /// A directory on which another file system is mounted, which is entered.
+    Mounted(Arc<SourceDir>),
     /// An entry, or a directory with all that is in it, that cannot be copied.
     Failed(Error),
     /// A part file or journal that a killed run left at the output was removed.

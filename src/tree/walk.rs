@@ -357,8 +357,12 @@ impl Walk<'_> {
             // That the walk is to end shows at its next item.
             let _ = emit.item(WalkItem::Limits(Arc::clone(&output), limits));
         }
+        let source = Arc::new(SourceDir { handle, root, rel });
+        if stat.id.dev != parent.id.dev && !self.classifier.one_file_system {
+            let _ = emit.item(WalkItem::Mounted(Arc::clone(&source)));
+        }
         Ok(Frame {
-            source: Arc::new(SourceDir { handle, root, rel }),
+            source,
             output,
             id: stat.id,
             inclusion: subdir.inclusion,

@@ -41,6 +41,7 @@ pub fn refuse_strangers(job: &CopyJob, prepared: &Prepared, stop: &Stop) -> Resu
         is_listed: &|_| false,
         all: true,
         last: None,
+        if_meant: "",
         tell_other: &|_| (),
         most_levels: most_levels(sys::open_file_limit()),
         stop,

@@ -21,6 +21,7 @@ use crate::manifest::line;
 use crate::part::method::{Method, Tally};
 use crate::path::{DirPath, RelPath};
 use crate::state::row::Row;
+use crate::state::source_mark::Mounts;
 use crate::transfer::context::Context;
 use crate::transfer::existing::labels::Labels;
 use crate::transfer::outcome::KeptRow;
@@ -92,6 +93,8 @@ pub struct Accounting<'a> {
     pub published: Published,
     /// What the file that was listed last has, where more is computed than what proves.
     pub(crate) listed: Option<Digests>,
+    /// What is mounted in the source.
+    pub mounts: Mounts,
     health: Health,
     broken: Option<Error>,
 }
@@ -146,6 +149,7 @@ impl<'a> Accounting<'a> {
             methods: Default::default(),
             published: Published::default(),
             listed: None,
+            mounts: Mounts::default(),
             health: Health::default(),
             broken: None,
         }

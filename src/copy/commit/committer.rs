@@ -233,6 +233,7 @@ impl<'a> Committer<'a> {
                 self.accounting.counts.skipped += 1;
                 (self.accounting.listen())(&Event::OtherVolume(source.rel.path().as_bytes()));
             }
+            WalkItem::Mounted(dir) => self.accounting.mounts.add(dir.rel.path(), &dir.handle),
             WalkItem::Failed(error) => self.accounting.failed(&error),
             WalkItem::Warning(warning) => self.accounting.warn(&warning),
             WalkItem::Looked(output) | WalkItem::Done(output) => self.arrived(&output),

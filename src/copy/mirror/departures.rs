@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use crate::path::RelPath;
-use crate::state::source_mark::SourceMark;
 
 /// So many bytes of names are kept; what is beyond goes in a later run.
 const MOST_BYTES: usize = 24 << 20;
@@ -42,8 +41,6 @@ pub struct Departures {
     pub present: u64,
     /// What has no counterpart in the source and stays, because no earlier run listed it.
     pub others: u64,
-    /// By what the source is known again.
-    pub source: SourceMark,
 }
 
 impl Departures {

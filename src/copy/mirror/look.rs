@@ -15,8 +15,8 @@ use crate::event::{Event, EventListener, Stop};
 use crate::path::Shown;
 use crate::state::departing::Departing;
 use crate::state::knowledge::Knowledge;
-use crate::state::private_dir::{Missing, PrivateDir, TRASH};
-use crate::state::source_mark::SourceMark;
+use crate::state::private_dir::{Missing, NAME, PrivateDir, TRASH};
+use crate::state::source_mark::{Mounts, SourceMark};
 use crate::sys::stat::Kind;
 use crate::sys::{self, DirReader};
 use crate::tree::classify::Classifier;
@@ -108,6 +108,7 @@ impl MirrorLook<'_> {
             is_listed: &|path| self.is_listed(&lists, private.as_ref(), path),
             all: self.mirror.all,
             last: last.as_ref(),
+            if_meant: &self.if_meant(),
             tell_other: &|path| (self.listen)(&Event::Foreign(path)),
             most_levels: most_levels(sys::open_file_limit()),
             stop: self.stop,
@@ -160,6 +161,15 @@ impl MirrorLook<'_> {
         MovedFiles { source, output, known, departures, classifier, proof, stop }.count().ok()
     }
 
+    /// What to do if the source is not what it was, and is not to be.
+    fn if_meant(&self) -> String {
+        if !self.job.pruned {
+            return "run once without --mirror".to_owned();
+        }
+        let note = self.job.output.join(NAME).join(SourceMark::FILE);
+        format!("remove {}, by which that is known", Shown::path(&note))
+    }
+
     /// Refuses a run by which too much would go, or where the source may not be what it was.
     fn refuse(
         &self,
@@ -182,13 +192,12 @@ impl MirrorLook<'_> {
                  nothing was touched"
             ));
         }
-        if let Some(last) = last
-            && last.root != found.source.root
-        {
-            let (now, then) = (&found.source.root, &last.root);
+        let now = SourceMark::of(&prepared.source.handle, Mounts::default()).root;
+        if let Some(SourceMark { root: then, .. }) = last.filter(|last| last.root != now) {
+            let if_meant = self.if_meant();
             return refuse(format!(
                 "it is on another file system ({now}) than last time ({then}): is its disk not mounted? nothing was \
-                 touched; if it was moved on purpose, run once without --mirror"
+                 touched; if it was moved on purpose, {if_meant}"
             ));
         }
         let all = found.entries + found.present;

@@ -35,6 +35,8 @@ pub struct DepartureSearch<'a> {
     pub all: bool,
     /// What the last complete run knew of the source.
     pub last: Option<&'a SourceMark>,
+    /// What to do if it is not the same now, and is not to be.
+    pub if_meant: &'a str,
     /// Is told of each entry that has no counterpart and stays.
     pub tell_other: &'a dyn Fn(&[u8]),
     pub most_levels: usize,
@@ -72,7 +74,6 @@ impl DepartureSearch<'_> {
         // Handles of its own: a directory that is listed has one position for all.
         let here = |dir: &Dir| dir.open_dir(".".as_ref(), false);
         let source = here(&self.source.handle).map_err(fail)?;
-        departures.source = SourceMark::of(&source);
         let Some(output) = self.output.handle.as_ref().filter(|_| !self.output.fresh) else {
             return Ok(departures);
         };
@@ -95,7 +96,7 @@ impl DepartureSearch<'_> {
                 let cause = "it is too many levels down for the number of files that may be open";
                 return Err(Error::io("compare", path, io::Error::other(cause)));
             }
-            if let Some(entered) = self.enter(top_of(&mut stack)?, &subdir, &mut departures)? {
+            if let Some(entered) = self.enter(top_of(&mut stack)?, &subdir)? {
                 stack.push(entered);
                 self.list(stack.last_mut(), &mut departures, &mut reader)?;
             }
@@ -108,7 +109,6 @@ impl DepartureSearch<'_> {
         &self,
         parent: &mut ComparedDir,
         subdir: &ComparedSubdir,
-        departures: &mut Departures,
     ) -> Result<Option<ComparedDir>> {
         let ComparedSubdir { name, inclusion, counterpart } = subdir;
         let rel = parent.rel.below(name);
@@ -132,10 +132,12 @@ impl DepartureSearch<'_> {
                 if self.classifier.one_file_system {
                     return Ok(None);
                 }
-                departures.source.add_mount(rel.path(), dir);
-            } else if self.last.is_some_and(|last| last.has_mount(&rel.path())) {
-                let finding = "another file system was mounted there last time, and is not now: is its disk \
-                               missing? nothing was touched; if it was taken away for good, run once without --mirror";
+            } else if self.last.is_some_and(|last| last.mounts.has(&rel.path())) {
+                let finding = format!(
+                    "another file system was mounted there last time, and is not now: is its disk missing? nothing \
+                     was touched; if it was taken away for good, {}",
+                    self.if_meant
+                );
                 let path = self.source.path_below(&rel.path());
                 return Err(Error::finding("mirror", path, finding));
             }

@@ -120,23 +120,35 @@ impl EarlierRecords {
         }
     }
 
-    /// The run is complete: later ones are to know its source again, with `durable` after a power cut too.
-    pub fn know_source(&self, source: &SourceDir, durable: bool) -> Result<()> {
-        let Some(private) = &self.private else { return Ok(()) };
-        let now = match self.departures() {
-            Some(departures) if !departures.source.root.is_empty() => departures.source.clone(),
-            _ => SourceMark::of(&source.handle),
-        };
+    /// The run is complete: later ones are to know its source again, in which the walk met these
+    /// mounts.
+    pub fn know_source(
+        &self,
+        job: &CopyJob,
+        tree: Option<&SourceDir>,
+        committer: &Committer<'_>,
+    ) -> Result<()> {
+        let (Some(private), Some(source)) = (&self.private, tree) else { return Ok(()) };
+        let mut now = SourceMark::of(&source.handle, committer.accounting.mounts.clone());
         let last = SourceMark::read(private);
-        // A run that is no mirror has not looked at what is mounted below.
-        let holds =
-            |last: SourceMark| last == now || self.departures().is_none() && last.root == now.root;
-        if last.is_some_and(holds) {
+        if last.as_ref() == Some(&now) {
             return Ok(());
+        }
+        // What this run left out may have been mounted all the same.
+        let is_part = job.names.is_some()
+            || job.shard.is_some()
+            || job.one_file_system
+            || !job.filter.is_empty();
+        if let Some(last) = last
+            && last.root == now.root
+            && is_part
+            && self.departures().is_none()
+        {
+            now.mounts.add_earlier(last.mounts);
         }
         let fail =
             |error| Error::io("write the private note of the source in", private.path(), error);
-        now.write(private, durable).map_err(fail)
+        now.write(private, job.sync).map_err(fail)
     }
 }
 

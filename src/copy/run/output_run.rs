@@ -236,7 +236,7 @@ impl OutputRun<'_> {
         slot.into_iter().for_each(|slot| counts.shared(slot));
         if counts.is_whole()
             && !committer.is_cut_short()
-            && let Err(error) = earlier.know_source(&source, job.sync)
+            && let Err(error) = earlier.know_source(job, tree.as_deref(), &committer)
         {
             committer.accounting.warn(&error);
             counts.warnings += 1;

@@ -3,6 +3,7 @@
 mod day;
 mod departures;
 mod generations;
+mod mounted;
 mod moves;
 mod nights;
 mod powercut;

@@ -1,0 +1,69 @@
+//! A disk that was mounted in the source and is missing takes nothing from an output.
+
+use crate::harness::{Mount, Run, Scene, need, shell};
+
+/// A source with a disk in it.
+fn scene() -> (Scene, Mount) {
+    let scene = Scene::on_disk();
+    scene.src.file("a", "a").dir("sub");
+    let disk = Mount::tmpfs(&scene.src.path("sub"), "8m");
+    scene.src.file("sub/x", "x");
+    (scene, disk)
+}
+
+#[track_caller]
+fn is_refused(run: &Run) {
+    run.assert_code(2).assert_says("another file system was mounted there last time");
+}
+
+/// Only a disk that was there in two runs was noted.
+#[test]
+fn one_that_was_there_in_one_run_is_missed() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, disk) = scene();
+    scene.copy(&["--mirror"]).assert_code(0);
+    drop(disk);
+    let all = ["--mirror", "--max-delete=100%"];
+    is_refused(&scene.copy(&all));
+    // A run that saw a part of the source says nothing of the rest.
+    scene.copy(&["--exclude=/sub"]).assert_code(0);
+    is_refused(&scene.copy(&all));
+    assert!(scene.dst.join("sub/x").exists());
+    // One without --mirror takes the source as it is.
+    scene.copy(&[]).assert_code(0);
+    scene.copy(&all).assert_code(0);
+    assert!(!scene.dst.join("sub/x").exists());
+}
+
+/// Each tree is a new one, in which none was ever noted.
+#[test]
+fn generations_miss_it_too() {
+    need!(Kinds);
+    Mount::privately();
+    // Hard links, clones, snapshots.
+    for kind in ["ext4", "xfs", "btrfs"] {
+        let (scene, disk) = scene();
+        let _output = Mount::of_kind(kind, &scene.path("image"), &scene.dst);
+        let night = || scene.copy(&["--generations", "--max-delete=100%"]);
+        let all = || shell(&scene, "ls -d dst/20*");
+        night().assert_code(0);
+        drop(disk);
+        let first = all();
+        is_refused(&night());
+        let disk = Mount::tmpfs(&scene.src.path("sub"), "8m");
+        scene.src.file("sub/x", "x");
+        night().assert_code(0);
+        drop(disk);
+        let run = night();
+        is_refused(&run);
+        let second = all();
+        assert_eq!(second.lines().count(), 2, "{kind}: {first}{second}");
+        // The remedy that it names.
+        let newest = second.lines().last().unwrap();
+        run.assert_says(&format!("{newest}/.dircopy/source"));
+        shell(&scene, &format!("rm {newest}/.dircopy/source"));
+        night().assert_code(0);
+        assert!(!scene.dst.join("latest/sub/x").exists());
+    }
+}
