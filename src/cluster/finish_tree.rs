@@ -257,7 +257,7 @@ impl<'a> FinishTree<'a> {
         };
         let (is_data, may_remove) = (&|_: &OsStr| false, &|| true);
         let spared = Protected { cleanup, resumable: None, follow, is_data, may_remove };
-        let leftovers = cleanup::clean_up(source, &opened_anew, reader, &spared);
+        let leftovers = cleanup::clean_up(Some(source), &opened_anew, reader, &spared);
         for name in &leftovers.removed {
             let path = output.rel.join(name);
             (self.observer.listen)(&Event::LeftoverRemoved(path.as_bytes()));

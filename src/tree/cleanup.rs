@@ -101,9 +101,9 @@ pub struct Protected<'a> {
 }
 
 /// Removes what no run will finish from an output directory that was there already, but for what is to be
-/// `spared`.
+/// `spared`. Without its counterpart at the source nothing in it is gone on with.
 pub fn clean_up(
-    source: &SourceDir,
+    source: Option<&SourceDir>,
     output: &OutputDir,
     reader: &mut DirReader,
     spared: &Protected<'_>,
@@ -137,8 +137,9 @@ pub fn clean_up(
                 () if unknown.len() <= MOST_NAMED && cleanup.names_unknown(name) => &mut unknown,
                 () => continue,
             };
-            let absent = source.handle.stat(&listed.name, false).err();
-            let is_absent = absent.is_some_and(|error| error.kind() == io::ErrorKind::NotFound);
+            let there = source.map(|source| source.handle.stat(&listed.name, false));
+            let is_absent =
+                there.is_none_or(|it| it.is_err_and(|it| it.kind() == io::ErrorKind::NotFound));
             if is_absent && !is_data(&listed.name) {
                 names.push(listed.name.to_os_string());
             }
@@ -155,7 +156,7 @@ pub fn clean_up(
             continue;
         };
         let beginning = resumable.and_then(|larger_than| {
-            let now = source.handle.stat(&subject.name, follow).ok()?;
+            let now = source?.handle.stat(&subject.name, follow).ok()?;
             let same = now.kind == Kind::File && subject.source == Version::of(&now);
             let at = parts.iter().position(|part| *part == subject.part)?;
             (same && now.size > larger_than).then(|| parts.swap_remove(at))

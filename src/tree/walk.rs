@@ -284,7 +284,7 @@ impl Walk<'_> {
         let Walk { cleanup, resumable, .. } = *self;
         let may_remove = &|| self.may_make();
         let spared = Protected { cleanup, resumable, follow, is_data: &is_data, may_remove };
-        let mut leftovers = cleanup::clean_up(source, output, reader, &spared);
+        let mut leftovers = cleanup::clean_up(Some(source), output, reader, &spared);
         let resumable = std::mem::take(&mut leftovers.resumable);
         tell(output, leftovers, emit)?;
         ControlFlow::Continue(resumable)

@@ -31,6 +31,8 @@ pub struct Departures {
     /// By the directory it is in.
     dirs: BTreeMap<RelPath, Vec<DepartedItem>>,
     held: usize,
+    /// Directories that have left the source and have part files or journals in them.
+    pub with_leftovers: Vec<RelPath>,
     /// How many items were too many to be kept.
     pub postponed: u64,
     /// Files and links that go.
@@ -62,6 +64,15 @@ impl Departures {
         if !kept.is_empty() {
             self.held += dir.as_bytes().len() + EACH;
             self.dirs.insert(dir, kept);
+        }
+    }
+
+    /// Notes that part files or journals are in the directory `dir`, which has left the source.
+    pub fn add_leftovers(&mut self, dir: RelPath) {
+        let size = dir.as_bytes().len() + EACH;
+        if self.held + size <= MOST_BYTES {
+            self.held += size;
+            self.with_leftovers.push(dir);
         }
     }
 

@@ -4,6 +4,7 @@
 //! here, every line of the newest manifest holds. What was about to go is noted in the private directory: the next
 //! run knows it for listed and goes on.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,10 +17,12 @@ use crate::copy::mirror::trash::Trash;
 use crate::error::{Error, Result};
 use crate::event::{Event, Stop};
 use crate::hash::Algorithm;
-use crate::path::RelPath;
+use crate::path::{DirPath, RelPath};
 use crate::state::departing::Departing;
+use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::PrivateDir;
-use crate::sys::{Attributes, Dir};
+use crate::sys::{Attributes, Dir, DirReader, name_from_bytes};
+use crate::tree::cleanup::{self, Cleanup, Protected};
 use crate::tree::dirs::{OutputDir, SourceDir, open_source_below};
 
 /// What is to leave the output at the end of a run.
@@ -34,6 +37,10 @@ pub struct Removal<'a> {
     /// Whether links in the source stand for what they point to.
     pub follow: bool,
     pub durable: bool,
+    /// Whose part files are removed from directories that have left the source, …
+    pub cleanup: Cleanup<'a>,
+    /// … but for what an earlier run listed.
+    pub known: Option<&'a Knowledge>,
     pub stop: &'a Stop,
 }
 
@@ -53,6 +60,9 @@ impl Removal<'_> {
     /// Moves everything that goes, and removes old trash if the run is whole. Returns where the trash is.
     pub fn run(&self, accounting: &mut Accounting<'_>) -> Option<PathBuf> {
         let mut trash = Trash::new(&self.output);
+        if accounting.counts.failed == 0 {
+            self.clean_up(accounting);
+        }
         for (path, items) in self.departures.dirs() {
             if self.stop.is_requested() {
                 break;
@@ -92,6 +102,47 @@ impl Removal<'_> {
             }
         }
         trash.path()
+    }
+
+    /// Removes what killed runs left in directories that the source has no more, as the walk does in all others.
+    fn clean_up(&self, accounting: &mut Accounting<'_>) {
+        for path in &self.departures.with_leftovers {
+            if self.stop.is_requested() {
+                break;
+            }
+            if let Err(error) = self.clean_up_in(path, accounting) {
+                let path = self.output.path_below(path);
+                accounting.warn(&Error::io("remove old part files from", path, error));
+            }
+        }
+    }
+
+    fn clean_up_in(&self, path: &RelPath, accounting: &mut Accounting<'_>) -> io::Result<()> {
+        let root = self.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let dir = root.open_below(path)?;
+        let before = dir.stat_self()?;
+        dir.open_up(&before)?;
+        let below = |rel: DirPath, name: &[u8]| io::Result::Ok(rel.below(name_from_bytes(name)?));
+        let output = OutputDir {
+            handle: Some(dir.try_clone()?),
+            rel: path.components().try_fold(DirPath::root(), below)?,
+            fresh: false,
+            ..OutputDir::absent(Arc::clone(&self.output.root))
+        };
+        let is_data = |name: &OsStr| {
+            self.known.is_some_and(|known| known.has_heard_of(path.join(name).as_bytes()))
+        };
+        let Self { cleanup, follow, .. } = *self;
+        let may_remove = &|| !self.stop.is_requested();
+        let spared = Protected { cleanup, resumable: None, follow, is_data: &is_data, may_remove };
+        let left = cleanup::clean_up(None, &output, &mut DirReader::default(), &spared);
+        for name in &left.removed {
+            accounting.tell(&output.rel, name, |path| Event::LeftoverRemoved(path));
+        }
+        left.unknown.iter().chain(&left.error).for_each(|error| accounting.warn(error));
+        let warn = |deed, error| accounting.warn(&Error::io(deed, output.path(), error));
+        Attributes::default().apply(&dir, &before, true, warn);
+        Ok(())
     }
 
     /// Moves what goes out of one directory.

@@ -55,6 +55,8 @@ struct ComparedDir {
     goes: Vec<DepartedItem>,
     /// Whether something in it stays.
     stays: bool,
+    /// Whether killed runs left part files or journals in it, or may have.
+    has_leftovers: bool,
 }
 
 struct ComparedSubdir {
@@ -219,9 +221,10 @@ impl DepartureSearch<'_> {
             return Ok(());
         }
         let path = top.rel.join(&name);
-        // A killed run left it. It goes with its directory; where that stays, the copy cleans up.
+        // A killed run left it. In a directory that is in the source the copy cleans up.
         let is_leftover = is_part_name(&name) || is_journal_name(&name);
         if !is_there && is_leftover && !(self.is_listed)(path.as_bytes()) {
+            top.has_leftovers = true;
             return Ok(());
         }
         let fail = |error| Error::io("look at", self.output.path_below(&path), error);
@@ -276,7 +279,8 @@ impl DepartureSearch<'_> {
 impl ComparedDir {
     fn new(source: Option<Dir>, output: Dir, rel: DirPath, inclusion: Inclusion) -> Self {
         let (subdirs, goes) = (Vec::new(), Vec::new());
-        Self { source, output, rel, inclusion, subdirs, goes, stays: false }
+        let (stays, has_leftovers) = (false, false);
+        Self { source, output, rel, inclusion, subdirs, goes, stays, has_leftovers }
     }
 
     /// Everything in it was looked at. One that has left the source and has nothing that stays goes as a whole.
@@ -284,6 +288,9 @@ impl ComparedDir {
         let Some(parent) = parent.filter(|_| self.source.is_none()) else {
             return departures.add(self.rel.path(), self.goes);
         };
+        if self.has_leftovers {
+            departures.add_leftovers(self.rel.path());
+        }
         if self.stays {
             parent.stays = true;
             return departures.add(self.rel.path(), self.goes);

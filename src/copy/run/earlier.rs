@@ -19,6 +19,7 @@ use crate::state::private_dir::PrivateDir;
 use crate::state::source_mark::SourceMark;
 use crate::transfer::baseline::Baseline;
 use crate::transfer::renamed::tree::{OtherTree, RecordedTree, RenamedFiles};
+use crate::tree::cleanup::Cleanup;
 use crate::tree::dirs::{OutputDir, SourceDir};
 
 /// What earlier runs recorded, as far as this run needs it.
@@ -57,6 +58,7 @@ impl EarlierRecords {
         job: &'a CopyJob,
         committer: &Committer<'_>,
         source: &Arc<SourceDir>,
+        cleanup: Cleanup<'a>,
         stop: &'a Stop,
     ) -> Option<Removal<'a>> {
         let (mirror, departures) = (job.mirror.as_ref()?, self.departures()?);
@@ -69,6 +71,8 @@ impl EarlierRecords {
             proof: job.algorithm,
             follow: job.follow_links,
             durable: job.sync,
+            cleanup,
+            known: self.known.as_ref(),
             stop,
         })
     }

@@ -227,7 +227,7 @@ impl OutputRun<'_> {
         self.check_account(found, stop, &mut committer);
         committer.settle_expected(tree.as_deref());
         earlier.settle_departures(&mut committer.accounting);
-        let removal = earlier.removal(job, &committer, &source, stop);
+        let removal = earlier.removal(job, &committer, &source, walk.cleanup, stop);
         let media = MediaSeal::of(job, stop, parts, secret.as_ref());
         let endings = RunEndings { rotation: rotation.as_ref(), removal: removal.as_ref(), media };
         let RunLeft { manifest, trash, media_list, lists } = committer.finish(endings);

@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::harness::{
-    Mount, Need, Run, Scene, Strace, content, ctimes, have, inventory, long, names_below, need,
-    shell,
+    Mount, Need, Run, Scene, Strace, content, ctimes, have, inventory, leftover_name, long,
+    names_below, need, shell,
 };
 
 /// A source of 20 files in two directories, a link and an empty directory, copied once.
@@ -133,6 +133,25 @@ fn files_of_others_stay() {
     assert!(!left.contains(b"go/sub/1".as_slice()) && !scene.dst.join("go/link").exists());
     scene.copy(&["--mirror=all", "--max-delete=90%"]).assert_code(0);
     is_mirror(&scene);
+}
+
+/// Part files stayed for ever where something else kept the directory.
+#[test]
+fn what_killed_runs_left_goes_from_directories_that_left() {
+    let scene = scene();
+    let (left, other) = (leftover_name(&scene.dst), ".abcde12345.dircopy-part");
+    scene.output().file("go/sub/mine", "m").file(format!("go/sub/{other}"), "of another output");
+    for dir in ["go/sub", "go/empty"] {
+        scene.output().file(format!("{dir}/{left}"), content(1000));
+    }
+    shell(&scene, "rm -r src/go; touch -d 2020-01-01 dst/go/sub");
+    let args = ["--mirror", "--max-delete=90%", "-n"];
+    touches_nothing(&scene, 0, || scene.copy(&args));
+    let run = scene.copy(&args[..2]);
+    run.assert_code(0).assert_says("a run that was killed left it").assert_says(other);
+    assert_eq!(shell(&scene, &format!("find dst -name '{left}'")), "");
+    assert_eq!(shell(&scene, "ls -A dst/go/sub | sort"), format!("{other}\nmine\n"));
+    assert_eq!(shell(&scene, "date -ud @$(stat -c %Y dst/go/sub) +%Y").trim(), "2020");
 }
 
 #[test]
