@@ -45,11 +45,15 @@ impl Committer<'_> {
         };
         let stop = self.context.control.stop;
         let root = Arc::clone(self.root());
+        let folds = root.volume.folds_case();
         let mut carried = CarriedLines::new(self.context, &root);
         known.unsettled(&|| stop.is_requested(), |path, unsettled| {
             // The run goes on with the chain of a history, and does not list it.
             let is_chain = || self.context.options.histories && is_chain(path.as_bytes());
-            if departures.is_some_and(|departures| departures.covers(path)) || is_chain() {
+            let goes = |departures: &Departures| {
+                departures.covers(path) || folds && departures.covers_folded(path)
+            };
+            if departures.is_some_and(goes) || is_chain() {
                 self.accounting.counts.dropped_lines += 1;
                 return Ok(());
             }

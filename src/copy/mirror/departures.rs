@@ -1,9 +1,11 @@
 //! What has left the source and is still at the output: few pieces, because a directory that goes with everything in
 //! it is one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
+use std::sync::OnceLock;
 
+use crate::copy::mirror::spelling::fold;
 use crate::path::RelPath;
 
 /// So many bytes of names are kept; what is beyond goes in a later run.
@@ -31,6 +33,8 @@ pub struct Departures {
     /// By the directory it is in.
     dirs: BTreeMap<RelPath, Vec<DepartedItem>>,
     held: usize,
+    /// The paths without what tells letter case and forms apart; made when it is first asked for.
+    folded: OnceLock<HashSet<String>>,
     /// Directories that have left the source and have part files or journals in them.
     pub with_leftovers: Vec<RelPath>,
     /// How many items were too many to be kept.
@@ -94,6 +98,15 @@ impl Departures {
     /// The first of them.
     pub fn examples(&self) -> Vec<RelPath> {
         self.paths().take(MOST_EXAMPLES).collect()
+    }
+
+    /// The same where the output folds names, and `path` may be the source's spelling of what goes.
+    pub fn covers_folded(&self, path: &RelPath) -> bool {
+        let folded = |path: &RelPath| fold(&String::from_utf8_lossy(path.as_bytes()));
+        let all = self.folded.get_or_init(|| self.paths().map(|path| folded(&path)).collect());
+        let path = folded(path);
+        let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+        ends.into_iter().any(|end| all.contains(&path[..end]))
     }
 
     /// Whether the file at `path`, or a directory above it, goes.

@@ -137,9 +137,13 @@ impl SpellingLook<'_> {
     }
 }
 
-/// The name without what tells letter case and forms of Unicode apart.
 fn folded(name: &OsStr) -> String {
-    name.to_string_lossy().to_lowercase().nfc().collect()
+    fold(&name.to_string_lossy())
+}
+
+/// The text without what tells letter case and forms of Unicode apart.
+pub fn fold(text: &str) -> String {
+    text.to_lowercase().nfc().collect()
 }
 
 fn sameness(stat: &Stat) -> Sameness {

@@ -61,6 +61,7 @@ fn other_letter_case_has_not_left() {
         let run = mirror(&scene, state, &["--max-delete=90%"]);
         assert_eq!(departed(&run), ["d/deep", "d/f1"]);
         assert_eq!(names(&scene), "./d ./d/f2 ./d/new");
+        is_whole();
     }
 }
 
