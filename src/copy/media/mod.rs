@@ -13,7 +13,7 @@ mod histories;
 mod join;
 mod known;
 pub mod one_history;
-pub mod own_mark;
+mod own_mark;
 mod records;
 pub mod role;
 pub mod run;

@@ -213,7 +213,6 @@ impl OutputRun<'_> {
         }
         let source_volume = sys::volume_details(&prepared.source.handle);
         let output_volume = prepared.output.handle.as_ref().map(sys::volume_details);
-        let output_volume = output_volume.unwrap_or_default();
         let (source, parts) = (Arc::clone(&prepared.source), prepared.output.volume.parts);
         let secret = prepared.secret;
         let tree = prepared.file.is_none().then(|| Arc::clone(&source));
@@ -259,7 +258,7 @@ impl OutputRun<'_> {
             media_list,
             lists,
             source_volume,
-            output_volume,
+            output_volume: output_volume.unwrap_or_default(),
         }
     }
 
