@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rustix::process::Signal;
+
 use super::Cluster;
 use crate::harness::{content, shell};
 
@@ -118,17 +120,20 @@ fn only_shards_share_an_output() {
             it.unwrap().file_name().to_str().is_some_and(|it| it.ends_with(".dircopy-part"))
         })
     });
+    // However long the others take, this one is still at it.
+    slow.signal(Signal::STOP);
     let plain = [cluster.scene.src.root().to_path_buf(), cluster.out()];
     cluster.scene.bare(plain).run().assert_code(2).assert_says("at work on it");
     cluster.plan_with(&[]).assert_code(2);
     for other in (0..shards).filter(|other| other.to_string() != number) {
         cluster.shard(other).assert_code(0);
     }
-    cluster.finish().assert_code(1).assert_says("it is being run");
+    let finish = cluster.command("finish", &["--dead-after", "1h"]).run();
+    finish.assert_code(1).assert_says("it is being run");
     let status =
         cluster.scene.bare(["plan", "--status", cluster.plan_dir().to_str().unwrap()]).run();
     status.assert_prints(&["1", "running"]);
-    // One more attempt at the same shard leaves the part file of the first alone.
+    slow.signal(Signal::CONT);
     slow.wait().assert_code(0);
     cluster.finish().assert_code(0);
     cluster.is_as_a_single_run();
