@@ -174,7 +174,10 @@ fn is_to_give_way(root: &Dir) -> io::Result<bool> {
     };
     let is_generation = |text: &str| DatedName::parse(text).is_some();
     match stat.kind {
-        Kind::Symlink => Ok(root.read_link(LATEST.as_ref())?.to_str().is_some_and(is_generation)),
+        Kind::Symlink => {
+            let target = root.read_name_link(LATEST.as_ref())?;
+            Ok(target.as_deref().and_then(OsStr::to_str).is_some_and(is_generation))
+        }
         Kind::File if stat.size <= MOST_LATEST => {
             let mut content = Vec::new();
             let file = root.open_file(LATEST.as_ref(), false)?;

@@ -206,6 +206,11 @@ impl Dir {
         self.create_part_link(PartOwner::default(), &target.to_os_string())
     }
 
+    /// What the link `name` says, if that may be an entry of this directory.
+    pub fn read_name_link(&self, name: &OsStr) -> io::Result<Option<OsString>> {
+        Ok(Some(self.read_link(name)?))
+    }
+
     /// Makes the symbolic link `name` to `target`; an error if `name` exists.
     pub fn make_link(&self, target: &LinkTarget, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::symlinkat(target, &self.0, name)?)

@@ -226,6 +226,11 @@ impl Dir {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Nothing: no such link is made here.
+    pub fn read_name_link(&self, _: &OsStr) -> io::Result<Option<std::ffi::OsString>> {
+        Ok(None)
+    }
+
     /// Removes the empty directory `name`.
     pub fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
         let component = component(name)?;
