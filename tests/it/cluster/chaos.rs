@@ -3,8 +3,6 @@
 use std::fs;
 use std::time::Duration;
 
-use rustix::process::Signal;
-
 use super::Cluster;
 use crate::harness::{Random, content, long};
 
@@ -34,13 +32,7 @@ fn killed_shards_come_to_the_same_end() {
                 })
                 .collect();
             std::thread::sleep(Duration::from_millis(random.below(60) as u64));
-            for run in &some {
-                match random.below(3) {
-                    0 => {}
-                    1 => run.signal(Signal::TERM),
-                    _ => run.signal(Signal::KILL),
-                }
-            }
+            some.iter().for_each(|run| run.disturb(&mut random));
             some.into_iter().for_each(|run| drop(run.wait()));
             let record = cluster
                 .plan_dir()

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::beside;
+use super::random::Random;
 use super::scene::Scene;
 
 /// No test run takes this long unless something hangs, however busy the machine is.
@@ -180,6 +181,15 @@ impl Running {
     /// Sends a signal to the whole process group.
     pub fn signal(&self, signal: Signal) {
         kill_process_group(self.group, signal).unwrap();
+    }
+
+    /// Leaves it alone, ends it or kills it, as it happens.
+    pub fn disturb(&self, random: &mut Random) {
+        match random.below(3) {
+            0 => {}
+            1 => self.signal(Signal::TERM),
+            _ => self.signal(Signal::KILL),
+        }
     }
 
     /// Waits until the program itself is there (after shells and tools) and catches signals.

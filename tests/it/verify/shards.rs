@@ -5,8 +5,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use rustix::process::Signal;
-
 use crate::harness::{Cmd, Random, Run, Scene, content, long, names_below, shell};
 
 /// So many files in directories, with names of every kind, and a copy of them.
@@ -267,13 +265,7 @@ fn killed_and_doubled_shards_are_no_results() {
                 .map(|_| command(&scene, &format!("{}/{OF}", random.below(OF)), &["-j1"]).spawn())
                 .collect();
             std::thread::sleep(std::time::Duration::from_millis(random.below(40) as u64));
-            for run in &some {
-                match random.below(3) {
-                    0 => {}
-                    1 => run.signal(Signal::TERM),
-                    _ => run.signal(Signal::KILL),
-                }
-            }
+            some.iter().for_each(|run| run.disturb(&mut random));
             some.into_iter().for_each(|run| drop(run.wait()));
         }
         let missing = (0..OF).filter(|&index| !result(&scene, index, OF).exists());
