@@ -226,12 +226,10 @@ fn a_slow_output_is_not_idle_until_another_has_the_file() {
     for name in ["slow", "fast"] {
         Judge::new(&scene.src, scene.tree(name), &run).complete();
     }
-    assert_eq!(
-        report(&scene)["outputs"][0]["counts"]["fallback"],
-        1,
-        "{:#}",
-        report(&scene)["outputs"]
-    );
+    // Whichever began the file later reads some of it by itself.
+    let report = report(&scene);
+    let alone = |number: usize| report["outputs"][number]["counts"]["fallback"].as_u64();
+    assert!(alone(0).max(alone(1)) == Some(1), "{:#}", report["outputs"]);
 }
 
 /// Lets calls of this kind wait until something is so, two minutes at most.
