@@ -129,6 +129,13 @@ pub enum Finding {
         /// Whether both have the same digest. If so, the file is checked once.
         same: bool,
     },
+    /// A later generation of the same history has another digest of the file.
+    Contradicts {
+        /// Where in the older generation, from 1.
+        line: u64,
+        /// The file.
+        path: RelPath,
+    },
     /// The line cannot be read.
     Malformed {
         /// Where in the manifest, from 1.

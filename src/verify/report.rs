@@ -88,7 +88,7 @@ impl Checked {
             Finding::Converted { .. } => &mut self.converted,
             Finding::Refused { .. } => &mut self.refused,
             Finding::Twice { same: true, .. } => &mut self.repeated,
-            Finding::Twice { same: false, .. } => &mut self.contradicted,
+            Finding::Twice { same: false, .. } | Finding::Contradicts { .. } => &mut self.contradicted,
             Finding::Malformed { .. } | Finding::Torn { unfinished: false, .. } => {
                 &mut self.malformed
             }

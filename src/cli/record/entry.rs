@@ -218,13 +218,13 @@ impl<'a> RecordEntry<'a> {
                 (Self::named("refused", name, Some(why.clone().into())), Some(*line))
             }
             Finding::Twice { line, first, path, same } => {
-                let (event, how) = match same {
-                    true => ("repeated", "the same digest"),
-                    false => ("contradicted", "another digest"),
-                };
-                let text = format!("on line {first} too, with {how}");
+                let (event, text) = twice(*first, *same);
                 (full(event, path, Some(text.into())), Some(*line))
             }
+            Finding::Contradicts { line, path } => (
+                full("contradicted", path, Some(verify_messages::LATER_IS_OTHER.into())),
+                Some(*line),
+            ),
             Finding::Malformed { line, fault } => {
                 (here("malformed", fault.to_string()), Some(*line))
             }
@@ -277,4 +277,13 @@ impl<'a> RecordEntry<'a> {
 fn ranges(damage: &Damage) -> Vec<[u64; 2]> {
     let pair = |range: &Range<u64>| [range.start, range.end - range.start];
     damage.ranges.iter().map(pair).collect()
+}
+
+/// The event of a file that an earlier line lists too, and how.
+fn twice(first: u64, same: bool) -> (&'static str, String) {
+    let (event, how) = match same {
+        true => ("repeated", "the same digest"),
+        false => ("contradicted", "another digest"),
+    };
+    (event, format!("on line {first} too, with {how}"))
 }

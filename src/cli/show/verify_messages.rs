@@ -28,7 +28,30 @@ pub struct VerifyMessages {
     pub convert: bool,
 }
 
+/// What a line says that contradicts a later generation of its history.
+pub const LATER_IS_OTHER: &str = "a later generation has another digest of it";
+
 impl VerifyMessages {
+    /// A file that is listed more than once.
+    fn twice(&self, target: &Target, finding: &Finding) -> Option<ScreenLine> {
+        let manifest = Shown::path(&target.manifest);
+        let shown = |path| cut(Shown::path(&target.path_of(path)));
+        match finding {
+            Finding::Twice { line, first, path, same } => {
+                let text = format!("{} (lines {first} and {line} of {manifest})", shown(path));
+                match same {
+                    true => self.notice(&format!("listed twice: {text}, with the same digest")),
+                    false => self.err(&format!("listed twice: {text}, with different digests")),
+                }
+            }
+            Finding::Contradicts { line, path } => {
+                let at = format!("{} (line {line} of {manifest})", shown(path));
+                self.err(&format!("contradicted: {at}: {LATER_IS_OTHER}"))
+            }
+            _ => None,
+        }
+    }
+
     /// The line about a finding, if this detail has one.
     pub fn of(&self, target: &Target, finding: &Finding) -> Option<ScreenLine> {
         let manifest = Shown::path(&target.manifest);
@@ -46,13 +69,7 @@ impl VerifyMessages {
                 let (name, at) = (cut(Shown::bytes(name)), format!("line {line} of {manifest}"));
                 self.err(&format!("refused: {name} ({at}): {why}; not opened"))
             }
-            Finding::Twice { line, first, path, same } => {
-                let text = format!("{} (lines {first} and {line} of {manifest})", shown(path));
-                match same {
-                    true => self.notice(&format!("listed twice: {text}, with the same digest")),
-                    false => self.err(&format!("listed twice: {text}, with different digests")),
-                }
-            }
+            Finding::Twice { .. } | Finding::Contradicts { .. } => self.twice(target, finding),
             Finding::Malformed { line, fault } => {
                 self.err(&format!("malformed: line {line} of {manifest}: {fault}"))
             }

@@ -20,6 +20,7 @@ use crate::hash::Digest;
 use crate::manifest::archive::mhl_writer::{HashAction, is_text};
 use crate::manifest::lists::KeptFile;
 use crate::path::{RelPath, Shown};
+use crate::tree::filter::{Filter, Inclusion};
 use crate::tree::names::sorter::{SortedRecords, Sorter};
 
 /// So many paths that are missing are named.
@@ -88,6 +89,8 @@ pub struct Join<'a> {
     role: &'a MediaRole,
     histories: &'a Histories,
     path: &'a Path,
+    /// What histories leave out is not missing.
+    ignored: &'a Filter,
     kept: PathReader,
     known: PathReader,
     entries: PathSorter,
@@ -104,6 +107,7 @@ impl<'a> Join<'a> {
         role: &'a MediaRole,
         histories: &'a Histories,
         path: &'a Path,
+        ignored: &'a Filter,
         kept: &SortedRecords,
     ) -> io::Result<Self> {
         let known = PathReader::of(&histories.known)?;
@@ -112,6 +116,7 @@ impl<'a> Join<'a> {
             role,
             histories,
             path,
+            ignored,
             kept: PathReader::of(kept)?,
             known,
             entries: PathSorter::by_path(),
@@ -191,7 +196,8 @@ impl<'a> Join<'a> {
         let of_kept = |known: &Digest| {
             file.digests.iter().find(|it| it.algorithm() == known.algorithm()).map(|it| it == known)
         };
-        let is_same = known.digests.iter().find_map(of_kept);
+        // All that were computed must be what the history has: one that is not fails the file.
+        let is_same = known.digests.iter().filter_map(of_kept).reduce(|one, other| one && other);
         let action = match is_same {
             Some(true) if file.is_read => HashAction::Verified,
             Some(false) => HashAction::Failed,
@@ -227,11 +233,26 @@ impl<'a> Join<'a> {
             while let Some(more) = self.known.take_of(&path)? {
                 file.add(PathRecord::of(&more).words, &of);
             }
-            if file.is_listed && !file.is_renamed {
+            if file.is_listed && !file.is_renamed && !is_left_out(self.ignored, &rel) {
                 self.names.missing_file(&path, file.digests.first())?;
             }
         }
     }
+}
+
+/// Whether a file is left out, or a directory that it is in.
+fn is_left_out(ignored: &Filter, path: &RelPath) -> bool {
+    let is_out = |path: &RelPath, is_dir| {
+        ignored.judge(path.as_bytes(), is_dir, Inclusion::In) == Inclusion::Out
+    };
+    let mut above = path.split().map(|(dir, _)| dir);
+    while let Some(dir) = above.filter(|dir| !dir.is_root()) {
+        if is_out(&dir, true) {
+            return true;
+        }
+        above = dir.split().map(|(dir, _)| dir);
+    }
+    is_out(path, false)
 }
 
 /// The directory whose history the file at `path` belongs to.

@@ -63,11 +63,13 @@ pub fn add(known: &mut PathSorter, rel: &RelPath, number: u64, entry: &MhlEntry)
         false => [rel.as_bytes(), b"/", path.as_bytes()].concat(),
     };
     let head = format!("{:05} {number:06}", rel.as_bytes().len());
-    let what = match entry.digest {
-        Some(digest) => format!("{head} {} {digest}", digest.algorithm().name()),
-        None => format!("{head} {NO_DIGEST}"),
-    };
-    known.add(&what, &below(&entry.path))?;
+    let path = below(&entry.path);
+    if entry.digests.is_empty() {
+        known.add(&format!("{head} {NO_DIGEST}"), &path)?;
+    }
+    for digest in &entry.digests {
+        known.add(&format!("{head} {} {digest}", digest.algorithm().name()), &path)?;
+    }
     match entry.previous.as_deref().filter(|previous| *previous != entry.path) {
         Some(previous) => known.add(&format!("{head} {RENAMED}"), &below(previous)),
         None => Ok(()),

@@ -11,12 +11,12 @@ use crate::copy::media::known::add;
 use crate::copy::media::own_mark::OwnMark;
 use crate::copy::media::records::PathSorter;
 use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Digest, Hasher};
+use crate::hash::{Algorithm, Hasher};
 use crate::manifest::archive::mhl::{CHAIN, HISTORY, MhlEntries, MhlEntry, MhlPiece, Named};
-use crate::manifest::archive::mhl_chain::{ChainLink, number_of, read_chain};
+use crate::manifest::archive::mhl_chain::{ChainLink, generations, number_of, read_chain};
 use crate::path::{RelPath, Shown};
 use crate::sys::stat::Kind;
-use crate::sys::{Dir, DirReader, Uninterrupted};
+use crate::sys::{Dir, Uninterrupted};
 
 pub const DEED: &str = "go on with the history in";
 
@@ -215,27 +215,6 @@ fn chain(dir: &Dir, path: &Path) -> Result<Option<Vec<ChainLink>>> {
     Ok(Some(links))
 }
 
-/// The names of the generations that are in `dir`, sorted.
-fn generations(dir: &Dir) -> io::Result<Vec<String>> {
-    let here = dir.open_dir(".".as_ref(), false)?;
-    let (mut reader, mut found) = (DirReader::default(), Vec::new());
-    loop {
-        let batch = reader.next_batch(&here)?;
-        if batch.is_empty() {
-            found.sort_unstable();
-            return Ok(found);
-        }
-        let names = batch.iter().filter_map(|entry| entry.name.to_str());
-        found.extend(names.filter(|name| number_of(name).is_some()).map(str::to_owned));
-    }
-}
-
-/// Whether a directory is a history: it has a chain of whatever kind, or a generation.
-pub fn is_history(dir: &Dir) -> bool {
-    let has_chain = dir.stat(CHAIN.as_ref(), false).is_ok();
-    has_chain || generations(dir).is_ok_and(|names| !names.is_empty())
-}
-
 /// What an entry of the generation `from` of the history of `rel` refers to.
 fn reference(rel: &RelPath, entry: &MhlEntry, from: &Path) -> Option<Reference> {
     let (dir, name) = entry.path.rsplit_once('/')?;
@@ -246,7 +225,7 @@ fn reference(rel: &RelPath, entry: &MhlEntry, from: &Path) -> Option<Reference> 
     let below = [rel.as_bytes(), child.as_bytes()];
     let both = below.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(&b'/');
     let of = if both.is_empty() { RelPath::root() } else { RelPath::parse(&both).ok()? };
-    let digest = entry.digest.as_ref().map(Digest::to_string).unwrap_or_default();
+    let digest = entry.digest().map(|digest| digest.to_string()).unwrap_or_default();
     Some(Reference { of, name: name.to_owned(), digest, from: from.to_owned() })
 }
 

@@ -99,7 +99,7 @@ impl<'a> MediaSeal<'a> {
         // The chains of those that came with this copy are not there yet.
         found.histories.extend(histories.all.keys().cloned());
         let fail = |error| Error::io(DEED, root.path, error);
-        let join = Join::new(self.role, histories, root.path, kept).map_err(fail)?;
+        let join = Join::new(self.role, histories, root.path, &filter, kept).map_err(fail)?;
         let joined =
             join.run(&found, &mut |error| tell(MediaFinding { error, is_failed: true }))?;
         if joined.missing > 0 {

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::copy::media::one_history::is_history;
 use crate::copy::media::records::PathSorter;
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::manifest::archive::mhl::HISTORY;
+use crate::manifest::archive::mhl_chain::is_history;
 use crate::path::RelPath;
 use crate::sys::Dir;
 use crate::sys::stat::{Kind, Time};

@@ -183,7 +183,7 @@ impl OutputRun<'_> {
         gate: &Gate<'_>,
     ) -> Report {
         let Self { job, observer, slot, .. } = *self;
-        let options = self.options(&prepared);
+        let (options, secret) = (self.options(&prepared), prepared.secret);
         let (timings, resident) = (&observer.progress.timings, Residency::default());
         let helpers = &Helpers::of_processors();
         let own_rate = job.limit_rate.map(RateLimit::new);
@@ -214,7 +214,6 @@ impl OutputRun<'_> {
         let source_volume = sys::volume_details(&prepared.source.handle);
         let output_volume = prepared.output.handle.as_ref().map(sys::volume_details);
         let (source, parts) = (Arc::clone(&prepared.source), prepared.output.volume.parts);
-        let secret = prepared.secret;
         let tree = prepared.file.is_none().then(|| Arc::clone(&source));
         let kept_from = |keep| Rotation { keep, source: Arc::clone(&source), quietly: job.pruned };
         let rotation = job.keep_manifests.map(kept_from);

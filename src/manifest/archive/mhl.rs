@@ -1,12 +1,14 @@
 //! Media Hash Lists: those of ASC MHL 2 with the chain of their generations, and legacy ones (1.x).
 //!
-//! One reader for all, because the outermost element says which it is. It gives each file with the strongest of its
-//! digests that may be used; a digest that is marked as `failed` never is one.
+//! One reader for all, because the outermost element says which it is. It gives each file with the digests that may be
+//! used; a digest that is marked as `failed` never is one.
 
 use std::io::{self, Read};
 
+use super::mhl_entry::{Dialect, Pending};
+pub use super::mhl_entry::{MhlEntry, MhlPiece, Named};
 use super::xml::{Xml, XmlStep};
-use crate::hash::{Algorithm, Digest};
+use crate::hash::Algorithm;
 use crate::manifest::Fault;
 
 /// The directory of a history, below the one that it is of.
@@ -66,54 +68,6 @@ const NAMES: &[&str] = &[
     "processinfo",
 ];
 
-/// Which list it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Dialect {
-    #[default]
-    Unknown,
-    /// ASC MHL 2: a generation.
-    Generation,
-    /// The generations of a history.
-    Chain,
-    /// MHL 1.
-    Legacy,
-}
-
-/// What an entry names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
-    /// A file.
-    File,
-    /// A generation of a history further below.
-    Reference,
-    /// A generation of this history, by its number.
-    Generation(u64),
-}
-
-/// A file that is listed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MhlEntry {
-    /// What it is.
-    pub named: Named,
-    /// Its path, not checked.
-    pub path: String,
-    /// What it was called in earlier generations.
-    pub previous: Option<String>,
-    /// The strongest digest that may be used.
-    pub digest: Option<Digest>,
-}
-
-/// What stands at a place of the list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MhlPiece {
-    /// A file.
-    Entry(MhlEntry),
-    /// A pattern of files that the history leaves out, as gitignore(5) has them.
-    Ignored(String),
-    /// What is wrong.
-    Fault(Fault),
-}
-
 /// Whether a file with these first bytes is read by [`MhlEntries`].
 pub fn is_mhl(start: &[u8]) -> bool {
     let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
@@ -125,22 +79,6 @@ pub struct MhlEntries<R> {
     xml: Xml<R>,
     dialect: Dialect,
     entry: Pending,
-}
-
-/// An entry of which not all was read.
-#[derive(Default)]
-struct Pending {
-    path: Option<String>,
-    previous: Option<String>,
-    digest: Option<Digest>,
-    /// The name of a digest that cannot be computed here.
-    other: Option<&'static str>,
-    /// Whether there is one of any kind.
-    has_digest: bool,
-    /// Whether the digest that is being read failed.
-    is_failed: bool,
-    sequence: Option<u64>,
-    fault: Option<&'static str>,
 }
 
 impl<R: Read> MhlEntries<R> {
@@ -183,12 +121,14 @@ impl<R: Read> MhlEntries<R> {
             },
             ["ascmhldirectory"] => self.dialect = Dialect::Chain,
             [_] => return Some("it is XML, and no Media Hash List"),
+            [.., "hash", "hash"] => self.entry.fault = Some("an entry lies in another one"),
             ["hashlist", "hashes", "hash"]
             | ["hashlist", "hash"]
             | ["hashlist", "references", "hashlistreference"] => self.entry = Pending::default(),
             ["ascmhldirectory", "hashlist"] => {
                 let sequence = self.xml.attribute("sequencenr").and_then(|it| it.parse().ok());
-                self.entry = Pending { sequence, ..Pending::default() };
+                self.entry = Pending::default();
+                self.entry.sequence = sequence;
             }
             [.., "hash" | "hashlistreference" | "hashlist", _] => {
                 self.entry.is_failed = self.xml.attribute("action") == Some("failed");
@@ -201,18 +141,18 @@ impl<R: Read> MhlEntries<R> {
     fn close(&mut self) -> Option<MhlPiece> {
         let text = self.xml.text();
         match (self.dialect, self.xml.stack()) {
-            (Dialect::Generation, ["hashlist", "hashes", "hash"]) => self.finish(Named::File),
+            (Dialect::Generation, ["hashlist", "hashes", "hash"]) => self.entry.finish(Named::File),
             (Dialect::Generation, ["hashlist", "references", "hashlistreference"]) => {
-                self.finish(Named::Reference)
+                self.entry.finish(Named::Reference)
             }
-            (Dialect::Legacy, ["hashlist", "hash"]) => self.finish(Named::File),
+            (Dialect::Legacy, ["hashlist", "hash"]) => self.entry.finish(Named::File),
             (Dialect::Generation, ["hashlist", "processinfo", "ignore", "pattern"]) => {
                 Some(MhlPiece::Ignored(text.to_owned()))
             }
             (Dialect::Chain, ["ascmhldirectory", "hashlist"]) => {
                 let number = self.entry.sequence;
                 match number {
-                    Some(number) => self.finish(Named::Generation(number)),
+                    Some(number) => self.entry.finish(Named::Generation(number)),
                     None => Some(MhlPiece::Fault(Fault::Form("a generation has no number"))),
                 }
             }
@@ -226,85 +166,6 @@ impl<R: Read> MhlEntries<R> {
             _ => None,
         }
     }
-
-    fn finish(&mut self, named: Named) -> Option<MhlPiece> {
-        let Pending { path, previous, digest, other, has_digest, fault, .. } =
-            std::mem::take(&mut self.entry);
-        let fault = match (fault, &path) {
-            (Some(why), _) => Some(Fault::Form(why)),
-            (None, None) => Some(Fault::NoName),
-            (None, Some(_)) if !has_digest => Some(Fault::Form("an entry has no digest")),
-            (None, Some(_)) => other.filter(|_| digest.is_none()).map(Fault::OtherAlgorithm),
-        };
-        Some(match (fault, path) {
-            (None, Some(path)) => MhlPiece::Entry(MhlEntry { named, path, previous, digest }),
-            (fault, _) => MhlPiece::Fault(fault.unwrap_or(Fault::NoName)),
-        })
-    }
-}
-
-impl Pending {
-    /// Takes an element of an entry.
-    fn part(&mut self, dialect: Dialect, name: &'static str, text: &str) {
-        let algorithm = match (dialect, name) {
-            (Dialect::Legacy, "file") | (Dialect::Generation | Dialect::Chain, "path") => {
-                if self.path.replace(text.to_owned()).is_some() {
-                    self.fault = Some("an entry has two paths");
-                }
-                return;
-            }
-            (Dialect::Generation, "previousPath") => {
-                self.previous = Some(text.to_owned());
-                return;
-            }
-            (_, "md5") => Algorithm::Md5,
-            (_, "sha1") => Algorithm::Sha1,
-            (Dialect::Generation | Dialect::Chain, "c4") => Algorithm::C4,
-            (Dialect::Generation, "xxh128") => Algorithm::Xxh128,
-            (Dialect::Generation, "xxh3") => Algorithm::Xxh3,
-            (Dialect::Generation, "xxh64") | (Dialect::Legacy, "xxhash64be" | "xxhash64") => {
-                Algorithm::Xxh64
-            }
-            (Dialect::Legacy, "xxhash") => return self.unknown("XXH32"),
-            (Dialect::Legacy, "null") => return self.unknown("null"),
-            _ => return,
-        };
-        self.has_digest = true;
-        if self.is_failed {
-            return;
-        }
-        let digest = match name {
-            "xxhash64" => turned(text.trim_ascii()),
-            _ => Digest::parse(algorithm, text.trim_ascii().as_bytes()),
-        };
-        match digest {
-            None => self.fault = Some("a digest is not of the form that its name says"),
-            // The table has the strongest first.
-            Some(digest) => {
-                let contradicts =
-                    |now: Digest| digest.algorithm() == now.algorithm() && digest != now;
-                if self.digest.is_some_and(contradicts) {
-                    self.fault = Some("an entry has two digests of one algorithm");
-                }
-                let is_stronger = |now: Digest| digest.algorithm() < now.algorithm();
-                if self.digest.is_none_or(is_stronger) {
-                    self.digest = Some(digest);
-                }
-            }
-        }
-    }
-
-    fn unknown(&mut self, name: &'static str) {
-        self.has_digest = true;
-        self.other = Some(name);
-    }
-}
-
-/// A digest of `xxhash64`, which has its last byte first.
-fn turned(text: &str) -> Option<Digest> {
-    let value = u64::from_str_radix(text, 16).ok().filter(|_| text.len() == 16)?;
-    let text = format!("{:016x}", value.swap_bytes());
-    Digest::parse(Algorithm::Xxh64, text.as_bytes())
 }
 
 #[cfg(test)]
@@ -312,6 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::hash::Digest;
 
     fn read(list: &[u8]) -> Vec<(u64, MhlPiece)> {
         let mut entries = MhlEntries::new(list);
@@ -333,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strongest_digest_that_did_not_fail_is_taken() {
+    fn digests_that_did_not_fail_are_taken() {
         let list = generation(
             "<hash><path size=\"1\">a&#10;b &amp; <![CDATA[<c>]]></path>\
              <md5 action=\"original\">d41d8cd98f00b204e9800998ecf8427e</md5>\
@@ -346,9 +208,11 @@ mod tests {
              <directoryhash><path>dir</path><content><xxh64>ef46db3751d8e999</xxh64></content></directoryhash>\n",
         );
         let empty = |algorithm, text: &str| Digest::parse(algorithm, text.as_bytes());
-        let entry = |path: &str, previous: Option<&str>, digest| {
+        let entry = |path: &str, previous: Option<&str>, digests: &[Option<Digest>]| {
             let previous = previous.map(str::to_owned);
-            MhlPiece::Entry(MhlEntry { named: Named::File, path: path.into(), previous, digest })
+            let digests = digests.iter().flatten().copied().collect();
+            let (named, path) = (Named::File, path.into());
+            MhlPiece::Entry(MhlEntry { named, path, previous, digests, other: None })
         };
         let expected = [
             (
@@ -356,11 +220,14 @@ mod tests {
                 entry(
                     "a\nb & <c>",
                     None,
-                    empty(Algorithm::Md5, "d41d8cd98f00b204e9800998ecf8427e"),
+                    &[
+                        empty(Algorithm::Md5, "d41d8cd98f00b204e9800998ecf8427e"),
+                        empty(Algorithm::Xxh64, "ef46db3751d8e999"),
+                    ],
                 ),
             ),
-            (5, entry("b", Some("old"), empty(Algorithm::Xxh64, "ef46db3751d8e999"))),
-            (6, entry("c", None, None)),
+            (5, entry("b", Some("old"), &[empty(Algorithm::Xxh64, "ef46db3751d8e999")])),
+            (6, entry("c", None, &[])),
         ];
         assert_eq!(read(list.as_bytes()), expected);
     }
@@ -372,13 +239,13 @@ mod tests {
                       <hash><file>c</file><xxhash64>99e9d85137db46ef</xxhash64></hash>\
                       <hash><file>d</file><xxhash>46947589</xxhash></hash></hashlist>";
         let read_legacy = read(legacy.as_bytes());
-        let [(_, MhlPiece::Entry(one)), (_, MhlPiece::Entry(two)), (_, MhlPiece::Fault(three))] =
+        let [(_, MhlPiece::Entry(one)), (_, MhlPiece::Entry(two)), (_, MhlPiece::Entry(three))] =
             &read_legacy[..]
         else {
             panic!("{read_legacy:?}");
         };
-        assert_eq!((one.path.as_str(), one.digest), ("A/b", two.digest));
-        assert_eq!(*three, Fault::OtherAlgorithm("XXH32"));
+        assert_eq!((one.path.as_str(), &one.digests), ("A/b", &two.digests));
+        assert_eq!((three.digest(), three.other), (None, Some("XXH32")));
         let c4 = "c459dsjfscH38cYeXXYogktxf4Cd9ibshE3BHUo6a58hBXmRQdZrAkZzsWcbWtDg5oQstpDuni4Hirj75GEmTc1sFT";
         let chain = format!(
             "<ascmhldirectory xmlns=\"urn:ASC:MHL:DIRECTORY:v2.0\"><hashlist sequencenr=\"1\">\
@@ -414,6 +281,16 @@ mod tests {
             ("<html/>".to_owned(), "no Media Hash List"),
             (generation("<hash><path>a</path><path>b</path><md5/></hash>"), "digest"),
             (generation("<hash><path>a</path></hash>"), "no digest"),
+            (
+                generation("<hash><path>a</path><hash><path>b</path></hash></hash>"),
+                "in another one",
+            ),
+            (
+                generation(
+                    "<hash><path>a</path><xxh64>ef46db3751d8e999</xxh64><xxh64>0000000000000000</xxh64></hash>",
+                ),
+                "two digests",
+            ),
         ];
         for (list, words) in cases {
             let text = fault(&list).to_string();

@@ -1,13 +1,14 @@
 //! The chain of an ASC MHL history: which generations there are, and the digest of each one's file.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::Fault;
-use crate::manifest::archive::mhl::{MhlEntries, MhlPiece, Named};
+use crate::manifest::archive::mhl::{CHAIN, MhlEntries, MhlPiece, Named};
 use crate::path::RelPath;
+use crate::sys::{Dir, DirReader};
 
 /// How many generations a history may have.
 const MOST_GENERATIONS: usize = 100_000;
@@ -30,6 +31,30 @@ pub fn number_of(name: &str) -> Option<u64> {
     let stem = name.strip_suffix(".mhl")?;
     let digits = stem.split('_').next().filter(|digits| digits.len() >= 4)?;
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// The names of the generations that are in `dir`, sorted.
+///
+/// # Errors
+/// It cannot be listed.
+pub fn generations(dir: &Dir) -> io::Result<Vec<String>> {
+    let here = dir.open_dir(".".as_ref(), false)?;
+    let (mut reader, mut found) = (DirReader::default(), Vec::new());
+    loop {
+        let batch = reader.next_batch(&here)?;
+        if batch.is_empty() {
+            found.sort_unstable();
+            return Ok(found);
+        }
+        let names = batch.iter().filter_map(|entry| entry.name.to_str());
+        found.extend(names.filter(|name| number_of(name).is_some()).map(str::to_owned));
+    }
+}
+
+/// Whether a directory is a history: it has a chain of whatever kind, or a generation.
+pub fn is_history(dir: &Dir) -> bool {
+    let has_chain = dir.stat(CHAIN.as_ref(), false).is_ok();
+    has_chain || generations(dir).is_ok_and(|names| !names.is_empty())
 }
 
 /// Reads the chain from `input`, which is at `path`; in its own order.
@@ -58,7 +83,8 @@ pub fn read_chain<R: Read>(input: R, path: &Path) -> Result<Vec<ChainLink>> {
         if generations.len() == MOST_GENERATIONS {
             return Err(fault(Fault::Form("there are too many generations")));
         }
-        generations.push(ChainLink { number, name: entry.path, digest: entry.digest });
+        let digest = entry.digest();
+        generations.push(ChainLink { number, name: entry.path, digest });
     }
     Ok(generations)
 }

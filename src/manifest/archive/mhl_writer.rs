@@ -361,7 +361,8 @@ mod tests {
                 named,
                 path: path.into(),
                 previous,
-                digest: Some(digests[0]),
+                digests: vec![digests[0]],
+                other: None,
             })
         };
         let mut expected: Vec<MhlPiece> = patterns.into_iter().map(MhlPiece::Ignored).collect();
@@ -374,7 +375,7 @@ mod tests {
         let legacy = MediaEntry { digests: &digests[1..], ..file("a") };
         list.legacy_file(&legacy, &creator().finished).unwrap();
         match &read(&list.finish_legacy().unwrap())[..] {
-            [MhlPiece::Entry(entry)] => assert_eq!(entry.digest, Some(digests[1])),
+            [MhlPiece::Entry(entry)] => assert_eq!(entry.digest(), Some(digests[1])),
             other => panic!("{other:?}"),
         }
     }

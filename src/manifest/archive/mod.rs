@@ -9,5 +9,6 @@ pub mod bag_list;
 pub mod line_ends;
 pub mod mhl;
 pub mod mhl_chain;
+mod mhl_entry;
 pub mod mhl_writer;
 mod xml;

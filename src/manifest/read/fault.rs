@@ -32,6 +32,8 @@ pub enum Fault {
     NoName,
     /// `TAG (name) = digest` with another algorithm's tag.
     OtherAlgorithm(&'static str),
+    /// The digest is of a kind that is not computed here.
+    NotComputed(&'static str),
     /// `SHA256 (name` without a `)`.
     TagOpen,
     /// `SHA256 (name)` without a `=` after it.
@@ -105,6 +107,8 @@ impl fmt::Display for Fault {
             ),
             Fault::NoName => f.write_str("there is no name"),
             Fault::OtherAlgorithm(tag) => write!(f, "the digest is {tag}, not SHA-256"),
+            Fault::NotComputed("null") => f.write_str("it has no digest"),
+            Fault::NotComputed(tag) => write!(f, "the digest is {tag}, which cannot be checked"),
             Fault::TagOpen => f.write_str("\"SHA256 (\" without a closing \")\""),
             Fault::TagWithoutEquals { column } => {
                 write!(f, "no \"=\" at column {column}, between the name and the digest")

@@ -75,8 +75,17 @@ fn archive_by(spec: &TargetSpec, path: &Path) -> Archive {
     }
     let read =
         File::open(path).and_then(|file| Uninterrupted(file).take(512).read_to_end(&mut start));
-    if read.is_err() || spec.dir.is_some() {
+    if read.is_err() {
         return Archive::None;
+    }
+    if let Some(dir) = &spec.dir {
+        // A chain lists what lies beside it; with the directory that it is of, the history of that is meant.
+        let of = directory_of(directory_of(path));
+        let id = |dir: &Path| Dir::open(dir).and_then(|dir| dir.identity()).ok();
+        let is_chain = path.file_name().is_some_and(|name| name == CHAIN) && mhl::is_mhl(&start);
+        if !is_chain || id(dir).is_none() || id(dir) != id(of) {
+            return Archive::None;
+        }
     }
     if start.starts_with(START) && path.file_name().is_some_and(|name| name == DECLARATION) {
         return Archive::Bag;

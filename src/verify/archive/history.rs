@@ -1,7 +1,8 @@
 //! A history of ASC MHL before its lists are read: its chain, its generations, and the histories further below.
 //!
 //! The chain is a list of the generations, which are checked by it as files are. A generation that refers to one of
-//! a history further below lists that one as a file, and that history is checked too.
+//! a history further below lists that one as a file, and that history is checked too, as are those that no generation
+//! refers to.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -9,10 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Error;
+use crate::event::Stop;
 use crate::manifest::archive::mhl::{CHAIN, HISTORY, MhlEntries, MhlPiece, Named};
-use crate::manifest::archive::mhl_chain::{ChainLink, read_chain};
+use crate::manifest::archive::mhl_chain::{ChainLink, is_history, read_chain};
 use crate::path::RelPath;
+use crate::sys::stat::Kind;
 use crate::sys::{Dir, DirReader};
+use crate::tree::below::{EntryBelow, each_below};
 use crate::verify::archive::expanded::{Expanded, open, root_of};
 use crate::verify::archive::part::PartOf;
 use crate::verify::finding::Finding;
@@ -36,6 +40,9 @@ pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
             return expanded.unusable(&Arc::new(Target::none()), error);
         }
     };
+    if let Err(error) = find_below(&top, &root, &mut waiting) {
+        expanded.found(&Arc::new(Target::none()), Finding::Unsearched(error));
+    }
     while let Some(below) = waiting.pop_first() {
         let at = below.full_path(&root);
         // Not through links, which may lead elsewhere.
@@ -70,6 +77,22 @@ pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
             }
         }
     }
+}
+
+/// Adds the directories that have histories: also those that no generation refers to.
+fn find_below(top: &Dir, root: &Path, found: &mut BTreeSet<RelPath>) -> Result<(), Error> {
+    let mut see = |entry: EntryBelow<'_>| {
+        let is_dir = entry.stat.kind == Kind::Dir;
+        if is_dir && *entry.name == *HISTORY {
+            let history = entry.dir.open_dir(HISTORY.as_ref(), false);
+            if found.len() < MOST_BELOW && history.is_ok_and(|history| is_history(&history)) {
+                found.insert(entry.above.clone());
+            }
+            return Ok(false);
+        }
+        Ok(is_dir)
+    };
+    each_below(top, root, &Stop::default(), &mut see).map(drop)
 }
 
 /// One history.

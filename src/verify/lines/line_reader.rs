@@ -1,25 +1,27 @@
 //! The thread that reads the manifests and hands out their lines to the workers.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom};
 use std::sync::Arc;
 
 use crossbeam_channel::{Sender, bounded};
 
 use crate::error::Error;
 use crate::event::Stop;
-use crate::hash::{Algorithm, Digest, Hasher, Sha256};
+use crate::hash::{Algorithm, Digest, Sha256};
 use crate::manifest::Fault;
 use crate::path::RelPath;
-use crate::sys;
 use crate::sys::stat::Identity;
 use crate::verify::archive::part::PartOf;
 use crate::verify::finding::{Finding, Findings};
 use crate::verify::lines::batch::{FillingBatch, LineBatch, PassGuard};
+use crate::verify::lines::history_names::{Contradiction, HistoryNames};
 use crate::verify::lines::manifest_lines::{ManifestLine, ManifestLines, Meaning};
 use crate::verify::lines::seen::{NameHasher, SeenNames};
 use crate::verify::lines::shards::{LineSum, LinesWanted, WantedLines};
+use crate::verify::lines::stoppable::StoppableReader;
 use crate::verify::lines::unhashed::UnhashedLines;
+use crate::verify::lines::unproven::{Unproven, is_there};
 use crate::verify::replicas::RereadableManifest;
 use crate::verify::scrub::pass::Scrub;
 use crate::verify::scrub::verified::Pass;
@@ -54,8 +56,8 @@ pub struct LinesRead {
     pub manifests: Vec<Identity>,
     /// The manifests, to be read once more, where that is asked for.
     pub reread: Vec<RereadableManifest>,
-    /// The names in the generations of a history that were read.
-    newer: SeenNames,
+    /// What the generations of a history that were read say.
+    history: HistoryNames,
     /// The digest of the manifest of a check in shards, if it was read to its end; …
     pub manifest_sum: Option<Sha256>,
     /// … and the sums of the lines of each shard, if they are wanted.
@@ -91,12 +93,17 @@ struct FirstReading {
     found: bool,
     /// Lines with digests of algorithms that are not known here.
     unhashed: UnhashedLines,
+    /// Whether a line has a digest that can be checked.
+    has_digests: bool,
+    /// Entries of a Media Hash List that have none.
+    unproven: Option<Unproven>,
 }
 
 /// What the lines so far came to.
 struct ReadSoFar<'a> {
     seen: &'a mut SeenNames,
     wanted: &'a mut Option<WantedLines>,
+    history: &'a mut HistoryNames,
 }
 
 impl LineReader<'_> {
@@ -139,12 +146,9 @@ impl LineReader<'_> {
             done.reread.push(RereadableManifest { target: Arc::clone(&target), manifest });
         }
         if !matches!(target.part, PartOf::Generation { newest: false }) {
-            done.newer = SeenNames::default();
+            done.history = HistoryNames::default();
         }
         let FirstReading { seen, complete, found, .. } = self.read(&target, manifest, done);
-        if let PartOf::Generation { .. } = target.part {
-            done.newer.absorb(&seen);
-        }
         match for_passes {
             None => {}
             Some((_, Err(error))) => {
@@ -204,18 +208,22 @@ impl LineReader<'_> {
                 }
                 Ok(Some(Meaning::Fault(finding))) => Some(finding),
                 Ok(Some(Meaning::File(line))) => {
+                    reading.has_digests = true;
                     let (seen, wanted) = (&mut reading.seen, &mut wanted);
-                    self.list(
-                        line,
-                        target.part,
-                        &done.newer,
-                        ReadSoFar { seen, wanted },
-                        &mut batch,
-                    )
+                    let listing = ReadSoFar { seen, wanted, history: &mut done.history };
+                    self.list(line, target, listing, &mut batch)
                 }
-                Ok(Some(Meaning::Renamed(line, path))) => {
-                    reading.seen.note(self.key.of(&path), line, &Digest::sha256([0; 32]));
+                Ok(Some(Meaning::Renamed(line, old, now))) => {
+                    let key = self.key.of(&old);
+                    reading.seen.note(key, line, &Digest::sha256([0; 32]));
+                    done.history.rename(key, self.key.of(&now), &now);
                     None
+                }
+                Ok(Some(Meaning::Unproven(line, path, algorithm))) => {
+                    let key = self.key.of(&path);
+                    reading.seen.note(key, line, &Digest::sha256([0; 32]));
+                    Unproven::count(&mut reading.unproven, line, algorithm);
+                    done.history.look_for(key, target, line, &path)
                 }
                 Err(_) if self.stop.is_requested() => break,
                 Err(error) => {
@@ -238,16 +246,24 @@ impl LineReader<'_> {
             }
         }
         self.hand_out(target, None, &mut batch, done);
-        let (seen, unhashed) = (&reading.seen, std::mem::take(&mut reading.unhashed));
-        let is_listed = |path: &RelPath| seen.has(self.key.of(path));
-        let mut told = unhashed.findings(target, !seen.is_empty(), is_listed);
-        reading.found |= !told.is_empty();
+        let mut told = self.rest(target, &mut reading);
         told.extend(lines.cut_off().filter(|_| reading.complete));
         told.extend(lines.oddity().filter(|_| !oddity_is_told));
         told.into_iter().for_each(|finding| self.tell(target, finding));
         done.sums = wanted.map_or_else(Vec::new, |wanted| wanted.sums);
         done.manifest_sum = manifest.sum().filter(|_| reading.complete);
         reading
+    }
+
+    /// What is to be told of lines without a digest that can be checked, when all lines were read.
+    fn rest(&self, target: &Target, reading: &mut FirstReading) -> Vec<Finding> {
+        let (seen, unhashed) = (&reading.seen, std::mem::take(&mut reading.unhashed));
+        let is_listed = |path: &RelPath| seen.has(self.key.of(path));
+        let mut told = unhashed.findings(target, !seen.is_empty(), is_listed);
+        let unproven = reading.unproven.take();
+        told.extend(unproven.map(|unproven| unproven.finding(target, reading.has_digests)));
+        reading.found |= !told.is_empty();
+        told
     }
 
     /// Tells what was found on a line, unless that is another shard's.
@@ -278,33 +294,41 @@ impl LineReader<'_> {
     fn list(
         &self,
         line: ManifestLine,
-        part: PartOf,
-        newer: &SeenNames,
+        target: &Target,
         listing: ReadSoFar<'_>,
         batch: &mut FillingBatch,
     ) -> Option<Finding> {
+        let ReadSoFar { seen, wanted, history } = listing;
         let key = self.key.of(&line.path);
-        let before = listing.seen.note(key, line.number, &line.digest);
-        let is_new_bag = part.bag().is_some_and(|bag| bag.declaration.escapes());
+        let before = seen.note_all(key, line.number, line.digests());
+        let is_new_bag = target.part.bag().is_some_and(|bag| bag.declaration.escapes());
         if is_new_bag && before.is_some() {
             let fault = Fault::Form("its file is listed on an earlier line too");
             return Some(Finding::Malformed { line: line.number, fault });
-        }
-        if matches!(part, PartOf::Generation { .. }) && newer.has(key) {
-            return None;
         }
         let twice = before.map(|(first, same)| {
             let path = line.path.clone();
             Finding::Twice { line: line.number, first, path, same }
         });
-        match self.scrub {
-            _ if matches!(twice, Some(Finding::Twice { same: true, .. })) => {}
+        if matches!(twice, Some(Finding::Twice { same: true, .. })) {
+            return twice;
+        }
+        let mut give = |line: ManifestLine| match self.scrub {
             Some(scrub) => scrub.list(&line.path, &line.digest),
-            None => {
-                let wanted = listing.wanted.as_mut();
-                if wanted.is_none_or(|wanted| wanted.is_checked(&line)) {
-                    batch.push(line);
-                }
+            None if wanted.as_mut().is_none_or(|wanted| wanted.is_checked(&line)) => {
+                batch.push(line);
+            }
+            None => {}
+        };
+        if !matches!(target.part, PartOf::Generation { .. }) {
+            give(line);
+            return twice;
+        }
+        let (number, path) = (line.number, line.path.clone());
+        match history.judge(key, line, || is_there(target, &path)) {
+            Ok(lines) => lines.into_iter().for_each(give),
+            Err(Contradiction) => {
+                return twice.or(Some(Finding::Contradicts { line: number, path }));
             }
         }
         twice
@@ -391,37 +415,5 @@ impl LineReader<'_> {
         done.given += lines.len() as u64;
         let (target, pass) = (Arc::clone(target), pass.cloned());
         self.tasks.send(LineBatch { target, pass, lines: lines.into_iter() }).is_ok()
-    }
-}
-
-/// Reads a file and looks for a request to stop while it waits: a pipe may be silent for ever.
-struct StoppableReader<'a> {
-    file: File,
-    stop: &'a Stop,
-    /// Takes all that is read, if its digest is wanted.
-    hasher: Option<Hasher>,
-}
-
-impl StoppableReader<'_> {
-    /// The digest of the whole file, what was not asked for among it.
-    fn sum(mut self) -> Option<Sha256> {
-        self.hasher.as_ref()?;
-        io::copy(&mut self, &mut io::sink()).ok()?;
-        self.hasher?.finish()?.as_sha256()
-    }
-}
-
-impl Read for StoppableReader<'_> {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        while !sys::wait_readable(&self.file) {
-            if self.stop.is_requested() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-        }
-        let read = self.file.read(room)?;
-        if let Some(hasher) = &mut self.hasher {
-            hasher.update(&room[..read]);
-        }
-        Ok(read)
     }
 }

@@ -28,8 +28,8 @@ pub enum ListItem<'a> {
     Name(Cow<'a, [u8]>, Digest),
     /// A name, not checked, with a digest by the algorithm of this name, which is not known here.
     Unhashed(Cow<'a, [u8]>, &'static str),
-    /// The same as with a digest, and its name in older generations.
-    Renamed(Vec<u8>, Option<Digest>, Option<String>),
+    /// An entry of a Media Hash List.
+    Entry(MhlEntry),
     /// What cannot be read.
     Fault(Fault),
 }
@@ -137,9 +137,7 @@ impl<R: Read> ListText<R> {
                 let item = match piece {
                     MhlPiece::Fault(fault) => ListItem::Fault(fault),
                     MhlPiece::Ignored(_) => ListItem::Nothing,
-                    MhlPiece::Entry(MhlEntry { path, previous, digest, .. }) => {
-                        ListItem::Renamed(path.into_bytes(), digest, previous)
-                    }
+                    MhlPiece::Entry(entry) => ListItem::Entry(entry),
                 };
                 Ok(Some(ListPlace { line, ended: true, item }))
             }

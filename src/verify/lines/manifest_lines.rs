@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::hash::Digest;
+use crate::manifest::archive::mhl::MhlEntry;
 use crate::path::{PathFault, RelPath};
 use crate::verify::finding::Finding;
 use crate::verify::lines::list_text::{ListItem, ListText};
@@ -16,8 +17,17 @@ pub struct ManifestLine {
     pub number: u64,
     pub path: RelPath,
     pub digest: Digest,
+    /// Others that are listed beside it, all of which must be right.
+    pub further: Vec<Digest>,
     /// Whether a regular file of that name was seen a moment ago.
     pub looked_at: bool,
+}
+
+impl ManifestLine {
+    /// All digests that are listed.
+    pub fn digests(&self) -> impl Iterator<Item = Digest> + '_ {
+        [self.digest].into_iter().chain(self.further.iter().copied())
+    }
 }
 
 /// What a line says.
@@ -26,10 +36,12 @@ pub enum Meaning {
     Nothing,
     /// A file that is to be checked.
     File(ManifestLine),
-    /// A name that a file had, which is not to be looked for.
-    Renamed(u64, RelPath),
+    /// A name that a file had, and the one that it has now.
+    Renamed(u64, RelPath, RelPath),
     /// A file that can only be looked for: its digest is by the algorithm of this name, which is not known here.
     Unhashed(u64, RelPath, &'static str),
+    /// A file that has no digest that can be checked; and its algorithm, if that is why.
+    Unproven(u64, RelPath, Option<&'static str>),
     /// No file can be checked by it, for this reason.
     Fault(Finding),
 }
@@ -100,13 +112,32 @@ impl<'a, R: Read> ManifestLines<'a, R> {
                     self.target.ours.map_or(digest, |ours| digest.in_list_of(ours.algorithm()));
                 named(self.target, number, &name, digest)
             }
-            ListItem::Renamed(name, digest, previous) => {
-                let previous = previous.and_then(|name| RelPath::parse(name.as_bytes()).ok());
-                self.more = previous.map(|path| Meaning::Renamed(number, path));
-                // Without a digest that may be used an older generation has one.
-                digest.map_or(Meaning::Nothing, |digest| named(self.target, number, &name, digest))
-            }
+            ListItem::Entry(entry) => self.entry(number, entry),
         }))
+    }
+
+    fn entry(&mut self, number: u64, entry: MhlEntry) -> Meaning {
+        let MhlEntry { path: name, previous, digests, other, .. } = entry;
+        let name = name.as_bytes();
+        if let Some(previous) = previous.and_then(|name| RelPath::parse(name.as_bytes()).ok())
+            && let Ok(now) = RelPath::parse(name)
+        {
+            self.more = Some(Meaning::Renamed(number, previous, now));
+        }
+        let mut digests = digests.into_iter();
+        match (digests.next(), RelPath::parse(name)) {
+            (Some(digest), _) => match named(self.target, number, name, digest) {
+                Meaning::File(line) => {
+                    Meaning::File(ManifestLine { further: digests.collect(), ..line })
+                }
+                other => other,
+            },
+            (None, Ok(path)) => Meaning::Unproven(number, path, other),
+            (None, Err(fault)) => {
+                let why = fault.to_string();
+                Meaning::Fault(Finding::Refused { line: number, name: name.to_vec(), why })
+            }
+        }
     }
 
     /// The next line that names a file; `None` at the end.
@@ -131,7 +162,13 @@ fn named(target: &Target, number: u64, name: &[u8], digest: Digest) -> Meaning {
         (parsed, _) => parsed.map_err(|fault| fault.to_string()),
     };
     match parsed {
-        Ok(path) => Meaning::File(ManifestLine { number, path, digest, looked_at: false }),
+        Ok(path) => Meaning::File(ManifestLine {
+            number,
+            path,
+            digest,
+            further: Vec::new(),
+            looked_at: false,
+        }),
         Err(why) => Meaning::Fault(Finding::Refused { line: number, name: name.to_vec(), why }),
     }
 }

@@ -70,10 +70,24 @@ impl SeenNames {
         }
     }
 
-    /// Takes over what another one has.
-    pub fn absorb(&mut self, other: &SeenNames) {
-        self.names.extend(other.names.iter().map(|(name, line)| (*name, *line)));
-        self.algorithms = self.algorithms.iter().chain(other.algorithms.iter()).collect();
+    /// Notes a name's hash with all digests of a line; the line it was on before with all of them, or with another
+    /// one of the same algorithm.
+    pub fn note_all(
+        &mut self,
+        name: u64,
+        line: u64,
+        digests: impl Iterator<Item = Digest>,
+    ) -> Option<(u64, bool)> {
+        let (mut same, mut is_new) = (None, false);
+        let mut other = None;
+        for digest in digests {
+            match self.note(name, line, &digest) {
+                None => is_new = true,
+                Some(before @ (_, true)) => same = Some(before),
+                Some(before) => other = Some(before),
+            }
+        }
+        other.or(same.filter(|_| !is_new))
     }
 
     /// Whether a name with this hash was noted.

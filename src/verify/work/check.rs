@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Seek};
+use std::io;
 use std::sync::Arc;
 
 use crate::chain::damage::Damage;
@@ -15,7 +15,6 @@ use crate::path::{PathFault, RelPath};
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Dir, Medium};
 use crate::tree::last_dir::LastDir;
-use crate::verify::archive::part::PartOf;
 use crate::verify::finding::Verdict;
 use crate::verify::lines::manifest_lines::{absolute_on_windows, converted};
 use crate::verify::target::Target;
@@ -211,36 +210,8 @@ impl<'a> Checker<'a> {
         self.read_back.side_by_side()
     }
 
-    /// Hashes files and judges them; with each, how many bytes it had. `None` if asked to stop, or if it took too
-    /// long.
-    pub fn read(
-        &mut self,
-        target: &Target,
-        files: &[ListedFile<'_>],
-    ) -> Option<Vec<(Verdict, u64)>> {
-        let mut results = self.read_as_listed(target, files)?;
-        // There it is said by which algorithm a digest is.
-        if target.ours.is_some() || target.part != PartOf::Alone {
-            return Some(results);
-        }
-        for (file, result) in files.iter().zip(&mut results) {
-            // Of two algorithms whose digests look alike, the list may mean the other.
-            if let (Verdict::Differs(..), Some(digest)) = (&result.0, file.digest.alike()) {
-                let other = ListedFile { digest: &digest, ..*file };
-                // What was read once stands at its end; one that cannot be read again stays as it is.
-                if (&file.found.file).rewind().is_err() {
-                    continue;
-                }
-                let read = self.read_each(target, &[other], false, None)?.pop();
-                if let Some(good @ (Verdict::Good(_), _)) = read {
-                    *result = good;
-                }
-            }
-        }
-        Some(results)
-    }
-
-    fn read_as_listed(
+    /// Hashes files and judges them by the digest that is listed first.
+    pub fn read_as_listed(
         &mut self,
         target: &Target,
         files: &[ListedFile<'_>],
@@ -360,7 +331,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The same for one file after the other, each by its algorithm, making states of those that have none.
-    fn read_each(
+    pub fn read_each(
         &mut self,
         target: &Target,
         files: &[ListedFile<'_>],
@@ -369,7 +340,7 @@ impl<'a> Checker<'a> {
     ) -> Option<Vec<(Verdict, u64)>> {
         let (progress, until, mut judged) = (self.progress, self.until, Vec::new());
         for file in files {
-            let ListedFile { found, path, digest } = file;
+            let ListedFile { found, path, digest, .. } = file;
             let name = |shown: &mut Vec<u8>| shown.extend_from_slice(path.as_bytes());
             let in_hand = progress.take_in_hand(found.size(), name).filter(|_| counted);
             let told = |read| {
@@ -413,7 +384,7 @@ impl<'a> Checker<'a> {
 
 /// What was found against what is listed.
 fn judge(target: &Target, file: &ListedFile<'_>, hashed: &FileDigest) -> Verdict {
-    let ListedFile { path, found, digest } = file;
+    let ListedFile { path, found, digest, .. } = file;
     if hashed.digest == Some(**digest) {
         return Verdict::Good(hashed.hashed_from);
     }

@@ -44,4 +44,6 @@ pub struct ListedFile<'a> {
     pub found: &'a FoundFile,
     /// The digest that is listed.
     pub digest: &'a Digest,
+    /// Others that are listed of it.
+    pub further: &'a [Digest],
 }

@@ -4,6 +4,7 @@ pub mod check;
 pub mod collector;
 mod folded;
 mod found;
+mod further;
 pub mod linked;
 pub mod look_ahead;
 pub mod made_states;

@@ -253,7 +253,12 @@ impl Worker<'_> {
             .iter()
             .filter_map(|OpenedLine { line, found }| {
                 let found = found.as_ref().ok()?;
-                Some(ListedFile { path: &line.path, found, digest: &line.digest })
+                Some(ListedFile {
+                    path: &line.path,
+                    found,
+                    digest: &line.digest,
+                    further: &line.further,
+                })
             })
             .collect();
         self.checker.until.at = self.scrub.and_then(Scrub::gives_up_at);

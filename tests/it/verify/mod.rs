@@ -5,6 +5,7 @@ mod bags;
 mod budget;
 mod chain;
 mod conformance;
+mod contradictions;
 mod copies;
 mod expect;
 mod expect_bags;

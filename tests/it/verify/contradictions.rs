@@ -1,0 +1,207 @@
+//! Histories of ASC MHL that contradict themselves, or name files without a digest that can be checked: none is good.
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use crate::harness::{Need, Run, Scene, have, shell};
+
+/// An entry of a file with a digest of `content`: by `md5` or `sha1`, and with an action.
+fn entry(scene: &Scene, path: &str, digests: &[(&str, &str, &str)], previous: &str) -> String {
+    let mut text = format!("<hash><path size=\"2\">{path}</path>");
+    for (algorithm, content, action) in digests {
+        let sum = shell(scene, &format!("printf '{content}' | {algorithm}sum | cut -d' ' -f1"));
+        let (sum, date) = (sum.trim(), "hashdate=\"2026-01-01T00:00:00+00:00\"");
+        let _ = write!(text, "<{algorithm} action=\"{action}\" {date}>{sum}</{algorithm}>");
+    }
+    if !previous.is_empty() {
+        let _ = write!(text, "<previousPath>{previous}</previousPath>");
+    }
+    text + "</hash>"
+}
+
+/// Writes a history with these generations into `dir`.
+fn history(scene: &Scene, dir: &str, generations: &[String]) {
+    shell(scene, &format!("rm -rf {dir}/ascmhl && mkdir -p {dir}/ascmhl"));
+    let mut chain = String::new();
+    for (number, entries) in (1..).zip(generations) {
+        let name = format!("000{number}_c_2026-01-0{number}_000000Z.mhl");
+        let text = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<hashlist version=\"2.0\" xmlns=\"urn:ASC:MHL:v2.0\"><creatorinfo>\
+             <creationdate>2026-01-01T00:00:00+00:00</creationdate><hostname>h</hostname><tool version=\"1\">t</tool>\
+             </creatorinfo><processinfo><process>in-place</process><ignore><pattern>ascmhl</pattern></ignore>\
+             </processinfo><hashes>{entries}</hashes></hashlist>\n"
+        );
+        let at = format!("{dir}/ascmhl/{name}");
+        scene.tree(".").file(&at, text);
+        // C4 is SHA-512 in another spelling.
+        let program = "import hashlib,sys\nn=int(hashlib.sha512(open(sys.argv[1],'rb').read()).hexdigest(),16);s=''\n\
+                       while n:n,r=divmod(n,58);s='123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'[r]+s\n\
+                       print('c4'+s.rjust(88,'1'))";
+        let c4 = shell(scene, &format!("python3 -c \"{program}\" {at}"));
+        let _ = write!(
+            chain,
+            "<hashlist sequencenr=\"{number}\"><path>{name}</path><c4>{}</c4></hashlist>",
+            c4.trim()
+        );
+    }
+    let chain = format!(
+        "<ascmhldirectory xmlns=\"urn:ASC:MHL:DIRECTORY:v2.0\">{chain}</ascmhldirectory>\n"
+    );
+    scene.tree(".").file(format!("{dir}/ascmhl/ascmhl_chain.xml"), chain);
+}
+
+#[track_caller]
+fn check(scene: &Scene, code: i32) -> Run {
+    let run = scene.bare(["verify", "dst"]).run();
+    run.assert_no_crash();
+    run.assert_code(code);
+    run
+}
+
+/// The reference implementation, where it is there, has this code.
+#[track_caller]
+fn reference(scene: &Scene, code: i32) {
+    if have(&[Need::Program("ascmhl-debug")]) {
+        let mut program = Command::new("ascmhl-debug");
+        let made = program.args(["verify", "dst"]).current_dir(scene.root()).output().unwrap();
+        assert_eq!(made.status.code(), Some(code), "{made:?}");
+    }
+}
+
+#[test]
+fn generations_that_contradict_each_other_are_never_good() {
+    let scene = Scene::new();
+    let one = |content, action| entry(&scene, "a", &[("md5", content, action)], "");
+    for action in ["verified", "original", "bogus"] {
+        history(&scene, "dst", &[one("xx", "original"), one("yy", action)]);
+        for content in ["xx", "yy"] {
+            scene.output().file("a", content);
+            check(&scene, 4).assert_says("contradicted: dst/a").assert_says("0001_c_");
+        }
+        reference(&scene, 11);
+    }
+    // One that failed contradicts nothing; the first content counts.
+    history(&scene, "dst", &[one("xx", "original"), one("yy", "failed")]);
+    check(&scene, 4).assert_says("differs: dst/a");
+    scene.output().file("a", "xx");
+    check(&scene, 0);
+    // Twice in one generation, and by another algorithm in a later one.
+    history(&scene, "dst", &[one("xx", "original") + &one("yy", "original")]);
+    check(&scene, 4).assert_says("with different digests");
+    let sha1 = entry(&scene, "a", &[("sha1", "yy", "verified")], "");
+    history(&scene, "dst", &[one("xx", "original"), sha1]);
+    for content in ["xx", "yy"] {
+        scene.output().file("a", content);
+        check(&scene, 4).assert_says("differs: dst/a");
+    }
+}
+
+#[test]
+fn all_digests_of_an_entry_must_be_right() {
+    let scene = Scene::new();
+    scene.output().file("a", "xx");
+    let both = |md5, sha1| {
+        let digests = [("md5", md5, "original"), ("sha1", sha1, "original")];
+        entry(&scene, "a", &digests, "")
+    };
+    history(&scene, "dst", &[both("xx", "xx")]);
+    check(&scene, 0).assert_prints(&["good", "2 files"]);
+    for (md5, sha1) in [("yy", "xx"), ("xx", "yy")] {
+        history(&scene, "dst", &[both(md5, sha1)]);
+        check(&scene, 4).assert_says("differs: dst/a");
+    }
+    let twice = [("md5", "xx", "original"), ("md5", "yy", "original")];
+    history(&scene, "dst", &[entry(&scene, "a", &twice, "")]);
+    check(&scene, 5).assert_says("two digests of one algorithm");
+}
+
+#[test]
+fn a_file_with_another_name_is_what_it_was() {
+    let scene = Scene::new();
+    let of =
+        |path, content, previous| entry(&scene, path, &[("md5", content, "original")], previous);
+    history(&scene, "dst", &[of("a", "xx", ""), of("b", "xx", "a")]);
+    scene.output().file("b", "xx");
+    check(&scene, 0);
+    // The old name is still there, and another file.
+    scene.output().file("a", "yy");
+    check(&scene, 4).assert_says("differs: dst/a");
+    scene.output().remove("a").file("b", "yy");
+    history(&scene, "dst", &[of("a", "xx", ""), of("b", "yy", "a")]);
+    check(&scene, 4).assert_says("contradicted: dst/a");
+    let sha1 = entry(&scene, "b", &[("sha1", "yy", "original")], "a");
+    history(&scene, "dst", &[of("a", "xx", ""), sha1]);
+    check(&scene, 4).assert_says("differs: dst/b");
+    // A new file took the old name.
+    scene.output().file("a", "zz").file("b", "xx");
+    history(&scene, "dst", &[of("a", "xx", ""), of("b", "xx", "a"), of("a", "zz", "")]);
+    check(&scene, 0);
+}
+
+#[test]
+fn a_file_that_only_failed_and_is_missing_is_missing() {
+    let scene = Scene::new();
+    let failed = entry(&scene, "a", &[("md5", "yy", "failed")], "");
+    let good = entry(&scene, "b", &[("md5", "xx", "original")], "");
+    scene.output().file("b", "xx");
+    history(&scene, "dst", &[failed.clone() + &good]);
+    check(&scene, 4).assert_says("cannot find dst/a");
+    scene.output().file("a", "yy");
+    check(&scene, 0);
+}
+
+#[test]
+fn a_history_that_nothing_refers_to_is_checked() {
+    let scene = Scene::new();
+    let of = |path, content| entry(&scene, path, &[("md5", content, "original")], "");
+    history(&scene, "dst", &[of("a", "xx")]);
+    history(&scene, "dst/in/d", &[of("n", "xx")]);
+    scene.output().file("a", "xx").file("in/d/n", "xx");
+    check(&scene, 0);
+    scene.output().file("in/d/n", "yy");
+    check(&scene, 4).assert_says("differs: dst/in/d/n");
+    // The chain with the directory that it is of.
+    let chain = "dst/ascmhl/ascmhl_chain.xml";
+    scene.bare(["verify", "dst", "--manifest", chain]).run().assert_code(4);
+    scene.output().file("in/d/n", "xx");
+    scene.bare(["verify", "dst", "--manifest", chain]).run().assert_code(0);
+}
+
+#[test]
+fn a_file_that_a_history_leaves_out_is_not_called_missing() {
+    let scene = Scene::new();
+    let of = |path| entry(&scene, path, &[("md5", "xx", "original")], "");
+    history(&scene, "dst", &[of("a") + &of(".DS_Store")]);
+    scene.output().file("a", "xx").file(".DS_Store", "xx");
+    shell(&scene, "cp -p dst/a dst/.DS_Store src");
+    let run = scene.copy(&["--format", "mhl", "--verify"]);
+    run.assert_code(0);
+    assert!(!String::from_utf8_lossy(&run.stderr).contains("are not there"));
+}
+
+#[test]
+fn legacy_entries_without_a_known_digest_are_not_called_good() {
+    let scene = Scene::new();
+    let list = |entries: &str| {
+        let text = format!("<hashlist version=\"1.1\">\n{entries}</hashlist>\n");
+        scene.output().file("x.mhl", text);
+    };
+    let run = |code| {
+        let run = scene.bare(["verify", "--manifest", "dst/x.mhl"]).run();
+        run.assert_no_crash();
+        run.assert_code(code);
+        run
+    };
+    let good = "<hash><file>a</file><xxhash64be>0ea03b369a463d9d</xxhash64be></hash>\n";
+    let others =
+        "<hash><file>b</file><xxhash>1234</xxhash></hash><hash><file>c</file><null/></hash>\n";
+    scene.output().file("a", "abcd\n").file("b", "").file("c", "");
+    list(&format!("{good}{others}"));
+    run(1).assert_says("2 of its entries have no digest that can be checked").assert_says("XXH32");
+    scene.output().remove("c");
+    run(4).assert_says("cannot find dst/c");
+    list("<hash><file>b</file><xxhash>1234</xxhash></hash>");
+    run(5).assert_says("the digest is XXH32, which cannot be checked");
+    list("<hash><file>a</file><hash><file>b</file><md5>x</md5></hash></hash>");
+    run(5).assert_says("in another one");
+}
