@@ -7,6 +7,7 @@ use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -140,8 +141,8 @@ impl<'a> Cmd<'a> {
         });
         Running {
             group: Pid::from_child(&child),
-            out: child.stdout.take().map(collect),
-            err: child.stderr.take().map(collect),
+            out: child.stdout.take().map(Collected::begin),
+            err: child.stderr.take().map(Collected::begin),
             child,
             root: self.scene.root().to_path_buf(),
             shown,
@@ -154,20 +155,37 @@ impl<'a> Cmd<'a> {
     }
 }
 
-fn collect(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
-        let mut all = Vec::new();
-        let _ = from.read_to_end(&mut all);
-        all
-    })
+/// What comes out of one end of a pipe, as it comes.
+struct Collected {
+    all: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Collected {
+    fn begin(mut from: impl Read + Send + 'static) -> Self {
+        let all = Arc::new(Mutex::new(Vec::new()));
+        let to = Arc::clone(&all);
+        let reader = std::thread::spawn(move || {
+            let mut part = [0; 8192];
+            while let Ok(length @ 1..) = from.read(&mut part) {
+                to.lock().unwrap().extend_from_slice(&part[..length]);
+            }
+        });
+        Self { all, reader }
+    }
+
+    fn end(self) -> Vec<u8> {
+        self.reader.join().unwrap();
+        std::mem::take(&mut self.all.lock().unwrap())
+    }
 }
 
 /// A run that goes on. Killed, with all that it started, when dropped.
 pub struct Running {
     child: Child,
     group: Pid,
-    out: Option<JoinHandle<Vec<u8>>>,
-    err: Option<JoinHandle<Vec<u8>>>,
+    out: Option<Collected>,
+    err: Option<Collected>,
     root: PathBuf,
     shown: String,
     started: Instant,
@@ -181,6 +199,21 @@ impl Running {
     /// Sends a signal to the whole process group.
     pub fn signal(&self, signal: Signal) {
         kill_process_group(self.group, signal).unwrap();
+    }
+
+    /// Asks how far it is, again and again, until it says so on stderr.
+    pub fn ask_until_it_says(&mut self, is_told: impl Fn(&str) -> bool) {
+        let mut asked = Instant::now();
+        let group = self.group;
+        let err = self.err.as_ref().map(|err| Arc::clone(&err.all)).unwrap_or_default();
+        let _ = kill_process_group(group, Signal::USR1);
+        self.until("it says how far it is", || {
+            if asked.elapsed() > Duration::from_millis(100) {
+                let _ = kill_process_group(group, Signal::USR1);
+                asked = Instant::now();
+            }
+            is_told(&String::from_utf8_lossy(&err.lock().unwrap()))
+        });
     }
 
     /// Leaves it alone, ends it or kills it, as it happens.
@@ -258,7 +291,7 @@ impl Running {
         // Whoever inherited the pipes and lives on would make us wait for them.
         let _ = kill_process_group(self.group, Signal::KILL);
         beside::end(&self.outputs.0, &self.outputs.1);
-        let text = |thread: Option<JoinHandle<Vec<u8>>>| thread.map(|t| t.join().unwrap());
+        let text = |from: Option<Collected>| from.map(Collected::end);
         Run {
             code: status.code(),
             signal: status.signal(),
