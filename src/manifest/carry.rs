@@ -15,7 +15,7 @@ use crate::manifest::name::ManifestName;
 use crate::manifest::read::{Entries, Parsed};
 use crate::path::RelPath;
 use crate::sys::stat::Kind;
-use crate::sys::{Dir, DirReader};
+use crate::sys::{Dir, DirListing};
 
 /// The lines of the earlier manifests of an output: the newest finished one, and unfinished ones
 /// that are newer still.
@@ -211,16 +211,10 @@ pub fn ours(
     is_in_source: impl Fn(&OsStr) -> bool,
     recorded: Option<ManifestName>,
 ) -> io::Result<Vec<ManifestName>> {
-    let here = root.open_dir(".".as_ref(), false)?;
-    let mut listing = DirReader::default();
     let mut names: Vec<ManifestName> = Vec::new();
-    loop {
-        let batch = listing.next_batch(&here)?;
-        if batch.is_empty() {
-            break;
-        }
-        let ours = batch.iter().filter(|listed| !is_in_source(&listed.name));
-        names.extend(ours.filter_map(|listed| ManifestName::parse(&listed.name)));
+    for entry in DirListing::of(root)? {
+        let ours = Some(entry?.name).filter(|name| !is_in_source(name));
+        names.extend(ours.and_then(|name| ManifestName::parse(&name)));
     }
     ManifestName::drop_lists(&mut names, recorded);
     names.sort_unstable_by(|a, b| b.cmp(a));

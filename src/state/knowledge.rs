@@ -22,7 +22,7 @@ use crate::state::private_dir::PrivateDir;
 use crate::state::record::{Body, FINISHED, FinishedManifest, LoadedRecord, load};
 use crate::state::row::{self, Origin, Row};
 use crate::sys::stat::{Stat, Time};
-use crate::sys::{Dir, DirReader};
+use crate::sys::{Dir, DirListing};
 
 /// What is known of a file that is at the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -433,19 +433,12 @@ impl Knowledge {
 
 /// The numbers of the records on their way.
 fn numbers(private: &Dir) -> io::Result<BTreeSet<u64>> {
-    let here = private.open_dir(".".as_ref(), false)?;
-    let (mut listing, mut numbers) = (DirReader::default(), BTreeSet::new());
-    loop {
-        let batch = listing.next_batch(&here)?;
-        if batch.is_empty() {
-            return Ok(numbers);
-        }
-        let number = |name: &OsStr| {
-            let number = name.to_str()?.strip_prefix(FINISHED)?.strip_prefix('.')?;
-            number.parse::<u64>().ok().filter(|parsed| parsed.to_string() == number)
-        };
-        numbers.extend(batch.iter().filter_map(|listed| number(&listed.name)));
-    }
+    let number = |name: &OsStr| {
+        let number = name.to_str()?.strip_prefix(FINISHED)?.strip_prefix('.')?;
+        number.parse::<u64>().ok().filter(|parsed| parsed.to_string() == number)
+    };
+    let entries = DirListing::of(private)?;
+    entries.filter_map(|entry| entry.map(|it| number(&it.name)).transpose()).collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 #[cfg(target_os = "linux")]
 mod chunk_size;
 mod dir;
+mod dir_listing;
 mod interrupted;
 mod part_name;
 #[cfg(not(target_os = "linux"))]
@@ -19,6 +20,7 @@ pub mod traits;
 mod types;
 
 pub use dir::{Dir, LinkTarget};
+pub use dir_listing::DirListing;
 pub use interrupted::{Uninterrupted, uninterrupted, write_all};
 pub use part_name::{
     PartOwner, PartTag, ShardTag, is_journal_name, is_journal_of, is_part_name, journal_name,

@@ -1,7 +1,6 @@
 //! Files of a plan that are not in the source any more. A file that is gone alone has left. Where its directory is gone
 //! or empty, too, it may be away only for a while: a file system is not mounted on this machine, for one.
 
-use std::ffi::OsStr;
 use std::io;
 use std::ops::AddAssign;
 
@@ -9,7 +8,7 @@ use crate::cluster::directory::done::{DoneFile, DoneReader};
 use crate::cluster::directory::plan_dir::PlanDir;
 use crate::error::{Error, Result};
 use crate::path::RelPath;
-use crate::sys::{self, Dir, DirReader};
+use crate::sys::{self, Dir, DirListing};
 use crate::tree::dirs::open_source_below;
 
 /// Where a file of the source is.
@@ -71,7 +70,7 @@ impl SourceSearch {
                 opened => Some(opened?),
             };
             let opened = match opened {
-                Some(dir) if is_empty(&dir)? => None,
+                Some(dir) if DirListing::is_empty(&dir)? => None,
                 opened => opened,
             };
             self.last = Some((above, opened));
@@ -82,12 +81,6 @@ impl SourceSearch {
             found => found.map(|_| Presence::There),
         }
     }
-}
-
-fn is_empty(dir: &Dir) -> io::Result<bool> {
-    // The root may be looked into more than once, and listing moves what it is listed through.
-    let listed = dir.open_dir(OsStr::new("."), false)?;
-    Ok(DirReader::default().next_batch(&listed)?.is_empty())
 }
 
 fn is_absent(error: &io::Error) -> bool {

@@ -18,7 +18,7 @@ use crate::hash::Algorithms;
 use crate::manifest::ManifestName;
 use crate::manifest::archive::bag::{DECLARATION, PAYLOAD, manifest_name};
 use crate::state::private_dir::{Missing, NAME, PrivateDir};
-use crate::sys::{self, Dir, DirReader, Uninterrupted, is_part_name};
+use crate::sys::{self, Dir, DirListing, DirReader, Uninterrupted, is_part_name};
 use crate::tree::lock::Patience;
 
 /// Notes in the private directory that the directory is a bag of this user's runs.
@@ -230,15 +230,8 @@ impl BagRoot {
     }
 
     fn remove_all(&self, dir: &Dir, is_to_go: fn(&OsStr) -> bool) -> io::Result<()> {
-        let here = dir.open_dir(".".as_ref(), false)?;
-        let (mut reader, mut names) = (DirReader::default(), Vec::new());
-        loop {
-            let batch = reader.next_batch(&here)?;
-            if batch.is_empty() {
-                break;
-            }
-            names.extend(batch.into_iter().map(|it| it.name).filter(|name| is_to_go(name)));
-        }
-        names.iter().try_for_each(|name| dir.remove(name))
+        let entries: Vec<_> = DirListing::of(dir)?.collect::<io::Result<_>>()?;
+        let mut to_go = entries.iter().filter(|entry| is_to_go(&entry.name));
+        to_go.try_for_each(|entry| dir.remove(&entry.name))
     }
 }

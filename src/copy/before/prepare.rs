@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::path::{DirPath, Shown, directory_of};
 use crate::state::private_dir::{Missing, NAME, PrivateDir, PrivatePlace, Secret};
 use crate::sys::stat::{Identity, Kind, Stat};
-use crate::sys::{self, Attributes, Cloned, Dir, DirReader, Lock, PartOwner, Place, ShardTag};
+use crate::sys::{self, Attributes, Cloned, Dir, DirListing, Lock, PartOwner, Place, ShardTag};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
 use crate::tree::lock::{LockShare, Patience};
@@ -356,8 +356,12 @@ fn make_output(parent: &Dir, to: &Path) -> Result<Dir> {
 
 /// Whether nothing but a private directory is in the directory at `path`; a handle's own position stays where it is.
 fn is_empty(path: &Path) -> io::Result<bool> {
-    let first = DirReader::default().next_batch(&Dir::open(path)?)?;
-    Ok(first.iter().all(|listed| *listed.name == *NAME))
+    for entry in DirListing::of(&Dir::open(path)?)? {
+        if *entry?.name != *NAME {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Whether `dir` is the source or below it: by the directories above it, and by its place in the

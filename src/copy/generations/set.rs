@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::state::private_dir::{Missing, PrivateDir};
 use crate::state::record::FINISHED;
 use crate::sys::stat::Kind;
-use crate::sys::{self, Dir, DirReader, Uninterrupted};
+use crate::sys::{self, Dir, DirListing, Uninterrupted};
 
 /// What stands behind the date while a tree is not finished.
 pub const UNFINISHED: &str = ".part";
@@ -46,22 +46,16 @@ impl GenerationSet {
     /// It cannot be listed.
     pub fn read(root: &Dir, path: &Path) -> Result<Self> {
         let fail = |error| Error::io("list", path, error);
-        let here = root.open_dir(".".as_ref(), false).map_err(fail)?;
-        let (mut set, mut reader) = (Self::default(), DirReader::default());
-        loop {
-            let batch = reader.next_batch(&here).map_err(fail)?;
-            if batch.is_empty() {
-                break;
-            }
-            for listed in batch {
-                let Some(text) = listed.name.to_str() else { continue };
-                let unfinished = text.strip_suffix(UNFINISHED).and_then(DatedName::parse);
-                let Some(name) = unfinished.or_else(|| DatedName::parse(text)) else { continue };
-                match is_ours(root, path, &listed.name, unfinished.is_none()) {
-                    false => set.foreign.push(name),
-                    true if unfinished.is_some() => set.unfinished.push(name),
-                    true => set.complete.push(name),
-                }
+        let mut set = Self::default();
+        for entry in DirListing::of(root).map_err(fail)? {
+            let listed = entry.map_err(fail)?.name;
+            let Some(text) = listed.to_str() else { continue };
+            let unfinished = text.strip_suffix(UNFINISHED).and_then(DatedName::parse);
+            let Some(name) = unfinished.or_else(|| DatedName::parse(text)) else { continue };
+            match is_ours(root, path, &listed, unfinished.is_none()) {
+                false => set.foreign.push(name),
+                true if unfinished.is_some() => set.unfinished.push(name),
+                true => set.complete.push(name),
             }
         }
         set.complete.sort();
@@ -89,16 +83,10 @@ fn is_ours(root: &Dir, path: &Path, name: &OsStr, complete: bool) -> bool {
     let private = match private {
         Ok(Some(private)) => private,
         // A run was killed when it had made no more.
-        Ok(None) => return !complete && is_empty(&dir),
+        Ok(None) => return !complete && DirListing::is_empty(&dir).unwrap_or(false),
         Err(_) => return false,
     };
     !complete || private.dir().stat(FINISHED.as_ref(), false).is_ok_and(|it| it.kind == Kind::File)
-}
-
-fn is_empty(dir: &Dir) -> bool {
-    dir.open_dir(".".as_ref(), false)
-        .and_then(|here| DirReader::default().next_batch(&here))
-        .is_ok_and(|listed| listed.is_empty())
 }
 
 /// What a generation's run counted.

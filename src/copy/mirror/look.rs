@@ -18,7 +18,7 @@ use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::{Missing, NAME, PrivateDir, TRASH};
 use crate::state::source_mark::{Mounts, SourceMark};
 use crate::sys::stat::Kind;
-use crate::sys::{self, DirReader};
+use crate::sys::{self, DirListing};
 use crate::tree::classify::Classifier;
 use crate::tree::walk::most_levels;
 
@@ -182,10 +182,8 @@ impl MirrorLook<'_> {
         }
         let Self { job, mirror, prepared, .. } = self;
         let refuse = |finding: String| Err(Error::finding("mirror", &job.source, finding));
-        let here = prepared.source.handle.open_dir(".".as_ref(), false);
-        let listed = here.and_then(|dir| DirReader::default().next_batch(&dir));
-        let listed = listed.map_err(|error| Error::io("list", &job.source, error))?;
-        if listed.is_empty() {
+        let fail = |error| Error::io("list", &job.source, error);
+        if DirListing::is_empty(&prepared.source.handle).map_err(fail)? {
             let entries = found.entries;
             return refuse(format!(
                 "it is empty, and the output has {entries} files and links that would go: is its disk not mounted? \

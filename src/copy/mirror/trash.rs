@@ -14,7 +14,7 @@ use crate::event::Stop;
 use crate::path::RelPath;
 use crate::state::private_dir::TRASH;
 use crate::sys::stat::Kind;
-use crate::sys::{self, Dir, DirReader};
+use crate::sys::{self, Dir, DirListing, DirReader};
 use crate::tree::dirs::OutputDir;
 use crate::tree::walk::most_levels;
 
@@ -122,15 +122,9 @@ impl<'a> Trash<'a> {
             Duration::try_from(age).is_ok_and(|age| age > keep) && own != Some(*name)
         };
         let mut old = Vec::new();
-        let (listed, mut reader) =
-            (trash.open_dir(".".as_ref(), false).map_err(fail)?, DirReader::default());
-        loop {
-            let batch = reader.next_batch(&listed).map_err(fail)?;
-            if batch.is_empty() {
-                break;
-            }
-            let dated = batch.iter().filter_map(|listed| DatedName::parse(listed.name.to_str()?));
-            old.extend(dated.filter(is_old));
+        for entry in DirListing::of(&trash).map_err(fail)? {
+            let name = entry.map_err(fail)?.name;
+            old.extend(name.to_str().and_then(DatedName::parse).filter(is_old));
         }
         old.sort();
         for name in old {

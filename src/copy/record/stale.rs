@@ -10,23 +10,15 @@ use crate::error::Error;
 use crate::hash::Algorithms;
 use crate::manifest::ManifestName;
 use crate::manifest::lists::Form;
-use crate::sys::{Dir, DirReader, ListedEntry};
+use crate::sys::{Dir, DirListing, ListedEntry};
 
 /// The manifest beside which the newest list has this ending.
 pub fn newest_with(root: &Dir, suffix: &str) -> io::Result<Option<ManifestName>> {
-    let here = root.open_dir(".".as_ref(), false)?;
-    let (mut reader, mut newest) = (DirReader::default(), None);
-    loop {
-        let batch = reader.next_batch(&here)?;
-        if batch.is_empty() {
-            return Ok(newest);
-        }
-        let list = |entry: &ListedEntry| {
-            let name = ManifestName::of_list(&entry.name).filter(ManifestName::is_finished)?;
-            (*entry.name == *name.list(suffix)).then_some(name)
-        };
-        newest = newest.max(batch.iter().filter_map(list).max());
-    }
+    let list = |entry: &ListedEntry| {
+        let name = ManifestName::of_list(&entry.name).filter(ManifestName::is_finished)?;
+        (*entry.name == *name.list(suffix)).then_some(name)
+    };
+    DirListing::of(root)?.try_fold(None, |newest, entry| Ok(list(&entry?).max(newest)))
 }
 
 impl Committer<'_> {

@@ -8,7 +8,7 @@ use crate::hash::Digest;
 use crate::manifest::Fault;
 use crate::manifest::archive::mhl::{CHAIN, MhlEntries, MhlPiece, Named};
 use crate::path::RelPath;
-use crate::sys::{Dir, DirReader};
+use crate::sys::{Dir, DirListing};
 
 /// How many generations a history may have.
 const MOST_GENERATIONS: usize = 100_000;
@@ -38,17 +38,13 @@ pub fn number_of(name: &str) -> Option<u64> {
 /// # Errors
 /// It cannot be listed.
 pub fn generations(dir: &Dir) -> io::Result<Vec<String>> {
-    let here = dir.open_dir(".".as_ref(), false)?;
-    let (mut reader, mut found) = (DirReader::default(), Vec::new());
-    loop {
-        let batch = reader.next_batch(&here)?;
-        if batch.is_empty() {
-            found.sort_unstable();
-            return Ok(found);
-        }
-        let names = batch.iter().filter_map(|entry| entry.name.to_str());
-        found.extend(names.filter(|name| number_of(name).is_some()).map(str::to_owned));
+    let mut found = Vec::new();
+    for entry in DirListing::of(dir)? {
+        let name = entry?.name;
+        found.extend(name.to_str().filter(|name| number_of(name).is_some()).map(str::to_owned));
     }
+    found.sort_unstable();
+    Ok(found)
 }
 
 /// Whether a directory is a history: it has a chain of whatever kind, or a generation.

@@ -11,7 +11,7 @@ use crate::manifest::read::scan::Text;
 use crate::manifest::{Scanner, Utf16Reader};
 use crate::path::{RelPath, Shown};
 use crate::sys::stat::Kind;
-use crate::sys::{Dir, DirReader};
+use crate::sys::{Dir, DirListing};
 use crate::verify::archive::expanded::{Bag, Expanded, open, read_short, root_of};
 use crate::verify::archive::part::{BagPart, PartOf};
 use crate::verify::finding::Finding;
@@ -122,24 +122,18 @@ impl BagDir<'_> {
     /// The names of the manifests, in their order.
     fn manifests(&self) -> Result<Vec<String>, Error> {
         let fail = |error| Error::io("look for manifests in", self.root, error);
-        // The handle has one position for all.
-        let dir = self.dir.open_dir(".".as_ref(), false).map_err(fail)?;
-        let (mut listing, mut names) = (DirReader::default(), Vec::new());
-        loop {
-            let batch = listing.next_batch(&dir).map_err(fail)?;
-            if batch.is_empty() {
-                names.sort_unstable();
-                return Ok(names);
-            }
-            let names_of = batch.iter().filter_map(|entry| entry.name.to_str());
-            names.extend(
-                names_of.filter(|name| bag::manifest_name(name).is_some()).map(str::to_owned),
-            );
+        let mut names = Vec::new();
+        for entry in DirListing::of(self.dir).map_err(fail)? {
+            let name = entry.map_err(fail)?.name;
+            let name = name.to_str().filter(|name| bag::manifest_name(name).is_some());
+            names.extend(name.map(str::to_owned));
             if names.len() > MOST_MANIFESTS {
                 let why = "there are more manifests than there are algorithms";
                 return Err(Error::finding("check", self.root, why));
             }
         }
+        names.sort_unstable();
+        Ok(names)
     }
 
     /// What `bag-info.txt` says of the payload, if it is there.

@@ -15,7 +15,7 @@ use crate::manifest::archive::mhl::{CHAIN, HISTORY, MhlEntries, MhlPiece, Named}
 use crate::manifest::archive::mhl_chain::{ChainLink, is_history, read_chain};
 use crate::path::RelPath;
 use crate::sys::stat::Kind;
-use crate::sys::{Dir, DirReader};
+use crate::sys::{Dir, DirListing};
 use crate::tree::below::{EntryBelow, each_below};
 use crate::verify::archive::expanded::{Expanded, open, root_of};
 use crate::verify::archive::part::PartOf;
@@ -182,20 +182,16 @@ impl History<'_> {
 
     /// The names of generations that are not in the chain.
     fn unchained(&self, chained: &BTreeSet<String>) -> io::Result<Vec<String>> {
-        let (mut listing, mut others) = (DirReader::default(), Vec::new());
-        let dir = self.dir.open_dir(".".as_ref(), false)?;
-        loop {
-            let batch = listing.next_batch(&dir)?;
-            if batch.is_empty() {
-                others.sort_unstable();
-                return Ok(others);
-            }
-            for name in batch.iter().filter_map(|entry| entry.name.to_str()) {
-                let is_generation = name.ends_with(".mhl") && !name.starts_with('.');
-                if is_generation && !chained.contains(name) && others.len() < MOST_OTHERS {
-                    others.push(name.to_owned());
-                }
+        let mut others = Vec::new();
+        for entry in DirListing::of(self.dir)? {
+            let name = entry?.name;
+            let Some(name) = name.to_str() else { continue };
+            let is_generation = name.ends_with(".mhl") && !name.starts_with('.');
+            if is_generation && !chained.contains(name) && others.len() < MOST_OTHERS {
+                others.push(name.to_owned());
             }
         }
+        others.sort_unstable();
+        Ok(others)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use unicode_normalization::UnicodeNormalization;
 
-use crate::sys::{Dir, DirReader};
+use crate::sys::{Dir, DirListing};
 
 /// A directory with more entries than this is not looked through.
 const MOST_ENTRIES: usize = 10_000;
@@ -15,25 +15,16 @@ const MOST_ENTRIES: usize = 10_000;
 /// one.
 pub fn find(dir: &Dir, name: &str) -> Option<Arc<OsStr>> {
     let wanted = folded(name);
-    // The handle has one position for all.
-    let dir = dir.open_dir(".".as_ref(), false).ok()?;
-    let (mut reader, mut seen, mut found) = (DirReader::default(), 0, None);
-    loop {
-        let batch = reader.next_batch(&dir).ok()?;
-        if batch.is_empty() {
-            return found;
-        }
-        seen += batch.len();
-        let is_it = |name: &OsStr| name.to_str().is_some_and(|name| folded(name) == wanted);
-        for entry in batch.into_iter().filter(|entry| is_it(&entry.name)) {
-            if found.replace(entry.name).is_some() {
-                return None;
-            }
-        }
-        if seen > MOST_ENTRIES {
+    let mut found = None;
+    for (seen, entry) in DirListing::of(dir).ok()?.enumerate() {
+        let name = entry.ok()?.name;
+        let is_it = name.to_str().is_some_and(|name| folded(name) == wanted);
+        let is_second = is_it && found.replace(name).is_some();
+        if is_second || seen >= MOST_ENTRIES {
             return None;
         }
     }
+    found
 }
 
 /// The name without what tells letter case and forms apart.

@@ -19,7 +19,7 @@ use crate::cli::report::render::{is_page, refuse_foreign};
 use crate::error::{Error, Result};
 use crate::manifest::Stamp;
 use crate::sys::stat::Kind;
-use crate::sys::{Dir, DirReader};
+use crate::sys::{Dir, DirListing};
 
 /// The part of a file that is read to find out whether it is a report; bytes.
 const HEAD: u64 = 1 << 20;
@@ -174,16 +174,8 @@ impl ReportDirectory {
 
     /// The times in the names of reports of this kind.
     fn stamps(&self) -> io::Result<Vec<Stamp>> {
-        // A directory is listed once through a handle.
-        let (dir, mut listing, mut stamps) =
-            (Dir::open(&self.path)?, DirReader::default(), Vec::new());
-        loop {
-            let batch = listing.next_batch(&dir)?;
-            if batch.is_empty() {
-                return Ok(stamps);
-            }
-            stamps.extend(batch.iter().filter_map(|listed| self.parse(&listed.name)));
-        }
+        let stamps = DirListing::of(&Dir::open(&self.path)?)?;
+        stamps.filter_map(|entry| entry.map(|it| self.parse(&it.name)).transpose()).collect()
     }
 
     /// Those that are to go, the newest first; `complete` is whether this run was.

@@ -1,6 +1,6 @@
 //! A Media Hash List while it is written: under the name of a part file, until it is whole and durable.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::hash::{Algorithm, Digest, Hasher};
 use crate::io::read_back::ReadBack;
-use crate::sys::{self, Dir, Medium, PartOwner};
+use crate::sys::{self, Dir, DirListing, Medium, PartOwner};
 
 /// So many bytes are written at a time.
 const BUFFER: usize = 256 << 10;
@@ -139,15 +139,7 @@ impl Write for MediaFile<'_> {
 /// # Errors
 /// It cannot be listed, or one cannot be removed.
 pub fn remove_leftovers(dir: &Dir) -> io::Result<()> {
-    let here = dir.open_dir(".".as_ref(), false)?;
-    let (mut reader, mut names) = (sys::DirReader::default(), Vec::new());
-    loop {
-        let batch = reader.next_batch(&here)?;
-        if batch.is_empty() {
-            break;
-        }
-        let left = |name: &OsStr| sys::is_part_name(name);
-        names.extend(batch.into_iter().map(|it| it.name).filter(|name| left(name)));
-    }
-    names.iter().try_for_each(|name| dir.remove(name))
+    let entries: Vec<_> = DirListing::of(dir)?.collect::<io::Result<_>>()?;
+    let mut left = entries.iter().filter(|entry| sys::is_part_name(&entry.name));
+    left.try_for_each(|entry| dir.remove(&entry.name))
 }
