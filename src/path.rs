@@ -54,7 +54,12 @@ impl RelPath {
 
     /// Checks bytes from outside (a manifest's name). A leading `./` is dropped, as `sha256sum` of
     /// `find .` writes it; everything else that is not a plain relative path is a fault.
-    pub fn parse(mut bytes: &[u8]) -> Result<Self, PathFault> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, PathFault> {
+        Self::check(bytes).map(|bytes| Self(bytes.to_vec()))
+    }
+
+    /// The same without keeping them: the bytes of the path.
+    pub fn check(mut bytes: &[u8]) -> Result<&[u8], PathFault> {
         while let Some(rest) = bytes.strip_prefix(b"./") {
             bytes = rest;
         }
@@ -67,6 +72,11 @@ impl RelPath {
         if bytes[0] == b'/' {
             return Err(PathFault::Absolute);
         }
+        // No component of most paths begins with a dot, and then there is nothing to look at in them.
+        let is_odd = |at| matches!(bytes.get(at + 1), None | Some(b'/' | b'.'));
+        if bytes[0] != b'.' && !memchr::memchr_iter(b'/', bytes).any(is_odd) {
+            return Ok(bytes);
+        }
         for component in bytes.split(|&b| b == b'/') {
             match component {
                 b"" | b"." => return Err(PathFault::Component),
@@ -74,7 +84,7 @@ impl RelPath {
                 _ => {}
             }
         }
-        Ok(Self(bytes.to_vec()))
+        Ok(bytes)
     }
 
     /// The path of the entry `name` in the directory `self`. `name` is one component, as a

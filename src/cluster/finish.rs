@@ -7,34 +7,21 @@ use jiff::Timestamp;
 
 use crate::chain::side_file::{MOST_RECORDS, SideFile};
 use crate::chain::states::StatesFile;
-use crate::cluster::directory::departed::{Presence, SourceSearch};
-use crate::cluster::directory::done::{DoneFile, DoneReader};
+use crate::cluster::directory::departed::SourceSearch;
 use crate::cluster::directory::plan_dir::{DONE, FAILED, PlanDir, PlanEnd, Seal};
 use crate::cluster::directory::{attempt, token};
-use crate::cluster::end_list::{FurtherName, LINKS};
-use crate::cluster::finish_tree::FinishTree;
-use crate::cluster::pack::sum_of_all;
+use crate::cluster::end::finish_tree::FinishTree;
+use crate::cluster::end::record_check::{DEED, RecordCheck};
 use crate::copy::before::prepare::Prepared;
 use crate::copy::job::CopyJob;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver};
-use crate::hash::{Digest, Sha256};
 use crate::manifest::ManifestName;
 use crate::manifest::carry::ours;
-use crate::manifest::line;
 use crate::manifest::readers::Readers;
-use crate::manifest::summed::SummedReader;
 use crate::manifest::writer::ManifestFile;
-use crate::path::RelPath;
 use crate::sys::Dir;
 use crate::tree::lock::Patience;
-use crate::tree::names::list::PlannedStat;
-use crate::tree::names::order::compare;
-
-/// So many bytes of lines are written at a time.
-const LINES: usize = 1 << 20;
-
-const DEED: &str = "finish the plan";
 
 /// The end of a plan.
 #[derive(Clone, Debug)]
@@ -237,161 +224,9 @@ impl FinishJob {
         let newest = ours(&root, is_in_source, None).map_err(fail)?.first().copied();
         let lists = CopyJob::new(&self.plan.plan.source, path).lists();
         let path = path.as_path().into();
-        ManifestFile::create(
-            root,
-            path,
-            ManifestName::new(Timestamp::now()),
-            newest,
-            is_in_source,
-            &lists,
-        )
+        let name = ManifestName::new(Timestamp::now());
+        let begun = ManifestFile::create(root, path, name, newest, is_in_source, &lists);
+        // Shards leave no private record that would name it.
+        begun.map(ManifestFile::without_digest)
     }
-}
-
-/// What was planned and what was recorded, side by side.
-struct RecordCheck<'a> {
-    plan: &'a PlanDir,
-    observer: &'a EventObserver<'a>,
-    /// Further names that could not be made.
-    unmade: &'a std::collections::BTreeSet<Vec<u8>>,
-    manifest: &'a mut ManifestFile,
-    lines: Vec<u8>,
-    search: SourceSearch,
-    gone: u64,
-    /// The shards whose record is not what was planned.
-    wrong: Vec<u32>,
-}
-
-impl RecordCheck<'_> {
-    /// Writes the lines of all shards; whether everything that was planned is recorded, once.
-    fn write_all(&mut self, seal: &Seal) -> Result<bool> {
-        let header = self.plan.end_header(LINKS);
-        let mut links = SummedReader::open(&self.plan.end_list(LINKS), 0, &header)?;
-        let mut further = next_name(&mut links)?;
-        let mut sums = Vec::new();
-        for shard in 0..seal.shards {
-            match self.write_shard(shard, &mut links, &mut further) {
-                Ok(sum) => sums.push(sum),
-                Err(error) => {
-                    self.wrong.push(shard);
-                    let text = format!("; shard {shard} is to be run again");
-                    (self.observer.listen)(&Event::Failed(&error.with_note(text)));
-                }
-            }
-            if self.observer.stop.is_requested() {
-                return Ok(false);
-            }
-        }
-        self.flush()?;
-        let is_whole =
-            self.wrong.is_empty() && further.is_none() && sum_of_all(sums) == seal.shards_sum;
-        if self.wrong.is_empty() && !is_whole {
-            let finding = "its lists are not those that it was made with: make a new plan";
-            let error = Error::finding(DEED, &self.plan.path, finding);
-            (self.observer.listen)(&Event::Failed(&error));
-        }
-        Ok(is_whole)
-    }
-
-    /// Writes the lines of a shard; the sum of its list.
-    fn write_shard(
-        &mut self,
-        shard: u32,
-        links: &mut SummedReader,
-        further: &mut Option<FurtherName>,
-    ) -> Result<Sha256> {
-        let list = self.plan.list(shard);
-        let mut planned = SummedReader::open(&list, 0, &self.plan.list_header(shard))?;
-        let mut done = DoneReader::open(self.plan, shard)?;
-        let (mut bytes, mut last) = (0_u64, None::<RelPath>);
-        let wrong = |path: &RelPath, finding: &'static str| {
-            let path = path.full_path(&self.plan.plan.output);
-            Err(Error::finding("find the record of", path, finding))
-        };
-        loop {
-            let record = planned.next_record()?;
-            let Some(record) = record else { break };
-            let parsed = PlannedStat::parse(record);
-            let parsed = parsed.and_then(|(stat, path)| Some((stat, RelPath::parse(path).ok()?)));
-            let Some((stat, path)) = parsed else {
-                return Err(planned.torn("a name in it leads out of the tree, or is none"));
-            };
-            let Some(found) = done.next_file()? else {
-                return wrong(&path, "it is missing from the record of its shard");
-            };
-            if *found.path() != path {
-                let twice = last.as_ref() == Some(found.path());
-                return match compare(path.as_bytes(), found.path().as_bytes()).is_lt() {
-                    true => wrong(&path, "it is missing from the record of its shard"),
-                    false if twice => wrong(found.path(), "it is recorded twice"),
-                    false => wrong(found.path(), "it is recorded and was not planned"),
-                };
-            }
-            let digest = match &found {
-                DoneFile::Listed(_, digest, changed) => {
-                    bytes = bytes.saturating_add(changed.unwrap_or(stat.size));
-                    let digest = Digest::from(*digest);
-                    line::write_path(&mut self.lines, &digest, path.as_bytes());
-                    Some(digest)
-                }
-                DoneFile::Gone(_) => {
-                    self.departed(&path, shard)?;
-                    None
-                }
-            };
-            while let Some(name) = further.take_if(|name| name.shard == shard && name.first == path)
-            {
-                if let Some(digest) = digest.filter(|_| !self.unmade.contains(name.path.as_bytes()))
-                {
-                    line::write_path(&mut self.lines, &digest, name.path.as_bytes());
-                }
-                *further = next_name(links)?;
-            }
-            if self.lines.len() >= LINES {
-                self.flush()?;
-            }
-            last = Some(path);
-        }
-        if let Some(more) = done.next_file()? {
-            let twice = last.as_ref() == Some(more.path());
-            let finding =
-                if twice { "it is recorded twice" } else { "it is recorded and was not planned" };
-            return wrong(more.path(), finding);
-        }
-        if done.trailer().is_none_or(|trailer| trailer.bytes != bytes) {
-            let finding = "its files have another size than planned";
-            return Err(Error::finding("find the record of", list, finding));
-        }
-        planned.trailer().map(|trailer| trailer.sum).ok_or_else(|| planned.torn("it has no end"))
-    }
-
-    /// A file had left the source when its shard came to it: tells it, unless it is back.
-    fn departed(&mut self, path: &RelPath, shard: u32) -> Result<()> {
-        let source = path.full_path(&self.plan.plan.source);
-        let finding = match self.search.look(path) {
-            Presence::There => {
-                let finding = "it was not in the source when its shard was run, and is there now";
-                return Err(Error::finding("finish without", source, finding));
-            }
-            Presence::Away => "it has left the source since it was planned, or is away for a while",
-            Presence::Gone | Presence::Unknown => "it has left the source since it was planned",
-        };
-        self.gone += 1;
-        let error = Error::finding("copy", source, format!("{finding} (shard {shard})"));
-        (self.observer.listen)(&Event::Failed(&error));
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        self.manifest.append(&self.lines)?;
-        self.lines.clear();
-        Ok(())
-    }
-}
-
-/// The next further name.
-fn next_name(links: &mut SummedReader) -> Result<Option<FurtherName>> {
-    let Some(record) = links.next_record()? else { return Ok(None) };
-    let parsed = FurtherName::parse(record);
-    parsed.map(Some).ok_or_else(|| links.torn("a name in it leads out of the tree, or is none"))
 }

@@ -2,9 +2,9 @@
 //! of them together are the whole.
 
 pub mod directory;
+mod end;
 mod end_list;
 pub mod finish;
-mod finish_tree;
 mod linked_names;
 pub mod lists;
 pub mod pack;

@@ -28,9 +28,8 @@ pub struct ManifestFile {
     name: ManifestName,
     /// `None` once it is closed.
     file: Option<File>,
-    lines: u64,
-    /// Takes every line: the private record says which manifest it was written with.
-    hasher: Hasher,
+    /// Takes every line: the private record says which manifest it was written with. `None` if no run asks.
+    hasher: Option<Hasher>,
     /// Whether a write failed, perhaps in the middle of a line.
     torn: bool,
     /// The lists beside it.
@@ -120,13 +119,12 @@ impl ManifestFile {
                 // While it is locked no run takes it for one that was cut short.
                 match root.create_claimed(&unfinished) {
                     Ok(file) => {
-                        let (hasher, torn) = (Algorithm::Sha256.start(), false);
+                        let (hasher, torn) = (Some(Algorithm::Sha256.start()), false);
                         let begun = Self {
                             root,
                             path,
                             name,
                             file: Some(file),
-                            lines: 0,
                             hasher,
                             torn,
                             lists: Vec::new(),
@@ -217,7 +215,7 @@ impl ManifestFile {
         let mut rewrite = |text: &mut HashedReader, out: &mut ListSink| {
             let is_done = rewrite(None, text, out)?;
             let read = text.hasher.clone().finish().and_then(|digest| digest.as_sha256());
-            match is_done && read != Some(written) {
+            match is_done && (written.is_none() || read != written) {
                 true => Err(io::Error::other("it does not hold what was written")),
                 false => Ok(is_done),
             }
@@ -225,7 +223,7 @@ impl ManifestFile {
         let Some(hasher) = self.replace(&name, durable, parts, &mut rewrite)? else {
             return Ok(false);
         };
-        self.hasher = hasher;
+        self.hasher = Some(hasher);
         Ok(true)
     }
 
@@ -286,10 +284,15 @@ impl ManifestFile {
         Ok(())
     }
 
-    /// The SHA-256 of all lines so far.
-    pub fn digest(&self) -> Sha256 {
-        let digest = self.hasher.clone().finish().and_then(|digest| digest.as_sha256());
-        digest.unwrap_or(Sha256::of(&[]))
+    /// The SHA-256 of all lines so far, if it takes one.
+    pub fn digest(&self) -> Option<Sha256> {
+        self.hasher.clone()?.finish().and_then(|digest| digest.as_sha256())
+    }
+
+    /// Says that no run asks for its digest, which saves hashing it.
+    pub fn without_digest(mut self) -> Self {
+        self.hasher = None;
+        self
     }
 
     /// Opens what has its name, to be read, when all of it is written. A file system that caches without care shows
@@ -349,8 +352,7 @@ impl ManifestFile {
             let finding = "a line of it is torn, and nothing can follow";
             return Err(Error::finding("write the manifest", self.path(), finding));
         }
-        self.hasher.update(lines);
-        self.lines += memchr::memchr_iter(b'\n', lines).count() as u64;
+        self.hasher.iter_mut().for_each(|hasher| hasher.update(lines));
         let written = self.file().and_then(|file| sys::write_all(file, lines));
         written.map_err(|error| {
             self.torn = true;

@@ -9,6 +9,8 @@ use crate::cluster::directory::plan_dir::PlanDir;
 use crate::error::{Error, Result};
 use crate::hash::{Digest, Sha256};
 use crate::manifest::read::escape;
+use crate::manifest::summed::ahead::ReadAhead;
+use crate::manifest::summed::blocks::{Blocks, SummedFile};
 use crate::manifest::summed::{SummedReader, SummedWriter, Trailer};
 use crate::manifest::{Parsed, Parser, line};
 use crate::path::RelPath;
@@ -100,10 +102,21 @@ impl<'a> DoneWriter<'a> {
     }
 }
 
+/// What ends a line.
+pub const LINE_END: u8 = b'\n';
+
 /// Reads such a record.
-pub struct DoneReader {
-    reader: SummedReader,
+pub struct DoneReader<B = SummedFile> {
+    reader: SummedReader<B>,
     parser: Parser,
+}
+
+/// What a record has next.
+pub enum NextDone<'a> {
+    /// The line that a manifest has for a file that is as planned, without its end.
+    Line(&'a [u8]),
+    /// Another file, or one of which there is more to say.
+    Other(DoneFile),
 }
 
 impl DoneReader {
@@ -113,23 +126,56 @@ impl DoneReader {
     }
 
     fn at(path: &Path, header: &str) -> Result<Self> {
-        let reader = SummedReader::open(path, b'\n', header)?;
+        let reader = SummedReader::open(path, LINE_END, header)?;
         Ok(Self { reader, parser: Parser::new() })
     }
+}
 
+impl<'a> DoneReader<&'a mut ReadAhead> {
+    /// Opens the next record that is read ahead, which is that of a shard.
+    pub fn open_next(ahead: &'a mut ReadAhead, plan: &PlanDir, shard: u32) -> Result<Self> {
+        let (path, header) = (plan.done(shard), plan.done_header(shard));
+        let reader = SummedReader::open_next(ahead, &path, LINE_END, &header)?;
+        Ok(Self { reader, parser: Parser::new() })
+    }
+}
+
+impl<B: Blocks> DoneReader<B> {
     /// The next file; `None` after the last, if the record is whole.
     pub fn next_file(&mut self) -> Result<Option<DoneFile>> {
+        if self.reader.advance()? { self.file() } else { Ok(None) }
+    }
+
+    /// The next file, which should be that at `path`.
+    pub fn next_for(&mut self, path: &[u8]) -> Result<Option<NextDone<'_>>> {
+        if !self.reader.advance()? {
+            return Ok(None);
+        }
+        if is_line_of(self.reader.record(), path) {
+            return Ok(Some(NextDone::Line(self.reader.record())));
+        }
+        Ok(self.file()?.map(NextDone::Other))
+    }
+
+    /// The file of this record, or of a later one if this is a comment.
+    fn file(&mut self) -> Result<Option<DoneFile>> {
         let mut changed = None;
         loop {
-            let torn = |reader: &SummedReader| Err(reader.torn("a line of it is malformed"));
-            let Some(record) = self.reader.next_record()? else { return Ok(None) };
+            let torn = |reader: &SummedReader<B>| Err(reader.torn("a line of it is malformed"));
+            let record = self.reader.record();
             if record.starts_with(FILES) {
+                if !self.reader.advance()? {
+                    return Ok(None);
+                }
                 continue;
             }
             if let Some(size) = record.strip_prefix(SIZE) {
                 changed = std::str::from_utf8(size).ok().and_then(|size| size.parse().ok());
                 if changed.is_none() {
                     return torn(&self.reader);
+                }
+                if !self.reader.advance()? {
+                    return Ok(None);
                 }
                 continue;
             }
@@ -156,6 +202,17 @@ impl DoneReader {
     pub fn trailer(&self) -> Option<Trailer> {
         self.reader.trailer()
     }
+}
+
+/// Whether a record is the line that a manifest has for the file at `path`, to the byte.
+fn is_line_of(record: &[u8], path: &[u8]) -> bool {
+    let Some((digest, rest)) = record.split_at_checked(Sha256::HEX_LEN) else { return false };
+    let is_digit = |byte: &u8| byte.is_ascii_digit() | (b'a'..=b'f').contains(byte);
+    rest.strip_prefix(b"  ") == Some(path)
+        // Without leaving early it becomes vector instructions.
+        && digest.iter().fold(true, |all, byte| all & is_digit(byte))
+        && *path != *b"-"
+        && !escape::is_needed(path)
 }
 
 /// Reads a record to its end without looking at its lines.
@@ -226,6 +283,10 @@ mod tests {
             assert_eq!(reader.next_file().unwrap(), Some(file));
         }
         assert_eq!(reader.next_file().unwrap(), None);
+        let mut reader = DoneReader::at(&path, "# head").unwrap();
+        let mut is_line = |name: &[u8]| matches!(reader.next_for(name).unwrap(), Some(NextDone::Line(line)) if line.ends_with(name));
+        let lines = [&b"-"[..], b"a\nb\\", b"c\n\\d", b"# gone x", b"\xff"].map(&mut is_line);
+        assert_eq!(lines, [false, false, false, true, true]);
         assert_eq!(totals(&path), Some(DoneTotals { files: 4, gone: 1, bytes: 40 }));
     }
 }

@@ -30,6 +30,9 @@ pub const FAILED: &str = "failed";
 pub const RUNNING: &str = "running";
 pub const DONE: &str = "done";
 
+/// What ends a record of a list.
+pub const LIST_END: u8 = 0;
+
 const PLAN: &str = "plan.json";
 const SEALED: &str = "SEALED";
 const FINISHED: &str = "FINISHED";

@@ -12,7 +12,7 @@ use crate::copy::record::beside;
 use crate::copy::record::recording::Recording;
 use crate::copy::record::rotation::Rotation;
 use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Sha256};
+use crate::hash::{Algorithm, Digest, Sha256};
 use crate::io::options::Durability;
 use crate::io::read_back::{FileDigest, ReadBack};
 use crate::manifest::writer::ManifestFile;
@@ -64,7 +64,7 @@ impl Committer<'_> {
         let mut manifest = self.manifest.take();
         let kept = manifest.as_mut().and_then(ManifestFile::take_kept);
         let unfinished = manifest.as_ref().map(ManifestFile::path);
-        let digest = manifest.as_ref().map(ManifestFile::digest);
+        let digest = manifest.as_ref().and_then(ManifestFile::digest);
         let mut lists = manifest.as_ref().map(ManifestFile::list_paths).unwrap_or_default();
         let published = synced.and_then(|()| match manifest {
             // Left as it is: a run that did not end must not look as if it had.
@@ -198,10 +198,10 @@ impl Committer<'_> {
     ) -> Result<Option<PathBuf>> {
         if self.context.options.verify.is_some() {
             manifest.persist()?;
-            let written = Some(manifest.digest().into());
+            let written = manifest.digest().map(Digest::from);
             match self.read_manifest_back(&mut manifest) {
                 Ok(None) => return Ok(None),
-                Ok(Some(hashed)) if hashed.digest == written => {}
+                Ok(Some(hashed)) if written.is_some() && hashed.digest == written => {}
                 Ok(Some(_)) => {
                     let finding = "what the disk holds is not what was written";
                     let error = Error::finding("prove the manifest", manifest.path(), finding);

@@ -78,6 +78,14 @@ impl PlannedStat {
     }
 }
 
+/// The size and the path that a record of a plan states; the rest of it is not looked at.
+pub fn planned_size(record: &[u8]) -> Option<(u64, &[u8])> {
+    let mut blanks = memchr::memchr_iter(b' ', record);
+    let (size, _, inode) = (blanks.next()?, blanks.next()?, blanks.next()?);
+    let size = std::str::from_utf8(&record[..size]).ok()?.parse().ok()?;
+    Some((size, &record[inode + 1..]))
+}
+
 /// Reads the names of a list, each once.
 #[derive(Debug)]
 pub struct NameReader {

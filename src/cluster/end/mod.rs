@@ -1,0 +1,4 @@
+//! What the end of a plan proves and makes.
+
+pub mod finish_tree;
+pub mod record_check;

@@ -1,0 +1,95 @@
+//! A summed file in blocks, which are hashed as they come: all of it but its last record, which states the sum.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::hash::{Algorithm, Hasher, Sha256};
+use crate::manifest::summed::trailer::MOST_TRAILER;
+use crate::sys::{self, PlainUse, Uninterrupted};
+
+/// Bytes of a block, but for the last.
+pub const BLOCK: usize = 256 << 10;
+
+/// Where the blocks of a summed file come from.
+pub trait Blocks {
+    /// Puts the next block in the place of one that was used; false at the end of the file.
+    fn next_block(&mut self, block: &mut Vec<u8>) -> io::Result<bool>;
+
+    /// The sum of everything before the last record, once the end was reached.
+    fn sum(&self) -> Option<Sha256>;
+}
+
+/// A file that is read and hashed by the thread that asks for its blocks.
+#[derive(Debug)]
+pub struct SummedFile {
+    file: Uninterrupted<File>,
+    hasher: Hasher,
+    /// What ends a record.
+    end: u8,
+    /// The end of what was read, which may be that of the file.
+    held: Vec<u8>,
+    sum: Option<Sha256>,
+}
+
+impl SummedFile {
+    /// Opens the file at `path`, whose records end with `end`.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is no plain file.
+    pub fn open(path: &Path, end: u8) -> io::Result<Self> {
+        // A FIFO in its place would be waited for.
+        let file = Uninterrupted(sys::open_plain(path, PlainUse::Read)?);
+        Ok(Self { file, hasher: Algorithm::Sha256.start(), end, held: Vec::new(), sum: None })
+    }
+
+    pub fn into_file(self) -> File {
+        self.file.0
+    }
+
+    /// Hashes a block but for as much of the end of all that was read as the last record may take.
+    fn take(&mut self, block: &[u8]) {
+        let Self { hasher, held, .. } = self;
+        let known = (held.len() + block.len()).saturating_sub(MOST_TRAILER);
+        let (of_held, of_block) = (known.min(held.len()), known.saturating_sub(held.len()));
+        hasher.update(&held[..of_held]);
+        hasher.update(&block[..of_block]);
+        held.drain(..of_held);
+        held.extend_from_slice(&block[of_block..]);
+    }
+
+    /// Hashes what was held back up to the last record.
+    fn finish(&mut self) {
+        let before_last = self.held.split_last().map_or(&[][..], |(_, before)| before);
+        let records = memchr::memrchr(self.end, before_last).map_or(0, |at| at + 1);
+        let mut hasher = self.hasher.clone();
+        hasher.update(&self.held[..records]);
+        self.sum = hasher.finish().and_then(|digest| digest.as_sha256());
+    }
+}
+
+impl Blocks for SummedFile {
+    fn next_block(&mut self, block: &mut Vec<u8>) -> io::Result<bool> {
+        match block.is_empty() {
+            true => *block = vec![0; BLOCK],
+            false => block.resize(BLOCK, 0),
+        }
+        let mut filled = 0;
+        while filled < BLOCK {
+            match self.file.read(&mut block[filled..])? {
+                0 => break,
+                read => filled += read,
+            }
+        }
+        block.truncate(filled);
+        match filled {
+            0 => self.finish(),
+            _ => self.take(block),
+        }
+        Ok(filled > 0)
+    }
+
+    fn sum(&self) -> Option<Sha256> {
+        self.sum
+    }
+}

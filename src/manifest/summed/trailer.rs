@@ -1,0 +1,36 @@
+//! The last record of a summed file.
+
+use crate::hash::Sha256;
+
+/// How it begins.
+pub const END: &str = "# end ";
+
+/// No such record is longer; bytes. It has two numbers of up to 20 digits and a sum.
+pub const MOST_TRAILER: usize = 128;
+
+/// What stands at the end of such a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trailer {
+    pub records: u64,
+    /// What the records are of; bytes.
+    pub bytes: u64,
+    /// Over everything before.
+    pub sum: Sha256,
+}
+
+impl Trailer {
+    /// Reads such a record.
+    pub fn parse(record: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(record).ok()?.strip_prefix(END)?;
+        let mut parts = text.split(' ');
+        let records = parts.next()?.parse().ok()?;
+        let bytes = parts.next()?.parse().ok()?;
+        let sum = Sha256::from_hex(parts.next()?.as_bytes())?;
+        parts.next().is_none().then_some(Trailer { records, bytes, sum })
+    }
+
+    /// The record, without what ends one.
+    pub fn text(&self) -> String {
+        format!("{END}{} {} {}", self.records, self.bytes, self.sum)
+    }
+}
