@@ -13,7 +13,9 @@ use crate::error::{Error, Result};
 use crate::hash::Sha256;
 use crate::state::private_dir::Secret;
 use crate::sys::stat::Kind;
-use crate::sys::{Dir, DirReader, ShardTag, is_journal_name, is_part_name, shard_of_part};
+use crate::sys::{
+    Dir, DirListing, DirReader, ShardTag, is_journal_name, is_part_name, shard_of_part,
+};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::journal::{self, Found, Journal, Version};
 
@@ -61,6 +63,11 @@ pub enum Cleanup<'a> {
 }
 
 impl Cleanup<'_> {
+    /// Whether a shard comes to a directory in which there is nothing, so that each look for a file would be in vain.
+    pub fn finds_bare(&self, dir: &Dir) -> bool {
+        matches!(self, Cleanup::OfAttempts(_)) && DirListing::is_empty(dir).unwrap_or(false)
+    }
+
     /// Whether a part file of this name is removed.
     fn concerns(self, name: &OsStr) -> bool {
         match self {
@@ -110,7 +117,8 @@ pub fn clean_up(
 ) -> Leftovers {
     let Protected { cleanup, resumable, follow, is_data, may_remove } = *spared;
     let mut leftovers = Leftovers::default();
-    let Some(dir) = output.handle.as_ref().filter(|_| !output.fresh) else { return leftovers };
+    let is_empty = output.fresh || output.bare;
+    let Some(dir) = output.handle.as_ref().filter(|_| !is_empty) else { return leftovers };
     let (mut parts, mut journals, mut trials) = (Vec::new(), Vec::new(), Vec::new());
     let mut unknown: Vec<OsString> = Vec::new();
     let seal = cleanup.seal();

@@ -34,6 +34,9 @@ pub struct OutputDir {
     pub rel: DirPath,
     /// Whether this run made it, so that nothing can be in it yet.
     pub fresh: bool,
+    /// Whether nothing was in it when this attempt at a shard came to it. What appears there since, another attempt's,
+    /// keeps its name.
+    pub bare: bool,
     /// The directory's group: new entries may take it.
     pub gid: u32,
     /// The file system it is on.
@@ -112,6 +115,7 @@ impl OutputDir {
             root,
             rel: DirPath::root(),
             fresh: true,
+            bare: false,
             gid: 0,
             volume: OutputVolume { with_root: true, ..OutputVolume::default() },
             finish: None,
@@ -149,7 +153,8 @@ impl OutputDir {
     /// # Errors
     /// The system does not tell.
     pub fn look(&self, name: &OsStr) -> Result<Option<Stat>> {
-        let Some(dir) = self.handle.as_ref().filter(|_| !self.fresh) else { return Ok(None) };
+        let is_empty = self.fresh || self.bare;
+        let Some(dir) = self.handle.as_ref().filter(|_| !is_empty) else { return Ok(None) };
         match dir.stat(name, false) {
             Ok(stat) => Ok(Some(stat)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -274,7 +274,7 @@ impl Walk<'_> {
         reader: &mut DirReader,
         emit: &mut impl Emit,
     ) -> ControlFlow<(), Vec<ResumablePart>> {
-        if self.cleanup == Cleanup::Nothing {
+        if matches!(self.cleanup, Cleanup::Nothing | Cleanup::OfAttempts([])) {
             return ControlFlow::Continue(Vec::new());
         }
         let is_data = |name: &OsStr| {
@@ -402,7 +402,7 @@ impl Walk<'_> {
             handle.open_up(there)?;
         }
         output.gid = there.gid;
-        output.fresh = fresh;
+        (output.fresh, output.bare) = (fresh, !fresh && self.cleanup.finds_bare(&handle));
         output.handle = Some(handle);
         Ok(())
     }

@@ -4,10 +4,11 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cluster::directory::plan_dir::PlanDir;
+use crate::cluster::end::side_by_side;
 use crate::cluster::end_list::{EndEntry, FINISH, FurtherName, LINKS};
 use crate::copy::before::prepare::Prepared;
 use crate::copy::special::hard_link::{self, First, Link};
@@ -21,6 +22,9 @@ use crate::sys::{self, Attributes, Dir, DirReader};
 use crate::tree::cleanup::{self, Cleanup, Protected};
 use crate::tree::dirs::{OutputDir, SourceDir, open_source_below};
 use crate::tree::found::SourceEntry;
+
+/// The permissions without which its owner cannot go through a directory.
+const SEARCHABLE: u32 = 0o500;
 
 /// The tree at the end of a plan.
 pub struct FinishTree<'a> {
@@ -80,43 +84,54 @@ impl<'a> FinishTree<'a> {
     /// Gives directories their attributes, and removes what dead attempts left there unless there were none.
     pub fn finish_directories(&mut self, is_clean: bool) -> Result<()> {
         let mut ends = self.list(FINISH)?;
-        let mut reader = DirReader::default();
         if !is_clean {
             let (source, output) = (&self.prepared.source, &self.prepared.output);
-            self.clean_up(&source.clone(), &output.clone(), &mut reader);
+            self.clean_up(source, output, &mut DirReader::default());
         }
-        while let Some(record) = ends.next_record()? {
-            let (path, stat) = match EndEntry::parse(record) {
-                Some(EndEntry::Dir { path, stat, .. }) => (path, stat),
-                Some(_) => continue,
-                None => return Err(ends.torn("an entry of it leads out of the tree, or is none")),
-            };
-            if path.is_root() {
-                self.root = Some(stat);
-                continue;
-            }
-            match self.enter(&path) {
-                Ok(pair) => {
-                    if !is_clean {
-                        self.clean_up(&pair.source, &pair.output, &mut reader);
+        let (mut root, unmade) = (None, Mutex::new(BTreeSet::new()));
+        let next = || {
+            while let Some(record) = ends.next_record()? {
+                match EndEntry::parse(record) {
+                    Some(EndEntry::Dir { path, stat, .. }) if path.is_root() => root = Some(stat),
+                    Some(EndEntry::Dir { path, stat, .. }) => return Ok(Some((path, stat))),
+                    Some(_) => {}
+                    None => {
+                        return Err(ends.torn("an entry of it leads out of the tree, or is none"));
                     }
-                    self.set_attributes(&pair, &stat);
-                }
-                Err(error) => {
-                    self.unmade.insert(path.as_bytes().to_vec());
-                    (self.observer.listen)(&Event::Failed(&error));
                 }
             }
-        }
-        self.last = None;
+            Ok(None)
+        };
+        // The way to what is below such a directory is closed afterwards.
+        let closes = |(_, stat): &(RelPath, Stat)| stat.mode & SEARCHABLE != SEARCHABLE;
+        side_by_side::for_each(next, closes, &|(path, stat)| {
+            if let Err(error) = self.finish_directory(&path, &stat, is_clean) {
+                let mut unmade = unmade.lock().unwrap_or_else(PoisonError::into_inner);
+                unmade.insert(path.as_bytes().to_vec());
+                (self.observer.listen)(&Event::Failed(&error));
+            }
+        })?;
+        self.unmade.append(&mut unmade.into_inner().unwrap_or_else(PoisonError::into_inner));
+        (self.root, self.last) = (root, None);
         Ok(())
+    }
+
+    fn finish_directory(&self, path: &RelPath, stat: &Stat, is_clean: bool) -> Result<()> {
+        let output = Arc::new(self.enter_output(path)?);
+        let source = self.enter_source(path, &output);
+        if let (Ok(source), false) = (&source, is_clean) {
+            self.clean_up(source, &output, &mut DirReader::default());
+        }
+        // Without its source it gets what is known of it all the same: as the plan made it it is closed to others.
+        self.set_attributes(source.as_ref().ok(), &output, stat);
+        source.map(drop)
     }
 
     /// Gives the root its attributes.
     pub fn finish_root(&mut self, sync: bool) -> Result<()> {
         if let Some(stat) = self.root {
             let root = self.enter(&RelPath::root())?;
-            self.set_attributes(&root, &stat);
+            self.set_attributes(Some(&root.source), &root.output, &stat);
         }
         self.persist(sync)
     }
@@ -139,33 +154,40 @@ impl<'a> FinishTree<'a> {
         if let Some(last) = self.last.as_ref().filter(|last| last.path == *path) {
             return Ok(last.clone());
         }
-        let Prepared { source, output, .. } = self.prepared;
+        let output = Arc::new(self.enter_output(path)?);
+        let source = Arc::new(self.enter_source(path, &output)?);
+        Ok(self.last.insert(DirPair { path: path.clone(), source, output }).clone())
+    }
+
+    /// Opens the directory of the source that is `output`.
+    fn enter_source(&self, path: &RelPath, output: &OutputDir) -> Result<SourceDir> {
+        let source = &self.prepared.source;
+        let follow = self.plan.plan.options.follow_links;
+        let handle = open_source_below(&source.handle, path, follow)
+            .map_err(|error| Error::io("open directory", source.path_below(path), error))?;
+        let (root, rel) = (Arc::clone(&source.root), output.rel.clone());
+        Ok(SourceDir { handle, root, rel })
+    }
+
+    /// Opens a directory of the output.
+    fn enter_output(&self, path: &RelPath) -> Result<OutputDir> {
+        let output = &self.prepared.output;
         let rel = path.components().try_fold(DirPath::root(), |dir, name| {
             sys::name_from_bytes(name).map(|name| dir.below(name))
         });
-        let there = || output.path_below(path);
-        let fail = |error| Error::io("open directory", there(), error);
+        let fail = |error| Error::io("open directory", output.path_below(path), error);
         let rel = rel.map_err(fail)?;
         let missing = || fail(io::ErrorKind::NotFound.into());
         let root = output.handle.as_ref().ok_or_else(missing)?;
         let handle = root.open_below(path).map_err(fail)?;
-        let follow = self.plan.plan.options.follow_links;
-        let from = open_source_below(&source.handle, path, follow)
-            .map_err(|error| Error::io("open directory", source.path_below(path), error))?;
-        let to = OutputDir {
+        Ok(OutputDir {
             handle: Some(handle),
-            rel: rel.clone(),
+            rel,
             fresh: false,
             gid: output.gid,
             volume: output.volume.of_subdir(),
             ..OutputDir::absent(Arc::clone(&output.root))
-        };
-        let pair = DirPair {
-            path: path.clone(),
-            source: Arc::new(SourceDir { handle: from, root: Arc::clone(&source.root), rel }),
-            output: Arc::new(to),
-        };
-        Ok(self.last.insert(pair).clone())
+        })
     }
 
     /// An entry of the source and the directory that it is in, on both sides.
@@ -226,13 +248,15 @@ impl<'a> FinishTree<'a> {
         }
     }
 
-    fn set_attributes(&self, pair: &DirPair, stat: &Stat) {
-        let DirPair { source, output, .. } = pair;
+    /// Gives a directory what the plan says, and the attributes of its source if that is there.
+    fn set_attributes(&self, source: Option<&SourceDir>, output: &OutputDir, stat: &Stat) {
         let warn = |deed, error| {
             let error = Error::io(deed, output.path(), error);
             (self.observer.listen)(&Event::Warning(&error));
         };
-        let attributes = Attributes::read(&source.handle).unwrap_or_else(|error| {
+        let read = source.map(|source| Attributes::read(&source.handle));
+        let attributes = read.unwrap_or_else(|| Ok(Attributes::default()));
+        let attributes = attributes.unwrap_or_else(|error| {
             warn("read the attributes of", error);
             Attributes::default()
         });

@@ -2,3 +2,4 @@
 
 pub mod finish_tree;
 pub mod record_check;
+mod side_by_side;

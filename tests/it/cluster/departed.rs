@@ -1,8 +1,10 @@
 //! Files that are not in the source when their shard comes to them: gone for good, or away for a while.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 use super::Cluster;
+use crate::harness::shell;
 
 /// How many files the status counts as copied, and of how many.
 fn counted(cluster: &Cluster) -> (u64, u64) {
@@ -72,4 +74,16 @@ fn a_file_that_left_is_told_and_copied_should_it_come_back() {
     assert_eq!(counted(&cluster), (all, all));
     cluster.finish().assert_code(0);
     cluster.is_as_a_single_run();
+}
+
+#[test]
+fn a_directory_that_left_is_not_closed_for_ever() {
+    let cluster = Cluster::new(2);
+    cluster.scene.src.mode("d1", 0o755).mode("d1/deep", 0o751).mtime("d1/deep", 900_000_007, 3);
+    cluster.plan();
+    cluster.claim().assert_code(0);
+    shell(&cluster.scene, "rm -r src/d1/deep");
+    cluster.finish().assert_code(1).assert_says("src/d1/deep");
+    let left = fs::metadata(cluster.out().join("d1/deep")).unwrap();
+    assert_eq!((left.mode() & 0o7777, left.mtime()), (0o751, 900_000_007));
 }
