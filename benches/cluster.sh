@@ -23,8 +23,8 @@
 #   finish         a plan of 10,000,000 files, made up: finish beside reading its lists and records (cat), and beside
 #                  reading and hashing them, which is how it knows that they are whole (sha256sum). It has no tree: one
 #                  directory, no links
-#   one-small      20,000 files of 4 KB, one-large: 8 files of 128 MB; plan, one process with --claim and finish beside a
-#                  plain run
+#   one-small      20,000 files of 4 KB, one-many: 200,000 of them, beside which what a process costs to start is nothing,
+#                  one-large: 8 files of 128 MB; plan, one process with --claim and finish beside a plain run
 #
 # Time is the clock's, the largest resident size that of GNU time. What works on memory alone is not what a disk shows.
 set -euo pipefail
@@ -44,7 +44,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-rows() { printf '%s\n' nodes tail tail-large plan finish one-small one-large; }
+rows() { printf '%s\n' nodes tail tail-large plan finish one-small one-many one-large; }
 [ -z "$LIST" ] || { rows && exit; }
 note() { echo "cluster: $*" >&2; }
 [ -n "$(type -P time)" ] && [ -n "$(type -P jq)" ] && [ -n "$(type -P python3)" ] ||
@@ -168,6 +168,7 @@ run_row() { # row
     tail-large) long_tail $((800000000 / LESS)) 0.3 ;;
     plan) files $((1000000 / LESS)) 0 1000 ;;
     one-small) files $((20000 / LESS)) 4096 100 ;;
+    one-many) files $((200000 / LESS)) 4096 100 ;;
     one-large) files 8 $((134217728 / LESS)) 8 ;;
     esac
     for ((round = 0; round < ROUNDS; round++)); do
@@ -220,7 +221,7 @@ jq -s --arg date "$(date -u +%FT%TZ)" \
 jq -r '
     def told: . * 1000 | round / 1000 | tostring;
     {"nodes": "1 nodes", "tail": "the bound", "tail-large": "the bound", "plan": "find", "finish": "sha256sum",
-     "one-small": "plain run", "one-large": "plain run"} as $beside
+     "one-small": "plain run", "one-many": "plain run", "one-large": "plain run"} as $beside
     | "| row | | median (least, of so many) | beside | memory |", "|---|---|--:|--:|--:|",
       (.rows[] | . as $row | ([.contenders[] | select(.name == $beside[$row.row])][0].median) as $base | .contenders[]
         | "| \($row.row) | \(.name) | \(.median | told) (\(.min | told), \(.runs | length)) | "
