@@ -15,10 +15,12 @@ use crate::hash::{Algorithm, Sha256};
 use crate::io::read_back::ReadBack;
 use crate::manifest::read::scan::Text;
 use crate::manifest::{ManifestName, Scanner, line};
+use crate::path::Shown;
 use crate::state::private_dir::{Missing, PrivateDir};
 use crate::state::record::{FINISHED, FIRST, FinishedManifest, measure};
 use crate::sys::stat::Kind;
 use crate::sys::{Dir, DirReader, Medium};
+use crate::verify::others::lists_by_name;
 
 /// A manifest that may be taken for the one that holds, or was taken for want of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,9 +212,9 @@ impl OwnManifests {
                  one with --manifest"
             ),
             (_, _, None) => {
-                "there is no finished manifest of dircopy in it (dircopy-<UTC time>.sha256sum); \
-                 another is given with --manifest"
-                    .to_owned()
+                let no =
+                    "there is no finished manifest of dircopy in it (dircopy-<UTC time>.sha256sum)";
+                format!("{no}; {}", remedy(dir))
             }
             (_, _, Some(name)) => format!(
                 "there is only {name}, the manifest of a run that was cut short; \
@@ -220,6 +222,23 @@ impl OwnManifests {
             ),
         };
         Error::finding("check", dir, finding)
+    }
+}
+
+/// How a directory without a manifest of dircopy is checked.
+fn remedy(dir: &Path) -> String {
+    let lists = Dir::open(dir).map(|here| lists_by_name(&here)).unwrap_or_default();
+    let at = |name: &String| Shown::path(&dir.join(name)).to_string();
+    match &lists[..] {
+        [] => "another is given with --manifest".to_owned(),
+        [one] => format!("to check it by the list in it, give --manifest {}", at(one)),
+        [first, ..] => {
+            let all = lists.join(", ");
+            format!(
+                "it has lists ({all}): give each that is to be checked, as in --manifest {}",
+                at(first)
+            )
+        }
     }
 }
 

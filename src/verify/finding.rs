@@ -160,6 +160,17 @@ pub enum Finding {
         /// How many there are.
         lines: u64,
     },
+    /// Files are listed with no digest that can be checked, on this line or another: they are not checked.
+    Unproven {
+        /// The first of these lines.
+        line: u64,
+        /// What its digest is by; `None` if it has only such that failed.
+        algorithm: Option<&'static str>,
+        /// How many files there are.
+        files: u64,
+        /// Whether the list, or the history, has no digest that can be checked.
+        is_all: bool,
+    },
     /// Something is odd and nothing is amiss.
     Notice(Error),
     /// What must be there of an archive is not there, or is not what the archive says of itself.

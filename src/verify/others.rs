@@ -16,6 +16,25 @@ const MOST: usize = 4;
 /// Lists that programs of checksums leave in a directory.
 const SUMS: &[u8] = b"SUMS";
 
+/// What the names of lists end with.
+const ENDINGS: [&str; 15] = [
+    "sha256",
+    "sha256sum",
+    "sha512",
+    "sha512sum",
+    "sha1",
+    "sha1sum",
+    "md5",
+    "md5sum",
+    "b3",
+    "b3sum",
+    "xxh64",
+    "sfv",
+    "hashdeep",
+    "mtree",
+    "mhl",
+];
+
 /// The lists in `here` that are neither the manifest `name` nor say the same as it, up to a few, in order. What cannot
 /// be looked for is not named.
 pub fn other_lists(here: &Dir, name: ManifestName) -> Vec<String> {
@@ -30,7 +49,11 @@ pub fn other_lists(here: &Dir, name: ManifestName) -> Vec<String> {
     let are_listed = !others.is_empty();
     let chain = is_there_below(here).then(|| format!("{HISTORY}/{CHAIN}"));
     others.extend(chain);
-    let mut found = found_by_name(here, are_listed).unwrap_or_default();
+    let is_list = |name: &str| {
+        let is_sums = !are_listed && name.as_bytes().ends_with(SUMS);
+        name.ends_with(".mhl") || name == DECLARATION || is_sums
+    };
+    let mut found = found_by_name(here, is_list).unwrap_or_default();
     found.sort();
     found.retain(|name| is_there(name));
     others.extend(found);
@@ -45,7 +68,22 @@ fn is_there_below(here: &Dir) -> bool {
     stat.is_ok_and(|stat| stat.kind == Kind::File)
 }
 
-fn found_by_name(here: &Dir, are_listed: bool) -> io::Result<Vec<String>> {
+/// The files in `here` that are lists by their names, up to a few, in order.
+pub fn lists_by_name(here: &Dir) -> Vec<String> {
+    let is_list = |name: &str| {
+        let of_sums = name.as_bytes().ends_with(SUMS);
+        let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+        of_sums || ending.is_some_and(|ending| ENDINGS.contains(&&*ending))
+    };
+    let is_file =
+        |name: &String| here.stat(name.as_ref(), false).is_ok_and(|stat| stat.kind == Kind::File);
+    let mut found = found_by_name(here, is_list).unwrap_or_default();
+    found.retain(is_file);
+    found.sort();
+    found
+}
+
+fn found_by_name(here: &Dir, is_list: impl Fn(&str) -> bool) -> io::Result<Vec<String>> {
     let (mut reader, mut found) = (DirReader::default(), Vec::new());
     let here = here.open_dir(".".as_ref(), false)?;
     loop {
@@ -55,9 +93,7 @@ fn found_by_name(here: &Dir, are_listed: bool) -> io::Result<Vec<String>> {
         }
         for entry in &batch {
             let Some(name) = entry.name.to_str() else { continue };
-            let is_sums = !are_listed && name.as_bytes().ends_with(SUMS);
-            let is_list = name.ends_with(".mhl") || name == DECLARATION || is_sums;
-            if is_list && found.len() < MOST {
+            if is_list(name) && found.len() < MOST {
                 found.push(name.to_owned());
             }
         }

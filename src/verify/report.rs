@@ -27,6 +27,8 @@ pub struct Checked {
     /// Lines with digests by algorithms that are not known here, beside others: it was only looked whether there is
     /// such a file.
     pub unhashed: u64,
+    /// Files that are listed with no digest that can be checked, on any line.
+    pub unproven: u64,
     /// Names that stand on a second line, with the same digest.
     pub repeated: u64,
     /// Names that stand on a second line, with another digest.
@@ -96,7 +98,11 @@ impl Checked {
                 self.unhashed += lines;
                 return;
             }
-            Finding::Nothing => &mut self.empty,
+            Finding::Unproven { files, is_all: false, .. } => {
+                self.unproven += files;
+                return;
+            }
+            Finding::Nothing | Finding::Unproven { .. } => &mut self.empty,
             Finding::Incomplete(_) => &mut self.missing,
             Finding::Unlisted(_) => &mut self.unlisted,
             Finding::Compared(comparison) if !comparison.good.is_empty() => &mut self.repairable,
@@ -135,7 +141,7 @@ impl Checked {
 
     /// Whether something could not be found out.
     pub fn is_incomplete(&self) -> bool {
-        self.unreadable + self.broken > 0
+        self.unreadable + self.unproven + self.broken > 0
     }
 }
 

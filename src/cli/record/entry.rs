@@ -233,6 +233,10 @@ impl<'a> RecordEntry<'a> {
                 let text = format!("{lines} lines have {algorithm} or other digests, not SHA-256");
                 (here("notice", text), Some(*line))
             }
+            Finding::Unproven { line, .. } => {
+                let (event, text) = unproven(finding);
+                (here(event, text), Some(*line))
+            }
             Finding::Incomplete(error) => (Self::error("incomplete", error), None),
             Finding::Bag(verdict) => (of_root("bag", verdict.to_string()), None),
             Finding::Utf16 => (here("notice", "it is UTF-16 text".into()), None),
@@ -255,8 +259,7 @@ impl<'a> RecordEntry<'a> {
             Finding::Compared(comparison) => (Self::compared(comparison), None),
             Finding::NotCompared(number) => {
                 let text = format!("{number} findings of bad files were too many to compare");
-                let event = "not-compared";
-                (Self { event, text: Some(text.into()), ..Self::default() }, None)
+                (Self { event: "not-compared", text: Some(text.into()), ..Self::default() }, None)
             }
             Finding::Unsearched(error) => (Self::error("not-searched", error), None),
             Finding::Unusable(error) => (Self::error("unusable", error), None),
@@ -277,6 +280,16 @@ impl<'a> RecordEntry<'a> {
 fn ranges(damage: &Damage) -> Vec<[u64; 2]> {
     let pair = |range: &Range<u64>| [range.start, range.end - range.start];
     damage.ranges.iter().map(pair).collect()
+}
+
+/// The event of files with no digest that can be checked, and what is said of them.
+fn unproven(finding: &Finding) -> (&'static str, String) {
+    let Finding::Unproven { line, algorithm, files, is_all } = finding else {
+        return ("", String::new());
+    };
+    let files = (!is_all).then_some(*files);
+    let event = if *is_all { "empty" } else { "not-checked" };
+    (event, verify_messages::unproven(&"it", *line, *algorithm, files))
 }
 
 /// The event of a file that an earlier line lists too, and how.

@@ -31,6 +31,26 @@ pub struct VerifyMessages {
 /// What a line says that contradicts a later generation of its history.
 pub const LATER_IS_OTHER: &str = "a later generation has another digest of it";
 
+/// What is said of files with no digest that can be checked: of so many, or of all.
+pub fn unproven(
+    manifest: &impl std::fmt::Display,
+    line: u64,
+    algorithm: Option<&'static str>,
+    files: Option<u64>,
+) -> String {
+    let first = match algorithm {
+        Some("null") => "none".into(),
+        Some(algorithm) => format!("one by {algorithm}"),
+        None => "one that failed".to_owned(),
+    };
+    let first = format!("no digest that can be checked (the first, on line {line}, has {first})");
+    match files {
+        None => format!("nothing to verify: {manifest} has {first}"),
+        Some(1) => format!("not checked: a file that {manifest} lists has {first}"),
+        Some(files) => format!("not checked: {files} files that {manifest} lists have {first}"),
+    }
+}
+
 impl VerifyMessages {
     /// A file that is listed more than once.
     fn twice(&self, target: &Target, finding: &Finding) -> Option<ScreenLine> {
@@ -84,6 +104,9 @@ impl VerifyMessages {
                 "{lines} lines of {manifest} have digests that are not known here; it was only looked whether \
                  their files are there (the first is {algorithm}, on line {line})"
             )),
+            Finding::Unproven { line, algorithm, files, is_all } => {
+                self.err(&unproven(&manifest, *line, *algorithm, (!is_all).then_some(*files)))
+            }
             Finding::Bag(_) | Finding::Others(_) if self.detail == Detail::Quiet => None,
             Finding::Bag(verdict) => {
                 Some(ScreenLine::Out(format!("{} is {verdict}", Shown::path(&target.root))))

@@ -21,6 +21,12 @@ pub fn summary(report: &VerifyReport) -> Rows {
         Counted("healed", counts.healed, "file", &taken),
         Counted("differ", counts.differ, "file", ""),
         Counted("missing", counts.missing, "listed file", ""),
+        Counted(
+            "not checked",
+            counts.unproven,
+            "listed file",
+            "with no digest that can be checked",
+        ),
         Counted("unreadable", counts.unreadable, "file", ""),
         Counted("repairable", counts.repairable, "bad file", "that is good in another directory"),
         Counted("healable", counts.healable, "bad file", "that could be made whole"),
@@ -80,6 +86,9 @@ pub fn verdict(report: &VerifyReport, exit: Exit, amiss: &str) -> String {
     } else if counts.is_incomplete() {
         match report.shard {
             Some(ShardCoverage { index: None, .. }) => ("NOT PROVEN", "not every shard counts"),
+            _ if counts.unreadable + counts.broken == 0 => {
+                ("NOT PROVEN", "not every listed file has a digest that can be checked")
+            }
             _ => ("NOT PROVEN", "not everything could be read"),
         }
     } else if exit != Exit::Complete {

@@ -20,7 +20,7 @@ use crate::hash::Digest;
 use crate::manifest::archive::mhl_writer::{HashAction, is_text};
 use crate::manifest::lists::KeptFile;
 use crate::path::{RelPath, Shown};
-use crate::tree::filter::{Filter, Inclusion};
+use crate::tree::filter::Filter;
 use crate::tree::names::sorter::{SortedRecords, Sorter};
 
 /// So many paths that are missing are named.
@@ -233,26 +233,11 @@ impl<'a> Join<'a> {
             while let Some(more) = self.known.take_of(&path)? {
                 file.add(PathRecord::of(&more).words, &of);
             }
-            if file.is_listed && !file.is_renamed && !is_left_out(self.ignored, &rel) {
+            if file.is_listed && !file.is_renamed && !self.ignored.leaves_out(&rel) {
                 self.names.missing_file(&path, file.digests.first())?;
             }
         }
     }
-}
-
-/// Whether a file is left out, or a directory that it is in.
-fn is_left_out(ignored: &Filter, path: &RelPath) -> bool {
-    let is_out = |path: &RelPath, is_dir| {
-        ignored.judge(path.as_bytes(), is_dir, Inclusion::In) == Inclusion::Out
-    };
-    let mut above = path.split().map(|(dir, _)| dir);
-    while let Some(dir) = above.filter(|dir| !dir.is_root()) {
-        if is_out(&dir, true) {
-            return true;
-        }
-        above = dir.split().map(|(dir, _)| dir);
-    }
-    is_out(path, false)
 }
 
 /// The directory whose history the file at `path` belongs to.

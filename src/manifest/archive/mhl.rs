@@ -7,7 +7,7 @@ use std::io::{self, Read};
 
 use super::mhl_entry::{Dialect, Pending};
 pub use super::mhl_entry::{MhlEntry, MhlPiece, Named};
-use super::xml::{Xml, XmlStep};
+use super::xml::{Xml, XmlStep, begins_as_utf16};
 use crate::hash::Algorithm;
 use crate::manifest::Fault;
 
@@ -62,6 +62,9 @@ const NAMES: &[&str] = &[
     "xxhash64",
     "xxhash",
     "null",
+    "sha256",
+    "sha512",
+    "blake3",
     "sequencenr",
     "ignore",
     "pattern",
@@ -70,6 +73,11 @@ const NAMES: &[&str] = &[
 
 /// Whether a file with these first bytes is read by [`MhlEntries`].
 pub fn is_mhl(start: &[u8]) -> bool {
+    if begins_as_utf16(start) {
+        let text: Vec<u8> = start.iter().copied().filter(|byte| matches!(byte, 1..0x80)).collect();
+        let text = text.trim_ascii_start();
+        return STARTS.iter().any(|name| text.starts_with(name));
+    }
     let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
     STARTS.iter().any(|name| start.starts_with(name))
 }

@@ -120,6 +120,9 @@ impl Pending {
             }
             (Dialect::Legacy, "xxhash") => return self.unknown("XXH32"),
             (Dialect::Legacy, "null") => return self.unknown("null"),
+            (_, "sha256") => return self.unknown("SHA-256, which no such list has"),
+            (_, "sha512") => return self.unknown("SHA-512, which no such list has"),
+            (_, "blake3") => return self.unknown("BLAKE3, which no such list has"),
             _ => return,
         };
         self.has_digest = true;

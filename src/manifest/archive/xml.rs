@@ -13,6 +13,12 @@ use quick_xml::events::{BytesRef, BytesStart, Event};
 use crate::manifest::read::scan::MAX_LINE;
 use crate::sys;
 
+const UTF_16: &str = "it is XML in UTF-16, and only UTF-8 is read: turn it into UTF-8 (iconv -f UTF-16 -t UTF-8), and \
+                      have its first line say so";
+
+const ENCODING: &str = "its first line declares another encoding than UTF-8, and only that is read: turn it into UTF-8 \
+                        (iconv), and have its first line say so";
+
 /// How deep elements may lie in each other.
 const MOST_DEPTH: usize = 32;
 
@@ -111,6 +117,9 @@ impl<R: Read> Xml<R> {
     fn read(&mut self) -> io::Result<XmlStep> {
         self.buffer.clear();
         self.reader.get_mut().left = MAX_LINE;
+        if !self.has_any && self.reader.get_mut().is_utf16()? {
+            return Ok(XmlStep::Fault(UTF_16));
+        }
         let event = match self.reader.read_event_into(&mut self.buffer) {
             Ok(event) => event,
             Err(Error::Io(error)) if error.kind() == io::ErrorKind::FileTooLarge => {
@@ -147,9 +156,7 @@ impl<R: Read> Xml<R> {
             },
             Event::DocType(_) => XmlStep::Fault("it has a document type, which no such list has"),
             Event::Decl(declaration) => match declaration.encoding() {
-                Some(Ok(name)) if !name.eq_ignore_ascii_case("utf-8") => {
-                    XmlStep::Fault("it is not UTF-8")
-                }
+                Some(Ok(name)) if !name.eq_ignore_ascii_case("utf-8") => XmlStep::Fault(ENCODING),
                 _ => XmlStep::Other,
             },
             Event::Comment(_) | Event::PI(_) | Event::Empty(_) => XmlStep::Other,
@@ -228,6 +235,19 @@ impl<R> Bounded<R> {
         let buffer = vec![0; 32 << 10].into_boxed_slice();
         Self { input, buffer, start: 0, end: 0, lines: 0, left: MAX_LINE }
     }
+}
+
+impl<R: Read> Bounded<R> {
+    /// Whether what is there begins as XML in UTF-16 does.
+    fn is_utf16(&mut self) -> io::Result<bool> {
+        // More than one byte may come later: then it is something else, and no XML either.
+        Ok(self.lines == 0 && begins_as_utf16(self.fill_buf()?))
+    }
+}
+
+/// Whether text begins as XML in UTF-16 does, with a byte order mark or without.
+pub fn begins_as_utf16(start: &[u8]) -> bool {
+    matches!(start, [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [b'<', 0, ..] | [0, b'<', ..])
 }
 
 impl<R: Read> Read for Bounded<R> {

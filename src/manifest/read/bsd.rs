@@ -56,9 +56,8 @@ pub fn split(line: &[u8], at: usize) -> Option<Result<Split, Fault>> {
     Some(Err(Fault::OtherAlgorithm(other)))
 }
 
-/// The name on a line of the tag of another algorithm, which says nothing else that is of use here.
-pub fn name_after<'a>(line: &'a [u8], tag: &str) -> Option<&'a [u8]> {
-    let at = line.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+/// The name on a line that has the tag of another algorithm at `at`, and says nothing else that is of use here.
+pub fn name_after<'a>(line: &'a [u8], at: usize, tag: &str) -> Option<&'a [u8]> {
     let start = after_tag(line, at, tag)?;
     let name = &line[start..start + memrchr(b')', &line[start..])?];
     (!name.is_empty() && memchr::memchr(0, name).is_none()).then_some(name)

@@ -86,8 +86,10 @@ impl<R: Read> Entries<R> {
 
     /// Looks whether lines end with NUL.
     fn ends_with_nul(&mut self) -> io::Result<bool> {
-        let is_all = self.scanner.read_start(|bytes| first_nul(bytes, false).is_some())?;
-        let is_raw = first_nul(self.scanner.ahead().0, is_all) == Some(true);
+        let is_record = |line: &[u8]| self.parser.is_raw_record(line);
+        let is_all =
+            self.scanner.read_start(|bytes| first_nul(bytes, false, is_record).is_some())?;
+        let is_raw = first_nul(self.scanner.ahead().0, is_all, is_record) == Some(true);
         if is_raw {
             self.scanner.end_with_nul();
         }
@@ -129,7 +131,7 @@ impl<R: Read> Entries<R> {
 
 /// Where the first line ends with NUL, if it does and is a record that another one or nothing follows: as
 /// `sha256sum -z` writes them.
-fn first_nul(bytes: &[u8], is_all: bool) -> Option<bool> {
+fn first_nul(bytes: &[u8], is_all: bool, is_record: impl Fn(&[u8]) -> bool) -> Option<bool> {
     let Some(end) = memchr2(b'\n', 0, bytes) else { return is_all.then_some(false) };
     let (first, rest) = (&bytes[..end], &bytes[end + 1..]);
     if bytes[end] != 0 || !is_record(first) {
@@ -140,10 +142,6 @@ fn first_nul(bytes: &[u8], is_all: bool) -> Option<bool> {
         None => is_all.then(|| is_record(rest)),
         Some(next) => Some(is_record(&rest[..next])),
     }
-}
-
-fn is_record(line: &[u8]) -> bool {
-    matches!(Parser::new().parse_raw(line), Parsed::Record(_))
 }
 
 /// Reads the line that may have a byte order mark before it.

@@ -163,10 +163,11 @@ impl Parser {
         let of_all = self.of_all;
         let named = match &mut self.layout {
             Layout::Unknown | Layout::Lines => {
-                return match self.record(line) {
-                    Ok(record) => Parsed::Record(record),
-                    Err(fault @ Fault::OtherAlgorithm(algorithm)) => {
-                        match bsd::name_after(line, algorithm).filter(|_| of_all) {
+                let (at, escaped) = begin(line);
+                return match self.split(line, at, escaped) {
+                    Ok(split) => self.record(line, split, escaped),
+                    Err(fault @ Fault::OtherAlgorithm(algorithm)) if of_all => {
+                        match self.name_after(line, at, escaped, algorithm) {
                             Some(name) => Parsed::Unhashed { name, algorithm },
                             None => Parsed::Malformed(fault),
                         }
@@ -211,42 +212,84 @@ impl Parser {
     /// Reads a line that a NUL ended, as `sha256sum -z` writes them: nothing in it is escaped, and the name
     /// may hold line ends.
     pub fn parse_raw<'a>(&mut self, line: &'a [u8]) -> Parsed<'a> {
-        let split = FORMATS.iter().find_map(|format| format(line, 0, &mut self.style));
-        match split.unwrap_or(Err(Fault::DigestLength { found: 0 })) {
+        match self.split_as_listed(line, 0) {
             Ok(Split { digest, name }) => Parsed::Record(Record { digest, name: &line[name] }),
+            Err(fault @ Fault::OtherAlgorithm(algorithm)) if self.of_all => {
+                match bsd::name_after(line, 0, algorithm) {
+                    Some(name) => Parsed::Unhashed { name, algorithm },
+                    None => Parsed::Malformed(fault),
+                }
+            }
             Err(fault) => Parsed::Malformed(fault),
         }
     }
 
-    /// Reads a line that is not empty, without its end.
-    fn record<'a>(&'a mut self, line: &'a [u8]) -> Result<Record<'a>, Fault> {
-        let mut at = line.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-        let escaped = line.get(at) == Some(&b'\\');
-        at += usize::from(escaped);
+    /// Whether a line that may be the first, and that a NUL ended, names a file.
+    pub fn is_raw_record(&self, line: &[u8]) -> bool {
+        let mut first = Self { of_all: self.of_all, ..Self::default() };
+        matches!(first.parse_raw(line), Parsed::Record(_) | Parsed::Unhashed { .. })
+    }
 
+    /// Takes a line apart from `at` on, by the first format that knows it.
+    fn split_as_listed(&mut self, line: &[u8], at: usize) -> Result<Split, Fault> {
         let others = if self.of_all { other::split(line, at, &mut self.style) } else { None };
-        let split = others
-            .or_else(|| FORMATS.iter().find_map(|format| format(line, at, &mut self.style)))
-            .map(|split| match split {
-                Err(_) if self.of_all && self.style.is_none() && !escaped => {
-                    other::split_sfv(line).map_or(split, Ok)
-                }
-                split => split,
-            });
+        let split =
+            others.or_else(|| FORMATS.iter().find_map(|format| format(line, at, &mut self.style)));
         // The last format takes every line; should none be left, there was no digest.
-        let Split { digest, name } = split.unwrap_or(Err(Fault::DigestLength { found: 0 }))?;
+        split.unwrap_or(Err(Fault::DigestLength { found: 0 }))
+    }
+
+    /// Takes a line apart that is not empty and has no end, from `at` on.
+    fn split(&mut self, line: &[u8], at: usize, escaped: bool) -> Result<Split, Fault> {
+        match self.split_as_listed(line, at) {
+            Err(fault) if self.of_all && self.style.is_none() && !escaped => {
+                other::split_sfv(line).ok_or(fault)
+            }
+            split => split,
+        }
+    }
+
+    /// The record of a line that was taken apart.
+    fn record<'a>(&'a mut self, line: &'a [u8], split: Split, escaped: bool) -> Parsed<'a> {
+        let Split { digest, name } = split;
         let (start, mut name) = (name.start, &line[name]);
         if let Some(nul) = memchr(0, name) {
-            return Err(Fault::Nul { column: start + nul + 1 });
+            return Parsed::Malformed(Fault::Nul { column: start + nul + 1 });
         }
         if escaped {
             self.unescaped.clear();
-            escape::unescape(name, &mut self.unescaped)
-                .map_err(|backslash| Fault::BadEscape { column: start + backslash + 1 })?;
+            if let Err(backslash) = escape::unescape(name, &mut self.unescaped) {
+                let column = start + backslash + 1;
+                return Parsed::Malformed(Fault::BadEscape { column });
+            }
             name = &self.unescaped;
         }
-        Ok(Record { digest, name })
+        Parsed::Record(Record { digest, name })
     }
+
+    /// The name on a line with the tag of an algorithm that is not known here.
+    fn name_after<'a>(
+        &'a mut self,
+        line: &'a [u8],
+        at: usize,
+        escaped: bool,
+        algorithm: &str,
+    ) -> Option<&'a [u8]> {
+        let name = bsd::name_after(line, at, algorithm)?;
+        if !escaped {
+            return Some(name);
+        }
+        self.unescaped.clear();
+        escape::unescape(name, &mut self.unescaped).ok()?;
+        Some(&self.unescaped)
+    }
+}
+
+/// Where the digest or tag of a line begins, and whether its name is escaped.
+fn begin(line: &[u8]) -> (usize, bool) {
+    let at = line.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    let escaped = line.get(at) == Some(&b'\\');
+    (at + usize::from(escaped), escaped)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 use serde::{Deserialize, Serialize};
 
+use crate::path::RelPath;
 use crate::tree::filter::glob::Glob;
 
 /// A pattern and what it does. One that begins with `!` does the opposite, as in gitignore(5).
@@ -131,6 +132,21 @@ impl Filter {
     /// directory.
     pub fn judge(&self, path: &[u8], is_dir: bool, parent: Inclusion) -> Inclusion {
         self.0.as_ref().map_or(Inclusion::In, |rules| rules.judge(path, is_dir, parent))
+    }
+
+    /// Whether a file is left out, or a directory that it is in.
+    pub fn leaves_out(&self, path: &RelPath) -> bool {
+        let is_out = |path: &RelPath, is_dir| {
+            self.judge(path.as_bytes(), is_dir, Inclusion::In) == Inclusion::Out
+        };
+        let mut above = path.split().map(|(dir, _)| dir);
+        while let Some(dir) = above.filter(|dir| !dir.is_root()) {
+            if is_out(&dir, true) {
+                return true;
+            }
+            above = dir.split().map(|(dir, _)| dir);
+        }
+        is_out(path, false)
     }
 
     /// What is said of the root itself.

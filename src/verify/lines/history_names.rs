@@ -4,18 +4,23 @@
 //! the others, and of two that contradict each other none is taken for right.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::error::Error;
 use crate::path::RelPath;
+use crate::tree::filter::{Filter, Pattern};
 use crate::verify::finding::Finding;
 use crate::verify::lines::manifest_lines::ManifestLine;
 use crate::verify::lines::seen::SeenNames;
-use crate::verify::lines::unproven::is_there;
+use crate::verify::lines::unhashed::{UnhashedLine, is_there};
 use crate::verify::target::Target;
 
 /// So many bytes of names are kept of files that have other names now. Of more, digests by other algorithms than those
 /// of the new name are not checked.
 const MOST_NAMES: usize = 64 << 20;
+
+/// So many patterns are taken in.
+const MOST_PATTERNS: usize = 1024;
 
 /// What the generations of a history that were read so far say.
 #[derive(Default)]
@@ -26,6 +31,21 @@ pub struct HistoryNames {
     kept: usize,
     /// Names that are listed, not there, and told.
     gone: HashSet<u64>,
+    /// Entries with no digest that can be checked, with the place of their generation among these.
+    unhashed: Vec<(usize, UnhashedLine)>,
+    generations: Vec<Arc<Target>>,
+    /// What the newest generation leaves out, …
+    left_out: LeftOut,
+    /// … and files of that which are listed and are not there.
+    left_out_absent: HashSet<u64>,
+}
+
+/// Patterns of what a history leaves out.
+#[derive(Default)]
+struct LeftOut {
+    patterns: Vec<Pattern>,
+    /// Made of them when it is asked for.
+    filter: Option<Filter>,
 }
 
 /// What a file is called since.
@@ -63,18 +83,75 @@ impl HistoryNames {
     /// told once, and not if it has another name now.
     pub fn look_for(
         &mut self,
-        key: u64,
         target: &Target,
-        line: u64,
+        line: UnhashedLine,
         path: &RelPath,
     ) -> Option<Finding> {
+        self.unhashed.push((self.generations.len().saturating_sub(1), line));
+        let UnhashedLine { key, line, .. } = line;
         let is_wanted = !self.renamed.contains_key(&key) && !self.gone.contains(&key);
-        if !is_wanted || is_there(target, path) {
+        if !is_wanted || is_there(target, path) || self.need_not_be(key, target, path) {
             return None;
         }
         self.gone.insert(key);
         let why = format!("there is no such file, and line {line} of its list names it");
         Some(Finding::Incomplete(Error::finding("find", target.path_of(path), why)))
+    }
+
+    /// A generation begins, one older than those before.
+    pub fn begin(&mut self, target: &Arc<Target>) {
+        self.generations.push(Arc::clone(target));
+    }
+
+    /// The generation leaves out files that the pattern matches. The newest one says it for all.
+    pub fn leave_out(&mut self, pattern: String) {
+        if self.generations.len() == 1 {
+            self.left_out.add(pattern);
+        }
+    }
+
+    /// Whether the file at `path` is not there, and the history leaves it out: then it is not missing.
+    pub fn need_not_be(&mut self, key: u64, target: &Target, path: &RelPath) -> bool {
+        let is_left_out = self.left_out.has(path) && !is_there(target, path);
+        if is_left_out && !self.renamed.contains_key(&key) {
+            self.left_out_absent.insert(key);
+        }
+        is_left_out && !self.renamed.contains_key(&key)
+    }
+
+    /// What is to be told when all generations were read: of files that none has a digest of, and of those that are
+    /// left out.
+    pub fn findings(mut self) -> Vec<(Arc<Target>, Finding)> {
+        let is_all = self.digests.has_no_digest();
+        let unhashed = std::mem::take(&mut self.unhashed);
+        let has_digest = |key| {
+            let now = self.renamed.get(&key).map_or(key, |later| later.key);
+            self.digests.has_digest(key) || self.digests.has_digest(now)
+        };
+        let mut files = HashSet::new();
+        let mut first = None;
+        for (generation, line) in unhashed {
+            if !has_digest(line.key) && !self.left_out_absent.contains(&line.key) {
+                files.insert(line.key);
+                first.get_or_insert((generation, line));
+            }
+        }
+        let absent = self.left_out_absent.len();
+        let notice = self.generations.first().filter(|_| absent > 0).map(|newest| {
+            let why = match absent {
+                1 => "1 that its history leaves out is not there".to_owned(),
+                _ => format!("{absent} that its history leaves out are not there"),
+            };
+            let error = Error::finding("find all listed files of", &newest.root, why);
+            (Arc::clone(newest), Finding::Notice(error))
+        });
+        let mut findings = Vec::from_iter(notice);
+        if let Some((generation, UnhashedLine { line, algorithm, .. })) = first {
+            let files = files.len() as u64;
+            let finding = Finding::Unproven { line, algorithm, files, is_all };
+            findings.extend(self.generations.get(generation).map(|it| (Arc::clone(it), finding)));
+        }
+        findings
     }
 
     /// What is to be checked by a line whose name has the hash `key`: digests that no newer generation has. `is_there`
@@ -120,6 +197,7 @@ impl HistoryNames {
             path: line.path.clone(),
             digest,
             further: new.collect(),
+            is_reference: line.is_reference,
             looked_at: false,
         })))
     }
@@ -133,5 +211,30 @@ impl Unknown {
     fn of(self, path: Option<RelPath>) -> Option<ManifestLine> {
         let (line, path) = (self.0?, path?);
         Some(ManifestLine { path, ..line })
+    }
+}
+
+impl LeftOut {
+    fn add(&mut self, pattern: String) {
+        // As gitignore(5) has it.
+        if pattern.starts_with('#') || pattern.trim().is_empty() {
+            return;
+        }
+        let pattern = Pattern::Exclude(pattern);
+        // What cannot be understood leaves out nothing.
+        if self.patterns.len() < MOST_PATTERNS
+            && Filter::new(std::slice::from_ref(&pattern)).is_ok()
+        {
+            self.patterns.push(pattern);
+            self.filter = None;
+        }
+    }
+
+    fn has(&mut self, path: &RelPath) -> bool {
+        if self.patterns.is_empty() {
+            return false;
+        }
+        let made = || Filter::new(&self.patterns).unwrap_or_default();
+        self.filter.get_or_insert_with(made).leaves_out(path)
     }
 }

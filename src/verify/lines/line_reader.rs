@@ -8,9 +8,8 @@ use crossbeam_channel::{Sender, bounded};
 
 use crate::error::Error;
 use crate::event::Stop;
-use crate::hash::{Algorithm, Digest, Sha256};
+use crate::hash::{Algorithm, Sha256};
 use crate::manifest::Fault;
-use crate::path::RelPath;
 use crate::sys::stat::Identity;
 use crate::verify::archive::part::PartOf;
 use crate::verify::finding::{Finding, Findings};
@@ -20,8 +19,7 @@ use crate::verify::lines::manifest_lines::{ManifestLine, ManifestLines, Meaning}
 use crate::verify::lines::seen::{NameHasher, SeenNames};
 use crate::verify::lines::shards::{LineSum, LinesWanted, WantedLines};
 use crate::verify::lines::stoppable::StoppableReader;
-use crate::verify::lines::unhashed::UnhashedLines;
-use crate::verify::lines::unproven::{Unproven, is_there};
+use crate::verify::lines::unhashed::{UnhashedLine, UnhashedLines, is_there};
 use crate::verify::replicas::RereadableManifest;
 use crate::verify::scrub::pass::Scrub;
 use crate::verify::scrub::verified::Pass;
@@ -91,12 +89,8 @@ struct FirstReading {
     complete: bool,
     /// Whether there was a finding.
     found: bool,
-    /// Lines with digests of algorithms that are not known here.
+    /// Lines with no digest that can be checked.
     unhashed: UnhashedLines,
-    /// Whether a line has a digest that can be checked.
-    has_digests: bool,
-    /// Entries of a Media Hash List that have none.
-    unproven: Option<Unproven>,
 }
 
 /// What the lines so far came to.
@@ -118,7 +112,16 @@ impl LineReader<'_> {
                 Err((target, error)) => self.tell(&target, Finding::Unusable(error)),
             }
         }
+        self.end_history(&mut done);
         done
+    }
+
+    /// Tells what shows when all generations of a history were read.
+    fn end_history(&self, done: &mut LinesRead) {
+        let findings = std::mem::take(&mut done.history).findings();
+        if !self.stop.is_requested() {
+            findings.into_iter().for_each(|(target, finding)| self.tell(&target, finding));
+        }
     }
 
     /// Fails only when the job's thread has ended, and then nothing matters.
@@ -146,7 +149,10 @@ impl LineReader<'_> {
             done.reread.push(RereadableManifest { target: Arc::clone(&target), manifest });
         }
         if !matches!(target.part, PartOf::Generation { newest: false }) {
-            done.history = HistoryNames::default();
+            self.end_history(done);
+        }
+        if let PartOf::Generation { .. } = target.part {
+            done.history.begin(&target);
         }
         let FirstReading { seen, complete, found, .. } = self.read(&target, manifest, done);
         match for_passes {
@@ -191,40 +197,12 @@ impl LineReader<'_> {
                     reading.complete = true;
                     break;
                 }
-                Ok(Some(Meaning::Nothing)) => None,
-                Ok(Some(Meaning::Fault(Finding::Malformed {
-                    line,
-                    fault: Fault::OtherAlgorithm(algorithm),
-                }))) => {
-                    reading.unhashed.note(line, algorithm);
-                    None
-                }
-                Ok(Some(Meaning::Unhashed(line, path, algorithm))) => {
-                    reading.unhashed.note(line, algorithm);
-                    if wanted.as_mut().is_none_or(|wanted| wanted.is_told(line)) {
-                        reading.unhashed.look(target, line, path);
-                    }
-                    None
-                }
-                Ok(Some(Meaning::Fault(finding))) => Some(finding),
                 Ok(Some(Meaning::File(line))) => {
-                    reading.has_digests = true;
                     let (seen, wanted) = (&mut reading.seen, &mut wanted);
                     let listing = ReadSoFar { seen, wanted, history: &mut done.history };
                     self.list(line, target, listing, &mut batch)
                 }
-                Ok(Some(Meaning::Renamed(line, old, now))) => {
-                    let key = self.key.of(&old);
-                    reading.seen.note(key, line, &Digest::sha256([0; 32]));
-                    done.history.rename(key, self.key.of(&now), &now);
-                    None
-                }
-                Ok(Some(Meaning::Unproven(line, path, algorithm))) => {
-                    let key = self.key.of(&path);
-                    reading.seen.note(key, line, &Digest::sha256([0; 32]));
-                    Unproven::count(&mut reading.unproven, line, algorithm);
-                    done.history.look_for(key, target, line, &path)
-                }
+                Ok(Some(other)) => self.note(other, target, &mut reading, &mut wanted, done),
                 Err(_) if self.stop.is_requested() => break,
                 Err(error) => {
                     let error = Error::io("read the manifest", &target.manifest, error);
@@ -246,7 +224,9 @@ impl LineReader<'_> {
             }
         }
         self.hand_out(target, None, &mut batch, done);
-        let mut told = self.rest(target, &mut reading);
+        let unhashed = std::mem::take(&mut reading.unhashed);
+        let mut told = unhashed.findings(target, &reading.seen);
+        reading.found |= !told.is_empty();
         told.extend(lines.cut_off().filter(|_| reading.complete));
         told.extend(lines.oddity().filter(|_| !oddity_is_told));
         told.into_iter().for_each(|finding| self.tell(target, finding));
@@ -255,15 +235,51 @@ impl LineReader<'_> {
         reading
     }
 
-    /// What is to be told of lines without a digest that can be checked, when all lines were read.
-    fn rest(&self, target: &Target, reading: &mut FirstReading) -> Vec<Finding> {
-        let (seen, unhashed) = (&reading.seen, std::mem::take(&mut reading.unhashed));
-        let is_listed = |path: &RelPath| seen.has(self.key.of(path));
-        let mut told = unhashed.findings(target, !seen.is_empty(), is_listed);
-        let unproven = reading.unproven.take();
-        told.extend(unproven.map(|unproven| unproven.finding(target, reading.has_digests)));
-        reading.found |= !told.is_empty();
-        told
+    /// Notes what a line says that names no file to check.
+    fn note(
+        &self,
+        meaning: Meaning,
+        target: &Arc<Target>,
+        reading: &mut FirstReading,
+        wanted: &mut Option<WantedLines>,
+        done: &mut LinesRead,
+    ) -> Option<Finding> {
+        let mut is_told = |line| wanted.as_mut().is_none_or(|wanted| wanted.is_told(line));
+        match meaning {
+            Meaning::Nothing | Meaning::File(_) => {}
+            Meaning::Fault(Finding::Malformed {
+                line,
+                fault: Fault::OtherAlgorithm(algorithm),
+            }) => {
+                reading.unhashed.note(line, algorithm);
+                if is_told(line) {
+                    reading.unhashed.note_nameless(line, algorithm);
+                }
+            }
+            Meaning::Fault(finding) => return Some(finding),
+            Meaning::Unhashed(line, path, algorithm) => {
+                let key = self.key.of(&path);
+                reading.seen.note_bare(key);
+                let unhashed = UnhashedLine { key, line, algorithm };
+                if let PartOf::Generation { .. } = target.part {
+                    return done.history.look_for(target, unhashed, &path);
+                }
+                if let Some(algorithm) = algorithm {
+                    reading.unhashed.note(line, algorithm);
+                }
+                if is_told(line) {
+                    reading.unhashed.look(target, unhashed, path);
+                }
+            }
+            Meaning::Beside(line, algorithm) => reading.unhashed.note(line, algorithm),
+            Meaning::LeftOut(pattern) => done.history.leave_out(pattern),
+            Meaning::Renamed(old, now) => {
+                let key = self.key.of(&old);
+                reading.seen.note_bare(key);
+                done.history.rename(key, self.key.of(&now), &now);
+            }
+        }
+        None
     }
 
     /// Tells what was found on a line, unless that is another shard's.
@@ -325,6 +341,9 @@ impl LineReader<'_> {
             return twice;
         }
         let (number, path) = (line.number, line.path.clone());
+        if !line.is_reference && history.need_not_be(key, target, &path) {
+            return twice;
+        }
         match history.judge(key, line, || is_there(target, &path)) {
             Ok(lines) => lines.into_iter().for_each(give),
             Err(Contradiction) => {

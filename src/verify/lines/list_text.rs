@@ -28,6 +28,8 @@ pub enum ListItem<'a> {
     Name(Cow<'a, [u8]>, Digest),
     /// A name, not checked, with a digest by the algorithm of this name, which is not known here.
     Unhashed(Cow<'a, [u8]>, &'static str),
+    /// A pattern of files that a history leaves out.
+    LeftOut(String),
     /// An entry of a Media Hash List.
     Entry(MhlEntry),
     /// What cannot be read.
@@ -136,7 +138,7 @@ impl<R: Read> ListText<R> {
                 let Some((line, piece)) = entries.next_piece()? else { return Ok(None) };
                 let item = match piece {
                     MhlPiece::Fault(fault) => ListItem::Fault(fault),
-                    MhlPiece::Ignored(_) => ListItem::Nothing,
+                    MhlPiece::Ignored(pattern) => ListItem::LeftOut(pattern),
                     MhlPiece::Entry(entry) => ListItem::Entry(entry),
                 };
                 Ok(Some(ListPlace { line, ended: true, item }))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::hash::Digest;
-use crate::manifest::archive::mhl::MhlEntry;
+use crate::manifest::archive::mhl::{MhlEntry, Named};
 use crate::path::{PathFault, RelPath};
 use crate::verify::finding::Finding;
 use crate::verify::lines::list_text::{ListItem, ListText};
@@ -19,6 +19,8 @@ pub struct ManifestLine {
     pub digest: Digest,
     /// Others that are listed beside it, all of which must be right.
     pub further: Vec<Digest>,
+    /// Whether it is of a generation that another one refers to.
+    pub is_reference: bool,
     /// Whether a regular file of that name was seen a moment ago.
     pub looked_at: bool,
 }
@@ -37,11 +39,14 @@ pub enum Meaning {
     /// A file that is to be checked.
     File(ManifestLine),
     /// A name that a file had, and the one that it has now.
-    Renamed(u64, RelPath, RelPath),
-    /// A file that can only be looked for: its digest is by the algorithm of this name, which is not known here.
-    Unhashed(u64, RelPath, &'static str),
-    /// A file that has no digest that can be checked; and its algorithm, if that is why.
-    Unproven(u64, RelPath, Option<&'static str>),
+    Renamed(RelPath, RelPath),
+    /// A file that can only be looked for: its digest is by the algorithm of this name, which is not known here, or it
+    /// has only such that failed.
+    Unhashed(u64, RelPath, Option<&'static str>),
+    /// A further digest of the file of the last line, by an algorithm that is not known here.
+    Beside(u64, &'static str),
+    /// A pattern of files that the history leaves out.
+    LeftOut(String),
     /// No file can be checked by it, for this reason.
     Fault(Finding),
 }
@@ -50,14 +55,14 @@ pub enum Meaning {
 pub struct ManifestLines<'a, R> {
     target: &'a Arc<Target>,
     text: ListText<R>,
-    /// What the last line says besides.
-    more: Option<Meaning>,
+    /// What the last line says besides, from the last.
+    more: Vec<Meaning>,
 }
 
 impl<'a, R: Read> ManifestLines<'a, R> {
     /// Reads `manifest` from where it stands.
     pub fn new(target: &'a Arc<Target>, manifest: R) -> Self {
-        Self { target, text: ListText::new(manifest, target.part), more: None }
+        Self { target, text: ListText::new(manifest, target.part), more: Vec::new() }
     }
 
     pub fn target(&self) -> &'a Arc<Target> {
@@ -87,7 +92,7 @@ impl<'a, R: Read> ManifestLines<'a, R> {
     /// # Errors
     /// The manifest cannot be read; nothing comes after that.
     pub fn next_line(&mut self) -> io::Result<Option<Meaning>> {
-        if let Some(more) = self.more.take() {
+        if let Some(more) = self.more.pop() {
             return Ok(Some(more));
         }
         let Some(place) = self.text.next_place()? else { return Ok(None) };
@@ -101,7 +106,7 @@ impl<'a, R: Read> ManifestLines<'a, R> {
             }
             ListItem::Fault(fault) => Meaning::Fault(Finding::Malformed { line: number, fault }),
             ListItem::Unhashed(name, algorithm) => match RelPath::parse(&name) {
-                Ok(path) => Meaning::Unhashed(number, path, algorithm),
+                Ok(path) => Meaning::Unhashed(number, path, Some(algorithm)),
                 Err(fault) => {
                     let (name, why) = (name.to_vec(), fault.to_string());
                     Meaning::Fault(Finding::Refused { line: number, name, why })
@@ -112,27 +117,32 @@ impl<'a, R: Read> ManifestLines<'a, R> {
                     self.target.ours.map_or(digest, |ours| digest.in_list_of(ours.algorithm()));
                 named(self.target, number, &name, digest)
             }
+            ListItem::LeftOut(pattern) => Meaning::LeftOut(pattern),
             ListItem::Entry(entry) => self.entry(number, entry),
         }))
     }
 
     fn entry(&mut self, number: u64, entry: MhlEntry) -> Meaning {
-        let MhlEntry { path: name, previous, digests, other, .. } = entry;
+        let MhlEntry { named: what, path: name, previous, digests, other } = entry;
+        let is_reference = what == Named::Reference;
         let name = name.as_bytes();
         if let Some(previous) = previous.and_then(|name| RelPath::parse(name.as_bytes()).ok())
             && let Ok(now) = RelPath::parse(name)
         {
-            self.more = Some(Meaning::Renamed(number, previous, now));
+            self.more.push(Meaning::Renamed(previous, now));
+        }
+        if let (Some(algorithm), false) = (other, digests.is_empty()) {
+            self.more.push(Meaning::Beside(number, algorithm));
         }
         let mut digests = digests.into_iter();
         match (digests.next(), RelPath::parse(name)) {
             (Some(digest), _) => match named(self.target, number, name, digest) {
                 Meaning::File(line) => {
-                    Meaning::File(ManifestLine { further: digests.collect(), ..line })
+                    Meaning::File(ManifestLine { further: digests.collect(), is_reference, ..line })
                 }
                 other => other,
             },
-            (None, Ok(path)) => Meaning::Unproven(number, path, other),
+            (None, Ok(path)) => Meaning::Unhashed(number, path, other),
             (None, Err(fault)) => {
                 let why = fault.to_string();
                 Meaning::Fault(Finding::Refused { line: number, name: name.to_vec(), why })
@@ -167,6 +177,7 @@ fn named(target: &Target, number: u64, name: &[u8], digest: Digest) -> Meaning {
             path,
             digest,
             further: Vec::new(),
+            is_reference: false,
             looked_at: false,
         }),
         Err(why) => Meaning::Fault(Finding::Refused { line: number, name: name.to_vec(), why }),

@@ -9,4 +9,3 @@ pub mod seen;
 pub mod shards;
 mod stoppable;
 mod unhashed;
-mod unproven;

@@ -5,8 +5,8 @@
 //! share a hash with a probability of 4 in a million; names that do cannot be chosen, because the
 //! key is drawn anew for each run.
 
-use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 
 use crate::hash::{Algorithm, Algorithms, Digest};
@@ -49,6 +49,8 @@ pub struct SeenNames {
     names: HashMap<u64, [u32; 2], BuildHasherDefault<IdentityHasher>>,
     /// By which algorithms their digests are: of each a name has a digest of its own.
     algorithms: Algorithms,
+    /// Names that were listed with no digest that can be checked.
+    bare: HashSet<u64, BuildHasherDefault<IdentityHasher>>,
 }
 
 impl SeenNames {
@@ -90,12 +92,28 @@ impl SeenNames {
         other.or(same.filter(|_| !is_new))
     }
 
+    /// Notes a name's hash that was listed with no digest that can be checked.
+    pub fn note_bare(&mut self, name: u64) {
+        self.bare.insert(name);
+    }
+
     /// Whether a name with this hash was noted.
     pub fn has(&self, name: u64) -> bool {
+        self.bare.contains(&name) || self.has_digest(name)
+    }
+
+    /// Whether a name with this hash was noted with a digest.
+    pub fn has_digest(&self, name: u64) -> bool {
         self.algorithms.iter().any(|one| self.names.contains_key(&mixed(name, one)))
     }
 
+    /// Whether no name was noted.
     pub fn is_empty(&self) -> bool {
+        self.bare.is_empty() && self.has_no_digest()
+    }
+
+    /// Whether no name was noted with a digest.
+    pub fn has_no_digest(&self) -> bool {
         self.names.is_empty()
     }
 }
@@ -125,5 +143,7 @@ mod tests {
         assert_eq!(seen.note(name("d"), 6, &md5), None);
         assert_eq!(seen.note(name("d"), 7, &md5), Some((6, true)));
         assert!(seen.has(name("d")));
+        seen.note_bare(name("e"));
+        assert!(seen.has(name("e")) && !seen.has_digest(name("e")) && seen.has_digest(name("d")));
     }
 }

@@ -21,6 +21,13 @@ fn entry(scene: &Scene, path: &str, digests: &[(&str, &str, &str)], previous: &s
 
 /// Writes a history with these generations into `dir`.
 fn history(scene: &Scene, dir: &str, generations: &[String]) {
+    history_without(scene, dir, &["ascmhl"], generations);
+}
+
+/// The same, which leaves out what these patterns match.
+fn history_without(scene: &Scene, dir: &str, patterns: &[&str], generations: &[String]) {
+    let pattern = |pattern: &&str| format!("<pattern>{pattern}</pattern>");
+    let patterns = patterns.iter().map(pattern).collect::<String>();
     shell(scene, &format!("rm -rf {dir}/ascmhl && mkdir -p {dir}/ascmhl"));
     let mut chain = String::new();
     for (number, entries) in (1..).zip(generations) {
@@ -28,7 +35,7 @@ fn history(scene: &Scene, dir: &str, generations: &[String]) {
         let text = format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<hashlist version=\"2.0\" xmlns=\"urn:ASC:MHL:v2.0\"><creatorinfo>\
              <creationdate>2026-01-01T00:00:00+00:00</creationdate><hostname>h</hostname><tool version=\"1\">t</tool>\
-             </creatorinfo><processinfo><process>in-place</process><ignore><pattern>ascmhl</pattern></ignore>\
+             </creatorinfo><processinfo><process>in-place</process><ignore>{patterns}</ignore>\
              </processinfo><hashes>{entries}</hashes></hashlist>\n"
         );
         let at = format!("{dir}/ascmhl/{name}");
@@ -85,6 +92,10 @@ fn generations_that_contradict_each_other_are_never_good() {
     check(&scene, 4).assert_says("differs: dst/a");
     scene.output().file("a", "xx");
     check(&scene, 0);
+    // A digest beside it that no such list may have is told.
+    let more = entry(&scene, "a", &[("md5", "xx", "original"), ("sha256", "xx", "original")], "");
+    history(&scene, "dst", &[more]);
+    check(&scene, 0).assert_says("SHA-256, which no such list has");
     // Twice in one generation, and by another algorithm in a later one.
     history(&scene, "dst", &[one("xx", "original") + &one("yy", "original")]);
     check(&scene, 4).assert_says("with different digests");
@@ -147,7 +158,70 @@ fn a_file_that_only_failed_and_is_missing_is_missing() {
     history(&scene, "dst", &[failed.clone() + &good]);
     check(&scene, 4).assert_says("cannot find dst/a");
     scene.output().file("a", "yy");
-    check(&scene, 0);
+    check(&scene, 1)
+        .assert_says("not checked: a file that dst/ascmhl/0001_c_")
+        .assert_says("failed");
+    reference(&scene, 21);
+    // What another generation has is checked by that one.
+    let good = entry(&scene, "a", &[("md5", "yy", "original")], "");
+    for generations in [[good.clone(), failed.clone()], [failed, good]] {
+        history(&scene, "dst", &generations);
+        check(&scene, 0);
+    }
+}
+
+#[test]
+fn a_list_of_nothing_but_failures_checks_nothing() {
+    let scene = Scene::new();
+    let failed = entry(&scene, "a", &[("md5", "yy", "failed")], "");
+    scene.output().file("a", "yy");
+    history(&scene, "dst", &[failed.clone(), failed]);
+    check(&scene, 5).assert_says("nothing to verify: dst/ascmhl/0002_c_");
+    reference(&scene, 21);
+    let list = "dst/ascmhl/0001_c_2026-01-01_000000Z.mhl";
+    scene.bare(["verify", "--manifest", list]).run().assert_code(5);
+}
+
+#[test]
+fn files_that_a_history_leaves_out_need_not_be_there() {
+    let scene = Scene::new();
+    let of = |path| entry(&scene, path, &[("md5", "xx", "original")], "");
+    let both = of("a") + &of("d/b.tmp") + &of("cache/e/c");
+    scene.output().file("a", "xx");
+    history(&scene, "dst", &[both.clone()]);
+    check(&scene, 4).assert_says("missing: dst/d/b.tmp").assert_says("missing: dst/cache/e/c");
+    reference(&scene, 10);
+    history_without(&scene, "dst", &["ascmhl", "# a", "*.tmp", "cache/"], &[both.clone()]);
+    let run = check(&scene, 0);
+    run.assert_says("2 that its history leaves out are not there");
+    reference(&scene, 0);
+    // The newest generation says it.
+    history_without(&scene, "dst", &["ascmhl", "*.tmp"], &[both, of("a")]);
+    check(&scene, 4).assert_says("missing: dst/cache/e/c");
+    // One that is there is checked.
+    scene.output().file("d/b.tmp", "yy").file("cache/e/c", "xx");
+    check(&scene, 4).assert_says("differs: dst/d/b.tmp");
+}
+
+#[test]
+fn xml_that_is_not_utf_8_is_named() {
+    let scene = Scene::new();
+    scene.output().file("a", "xx");
+    let list = "<?xml version=\"1.0\"?>\n<hashlist version=\"1.1\"><hash><file>a</file>\
+                <md5>00</md5></hash></hashlist>\n";
+    let le: Vec<u8> = list.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let be: Vec<u8> = list.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    let marked = [b"\xff\xfe".as_slice(), &le].concat();
+    for bytes in [marked, [b"\xfe\xff".as_slice(), &be].concat(), le, be] {
+        scene.output().file("x.mhl", bytes);
+        let run = scene.bare(["verify", "--manifest", "dst/x.mhl"]).run();
+        run.assert_code(5).assert_says("line 1 of dst/x.mhl: it is XML in UTF-16");
+        run.assert_says("iconv -f UTF-16 -t UTF-8");
+    }
+    let latin = list.replace("\"1.0\"", "\"1.0\" encoding=\"ISO-8859-1\"");
+    scene.output().file("x.mhl", latin);
+    let run = scene.bare(["verify", "--manifest", "dst/x.mhl"]).run();
+    run.assert_code(5).assert_says("declares another encoding than UTF-8");
 }
 
 #[test]
@@ -197,9 +271,9 @@ fn legacy_entries_without_a_known_digest_are_not_called_good() {
         "<hash><file>b</file><xxhash>1234</xxhash></hash><hash><file>c</file><null/></hash>\n";
     scene.output().file("a", "abcd\n").file("b", "").file("c", "");
     list(&format!("{good}{others}"));
-    run(1).assert_says("2 of its entries have no digest that can be checked").assert_says("XXH32");
+    run(1).assert_says("2 files that dst/x.mhl lists have no digest").assert_says("XXH32");
     scene.output().remove("c");
-    run(4).assert_says("cannot find dst/c");
+    run(4).assert_says("cannot find the listed file dst/c");
     list("<hash><file>b</file><xxhash>1234</xxhash></hash>");
     run(5).assert_says("the digest is XXH32, which cannot be checked");
     list("<hash><file>a</file><hash><file>b</file><md5>x</md5></hash></hash>");

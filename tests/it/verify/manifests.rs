@@ -238,7 +238,7 @@ fn digests_of_other_algorithms_beside_good_ones_are_a_notice() {
     run.assert_says("notice: 2 lines of list").assert_says("SHA384, on line 2");
     run.assert_prints(&["OK", "dst/a"]).assert_prints(&["OK", "dst/z"]);
     run.assert_prints(&["every listed file is as listed, but 2 lines have no digest"]);
-    check_of(&scene, "SHA384 (a) = 00\n", 5).assert_says("SHA384, not SHA-256");
+    check_of(&scene, "SHA384 (a) = 00\n", 5).assert_says("SHA384, which cannot be checked");
     // What is not there is missing, whatever its digest is by.
     let table = "Algorithm,Hash,Path\nSHA256,@,a\nSHA384,00,none\n";
     for lines in ["@  a\nWHIRLPOOL (none) = 00\n", table] {
@@ -251,6 +251,38 @@ fn digests_of_other_algorithms_beside_good_ones_are_a_notice() {
     // Tables of other algorithms that are known here are checked by these.
     let table = "Algorithm,Hash,Path\nSHA256,@,a\nMD5,00000000000000000000000000000000,z\n";
     check_of(&scene, table, 4).assert_says("dst/z").assert_says("differs");
+}
+
+#[test]
+fn files_without_a_digest_that_can_be_checked_are_not_good() {
+    let scene = scene();
+    scene.output().file("b\nc", "x").file("b", "x");
+    for list in [
+        "@  a\nSHA384 (z) = 00\n",
+        "@  a\nSHA384 (z) = 00\nWHIRLPOOL (z) = 00\n",
+        "@  a\n\\SHA384 (b\\nc) = 00\n",
+        "@  a\0SHA384 (z) = 00\0",
+        "SHA384 (b) = 00\0SHA256 (a) = @\0",
+        "#mtree\na sha256=@\nz sha384=00\n",
+        "Algorithm,Hash,Path\nSHA256,@,a\nSHA384,00,z\n",
+    ] {
+        let run = check_of(&scene, list, 1);
+        run.assert_says("not checked: a file that list lists has no digest that can be checked");
+        run.assert_prints(&["OK", "dst/a"]);
+        run.assert_prints(&["not checked", "1 listed file"]);
+        run.assert_prints(&["not every listed file has a digest that can be checked"]);
+    }
+    for list in ["@  a\n\\SHA384 (n\\no) = 00\n", "@  a\0SHA384 (n\no) = 00\0"] {
+        check_of(&scene, list, 4).assert_says("cannot find the listed file");
+    }
+    // They are listed all the same.
+    listing(&scene, "@  a\nSHA384 (z) = 00\n");
+    let run = check(&scene, &["--complete"]);
+    run.assert_code(4).assert_says("not listed");
+    assert!(!run.err().contains("dst/z"), "{}", run.err());
+    // Lines of other algorithms that end with NUL are checked.
+    let md5 = "d41d8cd98f00b204e9800998ecf8427e";
+    check_of(&scene, &format!("{md5}  a\0{md5}  z\0"), 4).assert_says("differs: dst/a");
 }
 
 #[test]
