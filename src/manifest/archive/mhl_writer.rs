@@ -357,13 +357,9 @@ mod tests {
         let text = list.finish_generation(std::slice::from_ref(&link)).unwrap();
         let entry = |named, path: &str, previous: Option<&str>| {
             let previous = previous.map(str::to_owned);
-            MhlPiece::Entry(MhlEntry {
-                named,
-                path: path.into(),
-                previous,
-                digests: vec![digests[0]],
-                other: None,
-            })
+            let digests = if named == Named::File { &digests[..] } else { &digests[..1] };
+            let (path, digests) = (path.into(), digests.to_vec());
+            MhlPiece::Entry(MhlEntry { named, path, previous, digests, other: None })
         };
         let mut expected: Vec<MhlPiece> = patterns.into_iter().map(MhlPiece::Ignored).collect();
         expected.extend(NAMES.iter().map(|name| entry(Named::File, name, Some("old"))));
