@@ -126,6 +126,8 @@ pub struct CopyJob {
     pub(crate) last_generation: Option<PathBuf>,
     /// What the record lists and is gone was removed on purpose before the run.
     pub(crate) pruned: bool,
+    /// What is at the output and is not proven gives way.
+    pub(crate) prunes: bool,
     /// Which shard of a plan this run is, if it is one.
     pub(crate) shard: Option<ShardRole>,
     /// Whose payload this run copies, if it is one of a bag.
@@ -192,6 +194,7 @@ impl CopyJob {
             workers: None,
             last_generation: None,
             pruned: false,
+            prunes: false,
             shard: None,
             payload: None,
             media: None,

@@ -46,6 +46,8 @@ pub struct Options {
     pub histories: bool,
     /// Whether what the record lists and is gone was removed on purpose before the run.
     pub pruned: bool,
+    /// Whether what is at the output and not proven gives way, as in a snapshot that becomes a generation.
+    pub prunes: bool,
 }
 
 /// When a finished part file gets its final name.
@@ -184,6 +186,7 @@ impl Options {
             sorted: false,
             histories: false,
             pruned: false,
+            prunes: false,
         }
     }
 }

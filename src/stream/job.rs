@@ -191,6 +191,7 @@ impl StreamJob {
             sorted: false,
             histories: false,
             pruned: false,
+            prunes: false,
             cache: self.cache,
         }
     }

@@ -13,4 +13,5 @@ pub mod retry;
 pub mod rot_check;
 pub mod small;
 pub mod source;
+pub mod unproven;
 pub mod verifier;

@@ -15,7 +15,7 @@ use crate::transfer::existing::labels::{self, Labels};
 use crate::transfer::existing::late;
 use crate::transfer::outcome::{Action, KeptRow, Outcome};
 use crate::transfer::renamed::share::share;
-use crate::transfer::{rot_check, source};
+use crate::transfer::{rot_check, source, unproven};
 use crate::tree::dirs::OutputDir;
 use crate::tree::overwrite::{Decision, SourceStat, decide, leave_large, refuse_large};
 use crate::volume::output_volume::TOO_LONG_TO_REPLACE;
@@ -55,9 +55,14 @@ fn prepare_any(
     let source = SourceStat(&transfer.entry().stat);
     // What an earlier manifest lists of it is carried over, as that of a file which left the source.
     if let Some(why) = leave_large(context.options.max_size, source) {
+        if context.options.prunes
+            && let Err(error) = existing(context, transfer)
+        {
+            return failed(error);
+        }
         return Action::Settled(Outcome::Left(why));
     }
-    let there = match transfer.target.look() {
+    let there = match existing(context, transfer) {
         Ok(there) => there,
         Err(error) => return failed(error),
     };
@@ -66,10 +71,11 @@ fn prepare_any(
         Some(why) => failed(Error::finding("copy to", transfer.target.path(), why)),
         None => Action::Copy { replaces, warning: None },
     };
-    let known = context.shared.known.map(|known| (known, transfer.target.rel_path()));
-    let Some(there) = there else {
+    let Some((there, belief)) = there else {
         // A line for what is gone is settled by the copy.
-        known.iter().for_each(|(known, path)| known.settle(path.as_bytes()));
+        if let Some(known) = context.shared.known {
+            known.settle(transfer.target.rel_path().as_bytes());
+        }
         let action = copy(false);
         let shared = match &action {
             Action::Copy { .. } => share(context, transfer, read_back, warnings),
@@ -78,11 +84,6 @@ fn prepare_any(
         return shared.map_or(action, Action::Settled);
     };
     let output = &transfer.target.output;
-    let belief = known.map(|(known, path)| {
-        let path = path.as_bytes();
-        belief(known, output, path, source, &there)
-    });
-    let belief = belief.unwrap_or(Belief::Nothing);
     let as_stated = transfer.source.as_stated(source.0, &there);
     let destination = output.destination(source.0, &as_stated);
     let decision = decide(context.options.policy, source, Some(destination));
@@ -118,6 +119,17 @@ fn prepare_any(
             .check(read_back, warnings)
             .map_or_else(failed, |action| with_labels(context, transfer, &there, action, warnings)),
     }
+}
+
+/// What is at the output under a file's name and stays, and what is known of it.
+fn existing(context: &Context<'_>, transfer: &Transfer) -> Result<Option<(Stat, Belief)>> {
+    let Transfer { target, .. } = transfer;
+    let Some(there) = target.look()? else { return Ok(None) };
+    let source = SourceStat(&target.entry.stat);
+    let belief = context.shared.known.map_or(Belief::Nothing, |known| {
+        belief(known, &target.output, target.rel_path().as_bytes(), source, &there)
+    });
+    unproven::file(context, &target.output, &target.entry, there, belief)
 }
 
 /// What earlier runs found out about the file at `path`, which is `there` in `output`: also if its time has moved or is

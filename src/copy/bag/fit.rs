@@ -40,6 +40,7 @@ pub fn refuse_strangers(job: &CopyJob, prepared: &Prepared, stop: &Stop) -> Resu
         classifier: job.classifier(),
         is_listed: &|_| false,
         all: true,
+        unfit: false,
         last: None,
         if_meant: "",
         tell_other: &|_| (),

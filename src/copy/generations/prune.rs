@@ -2,12 +2,14 @@
 //!
 //! The tree is one that a run left unfinished, or a snapshot of the last generation that was made a moment ago. In both
 //! only what its record proves stays, as where files are [shared](super::seed). Nothing here is in a complete tree: a
-//! file that is removed from a snapshot stays in the generation it was taken of.
+//! file that is removed from a snapshot stays in the generation it was taken of. What the look before found in the last
+//! generation is removed from a snapshot of it without looking at every file once more: the copy does that anyway, and
+//! removes what is [not proven](crate::transfer::unproven).
 
 use std::ffi::OsStr;
 use std::io;
 
-use crate::copy::generations::seed::is_as;
+use crate::copy::mirror::departures::Departures;
 use crate::copy::mirror::trash::remove_tree;
 use crate::event::Stop;
 use crate::manifest::ManifestName;
@@ -15,7 +17,8 @@ use crate::path::RelPath;
 use crate::state::knowledge::{Belief, Knowledge};
 use crate::state::private_dir::NAME;
 use crate::sys::stat::{Kind, Stat};
-use crate::sys::{Dir, DirReader, is_journal_name, is_part_name};
+use crate::sys::{self, Dir, DirReader, is_journal_name, is_part_name};
+use crate::transfer::unproven::{is_as, is_same_link};
 use crate::tree::classify::Classifier;
 use crate::tree::dirs::open_source_below;
 use crate::tree::filter::Inclusion;
@@ -29,6 +32,39 @@ pub struct Pruning<'a> {
     pub classifier: Classifier<'a>,
     pub stop: &'a Stop,
 }
+
+/// Removes from a snapshot, `new`, what the look before found in the generation that it was taken of: what has left the
+/// source, and what would be in the way of the copy.
+///
+/// # Errors
+/// Something cannot be removed.
+pub fn remove_found(new: &Dir, found: &Departures, stop: &Stop) -> io::Result<()> {
+    for path in found.paths().chain(found.unfit.iter().cloned()) {
+        if stop.is_requested() {
+            break;
+        }
+        let Some((above, name)) = path.split() else { continue };
+        match remove_one(new, &above, name, stop) {
+            // It went with the directory that it was in.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed?,
+        }
+    }
+    Ok(())
+}
+
+fn remove_one(new: &Dir, above: &RelPath, name: &[u8], stop: &Stop) -> io::Result<()> {
+    let (above, name) = (new.open_below(above)?, sys::name_from_bytes(name)?);
+    above.open_up(&above.stat_self()?)?;
+    match above.stat(name, false)?.kind {
+        Kind::Dir => remove_tree(&above, name, stop, &mut Dir::remove).map(drop),
+        _ => above.remove(name),
+    }
+}
+
+/// What a subvolume is in a snapshot of what it is in: an empty directory, in which nothing can be made. On other file
+/// systems something else may have the number; it is only copied anew.
+const SUBVOLUME_THAT_WAS: u64 = 2;
 
 /// A directory that both have.
 struct PrunedDir {
@@ -93,11 +129,18 @@ impl Pruning<'_> {
         let inclusion = self.classifier.filter.judge(path.as_bytes(), is_dir, dir.inclusion);
         let counterpart = dir.source.stat(name, self.classifier.follow).ok();
         match counterpart.filter(|_| inclusion != Inclusion::Out) {
-            Some(stat) if is_dir && stat.kind == Kind::Dir && self.enters(dir, &stat)? => {
+            Some(stat)
+                if is_dir
+                    && stat.kind == Kind::Dir
+                    && there.id.ino != SUBVOLUME_THAT_WAS
+                    && self.enters(dir, &stat)? =>
+            {
                 todo.push((path, inclusion));
             }
             Some(stat) if self.proves(path.as_bytes(), &stat, &there) => return Ok(true),
-            Some(stat) if self.is_same_link(dir, name, &stat, &there) => {}
+            Some(stat)
+                if self.classifier.links
+                    && is_same_link(&dir.source, &dir.new, name, &stat, &there) => {}
             _ if is_dir => drop(remove_tree(&dir.new, name, self.stop, &mut Dir::remove)?),
             _ => dir.new.remove(name)?,
         }
@@ -113,17 +156,5 @@ impl Pruning<'_> {
     fn proves(&self, path: &[u8], source: &Stat, there: &Stat) -> bool {
         let is_untouched = || matches!(self.known.belief(path, there), Belief::Untouched(..));
         is_as(source, there) && is_untouched()
-    }
-
-    /// Whether a link leads where that of the source does, which was not changed since.
-    fn is_same_link(&self, dir: &PrunedDir, name: &OsStr, source: &Stat, there: &Stat) -> bool {
-        let is_link = |stat: &Stat| stat.kind == Kind::Symlink;
-        let target = |dir: &Dir| dir.read_link(name).ok();
-        self.classifier.links
-            && is_link(source)
-            && is_link(there)
-            && source.ctime < there.ctime
-            && source.mtime.is_stored_as(there.mtime)
-            && target(&dir.source).is_some_and(|it| Some(it) == target(&dir.new))
     }
 }

@@ -10,13 +10,13 @@ use jiff::Timestamp;
 use crate::copy::before::prepare::Prepared;
 use crate::copy::dated_name::DatedName;
 use crate::copy::generations::options::Generations;
-use crate::copy::generations::prune::Pruning;
+use crate::copy::generations::prune::{Pruning, remove_found};
 use crate::copy::generations::seed::{Seeded, Seeding};
 use crate::copy::generations::set::{
     GenerationNote, GenerationSet, LATEST, UNFINISHED, lead_to, path_of,
 };
 use crate::copy::job::CopyJob;
-use crate::copy::mirror::look::MirrorLook;
+use crate::copy::mirror::look::{Looked, MirrorLook};
 use crate::copy::mirror::lost_names::{LostNames, TreeRecord};
 use crate::copy::mirror::options::Mirror;
 use crate::copy::mirror::trash::Trash;
@@ -81,10 +81,11 @@ impl GenerationRun<'_> {
             };
         }
         let root = self.take(patience)?;
-        if let Some(last) = root.set.newest() {
-            self.look(&path_of(&job.output, last), stop)?;
-        }
-        self.fill(&root, &prepared, stop)
+        let looked = match root.set.newest() {
+            Some(last) => Some(self.look(&path_of(&job.output, last), stop)?),
+            None => None,
+        };
+        self.fill(&root, &prepared, looked.as_ref(), stop)
     }
 
     /// The job of the tree at `output`.
@@ -97,8 +98,8 @@ impl GenerationRun<'_> {
         job
     }
 
-    /// Refuses a run where the source may not be what it was when the last generation was made.
-    fn look(&self, last: &Path, stop: &Stop) -> Result<()> {
+    /// What has left the source since the last generation. Refuses a run where the source may not be what it was then.
+    fn look(&self, last: &Path, stop: &Stop) -> Result<Looked> {
         let mirror = &Mirror { all: true, most: self.generations.most, keep_trash: None };
         let job = &self.tree_job(last.to_path_buf());
         let listen = &self.observer.listen;
@@ -106,7 +107,7 @@ impl GenerationRun<'_> {
         let prepared = &job.prepare(true, patience)?;
         let look = MirrorLook { job, mirror, prepared, classifier: job.classifier(), listen, stop };
         // What cannot be listed now the copy will name.
-        look.run().map(drop)
+        look.run()
     }
 
     /// Makes the directory of all generations if it is missing, and locks it.
@@ -126,7 +127,13 @@ impl GenerationRun<'_> {
     }
 
     /// Fills the unfinished tree, and makes a generation of it if it is complete.
-    fn fill(&self, root: &GenerationRoot, prepared: &Prepared, stop: &Stop) -> Result<Report> {
+    fn fill(
+        &self,
+        root: &GenerationRoot,
+        prepared: &Prepared,
+        looked: Option<&Looked>,
+        stop: &Stop,
+    ) -> Result<Report> {
         let Self { job, observer, .. } = *self;
         let now = DatedName::new(Timestamp::now());
         let begun = root.set.unfinished.last().copied();
@@ -149,7 +156,8 @@ impl GenerationRun<'_> {
         // By this a later run knows the tree as one to go on with, also if this one is refused.
         let private = PrivateDir::open(&new, &path, None, Missing::Make)?;
         let mut is_shared = last.is_none();
-        if begun.is_some() || is_snapshot {
+        let is_pruned = is_snapshot && self.removes_found(&new, looked, stop);
+        if !is_pruned && (begun.is_some() || is_snapshot) {
             is_shared |= self.prune(&new, &path, private.as_ref(), prepared, stop)? > 0;
         }
         if let Some(last) = last.filter(|_| !is_snapshot) {
@@ -163,8 +171,10 @@ impl GenerationRun<'_> {
         }
         let mut job_of_tree = self.tree_job(path.clone());
         job_of_tree.last_generation = root.set.newest().map(|last| path_of(&job.output, last));
+        job_of_tree.prunes = is_pruned;
         let mut report = job_of_tree.run(observer)?;
         let is_renamed = report.methods.iter().any(|(method, _)| *method == Method::Renamed);
+        is_shared |= is_pruned && report.counts.unchanged > 0;
         if !is_shared && !is_renamed && !stop.is_requested() {
             let text = "nothing was shared with the last generation: everything was copied";
             (observer.listen)(&Event::Limits(&job.output, text));
@@ -186,6 +196,13 @@ impl GenerationRun<'_> {
             Err(error) => report.ending = Ending::Stopped(error),
         }
         Ok(report)
+    }
+
+    /// Removes from a snapshot what the look before found; whether that is all that may be in the way of the copy.
+    fn removes_found(&self, new: &Dir, looked: Option<&Looked>, stop: &Stop) -> bool {
+        let Some(Looked::Found(found)) = looked else { return false };
+        let is_all = found.postponed == 0 && !found.may_lack_unfit && !self.job.follow_links;
+        is_all && remove_found(new, found, stop).is_ok()
     }
 
     /// Removes from a tree that is there already, at `path`, what the source does not have so any more; how many files

@@ -25,6 +25,7 @@ use crate::state::record::RecordFile;
 use crate::state::row::{Row, Trace};
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Attributes, Cloned, Dir, DirReader, Medium, PartOwner};
+use crate::transfer::unproven::is_as;
 use crate::tree::classify::Classifier;
 use crate::tree::filter::Inclusion;
 
@@ -347,12 +348,4 @@ impl Seeding<'_> {
         }
         Err(io::ErrorKind::AlreadyExists.into())
     }
-}
-
-/// Whether a file of the source is, and was since it was copied, what is `there`.
-pub fn is_as(source: &Stat, there: &Stat) -> bool {
-    source.kind == Kind::File
-        && source.size == there.size
-        && source.mtime.is_stored_as(there.mtime)
-        && source.ctime < there.ctime
 }

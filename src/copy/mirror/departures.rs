@@ -37,6 +37,10 @@ pub struct Departures {
     folded: OnceLock<HashSet<String>>,
     /// Directories that have left the source and have part files or journals in them.
     pub with_leftovers: Vec<RelPath>,
+    /// What is in the source, but not to be copied or not of this kind; searched for on request.
+    pub unfit: Vec<RelPath>,
+    /// Whether more than that may be in the way of a copy.
+    pub may_lack_unfit: bool,
     /// How many items were too many to be kept.
     pub postponed: u64,
     /// Files and links that go.
@@ -78,6 +82,17 @@ impl Departures {
             self.held += size;
             self.with_leftovers.push(dir);
         }
+    }
+
+    /// Notes that what is at `path` is in the way of a copy.
+    pub fn add_unfit(&mut self, path: RelPath) {
+        let size = path.as_bytes().len() + EACH;
+        if self.held + size > MOST_BYTES {
+            self.may_lack_unfit = true;
+            return;
+        }
+        self.held += size;
+        self.unfit.push(path);
     }
 
     /// Whether nothing has left the source.

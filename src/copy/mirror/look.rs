@@ -107,6 +107,7 @@ impl MirrorLook<'_> {
             classifier: self.classifier,
             is_listed: &|path| self.is_listed(&lists, private.as_ref(), path),
             all: self.mirror.all,
+            unfit: self.job.pruned,
             last: last.as_ref(),
             if_meant: &self.if_meant(),
             tell_other: &|path| (self.listen)(&Event::Foreign(path)),

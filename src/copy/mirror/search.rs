@@ -37,6 +37,8 @@ pub struct DepartureSearch<'a> {
     pub last: Option<&'a SourceMark>,
     /// What to do if it is not the same now, and is not to be.
     pub if_meant: &'a str,
+    /// Whether to note also what else is in the way of a copy: what is excluded, or of another kind than at the source.
+    pub unfit: bool,
     /// Is told of each entry that has no counterpart and stays.
     pub tell_other: &'a dyn Fn(&[u8]),
     pub most_levels: usize,
@@ -98,9 +100,15 @@ impl DepartureSearch<'_> {
                 let cause = "it is too many levels down for the number of files that may be open";
                 return Err(Error::io("compare", path, io::Error::other(cause)));
             }
-            if let Some(entered) = self.enter(top_of(&mut stack)?, &subdir)? {
-                stack.push(entered);
-                self.list(stack.last_mut(), &mut departures, &mut reader)?;
+            match self.enter(top_of(&mut stack)?, &subdir)? {
+                Some(entered) => {
+                    stack.push(entered);
+                    self.list(stack.last_mut(), &mut departures, &mut reader)?;
+                }
+                None if self.unfit => {
+                    departures.add_unfit(top_of(&mut stack)?.rel.join(&subdir.name));
+                }
+                None => {}
             }
         }
         Ok(departures)
@@ -114,6 +122,7 @@ impl DepartureSearch<'_> {
     ) -> Result<Option<ComparedDir>> {
         let ComparedSubdir { name, inclusion, counterpart } = subdir;
         let rel = parent.rel.below(name);
+        let dev = |dir: &Dir| dir.identity().ok().map(|id| id.dev);
         let source = match (&parent.source, counterpart) {
             (Some(above), Counterpart::Named(there)) => {
                 match above.open_dir(there, self.classifier.follow) {
@@ -129,7 +138,6 @@ impl DepartureSearch<'_> {
             _ => None,
         };
         if let (Some(dir), Some(above)) = (&source, &parent.source) {
-            let dev = |dir: &Dir| dir.identity().ok().map(|id| id.dev);
             if dev(dir) != dev(above) {
                 if self.classifier.one_file_system {
                     return Ok(None);
@@ -151,6 +159,10 @@ impl DepartureSearch<'_> {
                 return Err(Error::io("open directory", path, error));
             }
         };
+        // A subvolume is an empty directory in a snapshot of what it is in, and nothing can be made there.
+        if self.unfit && dev(&output) != dev(&parent.output) {
+            return Ok(None);
+        }
         Ok(Some(ComparedDir::new(source, output, rel, *inclusion)))
     }
 
@@ -165,7 +177,7 @@ impl DepartureSearch<'_> {
         let names = match &top.source {
             None => None,
             Some(source) => {
-                let names = NameSet::read(source, reader);
+                let names = NameSet::read(source, reader, self.unfit);
                 let path = || self.source.path_below(&top.rel.path());
                 Some(names.map_err(|error| Error::io("list", path(), error))?)
             }
@@ -184,6 +196,17 @@ impl DepartureSearch<'_> {
                     continue;
                 };
                 at_output.add(&listed.name);
+                if self.unfit && names.has(&listed.name) && !self.is_own(top, &listed.name) {
+                    match listed.kind {
+                        Some(kind) if names.has_kind(&listed.name, kind) => {}
+                        Some(kind) => {
+                            departures.present += u64::from(kind != Kind::Dir);
+                            departures.add_unfit(top.rel.join(&listed.name));
+                            continue;
+                        }
+                        None => departures.may_lack_unfit = true,
+                    }
+                }
                 if names.has(&listed.name) {
                     let counterpart = Counterpart::Named(Arc::clone(&listed.name));
                     self.judge(top, listed, counterpart, departures)?;
@@ -251,7 +274,12 @@ impl DepartureSearch<'_> {
                 }
             }
         }
-        if inclusion == Inclusion::Out || counterpart == Counterpart::Unclear {
+        let is_unfit = inclusion == Inclusion::Out
+            || is_there && kind == Kind::Symlink && !self.classifier.links;
+        if self.unfit && is_unfit {
+            departures.add_unfit(path);
+        } else if inclusion == Inclusion::Out || counterpart == Counterpart::Unclear {
+            departures.may_lack_unfit |= self.unfit;
             top.stays = true;
         } else if is_dir {
             top.subdirs.push(ComparedSubdir { name, inclusion, counterpart });

@@ -21,21 +21,28 @@ use crate::sys::{Dir, DirReader};
 pub struct NameSet {
     hasher: RandomState,
     hashes: HashSet<u64>,
+    /// The same of names with what they stand for, as far as the listing tells.
+    kinds: Option<HashSet<u64>>,
 }
 
 impl NameSet {
-    /// The names that `dir` lists.
+    /// The names that `dir` lists; with what they stand for if `with_kinds`.
     ///
     /// # Errors
     /// It cannot be listed.
-    pub fn read(dir: &Dir, reader: &mut DirReader) -> io::Result<Self> {
-        let mut names = Self::default();
+    pub fn read(dir: &Dir, reader: &mut DirReader, with_kinds: bool) -> io::Result<Self> {
+        let mut names = Self { kinds: with_kinds.then(HashSet::new), ..Self::default() };
         loop {
             let batch = reader.next_batch(dir)?;
             if batch.is_empty() {
                 return Ok(names);
             }
-            batch.iter().for_each(|listed| names.add(&listed.name));
+            for listed in &batch {
+                names.add(&listed.name);
+                if let (Some(kinds), Some(kind)) = (&mut names.kinds, listed.kind) {
+                    kinds.insert(names.hasher.hash_one((kind, listed.name.as_encoded_bytes())));
+                }
+            }
         }
     }
 
@@ -45,6 +52,12 @@ impl NameSet {
 
     pub fn has(&self, name: &OsStr) -> bool {
         self.hashes.contains(&self.hasher.hash_one(name.as_encoded_bytes()))
+    }
+
+    /// Whether the name was listed for something of this kind; true where kinds were not asked for.
+    pub fn has_kind(&self, name: &OsStr, kind: Kind) -> bool {
+        let hash = || self.hasher.hash_one((kind, name.as_encoded_bytes()));
+        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&hash()))
     }
 }
 

@@ -377,6 +377,7 @@ impl OutputRun<'_> {
             cache: job.cache,
             sorted: job.sorted,
             pruned: job.pruned,
+            prunes: job.prunes,
             histories: job.media.as_ref().is_some_and(|it| it.histories.is_some()),
         }
     }

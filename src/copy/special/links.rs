@@ -15,6 +15,7 @@ use crate::state::row::{Origin, Row, Trace};
 use crate::sys::stat::Time;
 use crate::transfer::context::Context;
 use crate::transfer::rot_check::{self, LinkedCopy};
+use crate::transfer::unproven;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
 
@@ -45,7 +46,8 @@ impl Committer<'_> {
         entry: &SourceEntry,
     ) {
         let Context { options, control, .. } = self.context;
-        let made = symlink::copy(source, output, entry, options.policy, control.gate);
+        let made = unproven::link(self.context, Some(source), output, entry)
+            .and_then(|()| symlink::copy(source, output, entry, options.policy, control.gate));
         if let Ok((_, Some(warning))) = &made {
             self.accounting.warn(warning);
         }
@@ -93,7 +95,8 @@ impl Committer<'_> {
             return self.link_done(output);
         }
         let Context { options, control, .. } = self.context;
-        let made = hard_link::make(self.root(), link, first, options.policy, control.gate);
+        let made = unproven::link(self.context, None, output, entry)
+            .and_then(|()| hard_link::make(self.root(), link, first, options.policy, control.gate));
         if matches!(made, Ok(LinkOutcome::Made)) {
             self.record_again(first);
         }

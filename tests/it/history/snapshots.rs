@@ -170,3 +170,67 @@ fn what_is_not_recorded_is_copied_anew() {
     );
     night(&scene, || scene.copy(&["--generations"])).assert_prints(&["copied", "2 files"]);
 }
+
+/// The look before lists names, and the copy looks at each file: no pass over the snapshot is made besides.
+#[test]
+fn a_night_looks_at_each_file_once() {
+    need!(Kinds, Strace);
+    let (scene, _mount) = scene("");
+    night(&scene, || scene.copy(&["--generations"]));
+    let strace = Strace::watch(&scene, "newfstatat,statx,lstat,stat");
+    night(&scene, || strace.run(scene.command(["--generations"])));
+    let looks = |i: u32| {
+        let name = format!("\"photo-{i}\"");
+        strace.calls().iter().filter(|call| call.contains(&name)).count()
+    };
+    // Once in each of both trees.
+    for i in 0..30 {
+        assert_eq!(looks(i), 2, "photo-{i}: {:#?}", strace.calls());
+    }
+}
+
+/// What is no part of the source any more, or is something else there, is not in the next generation.
+#[test]
+fn what_is_not_to_be_copied_any_more_is_not_shared() {
+    need!(Kinds);
+    let (scene, _mount) = scene("");
+    night(&scene, || scene.copy(&["--generations"]));
+    shell(&scene, "cd src && rm d0/photo-0 sym && mkfifo d0/photo-0 && ln -s photo-2 d2/photo-0");
+    shell(
+        &scene,
+        "cd src && rm d1/photo-1 && ln -s photo-4 d1/photo-1 && rm -r empty && ln -s d1 empty",
+    );
+    let args = ["--generations", "--exclude", "photo-1?", "--exclude", "/d2"];
+    scene.copy(&args).assert_code(0).assert_prints(&["copied", "0 files"]);
+    let there =
+        "cd dst/latest && find . -path ./.dircopy -prune -o -print | grep -v dircopy- | sort";
+    let expected =
+        "cd src && find . -path ./d2 -prune -o -name 'photo-1?' -o ! -type p -print | sort";
+    assert_eq!(shell(&scene, there), shell(&scene, expected));
+    shell(&scene, "cd dst/latest && sha256sum -c --strict --quiet dircopy-*.sha256sum");
+    scene.copy(&["--generations", "--no-links"]).assert_code(0);
+    assert_eq!(shell(&scene, "cd dst/latest && find . -type l"), "");
+    assert_eq!(shell(&scene, "find dst/latest/ -name 'photo-*' | wc -l"), "28\n");
+}
+
+/// A subvolume is an empty directory in a snapshot of what it is in, where nothing can be made.
+#[test]
+fn a_subvolume_in_a_generation_does_not_keep_the_next_from_being_whole() {
+    need!(Kinds, Strace);
+    let (scene, _mount) = scene("");
+    night(&scene, || scene.copy(&["--generations"]));
+    shell(
+        &scene,
+        "cd dst/latest && mkdir ../kept && mv d1/* ../kept && rmdir d1 && btrfs -q subvolume create d1",
+    );
+    shell(&scene, "cd dst/latest && cp -a ../kept/* d1 && rm -r ../kept");
+    scene.copy(&["--generations"]).assert_code(0);
+    is_whole(&scene);
+    // Also if a run was killed between the snapshot and the removal of what is in the way.
+    let newest = generations(&scene).pop().unwrap();
+    shell(&scene, &format!("cd {} && rm -r d2 && btrfs -q subvolume create d2", newest.display()));
+    Strace::inject(&scene, "unlinkat", "signal=KILL:when=1").run(scene.command(["--generations"]));
+    assert_ne!(shell(&scene, "ls dst | grep -c part || true").trim(), "0");
+    scene.copy(&["--generations"]).assert_code(0);
+    is_whole(&scene);
+}

@@ -1,0 +1,103 @@
+//! What gives way in a tree that is to become a generation: all that its record does not prove.
+//!
+//! The tree begins as a snapshot of the last generation. A file stays in it only if it is recorded, untouched, and nothing
+//! of it changed at the source since. Anything else is removed from this tree, where no complete generation has it, and
+//! copied anew.
+
+use std::ffi::OsStr;
+use std::io;
+
+use crate::error::{Error, Result};
+use crate::state::knowledge::Belief;
+use crate::sys::Dir;
+use crate::sys::stat::{Kind, Stat};
+use crate::transfer::context::Context;
+use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::SourceEntry;
+
+/// Whether a file of the source is, and was since it was copied, what is `there`.
+pub fn is_as(source: &Stat, there: &Stat) -> bool {
+    source.kind == Kind::File
+        && source.size == there.size
+        && source.mtime.is_stored_as(there.mtime)
+        && source.ctime < there.ctime
+}
+
+/// Whether a link leads where that of the source does, which was not changed since.
+pub fn is_same_link(source: &Dir, new: &Dir, name: &OsStr, stat: &Stat, there: &Stat) -> bool {
+    let target = |dir: &Dir| dir.read_link(name).ok();
+    stat.kind == Kind::Symlink
+        && there.kind == Kind::Symlink
+        && stat.ctime < there.ctime
+        && stat.mtime.is_stored_as(there.mtime)
+        && target(source).is_some_and(|it| Some(it) == target(new))
+}
+
+/// What stays of what is `there` for a file, of which this is known; `None` if it gave way.
+///
+/// # Errors
+/// It cannot be removed.
+pub fn file(
+    context: &Context<'_>,
+    output: &OutputDir,
+    entry: &SourceEntry,
+    there: Stat,
+    belief: Belief,
+) -> Result<Option<(Stat, Belief)>> {
+    let is_proven = || is_as(&entry.stat, &there) && matches!(belief, Belief::Untouched(..));
+    if !context.options.prunes || is_proven() || !remove(context, output, entry, &there)? {
+        return Ok(Some((there, belief)));
+    }
+    Ok(None)
+}
+
+/// Removes what is at the name of a link, or of a further name of a file, if it is not the same `source` has. Without a
+/// source it is a further name.
+///
+/// # Errors
+/// It cannot be removed.
+pub fn link(
+    context: &Context<'_>,
+    source: Option<&SourceDir>,
+    output: &OutputDir,
+    entry: &SourceEntry,
+) -> Result<()> {
+    let Some(dir) = output.handle.as_ref().filter(|_| context.options.prunes) else {
+        return Ok(());
+    };
+    let Some(there) = output.look(&entry.name)? else { return Ok(()) };
+    let stays = match source {
+        Some(source) => is_same_link(&source.handle, dir, &entry.name, &entry.stat, &there),
+        None => context.shared.known.is_some_and(|known| {
+            let path = output.rel.join(&entry.name);
+            let is_untouched =
+                matches!(known.belief(path.as_bytes(), &there), Belief::Untouched(..));
+            is_as(&entry.stat, &there) && is_untouched
+        }),
+    };
+    if !stays {
+        remove(context, output, entry, &there)?;
+    }
+    Ok(())
+}
+
+/// Removes it; false if it has to stay: a directory is not this file's to remove, and a run that is refused is over.
+fn remove(
+    context: &Context<'_>,
+    output: &OutputDir,
+    entry: &SourceEntry,
+    there: &Stat,
+) -> Result<bool> {
+    let Some(dir) = output.handle.as_ref().filter(|_| there.kind != Kind::Dir) else {
+        return Ok(false);
+    };
+    if !context.control.gate.lets_pass() {
+        return Ok(false);
+    }
+    match dir.remove(&entry.name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io("remove from the unfinished tree", output.path_of(&entry.name), error))
+        }
+        _ => Ok(true),
+    }
+}
