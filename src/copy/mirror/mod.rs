@@ -4,6 +4,7 @@
 //! be what it was, or too much would go (`look`). When everything is copied and the new manifest has its name, what
 //! was found is moved (`removal`), and old trash goes (`trash`).
 
+pub mod beside;
 pub mod departures;
 pub mod look;
 pub mod lost_names;

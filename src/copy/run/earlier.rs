@@ -1,7 +1,7 @@
 //! What earlier runs recorded of the output, as a run takes it.
 
 use std::ffi::OsStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::copy::before::prepare::Prepared;
 use crate::copy::commit::accounting::Accounting;
@@ -32,14 +32,14 @@ pub struct EarlierRecords {
     pub private: Option<PrivateDir>,
     /// What could not be read.
     pub warnings: Vec<Error>,
-    /// What has left the source, if that is to leave the output.
-    pub looked: Option<Looked>,
+    /// What has left the source, if that is to leave the output; known before the first thing is made.
+    pub looked: OnceLock<Looked>,
 }
 
 impl EarlierRecords {
     /// What has left the source, if that is known.
     pub fn departures(&self) -> Option<&Departures> {
-        match &self.looked {
+        match self.looked.get() {
             Some(Looked::Found(found)) => Some(found),
             _ => None,
         }
@@ -47,7 +47,7 @@ impl EarlierRecords {
 
     /// That the trees could not be compared is something that was asked for and not done.
     pub fn settle_departures(&self, accounting: &mut Accounting<'_>) {
-        if let Some(Looked::Unknown(error)) = &self.looked {
+        if let Some(Looked::Unknown(error)) = self.looked.get() {
             accounting.not_departed(1, error);
         }
     }

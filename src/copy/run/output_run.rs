@@ -1,7 +1,8 @@
 //! A copy to one output, from the first look at both sides to the report.
 
 use std::ffi::OsStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -22,6 +23,7 @@ use crate::copy::generations::run::GenerationRun;
 use crate::copy::job::CopyJob;
 use crate::copy::media::run::MediaRun;
 use crate::copy::media::seal::MediaSeal;
+use crate::copy::mirror::beside::LookBeside;
 use crate::copy::mirror::look::{Looked, MirrorLook};
 use crate::copy::record::chains;
 use crate::copy::record::rotation::Rotation;
@@ -117,7 +119,8 @@ impl OutputRun<'_> {
         let patience = Patience { wait, deed: "copy to", tell: &tell, stop };
         patience.until_free(&job.output, job.state.as_deref())?;
         let space = self.space_look(&observer.progress).before(patience)?;
-        let looked = self.look_for_departures(patience)?;
+        let is_beside = self.looks_beside(patience)?;
+        let looked = if is_beside { None } else { self.look_for_departures(patience)? };
         let mut prepared = job.prepare(job.dry_run, patience)?;
         if let Some(limits) = prepared.output.limits() {
             (observer.listen)(&Event::Limits(&job.output, &limits));
@@ -143,12 +146,42 @@ impl OutputRun<'_> {
         let look = LateLook::new(self.space_look(&uncounted), stop);
         let private = prepared.private.take();
         let known = known(job, &prepared, private.as_ref(), stop, &mut warnings);
+        let looked = looked.map_or_else(OnceLock::new, OnceLock::from);
         let earlier = EarlierRecords { baseline, known, private, warnings, looked };
         let (source, output) = (Arc::clone(&prepared.source), Arc::clone(&prepared.output));
-        let decide = || look.lets_pass(earlier.renamed(job, &source, &output, stop).as_ref());
-        let gate = if is_later { Gate::deciding(&decide) } else { Gate::default() };
-        let report = self.copy(prepared, &earlier, started, stop, &gate);
-        look.refusal().map_or(Ok(report), Err)
+        let has_room = || look.lets_pass(earlier.renamed(job, &source, &output, stop).as_ref());
+        let look_beside = is_beside.then_some(|| self.look_beside(&earlier, stop));
+        let (report, refusal) = thread::scope(|scope| {
+            let mirror = LookBeside::begin(scope, stop, look_beside);
+            let decide = || mirror.lets_pass() && (!is_later || has_room());
+            let waits = is_later || is_beside;
+            let gate = if waits { Gate::deciding(&decide) } else { Gate::default() };
+            let report = self.copy(prepared, &earlier, started, stop, &gate, &mirror);
+            (report, mirror.refusal())
+        });
+        refusal.or_else(|| look.refusal()).map_or(Ok(report), Err)
+    }
+
+    /// Whether what has left the source is looked for beside the copy: where earlier runs were, mostly nothing is made.
+    fn looks_beside(&self, patience: Patience<'_>) -> Result<bool> {
+        let job = self.job;
+        let may = job.mirror.is_some() && !job.dry_run && job.shard.is_none();
+        if !may || self.outputs() > 1 || Means::of_one(1).are_few() {
+            return Ok(false);
+        }
+        Ok(job.has_private_dir(&job.prepare(true, patience)?))
+    }
+
+    /// Looks for what has left the source while the run has the output's lock; why the run is refused, if it is.
+    fn look_beside(&self, earlier: &EarlierRecords, stop: &Stop) -> Option<Error> {
+        let patience = Patience { wait: false, deed: "copy to", tell: &|_| (), stop };
+        match self.look_for_departures(patience) {
+            Ok(looked) => {
+                looked.into_iter().for_each(|looked| drop(earlier.looked.set(looked)));
+                None
+            }
+            Err(refusal) => Some(refusal),
+        }
     }
 
     /// Refuses a run for which the output has no space; returns what is to be told of files that are too large.
@@ -181,6 +214,7 @@ impl OutputRun<'_> {
         started: Instant,
         stop: &Stop,
         gate: &Gate<'_>,
+        mirror: &LookBeside<'_>,
     ) -> Report {
         let Self { job, observer, slot, .. } = *self;
         let (options, secret) = (self.options(&prepared), prepared.secret);
@@ -219,7 +253,7 @@ impl OutputRun<'_> {
         let rotation = job.keep_manifests.map(kept_from);
         let all = CopyThreads::new(job, &context, &walk, workers);
         let ThreadResults { workers, found } = all.run(prepared, verifier_threads, &mut committer);
-        if gate.is_shut() {
+        if !mirror.lets_pass() || gate.is_shut() {
             committer.withdraw();
         }
         self.check_account(found, stop, &mut committer);

@@ -393,3 +393,23 @@ fn what_cannot_go_together_is_refused() {
     let file = scene.bare(["-i", "src/loose", "-o", "dst", "--mirror"]).run();
     file.assert_code(2).assert_says("it is one file");
 }
+
+/// The look is made beside the copy, which waits for it before the first thing that it makes.
+#[test]
+fn a_refused_run_copies_nothing_of_what_changed() {
+    need!(Strace);
+    let scene = scene();
+    shell(
+        &scene,
+        "rm -r src/go && echo more >>src/keep/1 && echo new >src/new && chmod 600 src/keep/2",
+    );
+    scene.src.mode("keep", 0o700).dir("made");
+    // It ends late: the copy is at what changed before.
+    let slow = || {
+        let strace = Strace::inject(&scene, "getdents64", "delay_enter=200000:when=1..3");
+        strace.run(scene.command(["--mirror", "--overwrite-policy", "update"]))
+    };
+    touches_nothing(&scene, 2, slow).assert_says("more than 50 %");
+    scene.copy(&["--mirror=all", "--max-delete=90%", "--overwrite-policy=update"]).assert_code(0);
+    is_mirror(&scene);
+}
