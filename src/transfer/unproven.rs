@@ -1,8 +1,8 @@
 //! What gives way in a tree that is to become a generation: all that its record does not prove.
 //!
-//! The tree begins as a snapshot of the last generation. A file stays in it only if it is recorded, untouched, and nothing
-//! of it changed at the source since. Anything else is removed from this tree, where no complete generation has it, and
-//! copied anew.
+//! The tree begins as a snapshot of the last generation. A file stays in it only if it is recorded, untouched, and
+//! nothing of it changed at the source since. Anything else is removed from this tree, where no complete generation has
+//! it, and copied anew.
 
 use std::ffi::OsStr;
 use std::io;

@@ -1,7 +1,7 @@
 //! The look before a mirror run, made beside the copy where earlier runs were.
 //!
-//! Mostly little has changed. So the copy begins to compare files while the look lists both trees, and waits for its answer
-//! before the first thing that it makes or changes. A run that is refused has touched nothing.
+//! Mostly little has changed. So the copy begins to compare files while the look lists both trees, and waits for its
+//! answer before the first thing that it makes or changes. A run that is refused has touched nothing.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
@@ -18,8 +18,8 @@ pub struct LookBeside<'scope> {
 }
 
 impl<'scope> LookBeside<'scope> {
-    /// Begins `look`, if there is one that was not made before; it returns why the run is refused. That asks `stop` to end
-    /// the run.
+    /// Begins `look`, if there is one that was not made before; it returns why the run is refused. That asks `stop` to
+    /// end the run.
     pub fn begin(
         scope: &'scope Scope<'scope, '_>,
         stop: &'scope Stop,

@@ -401,7 +401,7 @@ fn a_refused_run_copies_nothing_of_what_changed() {
     let scene = scene();
     shell(
         &scene,
-        "rm -r src/go && echo more >>src/keep/1 && echo new >src/new && chmod 600 src/keep/2",
+        "rm -r src/go src/loose && echo more >>src/keep/1 && echo new >src/new && chmod 600 src/keep/2",
     );
     scene.src.mode("keep", 0o700).dir("made");
     // It ends late: the copy is at what changed before.
