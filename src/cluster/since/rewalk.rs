@@ -6,6 +6,7 @@
 
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::cluster::directory::plan_dir::{FrozenWalk, PlanDir, Seal};
@@ -19,7 +20,8 @@ use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver};
 use crate::manifest::summed::SummedReader;
 use crate::path::RelPath;
-use crate::sys::Dir;
+use crate::sys::stat::Stat;
+use crate::sys::{Attributes, Dir};
 use crate::tree::dirs::{OutputDir, SourceDir, open_source_below};
 use crate::tree::filter::Filter;
 use crate::tree::found::{SourceEntry, WalkEvent, WalkItem};
@@ -186,6 +188,13 @@ impl RewalkJob {
     }
 }
 
+/// Whether what is `there` has the permissions and the owner of `source`, as far as its file system holds them.
+fn is_labelled_at(output: &OutputDir, there: &Stat, source: &Stat) -> bool {
+    let traits = &output.volume.tried.traits;
+    let holds = output.volume.with_root && traits.permissions && traits.owners;
+    !holds || Attributes::are_labelled(there, source)
+}
+
 impl Rewalk<'_> {
     fn take(&mut self, event: WalkEvent) {
         match event {
@@ -221,6 +230,7 @@ impl Rewalk<'_> {
                 let finding = "the directory is new since the plan";
                 self.tell(Error::finding(DEED, output.path(), finding));
             }
+            WalkEvent::Item(WalkItem::Done(output)) => self.directory(&output),
             WalkEvent::Item(WalkItem::Failed(error)) => {
                 self.found.failed += 1;
                 self.tell(error);
@@ -233,12 +243,35 @@ impl Rewalk<'_> {
     }
 
     fn file(&mut self, source: &SourceDir, output: &OutputDir, entry: &SourceEntry) {
+        let mut is_labelled = true;
         let judged = output.look(&entry.name).map(|there| {
             let there = there.map(|there| source.as_stated(&entry.stat, &there));
             let destination = there.as_ref().map(|there| output.destination(&entry.stat, there));
+            is_labelled = there.is_none_or(|there| is_labelled_at(output, &there, &entry.stat));
             decide(Policy::Never, SourceStat(&entry.stat), destination)
         });
-        self.judged(output, entry, judged);
+        match judged {
+            Ok(Decision::Keep) if !is_labelled => {
+                self.observer.progress.entries.fetch_add(1, Relaxed);
+                self.relabelled(output.path_of(&entry.name));
+            }
+            judged => self.judged(output, entry, judged),
+        }
+    }
+
+    /// The permissions and the owner of a directory, whose times change with what is in it.
+    fn directory(&mut self, output: &OutputDir) {
+        let (Some(handle), Some((stat, _))) = (&output.handle, &output.finish) else { return };
+        if handle.stat_self().is_ok_and(|there| !is_labelled_at(output, &there, stat)) {
+            self.relabelled(output.path());
+        }
+    }
+
+    fn relabelled(&mut self, path: PathBuf) {
+        self.found.changed += 1;
+        let finding =
+            "its permissions or its owner changed since it was copied, there or in the source";
+        self.tell(Error::finding(DEED, path, finding));
     }
 
     /// Counts an entry, and names it unless it is as it is at the output.

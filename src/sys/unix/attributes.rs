@@ -232,6 +232,11 @@ impl Attributes {
             && Self::read(to).is_ok_and(|there| self.0.iter().all(|one| there.0.contains(one)))
     }
 
+    /// Whether `there` has `source`'s permissions and owner (as root).
+    pub fn are_labelled(there: &Stat, source: &Stat) -> bool {
+        is_labelled(there, source)
+    }
+
     /// Whether `there` may lack something of `source`'s permissions, owner (as root) or attributes, as far as
     /// that can be told without a look at it. A change of attributes shows in the source's change time.
     pub fn may_differ(there: &Stat, source: &Stat) -> bool {

@@ -97,6 +97,11 @@ impl Attributes {
         self.apply(to, source, true, failed);
     }
 
+    /// Whether `there` has `source`'s attributes.
+    pub fn are_labelled(there: &Stat, source: &Stat) -> bool {
+        !Self::may_differ(there, source)
+    }
+
     /// Whether `there` may lack something of `source`'s attributes, as far as that can be told without a look
     /// at it.
     pub fn may_differ(there: &Stat, source: &Stat) -> bool {

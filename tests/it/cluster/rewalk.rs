@@ -17,7 +17,8 @@ fn told(run: &Run) -> BTreeSet<String> {
     let said = run.err();
     let name = |line: &str| {
         let rest = line.split_once("/out/")?.1;
-        let (name, finding) = rest.split_once(": it ").or(rest.split_once(": the "))?;
+        let (name, finding) =
+            [": it ", ": the ", ": its "].iter().find_map(|word| rest.split_once(word))?;
         Some(format!("{} {name}", finding.split(' ').next()?))
     };
     said.lines().filter_map(name).collect()
@@ -153,4 +154,22 @@ fn what_was_removed_or_changed_at_the_output_is_named() {
     let run = rewalk(&cluster);
     run.assert_code(1).assert_says("d0/f3: it is new since the plan, or was removed at the output");
     run.assert_says("d0/f4: it changed since it was copied, there or in the source");
+}
+
+#[test]
+fn permissions_that_changed_are_named_and_a_second_plan_carries_them() {
+    let cluster = Cluster::new(2);
+    cluster.plan();
+    cluster.claim().assert_code(0);
+    rewalk(&cluster).assert_code(0);
+    cluster.scene.src.mode("d0/f2", 0o600).mode("d1/deep", 0o700);
+    let run = rewalk(&cluster);
+    run.assert_code(1).assert_says("its permissions or its owner changed");
+    let expected: BTreeSet<String> =
+        ["permissions d0/f2", "permissions d1/deep"].map(String::from).into();
+    assert_eq!(told(&run), expected);
+    shell(&cluster.scene, "rm -r plan");
+    cluster.plan_with(&["--hard-links", "--overwrite-policy", "update"]).assert_code(0);
+    cluster.claim().assert_code(0);
+    rewalk(&cluster).assert_code(0);
 }
