@@ -35,7 +35,7 @@ fn write(entry: MhlEntry) {
     let date = String::from("2026-01-01T00:00:00+00:00");
     let (host, user) = (String::new(), String::new());
     let creator = Creator { host, user, started: date.clone(), finished: date.clone() };
-    let (Some(digest), true) = (entry.digest, is_text(entry.path.as_bytes())) else { return };
+    let (Some(digest), true) = (entry.digest(), is_text(entry.path.as_bytes())) else { return };
     let previous = entry.previous.filter(|previous| is_text(previous.as_bytes()));
     let file = MediaEntry {
         path: &entry.path,
@@ -50,6 +50,6 @@ fn write(entry: MhlEntry) {
     list.file(&file).expect("memory does not fail");
     let text = list.finish_generation(&[]).expect("memory does not fail");
     let path = entry.path.clone();
-    let expected = MhlEntry { named: Named::File, path, previous, digest: Some(digest) };
+    let expected = MhlEntry { named: Named::File, path, previous, digests: vec![digest], other: None };
     assert_eq!(read(&text), [MhlPiece::Entry(expected)]);
 }
