@@ -5,6 +5,7 @@ mod closed;
 mod histories;
 mod media;
 mod near;
+mod portions;
 mod reference;
 mod sorted;
 mod touched;
