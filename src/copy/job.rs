@@ -321,12 +321,12 @@ impl CopyJob {
             () if self.algorithm == Algorithm::None => {
                 refuse("it has digests; leave out --hash none")
             }
-            () if self.generations.is_some() => {
-                refuse("it is of one tree; leave out --generations")
-            }
-            () if self.mirror.is_some() && form == ListFormat::History => {
-                refuse("nothing leaves a history; leave out --mirror")
-            }
+            () if self.generations.is_some() => refuse(
+                "it is of one tree, and each generation is another; leave out --generations, or the list",
+            ),
+            () if self.mirror.is_some() && form == ListFormat::History => refuse(
+                "nothing leaves a history; leave out --mirror, or write a legacy list with --format mhl1",
+            ),
             () if self.formats.iter().any(|other| other.is_near()) => refuse(
                 "lists among the files would be new files to it; leave out --format dirs and --format sides",
             ),
@@ -344,9 +344,9 @@ impl CopyJob {
             () if self.mirror.is_some() => refuse(
                 "they are not in the source, so they would leave; leave out --mirror, or --format dirs and sides",
             ),
-            () if self.generations.is_some() => {
-                refuse("leave out --generations, or --format dirs and sides")
-            }
+            () if self.generations.is_some() => refuse(
+                "a generation has no lists among its files; leave out --generations, or --format dirs and sides",
+            ),
             () => Ok(()),
         }
     }

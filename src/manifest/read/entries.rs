@@ -84,6 +84,11 @@ impl<R: Read> Entries<R> {
         self.parser.is_enclosed()
     }
 
+    /// Whether lines so far had several digests, of which only the strongest is given.
+    pub fn has_several(&self) -> bool {
+        self.parser.has_several()
+    }
+
     /// Looks whether lines end with NUL.
     fn ends_with_nul(&mut self) -> io::Result<bool> {
         let is_record = |line: &[u8]| self.parser.is_raw_record(line);

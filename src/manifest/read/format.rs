@@ -93,6 +93,15 @@ impl Parser {
         self.envelope != Envelope::Outside
     }
 
+    /// Whether lines so far had several digests, of which only the strongest is given.
+    pub fn has_several(&self) -> bool {
+        match &self.layout {
+            Layout::Hashdeep(columns) => columns.has_several(),
+            Layout::Mtree(mtree) => mtree.has_several,
+            Layout::Unknown | Layout::Lines | Layout::Table(_) => false,
+        }
+    }
+
     /// Reads the next line, given without its LF. A name that needs no unescaping is a slice of
     /// `line`, any other lies in a buffer that is used again.
     #[inline]

@@ -28,6 +28,8 @@ pub struct Mtree {
     entry: Option<Keywords>,
     /// Whether entries are of another type than `file` unless they say so.
     is_other_type: bool,
+    /// Whether a file had a digest beside the one that is used.
+    pub has_several: bool,
 }
 
 /// What the keywords of an entry say.
@@ -105,7 +107,10 @@ impl Mtree {
         }
         name.extend_from_slice(&entry.name);
         match (entry.digest, entry.other) {
-            (Some(digest), _) => digest.map(Some),
+            (Some(digest), other) => {
+                self.has_several |= other.is_some();
+                digest.map(Some)
+            }
             (None, Some(other)) => Err(Fault::OtherAlgorithm(other)),
             (None, None) => Err(Fault::DigestLength { found: 0 }),
         }

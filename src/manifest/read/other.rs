@@ -54,6 +54,11 @@ pub struct HashdeepColumns {
 }
 
 impl HashdeepColumns {
+    /// Whether rows have more than one digest, between the size and the name.
+    pub fn has_several(&self) -> bool {
+        self.algorithms.len() > 3
+    }
+
     /// Takes a line: the columns, or a record, by the strongest of its digests; its name is the rest.
     ///
     /// # Errors

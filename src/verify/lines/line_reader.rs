@@ -227,7 +227,9 @@ impl LineReader<'_> {
         let unhashed = std::mem::take(&mut reading.unhashed);
         let mut told = unhashed.findings(target, &reading.seen);
         reading.found |= !told.is_empty();
-        told.extend(lines.cut_off().filter(|_| reading.complete));
+        if reading.complete {
+            told.extend(lines.at_end());
+        }
         told.extend(lines.oddity().filter(|_| !oddity_is_told));
         told.into_iter().for_each(|finding| self.tell(target, finding));
         done.sums = wanted.map_or_else(Vec::new, |wanted| wanted.sums);

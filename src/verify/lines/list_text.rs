@@ -74,6 +74,11 @@ impl<R: Read> ListText<R> {
         matches!(self, ListText::Bag(_, _, true))
     }
 
+    /// Whether lines so far had several digests, of which only the strongest is checked.
+    pub fn has_several(&self) -> bool {
+        matches!(self, ListText::Lines(entries) if entries.has_several())
+    }
+
     /// Whether the lines so far are in an envelope of a signature that did not end.
     pub fn is_enclosed(&self) -> bool {
         matches!(self, ListText::Lines(entries) if entries.is_enclosed())

@@ -79,12 +79,22 @@ impl<'a, R: Read> ManifestLines<'a, R> {
         self.text.is_odd().then(|| Finding::Notice(error()))
     }
 
-    /// What is to be told of the end of the manifest.
-    pub fn cut_off(&self) -> Option<Finding> {
-        let why =
-            "it is signed in clear text and ends before its signature, so lines may be missing";
-        let error = || Error::finding("take for whole", &self.target.manifest, why);
-        self.text.is_enclosed().then(|| Finding::Notice(error()))
+    /// What is to be told at the end of the manifest.
+    pub fn at_end(&self) -> Vec<Finding> {
+        let notice = |deed, why: &'static str| {
+            Finding::Notice(Error::finding(deed, &self.target.manifest, why))
+        };
+        let mut told = Vec::new();
+        if self.text.is_enclosed() {
+            let why =
+                "it is signed in clear text and ends before its signature, so lines may be missing";
+            told.push(notice("take for whole", why));
+        }
+        if self.text.has_several() {
+            let why = "only the strongest that is known was compared";
+            told.push(notice("compare every digest of each file in", why));
+        }
+        told
     }
 
     /// The next line; `None` at the end.

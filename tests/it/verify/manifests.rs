@@ -286,6 +286,19 @@ fn files_without_a_digest_that_can_be_checked_are_not_good() {
 }
 
 #[test]
+fn weaker_digests_that_are_not_compared_are_told() {
+    let scene = scene();
+    let md5 = "0".repeat(32);
+    let head = "%%%% HASHDEEP-1.0\n%%%% size,md5,sha256,filename\n## \n";
+    for list in [format!("{head}4,{md5},@,a\n"), format!("#mtree\na md5={md5} sha256=@\n")] {
+        check_of(&scene, &list, 0).assert_says("compare every digest of each file in list");
+    }
+    let one = "%%%% HASHDEEP-1.0\n%%%% size,sha256,filename\n4,@,a\n";
+    let run = check_of(&scene, one, 0);
+    assert!(!run.err().contains("every digest"), "{}", run.err());
+}
+
+#[test]
 fn a_signed_list_that_is_cut_off_is_told() {
     let scene = scene();
     let begin = "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\n@  a\n";
