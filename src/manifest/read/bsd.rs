@@ -16,7 +16,7 @@ use super::record::Split;
 const OURS: [&str; 2] = ["SHA256", "SHA2-256"];
 
 /// Tags of other algorithms, so that a message can name them.
-const OTHERS: [&str; 27] = [
+const OTHERS: [&str; 43] = [
     "MD4",
     "MD5",
     "SHA1",
@@ -44,6 +44,22 @@ const OTHERS: [&str; 27] = [
     "RIPEMD-160",
     "WHIRLPOOL",
     "SM3",
+    "TIGER",
+    "TTH",
+    "BTIH",
+    "ED2K",
+    "AICH",
+    "HAS-160",
+    "GOST94",
+    "GOST94-CRYPTOPRO",
+    "GOST12-256",
+    "GOST12-512",
+    "EDON-R256",
+    "EDON-R512",
+    "SNEFRU-128",
+    "SNEFRU-256",
+    "BLAKE2s",
+    "CRC32C",
 ];
 
 /// Takes the line apart from `at` on, if it is of this format: if it starts with a tag that is
@@ -52,13 +68,13 @@ pub fn split(line: &[u8], at: usize) -> Option<Result<Split, Fault>> {
     if let Some(name) = OURS.iter().find_map(|tag| after_tag(line, at, tag)) {
         return Some(split_after_tag(line, name, Algorithm::Sha256));
     }
-    let other = OTHERS.iter().find(|tag| after_tag(line, at, tag).is_some())?;
+    let other = OTHERS.iter().find(|tag| after_filled_tag(line, at, tag).is_some())?;
     Some(Err(Fault::OtherAlgorithm(other)))
 }
 
 /// The name on a line that has the tag of another algorithm at `at`, and says nothing else that is of use here.
 pub fn name_after<'a>(line: &'a [u8], at: usize, tag: &str) -> Option<&'a [u8]> {
-    let start = after_tag(line, at, tag)?;
+    let start = after_filled_tag(line, at, tag)?;
     let name = &line[start..start + memrchr(b')', &line[start..])?];
     (!name.is_empty() && memchr::memchr(0, name).is_none()).then_some(name)
 }

@@ -251,6 +251,8 @@ impl Parser {
     /// Takes a line apart that is not empty and has no end, from `at` on.
     fn split(&mut self, line: &[u8], at: usize, escaped: bool) -> Result<Split, Fault> {
         match self.split_as_listed(line, at) {
+            // The digest of a tag may have the length of those in SFV.
+            Err(fault @ Fault::OtherAlgorithm(_)) => Err(fault),
             Err(fault) if self.of_all && self.style.is_none() && !escaped => {
                 other::split_sfv(line).ok_or(fault)
             }

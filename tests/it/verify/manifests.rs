@@ -238,6 +238,9 @@ fn digests_of_other_algorithms_beside_good_ones_are_a_notice() {
     run.assert_says("notice: 2 lines of list").assert_says("SHA384, on line 2");
     run.assert_prints(&["OK", "dst/a"]).assert_prints(&["OK", "dst/z"]);
     run.assert_prints(&["every listed file is as listed, but 2 lines have no digest"]);
+    // The tags of RHash, filled up, and digests as long as those in SFV.
+    let rhash = "CRC32C (a) = 12345678\nTIGER (a) = 00\nMD4   (a) = 00\nSHA256 (a) = @\n";
+    check_of(&scene, rhash, 0).assert_says("notice: 3 lines of list").assert_says("CRC32C");
     check_of(&scene, "SHA384 (a) = 00\n", 5).assert_says("SHA384, which cannot be checked");
     // What is not there is missing, whatever its digest is by.
     let table = "Algorithm,Hash,Path\nSHA256,@,a\nSHA384,00,none\n";
