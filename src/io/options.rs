@@ -48,6 +48,8 @@ pub struct Options {
     pub pruned: bool,
     /// Whether what is at the output and not proven gives way, as in a snapshot that becomes a generation.
     pub prunes: bool,
+    /// Whether a file that changed at the source after its copy is read, also where size and time are the same.
+    pub asks_change_time: bool,
 }
 
 /// When a finished part file gets its final name.
@@ -187,6 +189,7 @@ impl Options {
             histories: false,
             pruned: false,
             prunes: false,
+            asks_change_time: false,
         }
     }
 }

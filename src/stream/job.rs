@@ -192,6 +192,7 @@ impl StreamJob {
             histories: false,
             pruned: false,
             prunes: false,
+            asks_change_time: false,
             cache: self.cache,
         }
     }

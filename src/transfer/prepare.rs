@@ -95,8 +95,10 @@ fn prepare_any(
             Err(error) => return failed(error),
         }
     }
-    // Its size says nothing, so its content decides.
-    if decision == Decision::Keep && there.size != source.0.size && source_digest.is_none() {
+    // Its size says nothing, or names of the same size and time may have been exchanged: its content decides.
+    let is_unclear =
+        there.size != source.0.size || is_changed_since(context, source, &there, belief);
+    if decision == Decision::Keep && is_unclear && source_digest.is_none() {
         match source::hash(context, transfer, read_back) {
             Ok(None) if context.options.algorithm != Algorithm::None => {
                 return Action::Settled(Outcome::Abandoned);
@@ -119,6 +121,18 @@ fn prepare_any(
             .check(read_back, warnings)
             .map_or_else(failed, |action| with_labels(context, transfer, &there, action, warnings)),
     }
+}
+
+/// Whether something happened at the source after the recorded copy was made, which size and time do not show.
+fn is_changed_since(
+    context: &Context<'_>,
+    source: SourceStat<'_>,
+    there: &Stat,
+    belief: Belief,
+) -> bool {
+    context.options.asks_change_time
+        && matches!(belief, Belief::Untouched(..))
+        && source.0.ctime >= there.ctime
 }
 
 /// What is at the output under a file's name and stays, and what is known of it.

@@ -412,6 +412,7 @@ impl OutputRun<'_> {
             sorted: job.sorted,
             pruned: job.pruned,
             prunes: job.prunes,
+            asks_change_time: job.mirror.is_some(),
             histories: job.media.as_ref().is_some_and(|it| it.histories.is_some()),
         }
     }

@@ -1,6 +1,6 @@
 //! What was renamed is no loss and needs no room: neither limit of a run takes it for what it is not.
 
-use crate::harness::{Mount, Scene, content, long, need, shell};
+use crate::harness::{Mount, Scene, Strace, content, long, need, shell};
 
 /// A source whose files are nearly all in one directory.
 fn fill(scene: &Scene, size: usize) {
@@ -85,6 +85,63 @@ fn a_renamed_directory_needs_no_room() {
                 .copy(&[option])
                 .assert_code(2)
                 .assert_says("free, and the files to copy take at least");
+        }
+    }
+}
+
+/// A large file under another name is not written again; nor is any content wrong where names are rotated or exchanged.
+#[test]
+fn whatever_moves_where_the_content_is_right() {
+    need!(Kinds, Strace);
+    Mount::privately();
+    let megabytes: u64 = if long() { 1024 } else { 64 };
+    for kind in ["ext4", "btrfs"] {
+        let mirror: &[&str] = &["--mirror", "--overwrite-policy=update"];
+        for (args, tree) in [(mirror, "dst"), (&["--generations"], "dst/latest")] {
+            let scene = Scene::new();
+            let size = u32::try_from(megabytes + 300).unwrap();
+            let _mount = Mount::of_size(kind, size, &scene.path("image"), &scene.dst);
+            shell(&scene, &format!("yes a line of a film | head -c {megabytes}M >src/disk.img"));
+            for (name, size) in
+                [("log", 100_001), ("log.1", 100_001), ("log.2", 90_000), ("x", 7), ("y", 7)]
+            {
+                scene.src.file(
+                    name,
+                    content(size).iter().map(|byte| byte ^ name.as_bytes()[0]).collect::<Vec<_>>(),
+                );
+            }
+            shell(&scene, "touch -d 2024-01-01 src/*; touch -d 2024-01-02 src/log");
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            scene.copy(args).assert_code(0);
+            shell(
+                &scene,
+                "cd src && mv disk.img other.img && mv log.1 log.2 && mv log log.1 && echo new >log",
+            );
+            shell(&scene, "cd src && mv x z && mv y x && mv z y");
+            let strace =
+                Strace::watch(&scene, "write,pwrite64,copy_file_range,sendfile,splice,pwritev2");
+            // Two names that were exchanged have size and time of each other: the change time tells.
+            let run = strace.run(scene.command(args));
+            run.assert_code(0).assert_prints(&["1 file", "renamed: they share their data"]);
+            shell(
+                &scene,
+                &format!(
+                    "diff -r --exclude='dircopy-*' --exclude=.dircopy --exclude=.dircopy-trash src {tree}/"
+                ),
+            );
+            shell(
+                &scene,
+                &format!(
+                    "cd {tree} && sha256sum -c --strict --quiet $(ls dircopy-*.sha256sum | tail -1)"
+                ),
+            );
+            let written = |call: &String| {
+                let bytes =
+                    call.rsplit_once("= ").and_then(|(_, bytes)| bytes.trim().parse::<u64>().ok());
+                bytes.unwrap_or(0)
+            };
+            let written: u64 = strace.calls().iter().map(written).sum();
+            assert!(written < 1 << 20, "{kind} {args:?}: {written}");
         }
     }
 }
