@@ -123,7 +123,8 @@ fn prepare_any(
     }
 }
 
-/// Whether something happened at the source after the recorded copy was made, which size and time do not show.
+/// Whether something happened at the source after the recorded copy was made, which size and time do not show. File
+/// systems that keep no change time, as FAT and exFAT, give the modification time for it and say nothing.
 fn is_changed_since(
     context: &Context<'_>,
     source: SourceStat<'_>,
@@ -132,6 +133,7 @@ fn is_changed_since(
 ) -> bool {
     context.options.asks_change_time
         && matches!(belief, Belief::Untouched(..))
+        && there.ctime != there.mtime
         && source.0.ctime >= there.ctime
 }
 

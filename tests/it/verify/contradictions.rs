@@ -188,10 +188,15 @@ fn files_that_a_history_leaves_out_need_not_be_there() {
     let of = |path| entry(&scene, path, &[("md5", "xx", "original")], "");
     let both = of("a") + &of("d/b.tmp") + &of("cache/e/c");
     scene.output().file("a", "xx");
-    history(&scene, "dst", &[both.clone()]);
+    history(&scene, "dst", std::slice::from_ref(&both));
     check(&scene, 4).assert_says("missing: dst/d/b.tmp").assert_says("missing: dst/cache/e/c");
     reference(&scene, 10);
-    history_without(&scene, "dst", &["ascmhl", "# a", "*.tmp", "cache/"], &[both.clone()]);
+    history_without(
+        &scene,
+        "dst",
+        &["ascmhl", "# a", "*.tmp", "cache/"],
+        std::slice::from_ref(&both),
+    );
     let run = check(&scene, 0);
     run.assert_says("2 that its history leaves out are not there");
     reference(&scene, 0);
