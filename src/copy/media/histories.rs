@@ -105,10 +105,8 @@ impl Histories {
             let len = first.words.split(' ').next().and_then(|len| len.parse().ok()).unwrap_or(0);
             let of = RelPath::parse(path.get(..len).unwrap_or_default()).unwrap_or_default();
             let file = KnownFile::read(&mut known, &path, &of)?;
-            let mut its = file.digests.iter().map(Digest::algorithm);
-            if !its.clone().any(|algorithm| algorithms.has(algorithm)) {
-                algorithms = its.next().map_or(algorithms, |it| algorithms.with(it));
-            }
+            let strongest = file.digests.iter().map(Digest::algorithm).min();
+            algorithms = strongest.map_or(algorithms, |it| algorithms.with(it));
         }
         Ok(algorithms)
     }

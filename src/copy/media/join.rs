@@ -234,7 +234,9 @@ impl<'a> Join<'a> {
                 file.add(PathRecord::of(&more).words, &of);
             }
             if file.is_listed && !file.is_renamed && !self.ignored.leaves_out(&rel) {
-                self.names.missing_file(&path, file.digests.first())?;
+                // One that new files have too, so that it can be told to be one of them.
+                let is_comparable = |it: &&Digest| self.role.algorithms.has(it.algorithm());
+                self.names.missing_file(&path, file.digests.iter().find(is_comparable))?;
             }
         }
     }
