@@ -121,6 +121,7 @@ impl<R: Read> MhlEntries<R> {
 
     fn open(&mut self) -> Option<&'static str> {
         let version = self.xml.attribute("version");
+        let is_legacy = self.dialect == Dialect::Legacy;
         match self.xml.stack() {
             ["hashlist"] => match version {
                 Some("2.0") => self.dialect = Dialect::Generation,
@@ -130,9 +131,10 @@ impl<R: Read> MhlEntries<R> {
             ["ascmhldirectory"] => self.dialect = Dialect::Chain,
             [_] => return Some("it is XML, and no Media Hash List"),
             [.., "hash", "hash"] => self.entry.fault = Some("an entry lies in another one"),
-            ["hashlist", "hashes", "hash"]
-            | ["hashlist", "hash"]
-            | ["hashlist", "references", "hashlistreference"] => self.entry = Pending::default(),
+            ["hashlist", "hashes", "hash"] if !is_legacy => self.entry = Pending::default(),
+            ["hashlist", "hash"] if is_legacy => self.entry = Pending::default(),
+            ["hashlist", "references", "hashlistreference"] => self.entry = Pending::default(),
+            [.., "hash"] => return Some("an entry stands where such a list has none"),
             ["ascmhldirectory", "hashlist"] => {
                 let sequence = self.xml.attribute("sequencenr").and_then(|it| it.parse().ok());
                 self.entry = Pending::default();
@@ -292,6 +294,11 @@ mod tests {
             (
                 generation("<hash><path>a</path><hash><path>b</path></hash></hash>"),
                 "in another one",
+            ),
+            (generation("<hashes><hash><path>a</path></hash></hashes>"), "has none"),
+            (
+                "<hashlist version=\"2.0\"><hash><path>a</path></hash></hashlist>".to_owned(),
+                "has none",
             ),
             (
                 generation(

@@ -56,6 +56,8 @@ pub struct LinesRead {
     pub reread: Vec<RereadableManifest>,
     /// What the generations of a history that were read say.
     history: HistoryNames,
+    /// The first generation that was read, and whether none so far lists anything.
+    generations: Option<(Arc<Target>, bool)>,
     /// The digest of the manifest of a check in shards, if it was read to its end; …
     pub manifest_sum: Option<Sha256>,
     /// … and the sums of the lines of each shard, if they are wanted.
@@ -113,6 +115,10 @@ impl LineReader<'_> {
             }
         }
         self.end_history(&mut done);
+        let generations = done.generations.take().filter(|_| !self.stop.is_requested());
+        if let Some((target, true)) = generations {
+            self.tell(&target, Finding::Nothing);
+        }
         done
     }
 
@@ -167,7 +173,11 @@ impl LineReader<'_> {
             }
             Some(_) => {}
         }
-        if seen.is_empty() && !found && !target.part.may_be_empty() && !self.stop.is_requested() {
+        let is_empty = seen.is_empty() && !found;
+        if let PartOf::Generation { .. } = target.part {
+            done.generations.get_or_insert((Arc::clone(&target), true)).1 &= is_empty;
+        }
+        if is_empty && !target.part.may_be_empty() && !self.stop.is_requested() {
             self.tell(&target, Finding::Nothing);
         }
         if self.complete || target.part.bag().is_some() {

@@ -1,9 +1,9 @@
 //! The names a manifest has listed so far, to notice one that comes again.
 //!
-//! Of a name only a keyed 64-bit hash is kept, of its digest and line 32 bits each: 16 bytes a
-//! line and the slack of a hash table, instead of the names themselves. Two names of 12 million
-//! share a hash with a probability of 4 in a million; names that do cannot be chosen, because the
-//! key is drawn anew for each run.
+//! Of a name only a keyed 64-bit hash is kept, of its digest a keyed hash of 32 bits, of its line as many: 16 bytes a
+//! line and the slack of a hash table, instead of the names themselves. Two names of 12 million share a hash with a
+//! probability of 4 in a million, and two digests of one name with one of 1 in 4 billion. Names and digests that do
+//! cannot be chosen, because the keys are drawn anew for each run.
 
 use std::collections::hash_map::{Entry, RandomState};
 use std::collections::{HashMap, HashSet};
@@ -46,6 +46,7 @@ impl Hasher for IdentityHasher {
 /// The names of one manifest.
 #[derive(Debug, Default)]
 pub struct SeenNames {
+    digests: RandomState,
     names: HashMap<u64, [u32; 2], BuildHasherDefault<IdentityHasher>>,
     /// By which algorithms their digests are: of each a name has a digest of its own.
     algorithms: Algorithms,
@@ -56,8 +57,7 @@ pub struct SeenNames {
 impl SeenNames {
     /// Notes a name's hash; the line it was on before, if it was, and whether with this digest.
     pub fn note(&mut self, name: u64, line: u64, digest_of: &Digest) -> Option<(u64, bool)> {
-        let [a, b, c, d, ..] = digest_of.head();
-        let digest = u32::from_le_bytes([a, b, c, d]);
+        let digest = self.digests.hash_one(digest_of) as u32;
         let algorithm = digest_of.algorithm();
         self.algorithms = self.algorithms.with(algorithm);
         match self.names.entry(mixed(name, algorithm)) {
@@ -137,6 +137,8 @@ mod tests {
         assert_eq!(seen.note(name("b"), 2, &one), None);
         assert_eq!(seen.note(name("./a"), 3, &one), Some((1, true)));
         assert_eq!(seen.note(name("a"), 4, &two), Some((1, false)));
+        let last_differs = Digest::sha256(std::array::from_fn(|at| if at == 31 { 0 } else { 1 }));
+        assert_eq!(seen.note(name("a"), 4, &last_differs), Some((1, false)));
         assert!(seen.has(name("b")) && !seen.has(name("c")));
         let md5 = Digest::parse(Algorithm::Md5, &[b'1'; 32]).unwrap();
         assert_eq!(seen.note(name("a"), 5, &md5), None);

@@ -284,3 +284,25 @@ fn legacy_entries_without_a_known_digest_are_not_called_good() {
     list("<hash><file>a</file><hash><file>b</file><md5>x</md5></hash></hash>");
     run(5).assert_says("in another one");
 }
+
+/// As the reference, which ends with 21.
+#[test]
+fn a_history_that_lists_no_file_proves_nothing() {
+    let scene = Scene::new();
+    scene.output().file("a", "xx");
+    history(&scene, "dst", &[String::new()]);
+    check(&scene, 5).assert_says("lists no file");
+    reference(&scene, 21);
+}
+
+/// Two digests that begin alike are two.
+#[test]
+fn digests_that_differ_in_their_end_contradict_each_other() {
+    let scene = Scene::new();
+    scene.output().file("a", "xx");
+    let good = "5dde896887f6754c9b15bfe3a441ae4806df2fde94001311e08bf110622e0bbe";
+    let other = format!("{}0", &good[..63]);
+    std::fs::write(scene.path("list"), format!("{good}  a\n{other}  a\n")).unwrap();
+    let run = scene.bare(["verify", "--manifest", "list", "dst"]).run();
+    run.assert_code(4);
+}
