@@ -164,6 +164,11 @@ impl NewName<'_> {
         if Trace::of(&Dir::stat_file(file)?) != Trace::of(there) {
             return Ok(false);
         }
+        if target.output.gives_lists()
+            && let Err(error) = attributes.shed_inherited(part)
+        {
+            warnings.push(Error::io("set the permissions of", target.path(), error));
+        }
         attributes.apply_to_new(
             part,
             &target.entry.stat,

@@ -145,3 +145,28 @@ fn whatever_moves_where_the_content_is_right() {
         }
     }
 }
+
+/// A file under another name is a clone in a directory that gives access lists to what is made in it. Who may not read the
+/// file at the source may not read it at the output.
+#[test]
+fn a_renamed_file_gets_no_access_list_that_its_source_has_not() {
+    need!(Kinds, Attr);
+    Mount::privately();
+    let scene = Scene::new();
+    let _mount = Mount::of_size("btrfs", 300, &scene.path("image"), &scene.dst);
+    scene.src.file("from/file", content(200_000)).file("to/other", "1");
+    shell(
+        &scene,
+        "chmod 660 src/from/file; setfacl -d -m u:65534:rwx src/to; touch -d 2024-01-01 src/from/file",
+    );
+    scene.copy(&["--mirror"]).assert_code(0);
+    shell(&scene, "mv src/from/file src/to/file");
+    scene
+        .copy(&["--mirror"])
+        .assert_code(0)
+        .assert_prints(&["1 file", "renamed: they share their data"]);
+    shell(
+        &scene,
+        "for d in src dst; do getfacl -cpn $d/to/file >$d.acl; done; diff src.acl dst.acl",
+    );
+}
