@@ -179,7 +179,9 @@ impl DepartureSearch<'_> {
             Some(source) => {
                 let names = NameSet::read(source, reader, self.unfit);
                 let path = || self.source.path_below(&top.rel.path());
-                Some(names.map_err(|error| Error::io("list", path(), error))?)
+                let names = names.map_err(|error| Error::io("list", path(), error))?;
+                departures.may_lack_unfit |= names.lacks_kinds;
+                Some(names)
             }
         };
         let (mut at_output, mut missing) = (NameSet::default(), Vec::new());

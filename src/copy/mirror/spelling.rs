@@ -21,8 +21,10 @@ use crate::sys::{Dir, DirReader};
 pub struct NameSet {
     hasher: RandomState,
     hashes: HashSet<u64>,
-    /// The same of names with what they stand for, as far as the listing tells.
+    /// The same of names with what they stand for, if the listing tells that of all.
     kinds: Option<HashSet<u64>>,
+    /// Whether it does not, and was asked for.
+    pub lacks_kinds: bool,
 }
 
 impl NameSet {
@@ -35,15 +37,18 @@ impl NameSet {
         loop {
             let batch = reader.next_batch(dir)?;
             if batch.is_empty() {
-                return Ok(names);
+                break;
             }
             for listed in &batch {
                 names.add(&listed.name);
+                names.lacks_kinds |= with_kinds && listed.kind.is_none();
                 if let (Some(kinds), Some(kind)) = (&mut names.kinds, listed.kind) {
                     kinds.insert(names.hasher.hash_one((kind, listed.name.as_encoded_bytes())));
                 }
             }
         }
+        names.kinds = names.kinds.filter(|_| !names.lacks_kinds);
+        Ok(names)
     }
 
     pub fn add(&mut self, name: &OsStr) {
@@ -54,7 +59,7 @@ impl NameSet {
         self.hashes.contains(&self.hasher.hash_one(name.as_encoded_bytes()))
     }
 
-    /// Whether the name was listed for something of this kind; true where kinds were not asked for.
+    /// Whether the name was listed for something of this kind; true where that is not known.
     pub fn has_kind(&self, name: &OsStr, kind: Kind) -> bool {
         let hash = || self.hasher.hash_one((kind, name.as_encoded_bytes()));
         self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&hash()))

@@ -413,3 +413,29 @@ fn a_refused_run_copies_nothing_of_what_changed() {
     scene.copy(&["--mirror=all", "--max-delete=90%", "--overwrite-policy=update"]).assert_code(0);
     is_mirror(&scene);
 }
+
+/// A source whose listings do not tell files from directories is compared all the same.
+#[test]
+fn what_left_is_counted_where_listings_tell_no_kinds() {
+    need!(Kinds);
+    Mount::privately();
+    for args in [&["--mirror"][..], &["--generations"]] {
+        let scene = Scene::new();
+        shell(&scene, "truncate -s 32M image && mkfs.ext4 -q -O ^filetype image");
+        let _mount = Mount::device(&scene.path("image"), scene.src.root(), "loop").unwrap();
+        for number in 0..30 {
+            scene.src.file(format!("d{}/f{number}", number % 3), content(1000 + number));
+        }
+        scene.copy(args).assert_code(0);
+        for number in 0..20 {
+            std::fs::remove_file(scene.src.path(format!("d{}/f{number}", number % 3))).unwrap();
+        }
+        let run = scene.copy(args);
+        run.assert_code(2).assert_says("20 of the 30 files and links");
+        let night = [args, &["--max-delete", "20"]].concat();
+        scene.copy(&night).assert_code(0);
+        let tree = if args[0] == "--mirror" { "dst" } else { "dst/latest" };
+        let line = format!("diff -r -x 'dircopy-*' -x '.dircopy*' -x lost+found src {tree}/");
+        shell(&scene, &line);
+    }
+}
