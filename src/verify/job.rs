@@ -206,12 +206,17 @@ impl VerifyJob {
         }
         let converted = std::mem::take(&mut collector.converted);
         let key = collector.key.clone();
-        let names = ListedNames { key: &key, manifests: &manifests, converted: &converted };
+        let has_history =
+            |root: &&ListedRoot| matches!(root.target.part, PartOf::Generation { .. });
+        let histories = listed.iter().filter(has_history).map(|root| root.root);
+        let histories = &histories.collect::<Vec<_>>();
+        let (manifests, converted) = (&manifests, &converted);
+        let names = ListedNames { key: &key, manifests, converted, histories };
         for bag in bags {
             let no_list =
                 || ListedRoot { target: Arc::clone(&bag.target), root: bag.id, names: Vec::new() };
             let found = listed.iter().find(|listed| listed.root == bag.id);
-            let (none, key, converted) = (no_list(), &key, &converted);
+            let (none, key) = (no_list(), &key);
             let names = BagNames { key, listed: found.unwrap_or(&none), converted };
             payload::search(bag, &names, stop, |target, finding| collector.tell(target, finding));
         }

@@ -9,7 +9,7 @@ use crate::manifest::archive::mhl::{CHAIN, HISTORY};
 use crate::path::RelPath;
 use crate::state::private_dir::{Missing, NAME, PrivateDir, TRASH};
 use crate::state::traits_note::is_kept_in_the_open;
-use crate::sys::stat::{Identity, Kind};
+use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{self, Dir, DirReader};
 use crate::verify::finding::Finding;
 use crate::verify::lines::line_reader::ListedRoot;
@@ -22,6 +22,8 @@ pub struct ListedNames<'a> {
     pub manifests: &'a [Identity],
     /// Names that were found by another spelling than the listed one.
     pub converted: &'a SeenNames,
+    /// Directories with histories of their own, in which files are searched for by these.
+    pub histories: &'a [Identity],
 }
 
 /// Hands every regular file that is not listed to `tell`, and every directory that could not be
@@ -67,6 +69,7 @@ pub fn search(
                     match kind {
                         Kind::Dir if path.is_root() && *entry.name == *NAME && keeps_private => {}
                         Kind::Dir if path.is_root() && *entry.name == *TRASH && keeps_trash => {}
+                        Kind::Dir if has_history(known, &dir, &entry.name) => {}
                         Kind::Dir => dirs.push(below),
                         // Where nothing can be private.
                         Kind::File
@@ -90,6 +93,11 @@ pub fn search(
         }
         dirs[found..].sort_unstable_by(|a, b| b.cmp(a));
     }
+}
+
+fn has_history(known: &ListedNames<'_>, dir: &Dir, name: &OsStr) -> bool {
+    let is_one = |stat: Stat| known.histories.contains(&stat.id);
+    !known.histories.is_empty() && dir.stat(name, false).is_ok_and(is_one)
 }
 
 /// Whether a file in the directory called [`NAME`] is what runs keep where they can keep nothing private.

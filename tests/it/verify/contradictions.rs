@@ -306,3 +306,20 @@ fn digests_that_differ_in_their_end_contradict_each_other() {
     let run = scene.bare(["verify", "--manifest", "list", "dst"]).run();
     run.assert_code(4);
 }
+
+/// Files of a history further below are on its own list, and no others are.
+#[test]
+fn what_a_history_below_lists_is_listed() {
+    if !have(&[Need::Program("ascmhl")]) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.output().file("a", "1").file("n/b", "2");
+    shell(&scene, "ascmhl create -h md5 dst/n && ascmhl create -h md5 dst");
+    let complete = || scene.bare(["verify", "--complete", "dst"]).run();
+    complete().assert_code(0);
+    scene.output().file("n/more", "3").file("other", "4");
+    let run = complete();
+    run.assert_code(4).assert_says("not listed: dst/n/more").assert_says("not listed: dst/other");
+    assert_eq!(run.err().matches("not listed").count(), 2, "{}", run.err());
+}
