@@ -19,7 +19,7 @@ use crate::path::Shown;
 use crate::state::private_dir::{Missing, PrivateDir};
 use crate::state::record::{FINISHED, FIRST, FinishedManifest, measure};
 use crate::sys::stat::Kind;
-use crate::sys::{Dir, DirReader, Medium};
+use crate::sys::{Dir, DirListing, Medium};
 use crate::verify::others::lists_by_name;
 
 /// A manifest that may be taken for the one that holds, or was taken for want of it.
@@ -94,19 +94,14 @@ impl OwnManifests {
     }
 
     fn list(&mut self, here: &Dir) -> io::Result<()> {
-        let mut listing = DirReader::default();
-        loop {
-            let batch = listing.next_batch(here)?;
-            if batch.is_empty() {
-                return Ok(());
-            }
-            for name in batch.iter().filter_map(|listed| ManifestName::parse(&listed.name)) {
-                match name.is_finished() {
-                    true => self.finished.push(name),
-                    false => self.unfinished.push(name),
-                }
+        for listed in DirListing::of(here)? {
+            match ManifestName::parse(&listed?.name) {
+                Some(name) if name.is_finished() => self.finished.push(name),
+                Some(name) => self.unfinished.push(name),
+                None => {}
             }
         }
+        Ok(())
     }
 
     /// Leaves the manifests of the runs, without the lists beside them.

@@ -8,7 +8,7 @@ use crate::manifest::archive::bag::DECLARATION;
 use crate::manifest::archive::mhl::{CHAIN, HISTORY};
 use crate::manifest::lists::Form;
 use crate::sys::stat::Kind;
-use crate::sys::{Dir, DirReader};
+use crate::sys::{Dir, DirListing};
 
 /// So many are named.
 const MOST: usize = 4;
@@ -84,18 +84,15 @@ pub fn lists_by_name(here: &Dir) -> Vec<String> {
 }
 
 fn found_by_name(here: &Dir, is_list: impl Fn(&str) -> bool) -> io::Result<Vec<String>> {
-    let (mut reader, mut found) = (DirReader::default(), Vec::new());
-    let here = here.open_dir(".".as_ref(), false)?;
-    loop {
-        let batch = reader.next_batch(&here)?;
-        if batch.is_empty() {
-            return Ok(found);
+    let mut found = Vec::new();
+    for entry in DirListing::of(here)? {
+        let name = entry?.name;
+        if let Some(name) = name.to_str().filter(|name| is_list(name)) {
+            found.push(name.to_owned());
         }
-        for entry in &batch {
-            let Some(name) = entry.name.to_str() else { continue };
-            if is_list(name) && found.len() < MOST {
-                found.push(name.to_owned());
-            }
+        if found.len() == MOST {
+            break;
         }
     }
+    Ok(found)
 }

@@ -66,7 +66,7 @@ pub struct DoneWriter<'a> {
 
 impl<'a> DoneWriter<'a> {
     pub fn new(file: &'a mut File, header: &str) -> std::io::Result<Self> {
-        let writer = SummedWriter::new(file, b'\n', header)?;
+        let writer = SummedWriter::new(file, LINE_END, header)?;
         Ok(Self { writer, text: Vec::new(), totals: DoneTotals::default(), has_comments: false })
     }
 
@@ -217,7 +217,7 @@ fn is_line_of(record: &[u8], path: &[u8]) -> bool {
 
 /// Reads a record to its end without looking at its lines.
 pub fn check(plan: &PlanDir, shard: u32) -> Result<Trailer> {
-    SummedReader::open(&plan.done(shard), b'\n', &plan.done_header(shard))?.check()
+    SummedReader::open(&plan.done(shard), LINE_END, &plan.done_header(shard))?.check()
 }
 
 /// What the end of the record at `path` tells. Whether that is right is the end of the plan's to say.

@@ -4,7 +4,7 @@
 //! answer before the first thing that it makes or changes. A run that is refused has touched nothing.
 
 use std::sync::{Mutex, PoisonError};
-use std::thread::{Scope, ScopedJoinHandle};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 use crate::error::Error;
 use crate::event::Stop;
@@ -19,14 +19,27 @@ pub struct LookBeside<'scope> {
 
 impl<'scope> LookBeside<'scope> {
     /// Begins `look`, if there is one that was not made before; it returns why the run is refused. That asks `stop` to
-    /// end the run.
+    /// end the run. Where the system gives no thread, the calling one looks.
     pub fn begin(
         scope: &'scope Scope<'scope, '_>,
         stop: &'scope Stop,
-        look: Option<impl FnOnce() -> Option<Error> + Send + 'scope>,
+        look: Option<&'scope (impl Fn() -> Option<Error> + Sync)>,
     ) -> Self {
-        let thread = Mutex::new(look.map(|look| scope.spawn(look)));
-        Self { thread, refusal: Mutex::default(), stop }
+        let beside = Self { thread: Mutex::default(), refusal: Mutex::default(), stop };
+        match look.map(|look| (look, Builder::new().name("look".into()).spawn_scoped(scope, look)))
+        {
+            None => beside,
+            Some((_, Ok(thread))) => Self { thread: Mutex::new(Some(thread)), ..beside },
+            Some((look, Err(_))) => Self { refusal: Mutex::new(beside.heeded(look())), ..beside },
+        }
+    }
+
+    /// A refusal, which asks the run to end.
+    fn heeded(&self, refusal: Option<Error>) -> Option<Error> {
+        if refusal.is_some() {
+            self.stop.request(Stop::GIVEN_UP);
+        }
+        refusal
     }
 
     /// Waits for its end; whether the run may go on.
@@ -35,10 +48,9 @@ impl<'scope> LookBeside<'scope> {
         let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = thread.take() {
             let died = "the thread that compares the trees died; this is a defect of dircopy";
-            *refusal = thread.join().unwrap_or_else(|_| Some(Error::finding("mirror", "", died)));
-            if refusal.is_some() {
-                self.stop.request(Stop::GIVEN_UP);
-            }
+            let answer = thread.join();
+            *refusal =
+                self.heeded(answer.unwrap_or_else(|_| Some(Error::finding("mirror", "", died))));
         }
         refusal.is_none()
     }

@@ -150,9 +150,9 @@ impl OutputRun<'_> {
         let earlier = EarlierRecords { baseline, known, private, warnings, looked };
         let (source, output) = (Arc::clone(&prepared.source), Arc::clone(&prepared.output));
         let has_room = || look.lets_pass(earlier.renamed(job, &source, &output, stop).as_ref());
-        let look_beside = is_beside.then_some(|| self.look_beside(&earlier, stop));
+        let look_beside = || self.look_beside(&earlier, stop);
         let (report, refusal) = thread::scope(|scope| {
-            let mirror = LookBeside::begin(scope, stop, look_beside);
+            let mirror = LookBeside::begin(scope, stop, is_beside.then_some(&look_beside));
             let decide = || mirror.lets_pass() && (!is_later || has_room());
             let waits = is_later || is_beside;
             let gate = if waits { Gate::deciding(&decide) } else { Gate::default() };

@@ -97,6 +97,27 @@ fn who_gets_few_threads_is_only_slower() {
     }
 }
 
+/// A later run of a mirror also compares the trees in a thread: without one it does so before it copies.
+#[test]
+fn a_mirror_that_gets_no_thread_says_so() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("a", "a").file("b", "b");
+    scene.copy(&["--mirror"]).assert_code(0);
+    for first in 1..5 {
+        let fault = format!("error=EAGAIN:when={first}+");
+        let strace = Strace::inject(&scene, "clone,clone3", &fault);
+        let run = strace.run(scene.command(["--mirror", "--no-space-check"]));
+        run.assert_no_crash();
+        if run.code != Some(0) {
+            run.assert_code(3);
+            strace.fired(&run);
+            assert!(run.err().contains("threads"), "{}", run.err());
+        }
+    }
+    scene.copy(&["--mirror"]).assert_code(0);
+}
+
 #[test]
 fn a_flat_directory_of_twenty_thousand() {
     let scene = Scene::new();

@@ -13,10 +13,7 @@ fn scene() -> Scene {
 
 #[track_caller]
 fn check(scene: &Scene, code: i32) -> Run {
-    let run = scene.bare(["verify", "-v", "--manifest", "list", "dst"]).run();
-    run.assert_no_crash();
-    run.assert_code(code);
-    run
+    super::check(scene, &["-v", "--manifest", "list", "dst"], code)
 }
 
 /// What makes a list of the files on its standard input.

@@ -34,10 +34,7 @@ fn manifest(scene: &Scene, text: &str) {
 
 #[track_caller]
 fn check(scene: &Scene, code: i32) -> Run {
-    let run = scene.bare(["verify", "dst"]).run();
-    run.assert_no_crash();
-    run.assert_code(code);
-    run
+    super::check(scene, &["dst"], code)
 }
 
 fn without_payload(bag: &Tree) -> &Tree {

@@ -59,10 +59,7 @@ fn history_without(scene: &Scene, dir: &str, patterns: &[&str], generations: &[S
 
 #[track_caller]
 fn check(scene: &Scene, code: i32) -> Run {
-    let run = scene.bare(["verify", "dst"]).run();
-    run.assert_no_crash();
-    run.assert_code(code);
-    run
+    super::check(scene, &["dst"], code)
 }
 
 /// The reference implementation, where it is there, has this code.

@@ -12,10 +12,7 @@ const ABCD: &str = "0ea03b369a463d9d";
 
 #[track_caller]
 fn check(scene: &Scene, code: i32) -> Run {
-    let run = scene.bare(["verify", "-v", "dst"]).run();
-    run.assert_no_crash();
-    run.assert_code(code);
-    run
+    super::check(scene, &["-v", "dst"], code)
 }
 
 /// A new generation by the reference implementation, in another second than the last.
@@ -35,10 +32,7 @@ fn legacy(scene: &Scene, entries: &str) {
 
 #[track_caller]
 fn check_legacy(scene: &Scene, code: i32) -> Run {
-    let run = scene.bare(["verify", "-v", "--manifest", "dst/dst_2026-01-01_000000.mhl"]).run();
-    run.assert_no_crash();
-    run.assert_code(code);
-    run
+    super::check(scene, &["-v", "--manifest", "dst/dst_2026-01-01_000000.mhl"], code)
 }
 
 #[test]

@@ -17,3 +17,14 @@ mod order;
 mod prove;
 mod shards;
 mod valid;
+
+use crate::harness::{Run, Scene};
+
+/// A check with these arguments ends with `code`.
+#[track_caller]
+fn check(scene: &Scene, args: &[&str], code: i32) -> Run {
+    let run = scene.bare([&["verify"], args].concat()).run();
+    run.assert_no_crash();
+    run.assert_code(code);
+    run
+}
