@@ -11,6 +11,7 @@ use crate::heal::case::Unmended;
 use crate::heal::conflicts::Conflicts;
 use crate::heal::mend::Mender;
 use crate::heal::trees::{Keeping, ListedTree, Tree};
+use crate::heal::unhealed::Unhealed;
 use crate::state::private_dir::Missing;
 use crate::tree::lock::Patience;
 use crate::verify::{
@@ -59,21 +60,28 @@ impl HealJob {
         // Of one tree the check tells what contradicts itself.
         let listed = if listed.len() > 1 { listed } else { Vec::new() };
         let conflicts = Conflicts::find(listed, stop, &tell)?;
-        let bad = Mutex::new(BadFiles::default());
+        let (bad, unhealed) = (Mutex::new(BadFiles::default()), Unhealed::default());
         let hear = |target: &Target, finding: &Finding| {
             // Where a file is good is found out link by link.
             if !matches!(finding, Finding::Compared(_) | Finding::NotCompared(_)) {
                 listen(target, finding);
             }
-            if let Some((number, target)) = tree_of(&trees, target) {
-                let mut bad = bad.lock().unwrap_or_else(PoisonError::into_inner);
-                bad.note(target, number, finding);
+            match tree_of(&trees, target) {
+                Some((number, target)) => {
+                    let mut bad = bad.lock().unwrap_or_else(PoisonError::into_inner);
+                    bad.note(target, number, finding);
+                }
+                None => {
+                    let told = unhealed.note(target, finding);
+                    told.into_iter().for_each(|finding| listen(target, &finding));
+                }
             }
         };
         let (progress, stop_too) = (Arc::clone(progress), stop.clone());
         let checking = Observer { progress, stop: stop_too, listen: hear };
         let mut report = self.check.run(&checking)?;
         report.counts.repairable = 0;
+        report.counts.not_healed = unhealed.count();
         report.counts.conflicting = told.into_inner().unwrap_or_else(PoisonError::into_inner);
         let bad = bad.into_inner().unwrap_or_else(PoisonError::into_inner);
         if bad.left_out > 0 {

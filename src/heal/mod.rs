@@ -14,5 +14,6 @@ mod mend;
 mod new_file;
 mod parents;
 mod trees;
+mod unhealed;
 
 pub use job::HealJob;

@@ -96,6 +96,23 @@ impl Form {
     pub fn is_near(self) -> bool {
         matches!(self, Form::Dirs | Form::Sides)
     }
+
+    /// The name of the list in a directory, or of the one beside the file `name`.
+    pub fn near_name(self, algorithm: Algorithm, name: &[u8]) -> Vec<u8> {
+        let of = algorithm.name();
+        match self {
+            Form::Sides => [name, b".", of.as_bytes()].concat(),
+            _ => format!("{}SUMS", of.to_ascii_uppercase()).into_bytes(),
+        }
+    }
+
+    /// Whether a list among the files, of this form, may have the name.
+    pub fn may_name(self, name: &[u8]) -> bool {
+        Algorithm::listed().any(|algorithm| match self {
+            Form::Sides => name.ends_with(&self.near_name(algorithm, b"")),
+            _ => name == self.near_name(algorithm, b""),
+        })
+    }
 }
 
 impl ListKind {

@@ -10,6 +10,7 @@ use crate::event::{Observer, Progress, Stop};
 use crate::hash::Sha256;
 use crate::hash::multibuffer::Backend;
 use crate::io::link_check::{Helpers, LinkReads};
+use crate::manifest::archive::mhl::is_chain;
 use crate::state::private_dir::{Missing, PrivateDir};
 use crate::sys::{self, Dir};
 use crate::tree::lock::Patience;
@@ -19,7 +20,8 @@ use crate::verify::archive::part::PartOf;
 use crate::verify::archive::payload::{self, BagNames};
 use crate::verify::count::count;
 use crate::verify::finding::{Finding, FindingListener, FindingObserver, Findings};
-use crate::verify::lines::line_reader::{LinesRead, ListedRoot};
+use crate::verify::lines::line_reader::LinesRead;
+use crate::verify::lines::lines_read::ListedRoot;
 use crate::verify::lines::shards::LinesWanted;
 use crate::verify::report::{ShardCoverage, VerifyReport};
 use crate::verify::scrub::budget::Budget;
@@ -213,15 +215,19 @@ impl VerifyJob {
         let (manifests, converted) = (&manifests, &converted);
         let names = ListedNames { key: &key, manifests, converted, histories };
         for bag in bags {
-            let no_list =
-                || ListedRoot { target: Arc::clone(&bag.target), root: bag.id, names: Vec::new() };
+            let no_list = || ListedRoot::empty(&bag.target, bag.id);
             let found = listed.iter().find(|listed| listed.root == bag.id);
             let (none, key) = (no_list(), &key);
             let names = BagNames { key, listed: found.unwrap_or(&none), converted };
             payload::search(bag, &names, stop, |target, finding| collector.tell(target, finding));
         }
         let is_bag = |root: &&ListedRoot| bags.iter().any(|bag| bag.id == root.root);
-        for root in listed.iter().filter(|root| !is_bag(root)) {
+        // What lies in the directory of a history is searched with all that the history is of.
+        let is_chained = |root: &&ListedRoot| {
+            let manifest = root.target.manifest.as_os_str();
+            !histories.is_empty() && is_chain(manifest.as_encoded_bytes())
+        };
+        for root in listed.iter().filter(|root| !is_bag(root) && !is_chained(root)) {
             unlisted::search(root, &names, stop, |finding| collector.tell(&root.target, finding));
         }
     }

@@ -12,6 +12,7 @@ mod finding;
 mod job;
 mod lines;
 mod others;
+mod own_lists;
 mod replicas;
 mod report;
 mod scrub;
@@ -22,6 +23,7 @@ mod work;
 
 pub use crate::chain::damage::Damage;
 pub use crate::io::read_back::HashedFrom;
+pub use archive::part::PartOf;
 pub use choice::Rival;
 pub use finding::{
     BagVerdict, Comparison, Finding, FindingListener, FindingObserver, Mend, Verdict,

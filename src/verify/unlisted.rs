@@ -6,14 +6,16 @@ use crate::error::Error;
 use crate::event::Stop;
 use crate::manifest::ManifestName;
 use crate::manifest::archive::mhl::{CHAIN, HISTORY};
-use crate::path::RelPath;
+use crate::path::{RelPath, Shown};
 use crate::state::private_dir::{Missing, NAME, PrivateDir, TRASH};
 use crate::state::traits_note::is_kept_in_the_open;
 use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{self, Dir, DirReader};
 use crate::verify::finding::Finding;
-use crate::verify::lines::line_reader::ListedRoot;
+use crate::verify::lines::lines_read::ListedRoot;
 use crate::verify::lines::seen::{NameHasher, SeenNames};
+use crate::verify::own_lists::OwnLists;
+use crate::verify::target::Target;
 
 /// The names that count as listed.
 pub struct ListedNames<'a> {
@@ -26,9 +28,16 @@ pub struct ListedNames<'a> {
     pub histories: &'a [Identity],
 }
 
+/// The first file that a history leaves out and no list has, and how many there are.
+#[derive(Default)]
+struct LeftOutFiles {
+    first: Option<RelPath>,
+    files: u64,
+}
+
 /// Hands every regular file that is not listed to `tell`, and every directory that could not be
-/// looked through. Symbolic links are not followed, and dircopy's own manifests in the root are not
-/// expected on a list.
+/// looked through. Symbolic links are not followed, and dircopy's own lists are not expected on a list, nor is what the
+/// history of the root leaves out: how much that is, is told at the end.
 pub fn search(
     listed: &ListedRoot,
     known: &ListedNames<'_>,
@@ -45,6 +54,8 @@ pub fn search(
     let keeps_private = private.is_ok_and(|private| private.is_some());
     let trash = root.open_dir(TRASH.as_ref(), false);
     let keeps_trash = trash.is_ok_and(|trash| trash.is_private().unwrap_or(false));
+    let own = OwnLists::find(listed, known.key);
+    let mut left_out = LeftOutFiles::default();
     let mut listing = DirReader::default();
     let mut dirs = vec![RelPath::root()];
     while let Some(path) = dirs.pop() {
@@ -75,9 +86,9 @@ pub fn search(
                         Kind::File
                             if path.as_bytes() == NAME.as_bytes() && is_note(&dir, &entry.name) => {
                         }
-                        Kind::File if !is_listed(listed, known, &dir, &below) => {
-                            tell(Finding::Unlisted(below));
-                        }
+                        Kind::File if is_listed(listed, known, &own, &dir, &below) => {}
+                        Kind::File if listed.left_out.leaves_out(&below) => left_out.add(below),
+                        Kind::File => tell(Finding::Unlisted(below)),
                         _ => {}
                     }
                 }
@@ -93,6 +104,26 @@ pub fn search(
         }
         dirs[found..].sort_unstable_by(|a, b| b.cmp(a));
     }
+    left_out.notice(target).into_iter().for_each(tell);
+}
+
+impl LeftOutFiles {
+    fn add(&mut self, path: RelPath) {
+        self.files += 1;
+        self.first.get_or_insert(path);
+    }
+
+    fn notice(self, target: &Target) -> Option<Finding> {
+        let first = target.path_of(&self.first?);
+        let first = Shown::path(&first);
+        let why = match self.files {
+            1 => format!("its history leaves out 1 that is on no list: {first}"),
+            files => {
+                format!("its history leaves out {files} that are on no list: {first} is the first")
+            }
+        };
+        Some(Finding::Notice(Error::finding("check all files of", &target.root, why)))
+    }
 }
 
 fn has_history(known: &ListedNames<'_>, dir: &Dir, name: &OsStr) -> bool {
@@ -105,9 +136,15 @@ fn is_note(dir: &Dir, name: &OsStr) -> bool {
     dir.stat(name, false).is_ok_and(|stat| is_kept_in_the_open(name, stat.size))
 }
 
-fn is_listed(listed: &ListedRoot, known: &ListedNames<'_>, dir: &Dir, path: &RelPath) -> bool {
+fn is_listed(
+    listed: &ListedRoot,
+    known: &ListedNames<'_>,
+    own: &OwnLists,
+    dir: &Dir,
+    path: &RelPath,
+) -> bool {
     let hash = known.key.of(path);
-    if listed.names.iter().any(|names| names.names.has(hash)) || known.converted.has(hash) {
+    if listed.lists(known.key, path) || known.converted.has(hash) {
         return true;
     }
     let Some((above, name)) = path.split() else { return true };
@@ -119,7 +156,7 @@ fn is_listed(listed: &ListedRoot, known: &ListedNames<'_>, dir: &Dir, path: &Rel
         let side = listed.target.states_id();
         side.is_some() && dir.stat(name, false).ok().map(|stat| stat.id) == side
     };
-    is_ours || is_manifest() || is_side_file()
+    is_ours || is_manifest() || is_side_file() || own.has(hash, dir, path, name)
 }
 
 /// Whether it is the chain or a generation of a history of ASC MHL, which lists files and is on no list itself.

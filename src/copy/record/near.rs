@@ -169,7 +169,7 @@ impl NearWriting<'_, '_> {
         let (mut lists, parts) = (Vec::new(), self.with.output.volume.parts);
         if self.kind.form() == Form::Dirs {
             for algorithm in self.kind.algorithms().iter() {
-                let name = near_name(self.kind.form(), algorithm, b"");
+                let name = self.kind.form().near_name(algorithm, b"");
                 lists.extend(
                     sys::name_from_bytes(&name).map(|name| (algorithm, NearFile::new(name, parts))),
                 );
@@ -183,7 +183,7 @@ impl NearWriting<'_, '_> {
     fn file(&mut self, name: &[u8]) {
         let Some(at) = &mut self.at else { return };
         for (algorithm, _) in &at.lists {
-            if near_name(Form::Dirs, *algorithm, b"") == name {
+            if Form::Dirs.near_name(*algorithm, b"") == name {
                 at.taken = at.taken.with(*algorithm);
             }
         }
@@ -199,7 +199,7 @@ impl NearWriting<'_, '_> {
     ) -> io::Result<()> {
         let Some(at) = &mut self.at else { return Ok(()) };
         if self.kind.form() == Form::Sides {
-            let ending = near_name(Form::Sides, digest.algorithm(), b"");
+            let ending = Form::Sides.near_name(digest.algorithm(), b"");
             let file = name.strip_suffix(&ending[..]).unwrap_or(name);
             let mut side =
                 NearFile::new(sys::name_from_bytes(name)?, self.with.output.volume.parts);
@@ -213,7 +213,7 @@ impl NearWriting<'_, '_> {
             return if is_much { self.settle(out) } else { Ok(()) };
         }
         // A list lists neither itself nor its like.
-        let is_list = |of: Algorithm| near_name(Form::Dirs, of, b"") == name;
+        let is_list = |of: Algorithm| Form::Dirs.near_name(of, b"") == name;
         if self.kind.algorithms().iter().any(is_list) {
             return Ok(());
         }
@@ -310,15 +310,6 @@ impl NearWriting<'_, '_> {
     }
 }
 
-/// The name of the list in a directory, or of the one beside the file `name`.
-fn near_name(form: Form, algorithm: Algorithm, name: &[u8]) -> Vec<u8> {
-    let of = algorithm.name();
-    match form {
-        Form::Sides => [name, b".", of.as_bytes()].concat(),
-        _ => format!("{}SUMS", of.to_ascii_uppercase()).into_bytes(),
-    }
-}
-
 /// What the lists are to say, in the order of directories and names. None if the run is to stop.
 fn sorted(
     kind: ListKind,
@@ -350,13 +341,13 @@ fn sorted(
         begin(&mut record, name);
         record.push(FILE);
         sorter.add(&record)?;
-        let is_side = |of: Algorithm| name.ends_with(&near_name(Form::Sides, of, b""));
+        let is_side = |of: Algorithm| name.ends_with(&Form::Sides.near_name(of, b""));
         if kind.form() == Form::Sides && kind.algorithms().iter().any(is_side) {
             continue;
         }
         let number = kind.algorithms().iter().position(|of| of == algorithm).unwrap_or_default();
         match kind.form() {
-            Form::Sides => begin(&mut record, &near_name(kind.form(), algorithm, name)),
+            Form::Sides => begin(&mut record, &kind.form().near_name(algorithm, name)),
             _ => begin(&mut record, name),
         }
         record.push(DIGEST + u8::try_from(number).unwrap_or_default());

@@ -82,6 +82,13 @@ pub fn is_mhl(start: &[u8]) -> bool {
     STARTS.iter().any(|name| start.starts_with(name))
 }
 
+/// Whether a file with these first bytes is a legacy list that dircopy wrote.
+pub fn is_legacy_of_ours(start: &[u8]) -> bool {
+    const TOOL: &[u8] = b"<tool>dircopy ";
+    let begin = b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<hashlist version=\"1.1\">\n";
+    start.starts_with(begin) && memchr::memmem::find(start, TOOL).is_some()
+}
+
 /// Reads the entries of a list; see the [module](self).
 pub struct MhlEntries<R> {
     xml: Xml<R>,

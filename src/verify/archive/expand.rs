@@ -70,7 +70,7 @@ fn archive_of(spec: &TargetSpec) -> Archive {
 fn archive_by(spec: &TargetSpec, path: &Path) -> Archive {
     let mut start = Vec::new();
     // It is opened again, by its name: what is no regular file may be read once only.
-    if !std::fs::metadata(path).is_ok_and(|file| file.is_file()) || spec.root.is_some() {
+    if !std::fs::metadata(path).is_ok_and(|file| file.is_file()) {
         return Archive::None;
     }
     let read =
@@ -78,24 +78,23 @@ fn archive_by(spec: &TargetSpec, path: &Path) -> Archive {
     if read.is_err() {
         return Archive::None;
     }
-    if let Some(dir) = &spec.dir {
-        // A chain lists what lies beside it; with the directory that it is of, the history of that is meant.
-        let of = directory_of(directory_of(path));
+    let above = directory_of(path);
+    let is_in_history = mhl::is_mhl(&start) && above.file_name().is_some_and(|it| it == HISTORY);
+    let is_chain = is_in_history && path.file_name().is_some_and(|name| name == CHAIN);
+    if let Some(dir) = spec.root.as_ref().or(spec.dir.as_ref()) {
+        // A chain lists what lies beside it; with any other directory, its history is held against that.
         let id = |dir: &Path| Dir::open(dir).and_then(|dir| dir.identity()).ok();
-        let is_chain = path.file_name().is_some_and(|name| name == CHAIN) && mhl::is_mhl(&start);
-        if !is_chain || id(dir).is_none() || id(dir) != id(of) {
-            return Archive::None;
-        }
+        return match is_chain && id(dir) != id(above) {
+            true => Archive::History,
+            false => Archive::None,
+        };
     }
     if start.starts_with(START) && path.file_name().is_some_and(|name| name == DECLARATION) {
         return Archive::Bag;
     }
-    let above = directory_of(path);
-    if !mhl::is_mhl(&start) || above.file_name().is_none_or(|name| name != HISTORY) {
-        return Archive::None;
-    }
-    match path.file_name().is_some_and(|name| name == CHAIN) {
-        true => Archive::History,
-        false => Archive::Generation(directory_of(above).to_owned()),
+    match (is_in_history, is_chain) {
+        (false, _) => Archive::None,
+        (true, true) => Archive::History,
+        (true, false) => Archive::Generation(directory_of(above).to_owned()),
     }
 }

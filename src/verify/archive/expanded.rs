@@ -75,13 +75,22 @@ pub fn open(dir: &Dir, name: &str) -> io::Result<File> {
     }
 }
 
+/// Reads what `input` begins with, up to `most` bytes.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read_begin(input: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    Uninterrupted(input).take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Reads what `input` has, if it is not more than `most` bytes.
 ///
 /// # Errors
 /// It cannot be read, or is longer.
 pub fn read_short(input: impl Read, most: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    Uninterrupted(input).take(most + 1).read_to_end(&mut bytes)?;
+    let bytes = read_begin(input, most + 1)?;
     match bytes.len() as u64 > most {
         true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too long to be one")),
         false => Ok(bytes),

@@ -2,7 +2,7 @@
 //!
 //! The chain is a list of the generations, which are checked by it as files are. A generation that refers to one of
 //! a history further below lists that one as a file, and that history is checked too, as are those that no generation
-//! refers to.
+//! refers to. With another directory than its own, the files of that are held against it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -31,6 +31,8 @@ const MOST_BELOW: usize = 10_000;
 /// Puts the lists of a history, and of those further below, in the place of what was asked for.
 pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
     let root = root_of(spec, usize::from(spec.manifest.is_some()));
+    // A copy of what the history is of, if it is held against one.
+    let copy = spec.root.as_ref().or(spec.dir.as_ref()).filter(|_| spec.manifest.is_some());
     let mut waiting = BTreeSet::from([RelPath::root()]);
     let mut known = BTreeSet::new();
     let top = match Dir::open(&root) {
@@ -59,7 +61,8 @@ pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
             }
         };
         known.insert(below.clone());
-        let history = History { root: &at, dir: &dir, spec };
+        let files = below.full_path(copy.unwrap_or(&root));
+        let history = History { root: &at, files: &files, dir: &dir, spec };
         let target = Target::of_dir(at.join(HISTORY).join(CHAIN), at.clone(), kept, PartOf::Alone);
         let target = match target {
             Ok(target) => Arc::new(target),
@@ -98,6 +101,8 @@ fn find_below(top: &Dir, root: &Path, found: &mut BTreeSet<RelPath>) -> Result<(
 /// One history.
 struct History<'a> {
     root: &'a Path,
+    /// Where the files are that it lists.
+    files: &'a Path,
     dir: &'a Dir,
     spec: &'a TargetSpec,
 }
@@ -133,7 +138,7 @@ impl History<'_> {
         for (number, generation) in generations.iter().enumerate() {
             expanded.specs.push(TargetSpec {
                 manifest: Some(ManifestAt::File(at.join(&generation.name))),
-                root: Some(self.root.to_owned()),
+                root: Some(self.files.to_owned()),
                 part: PartOf::Generation { newest: number == 0 },
                 ..self.spec.clone()
             });

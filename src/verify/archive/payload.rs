@@ -10,7 +10,7 @@ use crate::sys::stat::Kind;
 use crate::sys::{Dir, DirReader};
 use crate::verify::archive::expanded::Bag;
 use crate::verify::finding::Finding;
-use crate::verify::lines::line_reader::ListedRoot;
+use crate::verify::lines::lines_read::ListedRoot;
 use crate::verify::lines::seen::{NameHasher, SeenNames};
 use crate::verify::target::Target;
 

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::path::RelPath;
-use crate::tree::filter::{Filter, Pattern};
+use crate::tree::filter::Filter;
 use crate::verify::finding::Finding;
+use crate::verify::lines::left_out::LeftOut;
 use crate::verify::lines::manifest_lines::ManifestLine;
 use crate::verify::lines::seen::SeenNames;
 use crate::verify::lines::unhashed::{UnhashedLine, is_there};
@@ -18,9 +19,6 @@ use crate::verify::target::Target;
 /// So many bytes of names are kept of files that have other names now. Of more, digests by other algorithms than those
 /// of the new name are not checked.
 const MOST_NAMES: usize = 64 << 20;
-
-/// So many patterns are taken in.
-const MOST_PATTERNS: usize = 1024;
 
 /// What the generations of a history that were read so far say.
 #[derive(Default)]
@@ -38,14 +36,6 @@ pub struct HistoryNames {
     left_out: LeftOut,
     /// … and files of that which are listed and are not there.
     left_out_absent: HashSet<u64>,
-}
-
-/// Patterns of what a history leaves out.
-#[derive(Default)]
-struct LeftOut {
-    patterns: Vec<Pattern>,
-    /// Made of them when it is asked for.
-    filter: Option<Filter>,
 }
 
 /// What a file is called since.
@@ -108,6 +98,11 @@ impl HistoryNames {
         if self.generations.len() == 1 {
             self.left_out.add(pattern);
         }
+    }
+
+    /// What the newest generation leaves out.
+    pub fn left_out(&mut self) -> Filter {
+        self.left_out.filter().clone()
     }
 
     /// Whether the file at `path` is not there, and the history leaves it out: then it is not missing.
@@ -211,30 +206,5 @@ impl Unknown {
     fn of(self, path: Option<RelPath>) -> Option<ManifestLine> {
         let (line, path) = (self.0?, path?);
         Some(ManifestLine { path, ..line })
-    }
-}
-
-impl LeftOut {
-    fn add(&mut self, pattern: String) {
-        // As gitignore(5) has it.
-        if pattern.starts_with('#') || pattern.trim().is_empty() {
-            return;
-        }
-        let pattern = Pattern::Exclude(pattern);
-        // What cannot be understood leaves out nothing.
-        if self.patterns.len() < MOST_PATTERNS
-            && Filter::new(std::slice::from_ref(&pattern)).is_ok()
-        {
-            self.patterns.push(pattern);
-            self.filter = None;
-        }
-    }
-
-    fn has(&mut self, path: &RelPath) -> bool {
-        if self.patterns.is_empty() {
-            return false;
-        }
-        let made = || Filter::new(&self.patterns).unwrap_or_default();
-        self.filter.get_or_insert_with(made).leaves_out(path)
     }
 }

@@ -11,10 +11,12 @@ use crate::event::Stop;
 use crate::hash::{Algorithm, Sha256};
 use crate::manifest::Fault;
 use crate::sys::stat::Identity;
+use crate::tree::filter::Filter;
 use crate::verify::archive::part::PartOf;
 use crate::verify::finding::{Finding, Findings};
 use crate::verify::lines::batch::{FillingBatch, LineBatch, PassGuard};
 use crate::verify::lines::history_names::{Contradiction, HistoryNames};
+use crate::verify::lines::lines_read::{ListedRoot, NamesOf};
 use crate::verify::lines::manifest_lines::{ManifestLine, ManifestLines, Meaning};
 use crate::verify::lines::seen::{NameHasher, SeenNames};
 use crate::verify::lines::shards::{LineSum, LinesWanted, WantedLines};
@@ -24,24 +26,6 @@ use crate::verify::replicas::RereadableManifest;
 use crate::verify::scrub::pass::Scrub;
 use crate::verify::scrub::verified::Pass;
 use crate::verify::target::{OpenTarget, Target, TargetSpec};
-
-/// A root and the names that are listed below it, for finding files that are not listed.
-pub struct ListedRoot {
-    /// The root, with any of its manifests.
-    pub target: Arc<Target>,
-    /// Which directory it is.
-    pub root: Identity,
-    /// The names, a table for each manifest.
-    pub names: Vec<NamesOf>,
-}
-
-/// The names that a manifest lists.
-pub struct NamesOf {
-    /// The manifest.
-    pub target: Arc<Target>,
-    /// Its names.
-    pub names: SeenNames,
-}
 
 /// What the thread leaves when it is done.
 #[derive(Default)]
@@ -181,10 +165,15 @@ impl LineReader<'_> {
             self.tell(&target, Finding::Nothing);
         }
         if self.complete || target.part.bag().is_some() {
-            let names = NamesOf { target: Arc::clone(&target), names: seen };
+            let names = vec![NamesOf { target: Arc::clone(&target), names: seen }];
+            let left_out = match target.part {
+                PartOf::Generation { newest: true } => done.history.left_out(),
+                _ => Filter::default(),
+            };
+            let new = ListedRoot { target, root: root_id, names, left_out };
             match done.listed.iter_mut().find(|listed| listed.root == root_id) {
-                Some(listed) => listed.names.push(names),
-                None => done.listed.push(ListedRoot { target, root: root_id, names: vec![names] }),
+                Some(listed) => listed.join(new),
+                None => done.listed.push(new),
             }
         }
     }

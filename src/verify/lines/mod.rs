@@ -2,7 +2,9 @@
 
 pub mod batch;
 mod history_names;
+mod left_out;
 pub mod line_reader;
+pub mod lines_read;
 mod list_text;
 pub mod manifest_lines;
 pub mod seen;

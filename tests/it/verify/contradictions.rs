@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::harness::{Need, Run, Scene, have, shell};
 
 /// An entry of a file with a digest of `content`: by `md5` or `sha1`, and with an action.
-fn entry(scene: &Scene, path: &str, digests: &[(&str, &str, &str)], previous: &str) -> String {
+pub fn entry(scene: &Scene, path: &str, digests: &[(&str, &str, &str)], previous: &str) -> String {
     let mut text = format!("<hash><path size=\"2\">{path}</path>");
     for (algorithm, content, action) in digests {
         let sum = shell(scene, &format!("printf '{content}' | {algorithm}sum | cut -d' ' -f1"));
@@ -20,12 +20,12 @@ fn entry(scene: &Scene, path: &str, digests: &[(&str, &str, &str)], previous: &s
 }
 
 /// Writes a history with these generations into `dir`.
-fn history(scene: &Scene, dir: &str, generations: &[String]) {
+pub fn history(scene: &Scene, dir: &str, generations: &[String]) {
     history_without(scene, dir, &["ascmhl"], generations);
 }
 
 /// The same, which leaves out what these patterns match.
-fn history_without(scene: &Scene, dir: &str, patterns: &[&str], generations: &[String]) {
+pub fn history_without(scene: &Scene, dir: &str, patterns: &[&str], generations: &[String]) {
     let pattern = |pattern: &&str| format!("<pattern>{pattern}</pattern>");
     let patterns = patterns.iter().map(pattern).collect::<String>();
     shell(scene, &format!("rm -rf {dir}/ascmhl && mkdir -p {dir}/ascmhl"));

@@ -1,0 +1,95 @@
+//! Histories of ASC MHL that are held against a copy, what they leave out, and lists of ours beside a copy.
+
+use crate::harness::{Run, Scene, shell};
+use crate::verify::contradictions::{entry, history, history_without};
+
+#[track_caller]
+fn verify(scene: &Scene, args: &[&str], code: i32) -> Run {
+    let run = scene.bare([&["verify"], args].concat()).run();
+    run.assert_no_crash();
+    run.assert_code(code);
+    run
+}
+
+#[test]
+fn what_a_history_leaves_out_is_not_expected_on_its_lists() {
+    let scene = Scene::new();
+    let one = [entry(&scene, "a", &[("md5", "xx", "original")], "")];
+    history_without(&scene, "dst", &["ascmhl", "*.tmp", "cache/"], &one);
+    scene.output().file("a", "xx");
+    verify(&scene, &["dst", "--complete"], 0);
+    scene.output().file("deep/b.tmp", "t").file("cache/c", "t").file("ascmhl/README.txt", "t");
+    let run = verify(&scene, &["dst", "--complete"], 0);
+    run.assert_says("its history leaves out").assert_says("that are on no list");
+    scene.output().file("b", "t");
+    verify(&scene, &["dst", "--complete"], 4).assert_says("not listed: dst/b");
+}
+
+#[test]
+fn lists_of_ours_beside_a_copy_are_not_expected_on_a_list() {
+    for form in ["mhl1", "dirs", "sides", "hashdeep", "bsd", "mhl"] {
+        let scene = Scene::new();
+        scene.tree("src").file("a", "xx").file("deep/b", "y").file("deep/c.md5", "no list");
+        scene.copy(&["--format", form, "--hash", "sha256,md5"]).assert_code(0);
+        verify(&scene, &["dst", "--complete"], 0);
+        for foreign in
+            ["NOTES.mhl", "deep/SHA1SUMS", "b.md5", "deep/c.md5.md5.md5", "deep/MD5SUMS.bak"]
+        {
+            scene.output().file(foreign, "no list of ours");
+            let said = verify(&scene, &["dst", "--complete"], 4);
+            said.assert_says(&format!("not listed: dst/{foreign}"));
+            scene.output().remove(foreign);
+        }
+    }
+}
+
+#[test]
+fn a_history_is_held_against_the_directory_that_is_given() {
+    let scene = Scene::new();
+    let of = |path: &str, content: &str| entry(&scene, path, &[("md5", content, "original")], "");
+    history(&scene, "orig", &[of("a", "xx") + &of("sub/b", "yy"), of("a", "xx")]);
+    history(&scene, "orig/A", &[of("c", "zz")]);
+    scene.tree("orig").file("a", "xx").file("sub/b", "yy").file("A/c", "zz");
+    verify(&scene, &["orig"], 0);
+    shell(&scene, "mkdir dst && cp -r orig/a orig/sub orig/A dst && rm -r dst/A/ascmhl");
+    let chain = "orig/ascmhl/ascmhl_chain.xml";
+    for place in [&["dst"][..], &["--root", "dst"]] {
+        let args = |more: &[&'static str]| [place, &["-m", chain], more].concat();
+        verify(&scene, &args(&[]), 0).assert_prints(&["good", "6"]);
+        verify(&scene, &args(&["--complete"]), 0);
+        scene.output().file("A/c", "ZZ").file("new", "n");
+        verify(&scene, &args(&["--complete"]), 4)
+            .assert_says("differs: dst/A/c (line")
+            .assert_says("not listed: dst/new");
+        scene.output().file("A/c", "zz").remove("new");
+    }
+    // The generations are looked for where the chain is.
+    verify(&scene, &["orig/ascmhl", "-m", chain], 0).assert_prints(&["good", "2"]);
+    shell(&scene, "printf ' ' >> orig/A/ascmhl/0001_c_2026-01-01_000000Z.mhl");
+    verify(&scene, &["dst", "-m", chain], 4).assert_says("differs: orig/A/ascmhl/0001_c");
+}
+
+#[test]
+fn heal_says_what_it_does_not_do_for_histories() {
+    let scene = Scene::new();
+    let one = [entry(&scene, "a", &[("md5", "xx", "original")], "")];
+    history(&scene, "dst", &one);
+    scene.output().file("a", "xx");
+    shell(&scene, "cp -r dst other && printf yy > dst/a");
+    let heal = |args: &[&str], code: i32| {
+        let run = scene.bare([&["heal", "dst", "other"], args].concat()).run();
+        run.assert_no_crash();
+        run.assert_code(code);
+        run
+    };
+    let generation = "dst/ascmhl/0001_c_2026-01-01_000000Z.mhl";
+    heal(&[], 4)
+        .assert_says("not healed: dst/a: nothing is healed by a history")
+        .assert_says(&format!("--manifest {generation}"))
+        .assert_prints(&["not healed", "1"]);
+    assert_eq!(scene.output().read("a"), b"yy");
+    heal(&["--manifest", generation], 0);
+    assert_eq!(scene.output().read("a"), b"xx");
+    shell(&scene, &format!("printf ' ' >> {generation}"));
+    heal(&[], 4).assert_says("put back the directory \"ascmhl\" of a good copy");
+}
