@@ -19,7 +19,8 @@ use crate::manifest::index::lookup::LinePlace;
 use crate::manifest::{Index, ManifestName};
 use crate::path::RelPath;
 use crate::state::private_dir::PrivateDir;
-use crate::state::record::{Body, FINISHED, FinishedManifest, LoadedRecord, load};
+use crate::state::record::closed::{Body, FINISHED, FinishedManifest};
+use crate::state::record::record_file::{LoadedRecord, load};
 use crate::state::row::{self, Origin, Row};
 use crate::sys::stat::{Stat, Time};
 use crate::sys::{Dir, DirListing};
@@ -446,7 +447,7 @@ mod tests {
     use super::*;
     use crate::hash::Sha256;
     use crate::state::private_dir::Missing;
-    use crate::state::record::{FinishedManifest, RecordFile};
+    use crate::state::record::record_file::RecordFile;
     use crate::state::row::Trace;
     use std::fs;
 

@@ -10,6 +10,7 @@
 mod chunk_size;
 mod dir;
 mod dir_listing;
+mod file_range;
 mod interrupted;
 mod part_name;
 #[cfg(not(target_os = "linux"))]
@@ -21,6 +22,7 @@ mod types;
 
 pub use dir::{Dir, LinkTarget};
 pub use dir_listing::DirListing;
+pub use file_range::FileRange;
 pub use interrupted::{Uninterrupted, uninterrupted, write_all};
 pub use part_name::{
     PartOwner, PartTag, ShardTag, is_journal_name, is_journal_of, is_part_name, journal_name,

@@ -17,7 +17,8 @@ use crate::manifest::read::scan::Text;
 use crate::manifest::{ManifestName, Scanner, line};
 use crate::path::Shown;
 use crate::state::private_dir::{Missing, PrivateDir};
-use crate::state::record::{FINISHED, FIRST, FinishedManifest, measure};
+use crate::state::record::closed::{FINISHED, FinishedManifest};
+use crate::state::record::record_file::{FIRST, measure};
 use crate::sys::stat::Kind;
 use crate::sys::{Dir, DirListing, Medium};
 use crate::verify::others::lists_by_name;
@@ -248,7 +249,7 @@ fn look_up(here: &Dir, dir: &Path, state: Option<&Path>) -> io::Result<Option<Re
     let Some(private) = private else { return Ok(None) };
     let is_there = |name: &str| private.dir().stat(name.as_ref(), false).is_ok();
     // For reading only: the file system may be mounted so.
-    let mut file = match private.dir().open_file(FINISHED.as_ref(), false) {
+    let file = match private.dir().open_file(FINISHED.as_ref(), false) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Ok(is_there(FIRST).then_some(Recorded::Unfinished));
         }
@@ -257,7 +258,7 @@ fn look_up(here: &Dir, dir: &Path, state: Option<&Path>) -> io::Result<Option<Re
     if Dir::stat_file(&file)?.kind != Kind::File {
         return Ok(None);
     }
-    let closed = measure(&mut file, private.mark(), &|| false)?;
+    let closed = measure(&file, private.mark(), &|| false)?;
     let Some(FinishedManifest { name, digest }) = closed.manifest else { return Ok(None) };
     let Some(name) = ManifestName::parse(name.as_ref()).filter(ManifestName::is_finished) else {
         return Ok(None);

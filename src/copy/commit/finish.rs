@@ -16,7 +16,7 @@ use crate::hash::{Algorithm, Digest, Sha256};
 use crate::io::options::Durability;
 use crate::io::read_back::{FileDigest, ReadBack};
 use crate::manifest::writer::ManifestFile;
-use crate::state::record::FinishedManifest;
+use crate::state::record::closed::FinishedManifest;
 use crate::sys::stat::Stat;
 use crate::sys::{Dir, Medium};
 use crate::tree::dirs::OutputDir;

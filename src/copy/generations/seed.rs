@@ -21,7 +21,7 @@ use crate::io::read_back::ReadBack;
 use crate::path::DirPath;
 use crate::state::knowledge::{Belief, Knowledge, Remembered, RowPlace};
 use crate::state::private_dir::{NAME, PrivateDir, TRASH};
-use crate::state::record::RecordFile;
+use crate::state::record::record_file::RecordFile;
 use crate::state::row::{Row, Trace};
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Attributes, Cloned, Dir, DirReader, Medium, PartOwner};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::copy::dated_name::DatedName;
 use crate::error::{Error, Result};
 use crate::state::private_dir::{Missing, PrivateDir};
-use crate::state::record::FINISHED;
+use crate::state::record::closed::FINISHED;
 use crate::sys::stat::Kind;
 use crate::sys::{self, Dir, DirListing, Uninterrupted};
 

@@ -16,7 +16,7 @@ use crate::event::Stop;
 use crate::hash::Algorithm;
 use crate::state::knowledge::{Knowledge, Unsettled};
 use crate::state::private_dir::PrivateDir;
-use crate::state::record::RecordFile;
+use crate::state::record::record_file::RecordFile;
 use crate::state::row::{Row, Trace};
 use crate::sys::Dir;
 use crate::sys::stat::{Identity, Kind, Stat};

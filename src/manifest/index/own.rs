@@ -4,8 +4,9 @@
 use std::io;
 
 use crate::hash::{Digest, Sha256};
+use crate::sys::FileRange;
 
-use super::window::{RangeReader, Window};
+use super::window::Window;
 use crate::manifest::read::format::{Parsed, Parser};
 use crate::manifest::read::record::Record;
 use crate::manifest::read::scan::{Scanner, Text};
@@ -42,7 +43,7 @@ pub fn plain(line: &[u8]) -> Option<&[u8]> {
 /// The records among the lines of a manifest. Each line is read for itself, in order or not: the
 /// lines of ours are all of one style, so none depends on those before it.
 pub struct Lines<'a> {
-    scanner: Scanner<RangeReader<'a>>,
+    scanner: Scanner<FileRange<'a>>,
     seen: u64,
     skipped: u64,
     strip: Strip,

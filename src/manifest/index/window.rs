@@ -5,13 +5,13 @@
 //! search in memory and no system call.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memchr::memchr;
 
 use crate::manifest::read::scan::MAX_LINE;
-use crate::sys::Uninterrupted;
+use crate::sys::FileRange;
 
 /// A file is cut into stretches of so many bytes, which are read at a time.
 const STRETCH: u64 = 8 * 1024;
@@ -27,7 +27,7 @@ const KEPT: usize = 64;
 /// A file and the stretches of it that were read last.
 #[derive(Debug)]
 pub struct Window {
-    file: Mutex<File>,
+    file: File,
     kept: [Mutex<HeldWindow>; KEPT],
 }
 
@@ -41,7 +41,7 @@ struct HeldWindow {
 impl Window {
     /// Takes over a file opened for reading; its position no longer matters.
     pub fn new(file: File) -> Self {
-        Self { file: Mutex::new(file), kept: std::array::from_fn(|_| Mutex::default()) }
+        Self { file, kept: std::array::from_fn(|_| Mutex::default()) }
     }
 
     /// Gives the line that starts at `offset`, without its LF, to `see`, under the lock. `None` if
@@ -59,8 +59,8 @@ impl Window {
     }
 
     /// Reads the bytes from `from` up to `to`, past the stretch that is kept.
-    pub fn range(&self, from: u64, to: u64) -> RangeReader<'_> {
-        RangeReader { window: self, from, to }
+    pub fn range(&self, from: u64, to: u64) -> FileRange<'_> {
+        FileRange::new(&self.file, from, to)
     }
 }
 
@@ -76,36 +76,14 @@ impl HeldWindow {
         Some(&rest[..memchr(b'\n', rest)?])
     }
 
-    fn load(&mut self, file: &Mutex<File>, offset: u64, len: u64) -> io::Result<()> {
+    fn load(&mut self, file: &File, offset: u64, len: u64) -> io::Result<()> {
         self.buffer.clear();
         // A long line is rare: do not keep its memory.
         self.buffer.shrink_to((STRETCH + TAIL) as usize);
         self.buffer.reserve_exact(len as usize);
         self.offset = offset;
-        let mut file = held(file);
-        file.seek(SeekFrom::Start(offset))?;
-        Uninterrupted(&mut *file).take(len).read_to_end(&mut self.buffer)?;
+        FileRange::new(file, offset, offset.saturating_add(len)).read_to_end(&mut self.buffer)?;
         Ok(())
-    }
-}
-
-/// Reads a range of a [`Window`]'s file, whatever others read meanwhile.
-#[derive(Debug)]
-pub struct RangeReader<'a> {
-    window: &'a Window,
-    from: u64,
-    to: u64,
-}
-
-impl Read for RangeReader<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.to.saturating_sub(self.from)).unwrap_or(usize::MAX);
-        let now = buffer.len().min(left);
-        let mut file = held(&self.window.file);
-        file.seek(SeekFrom::Start(self.from))?;
-        let got = file.read(&mut buffer[..now])?;
-        self.from += got as u64;
-        Ok(got)
     }
 }
 
@@ -152,7 +130,7 @@ mod tests {
         let lines = || places.iter().map(|at| line(&window, *at));
         assert!(lines().all(|line| line.is_some_and(|line| line == b"line")));
         // What is still known now was not read again.
-        held(&window.file).set_len(0).unwrap();
+        window.file.set_len(0).unwrap();
         assert!(lines().all(|line| line.is_some_and(|line| line == b"line")));
     }
 

@@ -14,24 +14,22 @@
 //! record that is finished ends with the name of the manifest that was written with it and the SHA-256 of that, and a
 //! sum.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::{io, thread};
 
-use crate::hash::{Algorithm, Hasher, Sha256};
+use crate::hash::{Algorithm, Hasher};
 use crate::manifest::index::builder::IndexBuilder;
 use crate::manifest::read::scan::Text;
 use crate::manifest::{Index, Scanner};
 use crate::state::private_dir::{Mark, PrivateDir};
+use crate::state::record::closed::{
+    Body, Closed, FINISHED, FinishedManifest, HEAD, name_line, sum_line,
+};
+use crate::state::record::sums::{ClosingSum, Sums};
 use crate::state::row::{self, strip};
-use crate::sys::stat::Kind;
-use crate::sys::{self, Dir, Uninterrupted};
-
-/// The first line of a record, the mark left out.
-const HEAD: &str = "dircopy record 1";
-
-/// What the finished record is called; those of runs on their way have a number behind a point.
-pub const FINISHED: &str = "record";
+use crate::sys::FileRange;
+use crate::sys::{self, Dir};
 
 /// What the first of those is called.
 pub const FIRST: &str = "record.1";
@@ -124,45 +122,6 @@ impl RecordFile {
     }
 }
 
-/// The manifest that a record was finished with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FinishedManifest {
-    pub name: String,
-    /// That of all its lines.
-    pub digest: Sha256,
-}
-
-/// What says with which manifest a record was finished.
-fn name_line(manifest: &FinishedManifest) -> String {
-    format!(". {} {}\n", manifest.digest, manifest.name)
-}
-
-/// The same, read again.
-fn read_name_line(line: &[u8]) -> Option<FinishedManifest> {
-    let (digest, name) = line.strip_prefix(b". ")?.split_at_checked(Sha256::HEX_LEN)?;
-    let name = str::from_utf8(name.strip_prefix(b" ")?).ok()?.to_owned();
-    Some(FinishedManifest { name, digest: Sha256::from_hex(digest)? })
-}
-
-/// What closes `rows` rows and everything before them, of which `hasher` has the digest.
-fn sum_line(hasher: &Hasher, rows: u64) -> String {
-    let digest = hasher.clone().finish().map(|digest| digest.to_string()).unwrap_or_default();
-    format!("= {rows} {digest}\n")
-}
-
-/// What of a record is closed by a good sum.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Closed {
-    /// How much of the file, in bytes.
-    pub len: u64,
-    /// How many rows are in there.
-    pub rows: u64,
-    /// Whether it is of the output with the mark that was asked for.
-    pub fits: bool,
-    /// The manifest it was finished with, if it was.
-    pub manifest: Option<FinishedManifest>,
-}
-
 /// A record that was read.
 #[derive(Debug)]
 pub struct LoadedRecord {
@@ -174,50 +133,15 @@ pub struct LoadedRecord {
     pub body: Option<Body>,
 }
 
-/// All rows of a finished record, without the name of the manifest behind them.
-#[derive(Clone, Debug)]
-pub struct Body {
-    len: u64,
-    /// How many rows there are.
-    pub rows: u64,
-    hasher: Hasher,
-}
-
-impl Body {
-    /// A run found all of it to hold, and has written this manifest, which takes the place of
-    /// the one before. Whatever comes of it, the rows stay closed by their own sum.
-    pub fn name_manifest(
-        self,
-        private: &PrivateDir,
-        manifest: &FinishedManifest,
-        durable: bool,
-    ) -> io::Result<()> {
-        let (mut file, _) =
-            private.dir().open_ours(FINISHED.as_ref())?.ok_or(io::ErrorKind::NotFound)?;
-        let Self { len, rows, mut hasher } = self;
-        let mut end = name_line(manifest);
-        hasher.update(end.as_bytes());
-        end += &sum_line(&hasher, rows);
-        file.seek(SeekFrom::Start(len))?;
-        sys::write_all(&file, end.as_bytes())?;
-        file.set_len(len + end.len() as u64)?;
-        if durable { sys::persist_file(&file) } else { Ok(()) }
-    }
-}
-
 /// Reads a record up to the last good sum, and indexes its rows. It ends early once `is_to_stop` says so.
 ///
 /// # Errors
 /// What reading failed with; [`OutOfMemory`](io::ErrorKind::OutOfMemory) where there is not enough for the
 /// rows.
-pub fn load(
-    mut file: File,
-    mark: &Mark,
-    is_to_stop: &dyn Fn() -> bool,
-) -> io::Result<LoadedRecord> {
+pub fn load(file: File, mark: &Mark, is_to_stop: &dyn Fn() -> bool) -> io::Result<LoadedRecord> {
     let most = usize::try_from(file.metadata()?.len() / row::SHORTEST).unwrap_or(usize::MAX);
     let mut index = IndexBuilder::with_room(most)?;
-    let (closed, body) = read(&mut file, mark, is_to_stop, |row, at| index.add_line(row, at))?;
+    let (closed, body) = read(&file, mark, is_to_stop, |row, at| index.add_line(row, at))?;
     index.truncate(usize::try_from(closed.rows).unwrap_or(usize::MAX));
     let index = Index::of(index, file, closed.len, strip);
     Ok(LoadedRecord { closed, index, body })
@@ -227,102 +151,43 @@ pub fn load(
 ///
 /// # Errors
 /// What reading failed with.
-pub fn measure(file: &mut File, mark: &Mark, is_to_stop: &dyn Fn() -> bool) -> io::Result<Closed> {
+pub fn measure(file: &File, mark: &Mark, is_to_stop: &dyn Fn() -> bool) -> io::Result<Closed> {
     read(file, mark, is_to_stop, |_, _| true).map(|(closed, _)| closed)
 }
 
 /// Reads a record up to the last good sum, or the first row that `see` will not have; it is given what of a row
-/// is the line of a manifest, and where the row starts.
+/// is the line of a manifest, and where the row starts. Rows behind the last good sum may be among them.
 fn read(
-    file: &mut File,
+    file: &File,
     mark: &Mark,
     is_to_stop: &dyn Fn() -> bool,
     mut see: impl FnMut(&[u8], u64) -> bool,
 ) -> io::Result<(Closed, Option<Body>)> {
-    file.rewind()?;
-    let mark = &mark.of_file(file);
-    let mut hasher = Algorithm::Sha256.start();
-    let (mut good, mut open, mut body) = (Closed::default(), Closed::default(), None);
-    let mut scanner = Scanner::new(&mut *file);
-    while let Some(line) = scanner.next_line()? {
-        let (Text::Whole(text), true) = (line.text, line.ended) else { break };
-        let is_sum = line.number > 1 && text.first() == Some(&b'=');
-        if is_sum && sum_line(&hasher, open.rows).as_bytes().strip_suffix(b"\n") != Some(text) {
-            break;
-        }
-        if !is_sum && !open.take(line.number, text, mark, |row| see(row, line.offset)) {
-            break;
-        }
-        hasher.update(text);
-        hasher.update(b"\n");
-        if is_sum {
-            open.len = line.offset + text.len() as u64 + 1;
-            good = open.clone();
-            if good.manifest.is_none() {
-                body = Some(Body { len: good.len, rows: good.rows, hasher: hasher.clone() });
-            }
-            if is_to_stop() {
+    let (mark, len) = (&mark.of_file(file), file.metadata()?.len());
+    thread::scope(|scope| {
+        let mut sums = Sums::start(scope, file, len);
+        let mut open = Closed::default();
+        let mut scanner = Scanner::new(FileRange::new(file, 0, len));
+        while let Some(line) = scanner.next_line()? {
+            let (Text::Whole(text), true) = (line.text, line.ended) else { break };
+            if line.number > 1 && text.first() == Some(&b'=') {
+                open.len = line.offset + text.len() as u64 + 1;
+                let sum = ClosingSum { at: line.offset, line: text.to_vec(), closed: open.clone() };
+                if !sums.go_on(sum)? || is_to_stop() {
+                    break;
+                }
+            } else if !open.take(line.number, text, mark, |row| see(row, line.offset)) {
                 break;
             }
         }
-    }
-    file.rewind()?;
-    Ok((good, body))
-}
-
-impl Closed {
-    /// Takes line `number`, which is no sum; whether it may stand there.
-    fn take(
-        &mut self,
-        number: u64,
-        text: &[u8],
-        mark: &Mark,
-        see: impl FnOnce(&[u8]) -> bool,
-    ) -> bool {
-        match text.first() {
-            Some(b's' | b't') if number > 1 => {
-                self.rows += 1;
-                strip(text).is_some_and(see)
-            }
-            Some(b'.') if number > 1 => {
-                self.manifest = read_name_line(text);
-                self.manifest.is_some()
-            }
-            Some(b'd') if number == 1 => {
-                let of = text.strip_prefix(HEAD.as_bytes());
-                self.fits = of.and_then(|of| of.strip_prefix(b" ")) == Some(mark.text().as_bytes());
-                of.is_some()
-            }
-            _ => false,
-        }
-    }
-}
-
-impl FinishedManifest {
-    /// Whether it is in this directory, as it was written.
-    pub fn is_in(&self, root: &Dir) -> bool {
-        let name = OsStr::new(&self.name);
-        let is_file = root.stat(name, false).is_ok_and(|stat| stat.kind == Kind::File);
-        let Some(file) = is_file.then(|| root.open_file(name, false).ok()).flatten() else {
-            return false;
-        };
-        let (mut file, mut room) = (Uninterrupted(file), vec![0; 1 << 16]);
-        let mut hasher = Algorithm::Sha256.start();
-        while let Ok(read) = file.read(&mut room) {
-            if read == 0 {
-                let digest = hasher.finish().and_then(|digest| digest.as_sha256());
-                return digest == Some(self.digest);
-            }
-            hasher.update(&room[..read]);
-        }
-        false
-    }
+        sums.end()
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::Digest;
+    use crate::hash::{Digest, Sha256};
     use crate::state::private_dir::Missing;
     use crate::state::row::{Origin, Row, Trace};
     use crate::sys::Dir;

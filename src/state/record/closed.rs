@@ -1,0 +1,135 @@
+//! What closes the rows of a private record: sums, and the name of the manifest that it was finished with.
+
+use std::ffi::OsStr;
+use std::io::{self, Read, Seek, SeekFrom};
+
+use crate::hash::{Algorithm, Hasher, Sha256};
+use crate::state::private_dir::{Mark, PrivateDir};
+use crate::state::row::strip;
+use crate::sys::stat::Kind;
+use crate::sys::{self, Dir, Uninterrupted};
+
+/// The first line of a record, the mark left out.
+pub const HEAD: &str = "dircopy record 1";
+
+/// What the finished record is called; those of runs on their way have a number behind a point.
+pub const FINISHED: &str = "record";
+
+/// The manifest that a record was finished with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FinishedManifest {
+    pub name: String,
+    /// That of all its lines.
+    pub digest: Sha256,
+}
+
+/// What says with which manifest a record was finished.
+pub fn name_line(manifest: &FinishedManifest) -> String {
+    format!(". {} {}\n", manifest.digest, manifest.name)
+}
+
+/// The same, read again.
+fn read_name_line(line: &[u8]) -> Option<FinishedManifest> {
+    let (digest, name) = line.strip_prefix(b". ")?.split_at_checked(Sha256::HEX_LEN)?;
+    let name = str::from_utf8(name.strip_prefix(b" ")?).ok()?.to_owned();
+    Some(FinishedManifest { name, digest: Sha256::from_hex(digest)? })
+}
+
+/// What closes `rows` rows and everything before them, of which `hasher` has the digest.
+pub fn sum_line(hasher: &Hasher, rows: u64) -> String {
+    let digest = hasher.clone().finish().map(|digest| digest.to_string()).unwrap_or_default();
+    format!("= {rows} {digest}\n")
+}
+
+/// What of a record is closed by a good sum.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Closed {
+    /// How much of the file, in bytes.
+    pub len: u64,
+    /// How many rows are in there.
+    pub rows: u64,
+    /// Whether it is of the output with the mark that was asked for.
+    pub fits: bool,
+    /// The manifest it was finished with, if it was.
+    pub manifest: Option<FinishedManifest>,
+}
+
+/// All rows of a finished record, without the name of the manifest behind them.
+#[derive(Clone, Debug)]
+pub struct Body {
+    pub len: u64,
+    /// How many rows there are.
+    pub rows: u64,
+    pub hasher: Hasher,
+}
+
+impl Body {
+    /// A run found all of it to hold, and has written this manifest, which takes the place of
+    /// the one before. Whatever comes of it, the rows stay closed by their own sum.
+    pub fn name_manifest(
+        self,
+        private: &PrivateDir,
+        manifest: &FinishedManifest,
+        durable: bool,
+    ) -> io::Result<()> {
+        let (mut file, _) =
+            private.dir().open_ours(FINISHED.as_ref())?.ok_or(io::ErrorKind::NotFound)?;
+        let Self { len, rows, mut hasher } = self;
+        let mut end = name_line(manifest);
+        hasher.update(end.as_bytes());
+        end += &sum_line(&hasher, rows);
+        file.seek(SeekFrom::Start(len))?;
+        sys::write_all(&file, end.as_bytes())?;
+        file.set_len(len + end.len() as u64)?;
+        if durable { sys::persist_file(&file) } else { Ok(()) }
+    }
+}
+
+impl Closed {
+    /// Takes line `number`, which is no sum; whether it may stand there.
+    pub fn take(
+        &mut self,
+        number: u64,
+        text: &[u8],
+        mark: &Mark,
+        see: impl FnOnce(&[u8]) -> bool,
+    ) -> bool {
+        match text.first() {
+            Some(b's' | b't') if number > 1 => {
+                self.rows += 1;
+                strip(text).is_some_and(see)
+            }
+            Some(b'.') if number > 1 => {
+                self.manifest = read_name_line(text);
+                self.manifest.is_some()
+            }
+            Some(b'd') if number == 1 => {
+                let of = text.strip_prefix(HEAD.as_bytes());
+                self.fits = of.and_then(|of| of.strip_prefix(b" ")) == Some(mark.text().as_bytes());
+                of.is_some()
+            }
+            _ => false,
+        }
+    }
+}
+
+impl FinishedManifest {
+    /// Whether it is in this directory, as it was written.
+    pub fn is_in(&self, root: &Dir) -> bool {
+        let name = OsStr::new(&self.name);
+        let is_file = root.stat(name, false).is_ok_and(|stat| stat.kind == Kind::File);
+        let Some(file) = is_file.then(|| root.open_file(name, false).ok()).flatten() else {
+            return false;
+        };
+        let (mut file, mut room) = (Uninterrupted(file), vec![0; 1 << 16]);
+        let mut hasher = Algorithm::Sha256.start();
+        while let Ok(read) = file.read(&mut room) {
+            if read == 0 {
+                let digest = hasher.finish().and_then(|digest| digest.as_sha256());
+                return digest == Some(self.digest);
+            }
+            hasher.update(&room[..read]);
+        }
+        false
+    }
+}
