@@ -6,6 +6,7 @@ pub mod index;
 pub mod line;
 pub mod lists;
 mod name;
+pub mod other_name;
 pub mod read;
 pub mod readers;
 mod stamp;

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::error::{Error, Result};
@@ -11,9 +12,9 @@ use crate::hash::{Algorithm, Algorithms, Digest};
 use crate::manifest::archive::bag_list::{self, PayloadList};
 use crate::manifest::index::Lookup;
 use crate::manifest::{Index, ManifestName};
-use crate::path::RelPath;
-use crate::sys::Dir;
+use crate::path::{RelPath, Shown};
 use crate::sys::stat::{Kind, Stat, Time};
+use crate::sys::{self, Dir};
 use crate::tree::last_dir::LastDir;
 
 /// The manifest that the source is held against.
@@ -33,8 +34,10 @@ pub struct Baseline {
     alike: AtomicU64,
     /// Listed files that were come upon.
     visited: AtomicU64,
-    /// Whether it is the manifest of a bag, in which no file is edited.
-    is_of_bag: bool,
+    /// Of the manifest of a bag, in which no file is edited: what names of the payload begin with.
+    payload: Option<&'static str>,
+    /// A file of the payload that it does not list.
+    unlisted: OnceLock<Vec<u8>>,
 }
 
 /// What is listed and was not come upon.
@@ -53,7 +56,7 @@ impl Baseline {
     /// 14 bytes and 1 bit of memory a line. Nothing more is read once `is_to_stop` says so.
     ///
     /// # Errors
-    /// It is not a regular file, cannot be read, or lists nothing.
+    /// It is not a regular file, cannot be read, or lists nothing and is not the manifest of a bag.
     pub fn open(path: &Path, source: &Path, is_to_stop: &dyn Fn() -> bool) -> Result<Self> {
         let of_bag = bag_list::manifest_of(path)?;
         let path = of_bag.as_deref().unwrap_or(path);
@@ -62,16 +65,18 @@ impl Baseline {
         let stat = Dir::stat_file(&file).map_err(fail)?;
         let read = (stat.size, stat.mtime);
         let own_name = path.file_name().and_then(ManifestName::parse);
-        let mut is_of_bag = false;
+        let mut payload = None;
         let (list, named) = match bag_list::as_list(path, &file, source)? {
-            Some(PayloadList { file, algorithm }) => {
-                is_of_bag = true;
+            Some(PayloadList { file, algorithm, payload: names }) => {
+                payload = Some(names);
                 (file, Some(algorithm))
             }
             None => (file.try_clone().map_err(fail)?, own_name.map(|name| name.algorithm())),
         };
         let index = Index::build(list, is_to_stop).map_err(fail)?;
-        if index.is_empty() && !is_to_stop() {
+        // A bag may be empty.
+        let may_be_empty = payload.is_some() && index.skipped() == 0;
+        if index.is_empty() && !may_be_empty && !is_to_stop() {
             let finding = "it has no line with a digest that is known here and a name";
             return Err(Error::finding("expect what is listed in", path, finding));
         }
@@ -90,7 +95,8 @@ impl Baseline {
             edited,
             alike,
             visited,
-            is_of_bag,
+            payload,
+            unlisted: OnceLock::new(),
         })
     }
 
@@ -173,7 +179,13 @@ impl Baseline {
                 let named = self.named.unwrap_or(Algorithm::None);
                 Lookup::Agreed { digest: digest.in_list_of(named), last }
             }
-            other => other,
+            Lookup::Nothing => {
+                if self.payload.is_some_and(|payload| is_payload(path, payload)) {
+                    self.unlisted.get_or_init(|| path.to_vec());
+                }
+                Lookup::Nothing
+            }
+            Lookup::Unclear => Lookup::Unclear,
         })
     }
 
@@ -188,17 +200,27 @@ impl Baseline {
 
     /// Whether a file with these times was modified after the manifest was written. In a bag none is to be.
     pub fn is_older_than(&self, stat: &Stat) -> bool {
-        stat.mtime > self.written && !self.is_of_bag
+        stat.mtime > self.written && self.payload.is_none()
     }
 
     /// Whether it is the manifest of a bag, in which no file is edited, and none gone.
     pub fn is_of_bag(&self) -> bool {
-        self.is_of_bag
+        self.payload.is_some()
+    }
+
+    /// What is to be told if the payload of the bag has files that it does not list.
+    pub fn told_unlisted(&self) -> Option<Error> {
+        let first = Shown::bytes(self.unlisted.get()?);
+        let finding = format!(
+            "there are files that it does not list ({first} is one), so this is no valid bag, and they were held \
+             against nothing"
+        );
+        Some(Error::finding("hold all of the payload against", &self.path, finding))
     }
 
     /// What is to be told if nothing that is listed is in the source.
     pub fn told_foreign(&self, left: UnmetFiles) -> Option<Error> {
-        let is_any = self.visited.load(Relaxed) + left.present > 0;
+        let is_any = self.visited.load(Relaxed) + left.present > 0 || self.index.is_empty();
         let finding = "nothing that it lists is in the source, so the source was held against nothing; give the \
                        directory that it is of, or a manifest of this one";
         (!is_any).then(|| Error::finding("hold the source against", &self.path, finding))
@@ -278,6 +300,14 @@ impl Baseline {
         }
         Ok(UnmetFiles { refused: unvisited.refused(), ..counts })
     }
+}
+
+/// Whether the name is one of a file of a payload, whose names begin so, and not of a list of ours beside it.
+fn is_payload(path: &[u8], payload: &str) -> bool {
+    let is_ours = |name: &[u8]| {
+        sys::name_from_bytes(name).is_ok_and(|name| ManifestName::of_any(name).is_some())
+    };
+    path.strip_prefix(payload.as_bytes()).is_some_and(|name| !is_ours(name))
 }
 
 /// Whether an error says that there is nothing of the name.

@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::event::Observer;
 use crate::hash::Digest;
 use crate::io::read_back::HashedFrom;
+use crate::manifest::other_name::OtherName;
 use crate::manifest::{Fault, ManifestName};
 use crate::path::RelPath;
 use crate::sys::stat::Kind;
@@ -156,7 +157,7 @@ pub enum Finding {
         /// The first of these lines.
         line: u64,
         /// Its name, as in `SHA512`.
-        algorithm: &'static str,
+        algorithm: OtherName,
         /// How many there are.
         lines: u64,
     },
@@ -165,7 +166,7 @@ pub enum Finding {
         /// The first of these lines.
         line: u64,
         /// What its digest is by; `None` if it has only such that failed.
-        algorithm: Option<&'static str>,
+        algorithm: Option<OtherName>,
         /// How many files there are.
         files: u64,
         /// Whether the list, or the history, has no digest that can be checked.

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::cli::show::compared::{compared, cut};
 use crate::cli::show::healed::{not_healed, taken};
 use crate::cli::show::line::{Detail, ScreenLine};
+use crate::manifest::other_name::OtherName;
 use crate::path::{RelPath, Shown};
 use crate::sys;
 use crate::verify::{Finding, HashedFrom, Rival, Target, Verdict};
@@ -35,11 +36,11 @@ pub const LATER_IS_OTHER: &str = "a later generation has another digest of it";
 pub fn unproven(
     manifest: &impl std::fmt::Display,
     line: u64,
-    algorithm: Option<&'static str>,
+    algorithm: Option<OtherName>,
     files: Option<u64>,
 ) -> String {
     let first = match algorithm {
-        Some("null") => "none".into(),
+        Some(OtherName::Usual("null")) => "none".into(),
         Some(algorithm) => format!("one by {algorithm}"),
         None => "one that failed".to_owned(),
     };

@@ -57,7 +57,13 @@ impl Committer<'_> {
         if foreign.is_some() {
             accounting.counts.unusable_lines += left.gone.max(1);
         }
-        let warnings = unusable.into_iter().chain(foreign).chain(expected.told_alike());
+        let unlisted = expected.told_unlisted().filter(|_| !stop.is_requested());
+        if unlisted.is_some() {
+            // It is not known how many.
+            accounting.counts.unusable_lines = accounting.counts.unusable_lines.max(1);
+        }
+        let warnings = unusable.into_iter().chain(foreign).chain(unlisted);
+        let warnings = warnings.chain(expected.told_alike());
         warnings.for_each(|warning| accounting.warn(&warning));
         if let Err(error) = settled.and_then(|()| expected.check_unchanged()) {
             // It is not known how many.

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::bag::{self, DECLARATION, Declaration, Encoding, PAYLOAD};
+use super::bag::{self, DECLARATION, Declaration, Encoding};
 use super::line_ends::LineEnds;
 use crate::error::{Error, Result};
 use crate::hash::Algorithm;
@@ -24,6 +24,9 @@ const NEWEST: Declaration = Declaration { version: (1, 0), encoding: Encoding::U
 
 /// So many bytes are written at a time.
 const BUFFER: usize = 256 << 10;
+
+/// What every name of the payload begins with.
+const BELOW: &str = "data/";
 
 /// What is done with a manifest that is expected; completes "cannot …".
 const DEED: &str = "expect what is listed in";
@@ -71,6 +74,8 @@ pub struct PayloadList {
     pub file: File,
     /// By which its digests are.
     pub algorithm: Algorithm,
+    /// What names of the payload begin with in the source: nothing, or the directory of the payload.
+    pub payload: &'static str,
 }
 
 /// The file at `path` as an ordinary list, if it is a manifest of a bag's payload that is expected of `source`.
@@ -97,7 +102,8 @@ pub fn as_list(path: &Path, file: &File, source: &Path) -> Result<Option<Payload
     let fail = |error| Error::io("read the expected manifest", path, error);
     let input = file.try_clone().map_err(fail)?;
     let file = convert(input, algorithm, declaration, is_whole).map_err(fail)?;
-    Ok(Some(PayloadList { file, algorithm }))
+    let payload = if is_whole { BELOW } else { "" };
+    Ok(Some(PayloadList { file, algorithm, payload }))
 }
 
 /// What makes the directory a bag.
@@ -124,13 +130,12 @@ fn convert(
 ) -> io::Result<File> {
     let (out, mut text) = (tempfile::tempfile()?, Vec::new());
     let mut lines = Scanner::new(LineEnds::new(Utf16Reader::new(input)));
-    let below = format!("{PAYLOAD}/");
     while let Some(found) = lines.next_line()? {
         let read = match found.text {
             Text::Whole(bytes) => bag::line(bytes, algorithm, declaration).ok(),
             Text::TooLong { .. } => None,
         };
-        let prefix = if is_whole { &b""[..] } else { below.as_bytes() };
+        let prefix = if is_whole { &b""[..] } else { BELOW.as_bytes() };
         let named =
             read.as_ref().and_then(|line| Some((line.digest, line.name.strip_prefix(prefix)?)));
         match named.filter(|(_, name)| !name.is_empty()) {

@@ -149,7 +149,10 @@ impl<R: Read> MhlEntries<R> {
             }
             [.., "hash" | "hashlistreference" | "hashlist", _] => {
                 self.entry.is_failed = self.xml.attribute("action") == Some("failed");
+                self.entry.unusual = self.xml.unusual();
             }
+            // What has parts is no digest.
+            [.., "hash" | "hashlistreference" | "hashlist", "", _] => self.entry.unusual = None,
             _ => {}
         }
         None
@@ -262,7 +265,7 @@ mod tests {
             panic!("{read_legacy:?}");
         };
         assert_eq!((one.path.as_str(), &one.digests), ("A/b", &two.digests));
-        assert_eq!((three.digest(), three.other), (None, Some("XXH32")));
+        assert_eq!((three.digest(), three.other), (None, Some("XXH32".into())));
         let c4 = "c459dsjfscH38cYeXXYogktxf4Cd9ibshE3BHUo6a58hBXmRQdZrAkZzsWcbWtDg5oQstpDuni4Hirj75GEmTc1sFT";
         let chain = format!(
             "<ascmhldirectory xmlns=\"urn:ASC:MHL:DIRECTORY:v2.0\"><hashlist sequencenr=\"1\">\

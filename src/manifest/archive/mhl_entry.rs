@@ -2,6 +2,14 @@
 
 use crate::hash::{Algorithm, Digest};
 use crate::manifest::Fault;
+use crate::manifest::other_name::OtherName;
+
+/// Elements of an entry that have no digest, whatever is in them.
+const NO_DIGESTS: [&str; 6] =
+    ["size", "creationdate", "lastmodificationdate", "hashdate", "metadata", "comment"];
+
+/// The least characters of a digest.
+const LEAST_DIGEST: usize = 8;
 
 /// Which list it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +47,7 @@ pub struct MhlEntry {
     /// The digests that may be used, one of each algorithm, the strongest first.
     pub digests: Vec<Digest>,
     /// The name of a digest that cannot be computed here.
-    pub other: Option<&'static str>,
+    pub other: Option<OtherName>,
 }
 
 impl MhlEntry {
@@ -67,9 +75,11 @@ pub struct Pending {
     previous: Option<String>,
     digests: Vec<Digest>,
     /// The name of a digest that cannot be computed here.
-    other: Option<&'static str>,
+    other: Option<OtherName>,
     /// Whether there is one of any kind.
     has_digest: bool,
+    /// The name of the part that is being read, if it is none that such lists have.
+    pub unusual: Option<OtherName>,
     /// Whether the digest that is being read failed.
     pub is_failed: bool,
     pub sequence: Option<u64>,
@@ -123,6 +133,7 @@ impl Pending {
             (_, "sha256") => return self.unknown("SHA-256, which no such list has"),
             (_, "sha512") => return self.unknown("SHA-512, which no such list has"),
             (_, "blake3") => return self.unknown("BLAKE3, which no such list has"),
+            (_, "") => return self.unusual_part(text),
             _ => return,
         };
         self.has_digest = true;
@@ -148,7 +159,19 @@ impl Pending {
 
     fn unknown(&mut self, name: &'static str) {
         self.has_digest = true;
-        self.other = Some(name);
+        self.other = Some(name.into());
+    }
+
+    /// Takes an element that such lists do not have: it may be a digest, by an algorithm of that name.
+    fn unusual_part(&mut self, text: &str) {
+        let Some(name) = self.unusual.take() else { return };
+        let text = text.trim_ascii();
+        let is_of_digest = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
+        let is_digest = text.len() >= LEAST_DIGEST && text.bytes().all(is_of_digest);
+        if is_digest && !NO_DIGESTS.contains(&name.as_str()) {
+            self.has_digest = true;
+            self.other = self.other.or((!self.is_failed).then_some(name));
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use quick_xml::XmlVersion;
 use quick_xml::errors::Error;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 
+use crate::manifest::other_name::OtherName;
 use crate::manifest::read::scan::MAX_LINE;
 use crate::sys;
 
@@ -50,6 +51,8 @@ pub struct Xml<R> {
     text: String,
     /// The attributes of the element that began last, those with a name of the table.
     attributes: Vec<(&'static str, String)>,
+    /// The name of that element, if the table does not have it.
+    unusual: Option<OtherName>,
     /// The innermost element is closed, and to be taken off the stack.
     is_closed: bool,
     /// Whether there was an element.
@@ -69,6 +72,7 @@ impl<R: Read> Xml<R> {
             stack: Vec::new(),
             text: String::new(),
             attributes: Vec::new(),
+            unusual: None,
             is_closed: false,
             has_any: false,
             is_over: false,
@@ -93,6 +97,11 @@ impl<R: Read> Xml<R> {
     /// An attribute of the element that began last.
     pub fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The name of the element that began last, if the table does not have it.
+    pub fn unusual(&self) -> Option<OtherName> {
+        self.unusual
     }
 
     /// The next step.
@@ -139,7 +148,10 @@ impl<R: Read> Xml<R> {
                     return Ok(XmlStep::Fault("an element has attributes that cannot be read"));
                 };
                 self.attributes = found;
-                self.stack.push(known(self.names, start.local_name().into_inner()));
+                let local = start.local_name();
+                let name = known(self.names, local.into_inner());
+                self.unusual = name.is_empty().then(|| OtherName::of(local.into_inner()));
+                self.stack.push(name);
                 self.text.clear();
                 self.has_any = true;
                 XmlStep::Open

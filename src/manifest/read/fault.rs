@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::hash::{Algorithm, Sha256};
+use crate::manifest::other_name::OtherName;
 
 /// Why a line is malformed. Shown, it says what was found and what was expected; the number of the
 /// line is told by the caller. Columns are bytes of the line, counted from 1.
@@ -33,7 +34,7 @@ pub enum Fault {
     /// `TAG (name) = digest` with another algorithm's tag.
     OtherAlgorithm(&'static str),
     /// The digest is of a kind that is not computed here.
-    NotComputed(&'static str),
+    NotComputed(OtherName),
     /// `SHA256 (name` without a `)`.
     TagOpen,
     /// `SHA256 (name)` without a `=` after it.
@@ -107,7 +108,7 @@ impl fmt::Display for Fault {
             ),
             Fault::NoName => f.write_str("there is no name"),
             Fault::OtherAlgorithm(tag) => write!(f, "the digest is {tag}, not SHA-256"),
-            Fault::NotComputed("null") => f.write_str("it has no digest"),
+            Fault::NotComputed(OtherName::Usual("null")) => f.write_str("it has no digest"),
             Fault::NotComputed(tag) => write!(f, "the digest is {tag}, which cannot be checked"),
             Fault::TagOpen => f.write_str("\"SHA256 (\" without a closing \")\""),
             Fault::TagWithoutEquals { column } => {

@@ -7,13 +7,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::error::Error;
+use crate::manifest::other_name::OtherName;
 use crate::path::RelPath;
 use crate::tree::filter::Filter;
 use crate::verify::finding::Finding;
 use crate::verify::lines::left_out::LeftOut;
 use crate::verify::lines::manifest_lines::ManifestLine;
 use crate::verify::lines::seen::SeenNames;
-use crate::verify::lines::unhashed::{UnhashedLine, is_there};
+use crate::verify::lines::unhashed::{UnhashedFiles, UnhashedLine, UnprovenFiles, is_there};
 use crate::verify::target::Target;
 
 /// So many bytes of names are kept of files that have other names now. Of more, digests by other algorithms than those
@@ -29,8 +30,12 @@ pub struct HistoryNames {
     kept: usize,
     /// Names that are listed, not there, and told.
     gone: HashSet<u64>,
-    /// Entries with no digest that can be checked, with the place of their generation among these.
-    unhashed: Vec<(usize, UnhashedLine)>,
+    /// Files of entries with no digest that can be checked, in these generations.
+    unhashed: UnhashedFiles,
+    /// The first entry by an algorithm that is not known here, in the generation of this number, and how many there
+    /// are.
+    other: Option<(usize, u64, OtherName)>,
+    others: u64,
     generations: Vec<Arc<Target>>,
     /// What the newest generation leaves out, …
     left_out: LeftOut,
@@ -77,8 +82,13 @@ impl HistoryNames {
         line: UnhashedLine,
         path: &RelPath,
     ) -> Option<Finding> {
-        self.unhashed.push((self.generations.len().saturating_sub(1), line));
-        let UnhashedLine { key, line, .. } = line;
+        let generation = self.generations.len().saturating_sub(1);
+        self.unhashed.note(generation, line);
+        let UnhashedLine { key, line, algorithm } = line;
+        if let Some(algorithm) = algorithm {
+            self.other.get_or_insert((generation, line, algorithm));
+            self.others += 1;
+        }
         let is_wanted = !self.renamed.contains_key(&key) && !self.gone.contains(&key);
         if !is_wanted || is_there(target, path) || self.need_not_be(key, target, path) {
             return None;
@@ -123,14 +133,8 @@ impl HistoryNames {
             let now = self.renamed.get(&key).map_or(key, |later| later.key);
             self.digests.has_digest(key) || self.digests.has_digest(now)
         };
-        let mut files = HashSet::new();
-        let mut first = None;
-        for (generation, line) in unhashed {
-            if !has_digest(line.key) && !self.left_out_absent.contains(&line.key) {
-                files.insert(line.key);
-                first.get_or_insert((generation, line));
-            }
-        }
+        let is_checked = |key| has_digest(key) || self.left_out_absent.contains(&key);
+        let unproven = unhashed.without(is_checked);
         let absent = self.left_out_absent.len();
         let notice = self.generations.first().filter(|_| absent > 0).map(|newest| {
             let why = match absent {
@@ -141,10 +145,16 @@ impl HistoryNames {
             (Arc::clone(newest), Finding::Notice(error))
         });
         let mut findings = Vec::from_iter(notice);
-        if let Some((generation, UnhashedLine { line, algorithm, .. })) = first {
-            let files = files.len() as u64;
-            let finding = Finding::Unproven { line, algorithm, files, is_all };
+        let is_notice =
+            !is_all && unproven.as_ref().is_none_or(|unproven| unproven.files < self.others);
+        if let Some((generation, line, algorithm)) = self.other.filter(|_| is_notice) {
+            let lines = self.others;
+            let finding = Finding::OtherAlgorithm { line, algorithm, lines };
             findings.extend(self.generations.get(generation).map(|it| (Arc::clone(it), finding)));
+        }
+        if let Some(UnprovenFiles { files, list, line, algorithm }) = unproven {
+            let finding = Finding::Unproven { line, algorithm, files, is_all };
+            findings.extend(self.generations.get(list).map(|it| (Arc::clone(it), finding)));
         }
         findings
     }

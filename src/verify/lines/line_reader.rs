@@ -252,9 +252,9 @@ impl LineReader<'_> {
                 line,
                 fault: Fault::OtherAlgorithm(algorithm),
             }) => {
-                reading.unhashed.note(line, algorithm);
+                reading.unhashed.note(line, algorithm.into());
                 if is_told(line) {
-                    reading.unhashed.note_nameless(line, algorithm);
+                    reading.unhashed.note_nameless(line, algorithm.into());
                 }
             }
             Meaning::Fault(finding) => return Some(finding),

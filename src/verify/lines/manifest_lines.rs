@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::hash::Digest;
 use crate::manifest::archive::mhl::{MhlEntry, Named};
+use crate::manifest::other_name::OtherName;
 use crate::path::{PathFault, RelPath};
 use crate::verify::finding::Finding;
 use crate::verify::lines::list_text::{ListItem, ListText};
@@ -42,9 +43,9 @@ pub enum Meaning {
     Renamed(RelPath, RelPath),
     /// A file that can only be looked for: its digest is by the algorithm of this name, which is not known here, or it
     /// has only such that failed.
-    Unhashed(u64, RelPath, Option<&'static str>),
+    Unhashed(u64, RelPath, Option<OtherName>),
     /// A further digest of the file of the last line, by an algorithm that is not known here.
-    Beside(u64, &'static str),
+    Beside(u64, OtherName),
     /// A pattern of files that the history leaves out.
     LeftOut(String),
     /// No file can be checked by it, for this reason.
@@ -116,7 +117,7 @@ impl<'a, R: Read> ManifestLines<'a, R> {
             }
             ListItem::Fault(fault) => Meaning::Fault(Finding::Malformed { line: number, fault }),
             ListItem::Unhashed(name, algorithm) => match RelPath::parse(&name) {
-                Ok(path) => Meaning::Unhashed(number, path, Some(algorithm)),
+                Ok(path) => Meaning::Unhashed(number, path, Some(algorithm.into())),
                 Err(fault) => {
                     let (name, why) = (name.to_vec(), fault.to_string());
                     Meaning::Fault(Finding::Refused { line: number, name, why })

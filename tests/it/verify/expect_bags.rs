@@ -75,3 +75,29 @@ fn what_a_bag_lists_neither_changes_nor_goes() {
         run.assert_prints(&["NOT COMPLETE (exit 4): 1 file that the bag lists"]);
     }
 }
+
+/// An empty bag is a valid one, and a file of the payload that no line lists makes it none.
+#[test]
+fn an_empty_bag_is_unpacked_and_what_it_does_not_list_is_told() {
+    let scene = Scene::new();
+    scene.copy(&["--bag"]).assert_code(0);
+    for (source, expected) in
+        [("dst/data", "dst"), ("dst/data", "dst/manifest-sha256.txt"), ("dst", "dst")]
+    {
+        unpack(&scene, source, expected).assert_code(0);
+        shell(&scene, "rm -r out && echo x >dst/data/x");
+        let run = unpack(&scene, source, expected);
+        run.assert_code(1).assert_says("there are files that it does not list");
+        assert!(scene.path("out").exists(), "it is copied");
+        shell(&scene, "rm -r out dst/data/x");
+    }
+    scene.output().file("manifest-sha256.txt", "no line\n");
+    unpack(&scene, "dst/data", "dst").assert_code(2).assert_says("no line with a digest");
+    let scene = bag();
+    unpack(&scene, "dst/data", "dst").assert_code(0);
+    // What a run left beside what it unpacked is not of the payload.
+    scene.bare(["-i", "out", "-o", "out2", "--expect", "dst"]).run().assert_code(0);
+    scene.output().file("data/dir/x", "x");
+    let run = scene.bare(["-i", "dst/data", "-o", "out3", "--expect", "dst"]).run();
+    run.assert_code(1).assert_says("(dir/x is one)");
+}

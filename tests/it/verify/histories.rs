@@ -93,3 +93,43 @@ fn heal_says_what_it_does_not_do_for_histories() {
     shell(&scene, &format!("printf ' ' >> {generation}"));
     heal(&[], 4).assert_says("put back the directory \"ascmhl\" of a good copy");
 }
+
+#[test]
+fn digests_by_unknown_algorithms_are_never_silently_nothing() {
+    let scene = Scene::new();
+    scene.output().file("a", "xx").file("b", "yy");
+    let by = |path: &str, algorithm: &str, content: &str| {
+        entry(&scene, path, &[(algorithm, content, "original")], "")
+    };
+    let as_sha999 = |text: String| text.replace("sha256", "sha999");
+    let both = by("a", "md5", "xx") + &by("b", "md5", "yy");
+    let newest = by("a", "md5", "xx") + &by("b", "sha256", "yy");
+    for (newest, name) in [(newest.clone(), "SHA-256"), (as_sha999(newest), "sha999")] {
+        // What an older generation has of it is checked.
+        history(&scene, "dst", &[both.clone(), newest.clone()]);
+        let run = verify(&scene, &["dst"], 0);
+        run.assert_says("1 lines of dst/ascmhl/0002_c_")
+            .assert_says(&format!("the first is {name}"));
+        scene.output().file("b", "YY");
+        verify(&scene, &["dst"], 4).assert_says("differs: dst/b");
+        scene.output().file("b", "yy");
+        // No generation has another.
+        history(&scene, "dst", &[by("a", "md5", "xx"), newest]);
+        verify(&scene, &["dst"], 1).assert_says(&format!("has one by {name}"));
+    }
+    let alone = as_sha999(by("b", "sha256", "yy"));
+    history(&scene, "dst", &[alone]);
+    verify(&scene, &["dst"], 5).assert_says("nothing to verify").assert_says("one by sha999");
+    // Beside one that is known, it is a notice.
+    let two = entry(&scene, "b", &[("md5", "yy", "original"), ("sha256", "yy", "original")], "");
+    history(&scene, "dst", &[as_sha999(two)]);
+    verify(&scene, &["dst"], 0).assert_says("the first is sha999");
+    // Parts that are no digests make none.
+    let sized = by("b", "md5", "yy")
+        .replace("</hash>", "<size>12345678</size><note>long words</note></hash>");
+    history(&scene, "dst", &[sized.clone()]);
+    assert_eq!(verify(&scene, &["dst"], 0).err(), "");
+    let bare = sized.replace("md5", "metadata");
+    history(&scene, "dst", &[bare]);
+    verify(&scene, &["dst"], 5).assert_says("an entry has no digest");
+}
