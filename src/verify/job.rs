@@ -156,6 +156,9 @@ impl VerifyJob {
             }
         }
         let manifest = read.as_ref().and_then(|read| read.manifest_sum);
+        if !stop.is_requested() {
+            collector.tell_look_alike();
+        }
         if let Some(read) = read {
             self.finish(read, &bags, &mut collector, stop);
         }

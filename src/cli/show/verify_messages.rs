@@ -30,7 +30,8 @@ pub struct VerifyMessages {
 }
 
 /// What a line says that contradicts a later generation of its history.
-pub const LATER_IS_OTHER: &str = "a later generation has another digest of it";
+pub const LATER_IS_OTHER: &str =
+    "a later generation has another digest of it, so one of the two is wrong, whatever the file is";
 
 /// What is said of files with no digest that can be checked: of so many, or of all.
 pub fn unproven(

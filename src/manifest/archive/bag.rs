@@ -131,9 +131,32 @@ pub fn line<'a>(
     algorithm: Algorithm,
     declaration: Declaration,
 ) -> Result<BagLine<'a>, Fault> {
-    let end = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).ok_or(Fault::NoName)?;
+    let end = digest_end(line)?;
     let digest = Digest::parse(algorithm, &line[..end])
         .ok_or(Fault::Form("the digest is not one of the algorithm of this manifest"))?;
+    let (name, is_odd) = name_behind(line, end, declaration)?;
+    Ok(BagLine { digest, name, is_odd })
+}
+
+/// The name on a line of a manifest whose digests are by an algorithm that is not known here.
+///
+/// # Errors
+/// There is none.
+pub fn name_on(line: &[u8], declaration: Declaration) -> Result<Cow<'_, [u8]>, Fault> {
+    name_behind(line, digest_end(line)?, declaration).map(|(name, _)| name)
+}
+
+/// Where the digest of a line ends.
+fn digest_end(line: &[u8]) -> Result<usize, Fault> {
+    line.iter().position(|byte| matches!(byte, b' ' | b'\t')).ok_or(Fault::NoName)
+}
+
+/// The name behind the digest that ends there, and whether it is marked.
+fn name_behind(
+    line: &[u8],
+    end: usize,
+    declaration: Declaration,
+) -> Result<(Cow<'_, [u8]>, bool), Fault> {
     let rest = &line[end..];
     let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     let mut name = &rest[blanks..];
@@ -156,8 +179,7 @@ pub fn line<'a>(
         }
         _ => Cow::Borrowed(name),
     };
-    let name = if declaration.escapes() { unescaped(name) } else { name };
-    Ok(BagLine { digest, name, is_odd })
+    Ok((if declaration.escapes() { unescaped(name) } else { name }, is_odd))
 }
 
 /// The name with `%0A`, `%0D` and `%25` put back, and nothing else.

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 
 use super::mhl_entry::{Dialect, Pending};
 pub use super::mhl_entry::{MhlEntry, MhlPiece, Named};
-use super::xml::{Xml, XmlStep, begins_as_utf16};
+use super::xml::{Xml, XmlStep, wide_encoding};
 use crate::hash::Algorithm;
 use crate::manifest::Fault;
 
@@ -73,7 +73,7 @@ const NAMES: &[&str] = &[
 
 /// Whether a file with these first bytes is read by [`MhlEntries`].
 pub fn is_mhl(start: &[u8]) -> bool {
-    if begins_as_utf16(start) {
+    if wide_encoding(start).is_some() {
         let text: Vec<u8> = start.iter().copied().filter(|byte| matches!(byte, 1..0x80)).collect();
         let text = text.trim_ascii_start();
         return STARTS.iter().any(|name| text.starts_with(name));

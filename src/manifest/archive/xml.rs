@@ -17,6 +17,9 @@ use crate::sys;
 const UTF_16: &str = "it is XML in UTF-16, and only UTF-8 is read: turn it into UTF-8 (iconv -f UTF-16 -t UTF-8), and \
                       have its first line say so";
 
+const UTF_32: &str = "it is XML in UTF-32, and only UTF-8 is read: turn it into UTF-8 (iconv -f UTF-32 -t UTF-8), and \
+                      have its first line say so";
+
 const ENCODING: &str = "its first line declares another encoding than UTF-8, and only that is read: turn it into UTF-8 \
                         (iconv), and have its first line say so";
 
@@ -126,8 +129,10 @@ impl<R: Read> Xml<R> {
     fn read(&mut self) -> io::Result<XmlStep> {
         self.buffer.clear();
         self.reader.get_mut().left = MAX_LINE;
-        if !self.has_any && self.reader.get_mut().is_utf16()? {
-            return Ok(XmlStep::Fault(UTF_16));
+        if !self.has_any
+            && let Some(encoding) = self.reader.get_mut().wide_encoding()?
+        {
+            return Ok(XmlStep::Fault(encoding));
         }
         let event = match self.reader.read_event_into(&mut self.buffer) {
             Ok(event) => event,
@@ -250,16 +255,22 @@ impl<R> Bounded<R> {
 }
 
 impl<R: Read> Bounded<R> {
-    /// Whether what is there begins as XML in UTF-16 does.
-    fn is_utf16(&mut self) -> io::Result<bool> {
+    /// What is said of what is there, if it begins as XML in UTF-16 or UTF-32 does.
+    fn wide_encoding(&mut self) -> io::Result<Option<&'static str>> {
         // More than one byte may come later: then it is something else, and no XML either.
-        Ok(self.lines == 0 && begins_as_utf16(self.fill_buf()?))
+        let lines = self.lines;
+        Ok(wide_encoding(self.fill_buf()?).filter(|_| lines == 0))
     }
 }
 
-/// Whether text begins as XML in UTF-16 does, with a byte order mark or without.
-pub fn begins_as_utf16(start: &[u8]) -> bool {
-    matches!(start, [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [b'<', 0, ..] | [0, b'<', ..])
+/// What is said of text that begins as XML in UTF-16 or UTF-32 does, with a byte order mark or without.
+pub fn wide_encoding(start: &[u8]) -> Option<&'static str> {
+    match start {
+        [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => Some(UTF_32),
+        [b'<', 0, 0, 0, ..] | [0, 0, 0, b'<', ..] => Some(UTF_32),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [b'<', 0, ..] | [0, b'<', ..] => Some(UTF_16),
+        _ => None,
+    }
 }
 
 impl<R: Read> Read for Bounded<R> {

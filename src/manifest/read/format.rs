@@ -192,6 +192,12 @@ impl Parser {
                         None => Parsed::Record(Record { digest, name: &line[name] }),
                         Some(nul) => Parsed::Malformed(Fault::Nul { column: name.start + nul + 1 }),
                     },
+                    Err(fault @ Fault::OtherAlgorithm(algorithm)) => match columns.name_on(line) {
+                        Some(name) if memchr(0, name).is_none() => {
+                            Parsed::Unhashed { name, algorithm }
+                        }
+                        _ => Parsed::Malformed(fault),
+                    },
                     Err(fault) => Parsed::Malformed(fault),
                 };
             }

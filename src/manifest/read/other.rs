@@ -45,18 +45,29 @@ pub fn split_sfv(line: &[u8]) -> Option<Split> {
 /// The first line of a list of `hashdeep`.
 pub const HASHDEEP: &[u8] = b"%%%% HASHDEEP-1.0";
 
+/// What `hashdeep` computes and is not computed here.
+const OTHERS_OF_HASHDEEP: [&str; 2] = ["tiger", "whirlpool"];
+
 /// The columns of a list of `hashdeep`: between size and name, with the algorithm of those that are known.
 #[derive(Debug, Default)]
 pub struct HashdeepColumns {
     algorithms: Vec<Option<Algorithm>>,
+    /// The first digest that `hashdeep` has and that is not computed here.
+    other: Option<&'static str>,
     /// Whether the last is the name, which alone may hold commas.
     ends_with_name: bool,
 }
 
 impl HashdeepColumns {
-    /// Whether rows have more than one digest, between the size and the name.
+    /// Whether rows have more than one digest, between the size and the name, and one that can be compared.
     pub fn has_several(&self) -> bool {
-        self.algorithms.len() > 3
+        self.algorithms.len() > 3 && self.algorithms.iter().any(Option::is_some)
+    }
+
+    /// The name on a row with no digest that can be computed here.
+    pub fn name_on<'a>(&self, line: &'a [u8]) -> Option<&'a [u8]> {
+        let mut fields = line.splitn(self.algorithms.len().max(1), |&byte| byte == b',');
+        fields.nth(self.algorithms.len().checked_sub(1)?)
     }
 
     /// Takes a line: the columns, or a record, by the strongest of its digests; its name is the rest.
@@ -73,6 +84,11 @@ impl HashdeepColumns {
                 Algorithm::listed().find(is_it)
             });
             self.algorithms = names.collect();
+            let is_there = |other: &&&str| {
+                let mut names = columns.split(|&byte| byte == b',');
+                names.any(|name| name.eq_ignore_ascii_case(other.as_bytes()))
+            };
+            self.other = OTHERS_OF_HASHDEEP.iter().find(is_there).copied();
             self.ends_with_name = columns.ends_with(b",filename");
             return Ok(None);
         }
@@ -90,10 +106,11 @@ impl HashdeepColumns {
             }
             name = Some(field);
         }
-        let (digest, name) = best.zip(name).ok_or(fault)?;
+        let name = name.ok_or(fault)?;
         if name.is_empty() {
             return Err(Fault::NoName);
         }
+        let digest = best.ok_or(self.other.map_or(fault, Fault::OtherAlgorithm))?;
         Ok(Some(Split { digest, name: line.len() - name.len()..line.len() }))
     }
 }

@@ -51,7 +51,14 @@ pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
         Ok(target) => Arc::new(target),
         Err(error) => return expanded.unusable(&Arc::new(Target::none()), error),
     };
-    let mut bag = Bag { id: target.root_id, target, manifests: Vec::new(), oxum: None };
+    let mut bag = Bag {
+        id: target.root_id,
+        target,
+        manifests: Vec::new(),
+        unknown: Vec::new(),
+        declaration: Declaration::default(),
+        oxum: None,
+    };
     let read = open(&dir, DECLARATION).and_then(|file| read_short(file, MOST_DECLARATION));
     let text = read.map_err(|error| Error::io("read", &declared, error));
     let parse = |text: Vec<u8>| {
@@ -59,6 +66,7 @@ pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
     };
     match text.and_then(parse) {
         Ok(declaration) => {
+            bag.declaration = declaration;
             BagDir { root: &root, dir: &dir, declaration }.look(spec, &mut bag, expanded);
         }
         Err(error) => expanded.unusable(&bag.target, error),
@@ -87,6 +95,9 @@ impl BagDir<'_> {
                 let why = "its digests are by an algorithm that is not known here";
                 let error = Error::finding("check", self.root.join(name), why);
                 expanded.found(&bag.target, Finding::Notice(error));
+                if !is_tag {
+                    bag.unknown.push(name.clone());
+                }
                 continue;
             };
             if !is_tag {

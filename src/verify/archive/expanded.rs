@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::Error;
+use crate::manifest::archive::bag::Declaration;
 use crate::path::directory_of;
 use crate::sys::stat::{Identity, Kind};
 use crate::sys::{Dir, Uninterrupted};
@@ -32,6 +33,10 @@ pub struct Bag {
     pub id: Identity,
     /// The names of the manifests of its payload that can be checked.
     pub manifests: Vec<String>,
+    /// The names of those that cannot, by algorithms that are not known here.
+    pub unknown: Vec<String>,
+    /// What `bagit.txt` says.
+    pub declaration: Declaration,
     /// The bytes and files that its payload has by its `Payload-Oxum`.
     pub oxum: Option<(u64, u64)>,
 }

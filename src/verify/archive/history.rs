@@ -42,8 +42,15 @@ pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
             return expanded.unusable(&Arc::new(Target::none()), error);
         }
     };
-    if let Err(error) = find_below(&top, &root, &mut waiting) {
-        expanded.found(&Arc::new(Target::none()), Finding::Unsearched(error));
+    match find_below(&top, &root, &mut waiting) {
+        Ok(emptied) => emptied.into_iter().for_each(|below| {
+            let at = below.full_path(&root).join(HISTORY);
+            let why = "it is the directory of a history, and has neither a chain nor a generation: put these back, or \
+                       remove it if there was none";
+            let error = Error::finding("take for complete", at, why);
+            expanded.found(&Arc::new(Target::none()), Finding::Incomplete(error));
+        }),
+        Err(error) => expanded.found(&Arc::new(Target::none()), Finding::Unsearched(error)),
     }
     while let Some(below) = waiting.pop_first() {
         let at = below.full_path(&root);
@@ -82,20 +89,31 @@ pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
     }
 }
 
-/// Adds the directories that have histories: also those that no generation refers to.
-fn find_below(top: &Dir, root: &Path, found: &mut BTreeSet<RelPath>) -> Result<(), Error> {
+/// Adds the directories that have histories: also those that no generation refers to. Returns those of which the
+/// history is gone, but for its directory.
+fn find_below(
+    top: &Dir,
+    root: &Path,
+    found: &mut BTreeSet<RelPath>,
+) -> Result<Vec<RelPath>, Error> {
+    let mut emptied = Vec::new();
     let mut see = |entry: EntryBelow<'_>| {
         let is_dir = entry.stat.kind == Kind::Dir;
         if is_dir && *entry.name == *HISTORY {
             let history = entry.dir.open_dir(HISTORY.as_ref(), false);
-            if found.len() < MOST_BELOW && history.is_ok_and(|history| is_history(&history)) {
-                found.insert(entry.above.clone());
+            match history.is_ok_and(|history| is_history(&history)) {
+                true if found.len() < MOST_BELOW => drop(found.insert(entry.above.clone())),
+                // What is wrong with the outermost is told when it is read.
+                false if emptied.len() < MOST_BELOW && !entry.above.is_root() => {
+                    emptied.push(entry.above.clone());
+                }
+                _ => {}
             }
             return Ok(false);
         }
         Ok(is_dir)
     };
-    each_below(top, root, &Stop::default(), &mut see).map(drop)
+    each_below(top, root, &Stop::default(), &mut see).map(|_| emptied)
 }
 
 /// One history.

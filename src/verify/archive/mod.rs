@@ -9,3 +9,4 @@ pub mod expanded;
 mod history;
 pub mod part;
 pub mod payload;
+mod unknown_list;

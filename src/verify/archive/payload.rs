@@ -9,6 +9,7 @@ use crate::path::RelPath;
 use crate::sys::stat::Kind;
 use crate::sys::{Dir, DirReader};
 use crate::verify::archive::expanded::Bag;
+use crate::verify::archive::unknown_list::UnknownList;
 use crate::verify::finding::Finding;
 use crate::verify::lines::lines_read::ListedRoot;
 use crate::verify::lines::seen::{NameHasher, SeenNames};
@@ -43,6 +44,7 @@ pub fn search(
         Err(error) => return tell(&bag.target, Finding::Unsearched(error)),
     };
     names.tag_lists(bag, &mut tell);
+    let unknown = unknown_lists(bag, names, &mut tell);
     let (mut sum, mut dirs) = (PayloadSize::default(), Vec::new());
     if root.stat("data".as_ref(), false).is_ok_and(|stat| stat.kind == Kind::Dir) {
         dirs.push(RelPath::root().join("data".as_ref()));
@@ -63,7 +65,7 @@ pub fn search(
                     let below = path.join(&entry.name);
                     match look(&dir, &entry.name, &mut sum)? {
                         Kind::Dir => dirs.push(below),
-                        _ => names.tell_unlisted(&below, &mut tell),
+                        _ => names.tell_unlisted(&below, &unknown, &mut tell),
                     }
                 }
             }
@@ -87,6 +89,22 @@ pub fn search(
     }
 }
 
+/// The manifests of the payload whose digests cannot be checked.
+fn unknown_lists(
+    bag: &Bag,
+    names: &BagNames<'_>,
+    tell: &mut impl FnMut(&Target, Finding),
+) -> Vec<UnknownList> {
+    let mut lists = Vec::new();
+    for name in &bag.unknown {
+        match UnknownList::read(bag, name, names.key, tell) {
+            Ok(list) => lists.push(list),
+            Err(error) => tell(&bag.target, Finding::Unusable(error)),
+        }
+    }
+    lists
+}
+
 /// What an entry is; a file is counted.
 fn look(dir: &Dir, name: &OsStr, sum: &mut PayloadSize) -> io::Result<Kind> {
     let stat = dir.stat(name, false)?;
@@ -99,7 +117,12 @@ fn look(dir: &Dir, name: &OsStr, sum: &mut PayloadSize) -> io::Result<Kind> {
 
 impl BagNames<'_> {
     /// Tells each manifest of the payload that does not list the path.
-    fn tell_unlisted(&self, path: &RelPath, tell: &mut impl FnMut(&Target, Finding)) {
+    fn tell_unlisted(
+        &self,
+        path: &RelPath,
+        unknown: &[UnknownList],
+        tell: &mut impl FnMut(&Target, Finding),
+    ) {
         let hash = self.key.of(path);
         if self.converted.has(hash) {
             return;
@@ -110,6 +133,9 @@ impl BagNames<'_> {
                 tell(&list.target, Finding::Unlisted(path.clone()));
             }
         }
+        for list in unknown.iter().filter(|list| !list.has(hash)) {
+            tell(&list.target, Finding::Unlisted(path.clone()));
+        }
     }
 
     /// Tells which lists of tag files do not have each manifest of the payload.
@@ -118,7 +144,7 @@ impl BagNames<'_> {
             if list.target.part.bag().is_none_or(|bag| !bag.is_tag) {
                 continue;
             }
-            for name in &bag.manifests {
+            for name in bag.manifests.iter().chain(&bag.unknown) {
                 let path = RelPath::root().join(name.as_ref());
                 if !list.names.has(self.key.of(&path)) {
                     tell(&list.target, Finding::Unlisted(path));

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use crossbeam_channel::Receiver;
 
-use crate::hash::Digest;
+use crate::error::Error;
+use crate::hash::{Algorithm, Digest};
 use crate::sys::stat::Identity;
 use crate::verify::archive::expanded::Bag;
-use crate::verify::finding::{BagVerdict, Finding, FindingListener, Findings};
+use crate::verify::archive::part::PartOf;
+use crate::verify::finding::{BagVerdict, Finding, FindingListener, Findings, Verdict};
 use crate::verify::lines::seen::{NameHasher, SeenNames};
 use crate::verify::replicas::Replicas;
 use crate::verify::report::Checked;
@@ -33,6 +35,8 @@ pub struct Collector<'a> {
     bags: HashMap<Identity, Checked>,
     /// The directories as replicas of each other, if there are several.
     pub replicas: Option<Replicas>,
+    /// The first list with a file that differs by SHA-512.
+    sha512: Option<Arc<Target>>,
     /// What is to be recorded of a shard, if it is one.
     pub shard: Option<ShardNotes>,
 }
@@ -49,6 +53,7 @@ impl<'a> Collector<'a> {
             converted: SeenNames::default(),
             bags: HashMap::new(),
             replicas: (targets > 1).then(|| Replicas::new(targets)),
+            sha512: None,
             shard: None,
         }
     }
@@ -69,6 +74,7 @@ impl<'a> Collector<'a> {
                 if let Finding::Converted { to, line, .. } = &finding {
                     self.converted.note(self.key.of(to), *line, &Digest::sha256([0; 32]));
                 }
+                self.note_look_alike(&target, &finding);
                 self.tell(&target, finding);
             }
         }
@@ -101,6 +107,26 @@ impl<'a> Collector<'a> {
                 false => BagVerdict::Valid,
             };
             self.tell(&bag.target, Finding::Bag(verdict));
+        }
+    }
+
+    /// Tells what lists of BLAKE2b look like, if that may be why every file differs.
+    pub fn tell_look_alike(&mut self) {
+        let Some(target) = self.sha512.take().filter(|_| self.counts.good == 0) else { return };
+        let why = "every file of it differs by SHA-512, and digests of b2sum (BLAKE2b) look alike, which cannot be \
+                   checked here; if it is a list of b2sum, check it with b2sum -c";
+        let error = Error::finding("tell the algorithm of", &target.manifest, why);
+        self.tell(&target, Finding::Notice(error));
+    }
+
+    /// Notes a list with digests that may be taken for others.
+    fn note_look_alike(&mut self, target: &Arc<Target>, finding: &Finding) {
+        if let Finding::File { listed, verdict: Verdict::Differs(..), .. } = finding
+            && listed.algorithm() == Algorithm::Sha512
+            && target.ours.is_none()
+            && target.part == PartOf::Alone
+        {
+            self.sha512.get_or_insert_with(|| Arc::clone(target));
         }
     }
 

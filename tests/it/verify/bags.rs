@@ -85,7 +85,8 @@ fn what_is_missing_or_too_much_makes_a_bag_incomplete() {
         ("no label", 5, |it| it.file("bag-info.txt", "nothing\n")),
         ("no manifest of its payload", 4, |it| it.remove("manifest-sha256.txt")),
         ("algorithm that is known here", 5, |it| {
-            it.remove("manifest-sha256.txt").file("manifest-sha3256.txt", "")
+            let list = "00  data/a\n00  data/dir/b\n";
+            it.remove("manifest-sha256.txt").file("manifest-sha3256.txt", list)
         }),
         ("not listed: dst/data/dir/b (in dst/manifest-md5.txt)", 4, |it| {
             it.file("manifest-md5.txt", format!("{GOOD_MD5}  data/a\n"))
@@ -226,9 +227,19 @@ fn odd_bags_are_valid_and_it_is_said() {
     manifest(&scene, "@ *data/a\n@  ./data/dir/b\n");
     declare(&scene, "0.97", "UTF-8");
     check(&scene, 0).assert_says("notice: ").assert_says("marked with");
+    // Each manifest must list all of the payload, whatever its digests are by.
     let scene = bag();
-    scene.output().file("manifest-sha3512.txt", "");
+    let [a, b] = ["data/a", "data/dir/b"].map(|name| format!("00ff  {name}\n"));
+    scene.output().file("manifest-sha3512.txt", [&*a, &b].concat());
     check(&scene, 0).assert_says("not known here");
+    scene.output().file("manifest-sha3512.txt", &a);
+    check(&scene, 4).assert_says("not listed: dst/data/dir/b (in dst/manifest-sha3512.txt)");
+    scene.output().file("manifest-sha3512.txt", [&*a, &b, "00  data/gone\n"].concat());
+    check(&scene, 4).assert_says("dst/data/gone: line 3 of dst/manifest-sha3512.txt lists it");
+    scene.output().file("manifest-sha3512.txt", [&*a, &b, "00  data/../bagit.txt\n"].concat());
+    check(&scene, 5).assert_says("refused: ");
+    scene.output().file("manifest-sha3512.txt", [&*a, &b, "alone\n"].concat());
+    check(&scene, 5).assert_says("malformed: line 3 of dst/manifest-sha3512.txt");
     // Names in UTF-16 and Latin-1.
     let scene = bag();
     scene.output().file("data/é", "good").file("bag-info.txt", "");

@@ -241,6 +241,12 @@ fn a_history_that_nothing_refers_to_is_checked() {
     scene.bare(["verify", "dst", "--manifest", chain]).run().assert_code(4);
     scene.output().file("in/d/n", "xx");
     scene.bare(["verify", "dst", "--manifest", chain]).run().assert_code(0);
+    // One that is gone but for its directory.
+    scene.output().dir("b/ascmhl");
+    check(&scene, 4).assert_says("dst/b/ascmhl: it is the directory of a history");
+    reference(&scene, 32);
+    shell(&scene, "rm -r dst/b/ascmhl dst/in/d/ascmhl/*");
+    check(&scene, 4).assert_says("dst/in/d/ascmhl: it is the directory of a history");
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod multibuffer;
 mod order;
 mod prove;
 mod shards;
+mod unknown;
 mod valid;
 
 use crate::harness::{Run, Scene};
