@@ -25,6 +25,11 @@ impl<'a> Gate<'a> {
         self.look.is_none_or(|look| *self.answer.get_or_init(look))
     }
 
+    /// Whether it was asked, and the answer is there.
+    pub fn was_asked(&self) -> bool {
+        self.answer.get().is_some()
+    }
+
     /// Whether it was asked, and said no.
     pub fn is_shut(&self) -> bool {
         self.answer.get() == Some(&false)

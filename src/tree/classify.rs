@@ -60,6 +60,9 @@ pub struct DirMemory {
     pub resumable: Vec<ResumablePart>,
     /// The names so far in lower case, where the output takes these for the same.
     folded: HashMap<String, OsString>,
+    /// How many names it listed so far, and how many its counterpart at the output has.
+    pub names: u64,
+    pub at_output: u64,
 }
 
 /// Some of what a directory lists, not yet looked at.

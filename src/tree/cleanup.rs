@@ -8,6 +8,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::hash::Sha256;
@@ -17,7 +19,9 @@ use crate::sys::{
     Dir, DirListing, DirReader, ShardTag, is_journal_name, is_part_name, shard_of_part,
 };
 use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::found::{Emit, WalkItem};
 use crate::tree::journal::{self, Found, Journal, Version};
+use crate::tree::name_count::NameCount;
 
 /// The beginning of a large file that a killed run left.
 #[derive(Debug)]
@@ -45,6 +49,8 @@ pub struct Leftovers {
     pub unknown: Vec<Error>,
     /// The first error; what else could be removed is.
     pub error: Option<Error>,
+    /// How many names the directory lists besides those that runs keep in the root for themselves.
+    pub names: u64,
 }
 
 /// Whose part files are removed.
@@ -132,6 +138,8 @@ pub fn clean_up(
                 break;
             }
         };
+        let own = batch.iter().filter(|it| output.rel.is_root() && NameCount::is_own(it)).count();
+        leftovers.names += (batch.len() - own) as u64;
         for listed in batch {
             let name = &*listed.name;
             // sshfs lists no kinds.
@@ -215,6 +223,17 @@ impl Leftovers {
                 self.error.get_or_insert(error);
             }
         }
+    }
+
+    /// Hands on what was removed.
+    pub fn tell(self, output: &Arc<OutputDir>, emit: &mut impl Emit) -> ControlFlow<()> {
+        for name in self.removed {
+            emit.item(WalkItem::LeftoverRemoved(Arc::clone(output), name))?;
+        }
+        for error in self.unknown.into_iter().chain(self.error) {
+            emit.item(WalkItem::Warning(error))?;
+        }
+        ControlFlow::Continue(())
     }
 
     /// Removes a part file or a journal.

@@ -9,6 +9,7 @@ pub mod found;
 pub mod journal;
 pub mod last_dir;
 pub mod lock;
+pub mod name_count;
 pub mod names;
 pub mod overwrite;
 mod parallel_stat;

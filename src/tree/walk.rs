@@ -20,10 +20,11 @@ use crate::state::reference_time::MovedTimes;
 use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{self, Attributes, Dir, DirReader, ListedEntry};
 use crate::tree::classify::{Classifier, DirMemory, PendingLinks, Subdir, Unclassified};
-use crate::tree::cleanup::{self, Cleanup, Leftovers, Protected, ResumablePart};
+use crate::tree::cleanup::{self, Cleanup, Leftovers, Protected};
 use crate::tree::dirs::{OutputDir, SourceDir, in_the_way};
 use crate::tree::filter::Inclusion;
 use crate::tree::found::{Emit, WalkItem};
+use crate::tree::name_count::NameCount;
 use crate::tree::names::list::NameList;
 use crate::volume::output_volume::TriedVolume;
 
@@ -69,6 +70,8 @@ pub struct Walk<'a> {
     pub leaves_dirs: bool,
     /// Asked before anything is made or changed at the output.
     pub gate: Option<&'a Gate<'a>>,
+    /// Where the names on both sides are counted, if they are.
+    pub names_met: Option<&'a NameCount<'a>>,
 }
 
 /// A directory on the way from the root to where the walk is.
@@ -160,7 +163,8 @@ impl Walk<'_> {
     ) -> ControlFlow<()> {
         let Descent { stack, reader, .. } = descent;
         if let Some(top) = stack.last_mut() {
-            top.memory.resumable = self.clean_up(&top.source, &top.output, reader, emit)?;
+            let left = self.clean_up(&top.source, &top.output, reader, emit)?;
+            (top.memory.resumable, top.memory.at_output) = (left.resumable, left.names);
         }
         ControlFlow::Continue(())
     }
@@ -177,7 +181,9 @@ impl Walk<'_> {
             let Descent { stack, reader, links } = &mut *descent;
             let Some(top) = stack.last_mut() else { break };
             if let Some(subdir) = top.subdirs.next() {
-                match self.enter(stack, &subdir, emit) {
+                let entered = self.enter(stack, &subdir, emit);
+                self.names_met.filter(|_| entered.is_ok()).inspect(|met| met.dir());
+                match entered {
                     Ok(frame) if frame.listed => {
                         emit.item(WalkItem::OtherVolume(Arc::clone(&frame.source)))?;
                         stack.push(frame);
@@ -217,16 +223,19 @@ impl Walk<'_> {
         match reader.next_batch(&top.source.handle) {
             Ok(batch) if batch.is_empty() => {
                 top.listed = true;
+                self.names_met.inspect(|met| met.compare(top.memory.names, top.memory.at_output));
                 let mut resumable = std::mem::take(&mut top.memory.resumable);
                 if !resumable.is_empty() && !self.may_make() {
                     resumable.clear();
                 }
-                tell(&top.output, cleanup::remove_resumable(&top.output, resumable), emit)
+                cleanup::remove_resumable(&top.output, resumable).tell(&top.output, emit)
             }
             Ok(mut listed) => {
                 if top.source.rel.is_root() {
                     Self::pass_over_private(&top.source, &top.output, &mut listed, emit)?;
+                    self.names_met.inspect(|met| met.in_root(&listed));
                 }
+                top.memory.names += listed.len() as u64;
                 let entries = Unclassified::new(&top.source, &top.output, listed, top.inclusion);
                 let (entries, later) = match defer {
                     Some(_) => self.classifier.part(entries, &top.memory),
@@ -265,17 +274,18 @@ impl Walk<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Removes what a killed run left in an output directory, but for what can be gone on with, which
-    /// is returned.
+    /// Removes what a killed run left in an output directory, but for what can be gone on with. That is returned, and
+    /// how many names are there.
     pub fn clean_up(
         &self,
         source: &SourceDir,
         output: &Arc<OutputDir>,
         reader: &mut DirReader,
         emit: &mut impl Emit,
-    ) -> ControlFlow<(), Vec<ResumablePart>> {
+    ) -> ControlFlow<(), Leftovers> {
         if matches!(self.cleanup, Cleanup::Nothing | Cleanup::OfAttempts([])) {
-            return ControlFlow::Continue(Vec::new());
+            self.names_met.inspect(|met| met.at_output(0, true));
+            return ControlFlow::Continue(Leftovers::default());
         }
         let is_data = |name: &OsStr| {
             self.known.is_some_and(|known| known.has_heard_of(output.rel.join(name).as_bytes()))
@@ -285,9 +295,10 @@ impl Walk<'_> {
         let may_remove = &|| self.may_make();
         let spared = Protected { cleanup, resumable, follow, is_data: &is_data, may_remove };
         let mut leftovers = cleanup::clean_up(Some(source), output, reader, &spared);
-        let resumable = std::mem::take(&mut leftovers.resumable);
-        tell(output, leftovers, emit)?;
-        ControlFlow::Continue(resumable)
+        self.names_met.inspect(|met| met.at_output(leftovers.names, leftovers.error.is_some()));
+        let (resumable, names) = (std::mem::take(&mut leftovers.resumable), leftovers.names);
+        leftovers.tell(output, emit)?;
+        ControlFlow::Continue(Leftovers { resumable, names, ..Leftovers::default() })
     }
 
     /// Opens a directory of the source and its counterpart at the output, which is made if missing.
@@ -436,15 +447,4 @@ impl Walk<'_> {
             .map_err(|error| Error::io("open directory", path(), error))?;
         Ok(Some((handle, true)))
     }
-}
-
-/// Hands on what was removed.
-fn tell(output: &Arc<OutputDir>, leftovers: Leftovers, emit: &mut impl Emit) -> ControlFlow<()> {
-    for name in leftovers.removed {
-        emit.item(WalkItem::LeftoverRemoved(Arc::clone(output), name))?;
-    }
-    for error in leftovers.unknown.into_iter().chain(leftovers.error) {
-        emit.item(WalkItem::Warning(error))?;
-    }
-    ControlFlow::Continue(())
 }

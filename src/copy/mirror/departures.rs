@@ -54,6 +54,11 @@ pub struct Departures {
 }
 
 impl Departures {
+    /// Nothing has left the source, which has all `present` files and links of the output.
+    pub fn none(present: u64) -> Self {
+        Self { present, ..Self::default() }
+    }
+
     /// Adds what goes of the directory `dir`.
     pub fn add(&mut self, dir: RelPath, items: Vec<DepartedItem>) {
         let mut kept = Vec::new();

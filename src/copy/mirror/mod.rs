@@ -9,6 +9,7 @@ pub mod departures;
 pub mod look;
 pub mod lost_names;
 mod moved;
+mod name_set;
 pub mod options;
 pub mod removal;
 pub mod search;

@@ -10,7 +10,8 @@ use std::io;
 use std::sync::Arc;
 
 use crate::copy::mirror::departures::{DepartedItem, Departures};
-use crate::copy::mirror::spelling::{Counterpart, NameSet, SpellingLook};
+use crate::copy::mirror::name_set::NameSet;
+use crate::copy::mirror::spelling::{Counterpart, SpellingLook};
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::manifest::ManifestName;
@@ -177,14 +178,14 @@ impl DepartureSearch<'_> {
         let names = match &top.source {
             None => None,
             Some(source) => {
-                let names = NameSet::read(source, reader, self.unfit);
+                let names = NameSet::read(source, reader);
                 let path = || self.source.path_below(&top.rel.path());
                 let names = names.map_err(|error| Error::io("list", path(), error))?;
-                departures.may_lack_unfit |= names.lacks_kinds;
+                departures.may_lack_unfit |= self.unfit && names.lacks_kinds;
                 Some(names)
             }
         };
-        let (mut at_output, mut missing) = (NameSet::default(), Vec::new());
+        let (mut at_output, mut missing) = (Vec::new(), Vec::new());
         loop {
             let listed = reader.next_batch(&top.output);
             let path = || self.output.path_below(&top.rel.path());
@@ -197,10 +198,12 @@ impl DepartureSearch<'_> {
                     self.judge(top, listed, Counterpart::None, departures)?;
                     continue;
                 };
-                at_output.add(&listed.name);
-                if self.unfit && names.has(&listed.name) && !self.is_own(top, &listed.name) {
+                let name = names.hash(&listed.name);
+                at_output.push(name);
+                let has = names.has(name);
+                if self.unfit && has && !self.is_own(top, &listed.name) {
                     match listed.kind {
-                        Some(kind) if names.has_kind(&listed.name, kind) => {}
+                        Some(kind) if names.has_kind(name, kind) => {}
                         Some(kind) => {
                             departures.present += u64::from(kind != Kind::Dir);
                             departures.add_unfit(top.rel.join(&listed.name));
@@ -209,7 +212,9 @@ impl DepartureSearch<'_> {
                         None => departures.may_lack_unfit = true,
                     }
                 }
-                if names.has(&listed.name) {
+                if has && self.is_plain(top, &listed) {
+                    departures.present += 1;
+                } else if has {
                     let counterpart = Counterpart::Named(Arc::clone(&listed.name));
                     self.judge(top, listed, counterpart, departures)?;
                 } else if !self.is_own(top, &listed.name) {
@@ -217,15 +222,16 @@ impl DepartureSearch<'_> {
                 }
             }
         }
-        let mut others = match &top.source {
-            Some(source) => {
+        let mut others = match (&top.source, &names) {
+            (Some(source), Some(names)) if !missing.is_empty() => {
+                let at_output = names.of(&at_output);
                 let missing = &missing.iter().map(|it| Arc::clone(&it.name)).collect::<Vec<_>>();
                 let (output, listed) = (&top.output, &at_output);
                 let path = || self.output.path_below(&top.rel.path());
                 let look = SpellingLook { source, output, listed, missing }.run(reader);
                 look.map_err(|error| Error::io("compare", path(), error))?
             }
-            None => HashMap::new(),
+            _ => HashMap::new(),
         };
         for listed in missing {
             let counterpart = others.remove(&listed.name).unwrap_or(Counterpart::None);
@@ -296,6 +302,12 @@ impl DepartureSearch<'_> {
             (self.tell_other)(path.as_bytes());
         }
         Ok(())
+    }
+
+    /// Whether what is in the source under this name needs no judgement: a file, where nothing is left out.
+    fn is_plain(&self, dir: &ComparedDir, listed: &ListedEntry) -> bool {
+        let is_file = listed.kind == Some(Kind::File);
+        is_file && self.classifier.filter.is_empty() && !self.is_own(dir, &listed.name)
     }
 
     /// Whether it is what runs keep in the root for themselves.

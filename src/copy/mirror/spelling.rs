@@ -5,66 +5,16 @@
 //! inode numbers do not always tell. So of what seems to be missing it is the entry that is the same but for case and
 //! form, or else each that has the same size and times. Where that leaves a choice, all of them stay.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
 use unicode_normalization::UnicodeNormalization;
 
+use crate::copy::mirror::name_set::NameSet;
 use crate::sys::stat::{Kind, Stat, Time};
 use crate::sys::{Dir, DirReader};
-
-/// Names of one directory, as hashes.
-#[derive(Default)]
-pub struct NameSet {
-    hasher: RandomState,
-    hashes: HashSet<u64>,
-    /// The same of names with what they stand for, if the listing tells that of all.
-    kinds: Option<HashSet<u64>>,
-    /// Whether it does not, and was asked for.
-    pub lacks_kinds: bool,
-}
-
-impl NameSet {
-    /// The names that `dir` lists; with what they stand for if `with_kinds`.
-    ///
-    /// # Errors
-    /// It cannot be listed.
-    pub fn read(dir: &Dir, reader: &mut DirReader, with_kinds: bool) -> io::Result<Self> {
-        let mut names = Self { kinds: with_kinds.then(HashSet::new), ..Self::default() };
-        loop {
-            let batch = reader.next_batch(dir)?;
-            if batch.is_empty() {
-                break;
-            }
-            for listed in &batch {
-                names.add(&listed.name);
-                names.lacks_kinds |= with_kinds && listed.kind.is_none();
-                if let (Some(kinds), Some(kind)) = (&mut names.kinds, listed.kind) {
-                    kinds.insert(names.hasher.hash_one((kind, listed.name.as_encoded_bytes())));
-                }
-            }
-        }
-        names.kinds = names.kinds.filter(|_| !names.lacks_kinds);
-        Ok(names)
-    }
-
-    pub fn add(&mut self, name: &OsStr) {
-        self.hashes.insert(self.hasher.hash_one(name.as_encoded_bytes()));
-    }
-
-    pub fn has(&self, name: &OsStr) -> bool {
-        self.hashes.contains(&self.hasher.hash_one(name.as_encoded_bytes()))
-    }
-
-    /// Whether the name was listed for something of this kind; true where that is not known.
-    pub fn has_kind(&self, name: &OsStr, kind: Kind) -> bool {
-        let hash = || self.hasher.hash_one((kind, name.as_encoded_bytes()));
-        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&hash()))
-    }
-}
 
 /// What an entry of the output is in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,7 +59,7 @@ impl SpellingLook<'_> {
                 return Ok(found);
             }
             for name in batch.into_iter().map(|listed| listed.name) {
-                if self.listed.has(&name) {
+                if self.listed.has(self.listed.hash(&name)) {
                     continue;
                 }
                 let Some(there) = stat_if_there(self.output, &name)? else { continue };

@@ -7,16 +7,18 @@ use crate::copy::before::prepare::Prepared;
 use crate::copy::commit::accounting::Accounting;
 use crate::copy::commit::committer::Committer;
 use crate::copy::job::CopyJob;
+use crate::copy::mirror::beside::LookBeside;
 use crate::copy::mirror::departures::Departures;
 use crate::copy::mirror::look::Looked;
 use crate::copy::mirror::removal::Removal;
+use crate::copy::report::Counts;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventListener, Stop};
 use crate::hash::Algorithm;
 use crate::io::options::{Reflink, Renamed, Sparse};
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::PrivateDir;
-use crate::state::source_mark::SourceMark;
+use crate::state::source_mark::{Mounts, SourceMark};
 use crate::transfer::baseline::Baseline;
 use crate::transfer::renamed::tree::{OtherTree, RecordedTree, RenamedFiles};
 use crate::tree::cleanup::Cleanup;
@@ -43,6 +45,22 @@ impl EarlierRecords {
             Some(Looked::Found(found)) => Some(found),
             _ => None,
         }
+    }
+
+    /// Whether the look before lets the run end well. It is not made if all that is at the output is in the source: so
+    /// many entries.
+    pub fn is_permitted(&self, mirror: &LookBeside<'_, '_>, all: Option<u64>) -> bool {
+        let Some(entries) = all.filter(|_| mirror.spare()) else { return mirror.lets_pass() };
+        // It was not made before.
+        let _ = self.looked.set(Looked::Found(Departures::none(entries)));
+        true
+    }
+
+    /// Whether other file systems were mounted in the source, as far as is known. That one is missing only the look
+    /// before finds.
+    pub fn may_miss_mounts(&self) -> bool {
+        let last = self.private.as_ref().and_then(SourceMark::read);
+        last.is_none_or(|last| last.mounts != Mounts::default())
     }
 
     /// That the trees could not be compared is something that was asked for and not done.
@@ -124,9 +142,24 @@ impl EarlierRecords {
         }
     }
 
+    /// Notes for later runs what the source of a complete run is; how many warnings there are for that.
+    pub fn note_source(
+        &self,
+        job: &CopyJob,
+        tree: Option<&SourceDir>,
+        counts: &Counts,
+        committer: &mut Committer<'_>,
+    ) -> u64 {
+        if !counts.is_whole() || committer.is_cut_short() {
+            return 0;
+        }
+        let noted = self.know_source(job, tree, committer);
+        noted.inspect_err(|error| committer.accounting.warn(error)).is_err().into()
+    }
+
     /// The run is complete: later ones are to know its source again, in which the walk met these
     /// mounts.
-    pub fn know_source(
+    fn know_source(
         &self,
         job: &CopyJob,
         tree: Option<&SourceDir>,

@@ -39,7 +39,6 @@ use crate::hash::Algorithm;
 use crate::io::control::Control;
 use crate::io::further::FurtherDigests;
 use crate::io::link_check::Helpers;
-use crate::io::options::Options;
 use crate::io::rate_limit::RateLimit;
 use crate::io::resident::Residency;
 use crate::manifest::ManifestName;
@@ -52,6 +51,7 @@ use crate::transfer::context::{Context, Shared};
 use crate::transfer::kernel::copy_methods::CopyMethods;
 use crate::tree::filter::Pattern;
 use crate::tree::lock::Patience;
+use crate::tree::name_count::NameCount;
 use crate::tree::walk::Walk;
 
 impl CopyJob {
@@ -127,7 +127,7 @@ impl OutputRun<'_> {
         }
         if job.dry_run {
             let walk = self.walk(&prepared, true, None);
-            let follow = self.follows(&prepared);
+            let follow = job.follows(&prepared);
             let Prepared { source, output, .. } = &prepared;
             let content = &DryContent::new(job, follow, source, output, stop);
             let (policy, max_size) = (job.policy, job.max_size);
@@ -151,8 +151,13 @@ impl OutputRun<'_> {
         let (source, output) = (Arc::clone(&prepared.source), Arc::clone(&prepared.output));
         let has_room = || look.lets_pass(earlier.renamed(job, &source, &output, stop).as_ref());
         let look_beside = || self.look_beside(&earlier, stop);
+        let look_beside: Option<&(dyn Fn() -> Option<Error> + Sync)> =
+            if is_beside { Some(&look_beside) } else { None };
         let (report, refusal) = thread::scope(|scope| {
-            let mirror = LookBeside::begin(scope, stop, is_beside.then_some(&look_beside));
+            let mirror = LookBeside::new(scope, stop, look_beside);
+            if earlier.may_miss_mounts() {
+                mirror.begin();
+            }
             let decide = || mirror.lets_pass() && (!is_later || has_room());
             let waits = is_later || is_beside;
             let gate = if waits { Gate::deciding(&decide) } else { Gate::default() };
@@ -214,10 +219,10 @@ impl OutputRun<'_> {
         started: Instant,
         stop: &Stop,
         gate: &Gate<'_>,
-        mirror: &LookBeside<'_>,
+        mirror: &LookBeside<'_, '_>,
     ) -> Report {
         let Self { job, observer, slot, .. } = *self;
-        let (options, secret) = (self.options(&prepared), prepared.secret);
+        let (options, secret) = (job.options(&prepared, self.outputs()), prepared.secret);
         let (timings, resident) = (&observer.progress.timings, Residency::default());
         let helpers = &Helpers::of_processors();
         let own_rate = job.limit_rate.map(RateLimit::new);
@@ -237,6 +242,9 @@ impl OutputRun<'_> {
         let context = Context { options, shared, control };
         let mut walk = self.walk(&prepared, false, known);
         walk.gate = Some(gate);
+        let has_more = || mirror.begin();
+        let names_met = NameCount::new(&has_more);
+        walk.names_met = job.mirror.is_some().then_some(&names_met);
         walk.resumable = walk.resumable.filter(|_| context.options.journaling.is_some());
         let workers = job.workers_for(&prepared, slot.is_some(), self.outputs());
         let verifiers = job.verify.map_or(0, |_| workers.verifiers(&prepared.output));
@@ -253,7 +261,9 @@ impl OutputRun<'_> {
         let rotation = job.keep_manifests.map(kept_from);
         let all = CopyThreads::new(job, &context, &walk, workers);
         let ThreadResults { workers, found } = all.run(prepared, verifier_threads, &mut committer);
-        if !mirror.lets_pass() || gate.is_shut() {
+        let is_all = committer.accounting.counts.unchanged == found && !gate.was_asked();
+        let is_same = is_all && names_met.has_no_others(found) && !stop.is_requested();
+        if !earlier.is_permitted(mirror, is_same.then_some(found)) || gate.is_shut() {
             committer.withdraw();
         }
         self.check_account(found, stop, &mut committer);
@@ -266,13 +276,7 @@ impl OutputRun<'_> {
         let mut counts = Counts { seen: found, ..committer.accounting.counts };
         counts.foreign = earlier.departures().map_or(0, |found| found.others);
         slot.into_iter().for_each(|slot| counts.shared(slot));
-        if counts.is_whole()
-            && !committer.is_cut_short()
-            && let Err(error) = earlier.know_source(job, tree.as_deref(), &committer)
-        {
-            committer.accounting.warn(&error);
-            counts.warnings += 1;
-        }
+        counts.warnings += earlier.note_source(job, tree.as_deref(), &counts, &mut committer);
         earlier.tell_links(job, renamed, &observer.listen);
         Report {
             counts,
@@ -389,34 +393,6 @@ impl OutputRun<'_> {
         Ok(Some(manifest))
     }
 
-    fn options(&self, prepared: &Prepared) -> Options {
-        let Self { job, .. } = *self;
-        let output = prepared.output.handle.as_ref();
-        let parts = prepared.output.volume.parts;
-        Options {
-            algorithm: job.algorithm,
-            further: job.further,
-            backend: job.backend,
-            block_size: job.block_size.max(1),
-            blocks: job.blocks(self.outputs()),
-            follow: self.follows(prepared),
-            max_size: job.max_size,
-            policy: job.policy,
-            durability: job.durability(&prepared.output),
-            verify: job.verify,
-            nameless: !job.sync && output.is_some_and(|dir| dir.can_publish_nameless(parts)),
-            journaling: job.journaling(prepared.secret).filter(|_| prepared.is_ours_alone),
-            reflink: job.reflink,
-            sparse: job.sparse,
-            cache: job.cache,
-            sorted: job.sorted,
-            pruned: job.pruned,
-            prunes: job.prunes,
-            asks_change_time: job.mirror.is_some(),
-            histories: job.media.as_ref().is_some_and(|it| it.histories.is_some()),
-        }
-    }
-
     pub(crate) fn walk<'a>(
         &'a self,
         prepared: &Prepared,
@@ -429,11 +405,5 @@ impl OutputRun<'_> {
     /// How many outputs share the reading of the source.
     fn outputs(&self) -> usize {
         self.slot.map_or(1, Slot::among)
-    }
-
-    /// Whether a symbolic link in the source stands for what it points to. A source that is one file may be named
-    /// through a link.
-    fn follows(&self, prepared: &Prepared) -> bool {
-        self.job.follow_links || prepared.file.is_some()
     }
 }

@@ -5,7 +5,7 @@ use crate::copy::job::CopyJob;
 use crate::copy::run::means::Means;
 use crate::copy::run::workers::WorkerCount;
 use crate::hash::multibuffer::Backend;
-use crate::io::options::Durability;
+use crate::io::options::{Durability, Options};
 use crate::state::knowledge::Knowledge;
 use crate::sys::{self, Dir};
 use crate::tree::cleanup::Cleanup;
@@ -38,8 +38,43 @@ impl CopyJob {
             names: self.names.as_ref(),
             leaves_dirs: self.shard.is_some(),
             gate: None,
+            names_met: None,
             most_levels: most_levels(sys::open_file_limit() / outputs as u64),
         }
+    }
+
+    /// What transfers of one of so many `outputs` go by.
+    pub(crate) fn options(&self, prepared: &Prepared, outputs: usize) -> Options {
+        let output = prepared.output.handle.as_ref();
+        let parts = prepared.output.volume.parts;
+        Options {
+            algorithm: self.algorithm,
+            further: self.further,
+            backend: self.backend,
+            block_size: self.block_size.max(1),
+            blocks: self.blocks(outputs),
+            follow: self.follows(prepared),
+            max_size: self.max_size,
+            policy: self.policy,
+            durability: self.durability(&prepared.output),
+            verify: self.verify,
+            nameless: !self.sync && output.is_some_and(|dir| dir.can_publish_nameless(parts)),
+            journaling: self.journaling(prepared.secret).filter(|_| prepared.is_ours_alone),
+            reflink: self.reflink,
+            sparse: self.sparse,
+            cache: self.cache,
+            sorted: self.sorted,
+            pruned: self.pruned,
+            prunes: self.prunes,
+            asks_change_time: self.mirror.is_some(),
+            histories: self.media.as_ref().is_some_and(|it| it.histories.is_some()),
+        }
+    }
+
+    /// Whether a symbolic link in the source stands for what it points to. A source that is one file may be named
+    /// through a link.
+    pub(crate) fn follows(&self, prepared: &Prepared) -> bool {
+        self.follow_links || prepared.file.is_some()
     }
 
     /// How what is copied to `output` is made durable.

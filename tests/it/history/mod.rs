@@ -11,3 +11,4 @@ mod renamed;
 mod snapshots;
 mod spelling;
 mod trash;
+mod unchanged;

@@ -1,0 +1,81 @@
+//! The names of one directory, as hashes: 8 bytes each, however long they are.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::io;
+
+use crate::sys::stat::Kind;
+use crate::sys::{Dir, DirReader};
+
+/// A name in a set that has its key.
+#[derive(Clone, Copy, Debug)]
+pub struct NameHash(u64);
+
+/// Names of one directory, and what they stand for.
+#[derive(Default)]
+pub struct NameSet {
+    hasher: RandomState,
+    kinds: HashMap<u64, Option<Kind>, BuildHasherDefault<SameHash>>,
+    /// Whether the listing does not tell of each what it stands for.
+    pub lacks_kinds: bool,
+}
+
+impl NameSet {
+    /// The names that `dir` lists.
+    ///
+    /// # Errors
+    /// It cannot be listed.
+    pub fn read(dir: &Dir, reader: &mut DirReader) -> io::Result<Self> {
+        let mut names = Self::default();
+        loop {
+            let batch = reader.next_batch(dir)?;
+            if batch.is_empty() {
+                return Ok(names);
+            }
+            for listed in &batch {
+                names.kinds.insert(names.hash(&listed.name).0, listed.kind);
+                names.lacks_kinds |= listed.kind.is_none();
+            }
+        }
+    }
+
+    /// A set of these names, which were hashed for this one.
+    pub fn of(&self, names: &[NameHash]) -> Self {
+        let kinds = names.iter().map(|name| (name.0, None)).collect();
+        Self { hasher: self.hasher.clone(), kinds, lacks_kinds: true }
+    }
+
+    /// By what a name is looked for here.
+    pub fn hash(&self, name: &OsStr) -> NameHash {
+        NameHash(self.hasher.hash_one(name.as_encoded_bytes()))
+    }
+
+    pub fn has(&self, name: NameHash) -> bool {
+        self.kinds.contains_key(&name.0)
+    }
+
+    /// Whether the name was listed for something of this kind; true where that was not told.
+    pub fn has_kind(&self, name: NameHash, kind: Kind) -> bool {
+        self.kinds.get(&name.0).is_some_and(|it| it.is_none_or(|it| it == kind))
+    }
+}
+
+/// Takes a number that is a hash already for its hash.
+#[derive(Default)]
+pub struct SameHash(u64);
+
+impl Hasher for SameHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // Nothing else than numbers is hashed so.
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}

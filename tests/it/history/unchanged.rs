@@ -1,0 +1,92 @@
+//! A mirror run in which nothing is made compares the two trees by its own listings, and looks closer only where these
+//! do not add up.
+
+use crate::harness::{Run, Scene, Strace, content, names_below, need, shell};
+
+fn scene() -> Scene {
+    let scene = Scene::new();
+    for i in 0..10 {
+        scene.src.file(format!("keep/{i}"), content(100 + i)).file(format!("a/b/{i}"), "x");
+    }
+    scene.src.symlink("a/link", "b/1").dir("a/empty").file("loose", "x");
+    scene.copy(&["--mirror"]).assert_code(0);
+    scene
+}
+
+/// So many calls list directories of the source, or of the output.
+fn listings(scene: &Scene, args: &[&str]) -> usize {
+    let strace = Strace::watch(scene, "getdents64");
+    strace.run(scene.command(args)).assert_code(0);
+    let below = [scene.src.root().to_path_buf(), scene.dst.clone()];
+    let is_in_trees = |call: &&String| {
+        below.iter().any(|root| call.contains(root.to_str().unwrap())) && !call.contains(".dircopy")
+    };
+    strace.calls().iter().filter(is_in_trees).count()
+}
+
+#[test]
+fn a_night_without_changes_lists_no_directory_once_more() {
+    need!(Strace);
+    let scene = scene();
+    let mirror = listings(&scene, &["--mirror"]);
+    assert!(mirror > 8);
+    assert_eq!(mirror, listings(&scene, &["--mirror"]));
+    assert_eq!(mirror, listings(&scene, &["--overwrite-policy", "update"]));
+    scene.src.append("keep/3", b"more");
+    assert!(listings(&scene, &["--mirror"]) > mirror);
+}
+
+/// The run ends well, and this went.
+#[track_caller]
+fn went(scene: &Scene, run: &Run, name: &str) {
+    run.assert_code(0).assert_says(&format!("moved to the trash: {name}"));
+    assert!(!scene.dst.join(name).exists());
+}
+
+/// Something left the source, and something else is there that makes up for it in number. Times of directories, which
+/// would tell of it, are put back.
+#[test]
+fn what_left_is_found_whatever_else_is_counted() {
+    let scene = scene();
+    let change = |deed: &str| {
+        shell(&scene, &format!("{deed} && find src -type d -exec touch -d 2001-01-01 {{}} +"));
+    };
+    change("true");
+    scene.copy(&["--mirror"]).assert_code(0);
+    change("rm src/keep/3 && mkfifo src/keep/fifo");
+    went(&scene, &scene.copy(&["--mirror"]), "keep/3");
+    change("rm src/keep/4 src/keep/fifo && head -c 2000 /dev/zero >src/keep/large");
+    let run = scene.copy(&["--mirror", "--max-size", "1000"]);
+    run.assert_code(1).assert_says("moved to the trash: keep/4");
+    change("rm src/keep/5 src/keep/large && touch src/keep/excluded");
+    went(&scene, &scene.copy(&["--mirror", "--exclude", "excluded"]), "keep/5");
+    change("rm src/keep/6 src/keep/excluded && ln -s 7 src/keep/link");
+    went(&scene, &scene.copy(&["--mirror", "--no-links"]), "keep/6");
+    // Of the names of manifests in its root a run keeps those of its own for itself.
+    change("rm src/keep/link && cp src/loose src/dircopy-20200101T000000Z.sha256sum");
+    scene.copy(&["--mirror"]).assert_code(0);
+    scene.copy(&["--mirror"]).assert_code(0);
+    change("rm src/loose");
+    went(&scene, &scene.copy(&["--mirror"]), "loose");
+    change("rm -r src/a/empty");
+    went(&scene, &scene.copy(&["--mirror"]), "a/empty");
+    change("rm src/a/link");
+    went(&scene, &scene.copy(&["--mirror"]), "a/link");
+    assert_eq!(names_below(scene.src.root(), "f").len(), 17);
+    shell(&scene, "diff -r --no-dereference -x .dircopy -x .dircopy-trash -x 'dircopy-*' src dst");
+}
+
+#[test]
+fn what_is_not_in_the_source_is_named_in_each_night() {
+    let scene = scene();
+    scene.output().file("mine", "m").file("a/b/mine", "m");
+    for _ in 0..2 {
+        let run = scene.copy(&["--mirror"]);
+        run.assert_code(0)
+            .assert_says("mine: it is not in the source, and no earlier run listed it");
+        run.assert_says("a/b/mine: it is not in the source");
+    }
+    // What is in the way of the trash refuses a run that would not need it, too.
+    shell(&scene, "rm dst/mine dst/a/b/mine && touch dst/.dircopy-trash");
+    scene.copy(&["--mirror"]).assert_code(2).assert_says("is not a directory");
+}
