@@ -77,7 +77,7 @@ impl FileReader<'_> {
         let mut warnings = Vec::new();
         let action = match context.control.stop.is_requested() {
             true => Action::Settled(Outcome::Abandoned),
-            false => prepare(context, &transfer, &mut self.read_back, &mut warnings),
+            false => prepare(context, &transfer, None, &mut self.read_back, &mut warnings),
         };
         let outcome = match action {
             Action::Settled(Outcome::Abandoned) => Outcome::Abandoned,

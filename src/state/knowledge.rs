@@ -15,13 +15,13 @@ use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest, Digests};
 use crate::manifest::carry::Carry;
 use crate::manifest::index::bits::Bits;
-use crate::manifest::index::lookup::LinePlace;
+use crate::manifest::index::lookup::{LinePlace, Lookup};
 use crate::manifest::{Index, ManifestName};
 use crate::path::RelPath;
 use crate::state::private_dir::PrivateDir;
 use crate::state::record::closed::{Body, FINISHED, FinishedManifest};
 use crate::state::record::record_file::{LoadedRecord, load};
-use crate::state::row::{self, Origin, Row};
+use crate::state::row::{self, Origin, Row, Trace};
 use crate::sys::stat::{Stat, Time};
 use crate::sys::{Dir, DirListing};
 
@@ -210,10 +210,7 @@ impl Knowledge {
         self.next = numbers.last().map_or(1, |last| last.saturating_add(1));
         let unfinished = numbers.iter().rev().map(|number| format!("{FINISHED}.{number}").into());
         for name in unfinished.chain([OsString::from(FINISHED)]) {
-            let file = match private.dir().open_ours(&name)? {
-                None => continue,
-                Some((file, _)) => file,
-            };
+            let Some((file, _)) = private.dir().open_ours(&name)? else { continue };
             let LoadedRecord { closed, index, body } = load(file, private.mark(), is_to_stop)?;
             // That of another disk, which was mounted there. What is known of this one its manifests say.
             if closed.manifest.as_ref().is_some_and(is_of_another) {
@@ -256,6 +253,14 @@ impl Knowledge {
             (None, Some(digest)) => Belief::Doubtful(Remembered::in_the_open(digest)),
             (Some(_) | None, _) => Belief::Nothing,
         }
+    }
+
+    /// What the newest record of this very output says of the file at `path`. Nothing is settled by that.
+    pub fn recorded_trace(&self, path: &[u8]) -> Option<Trace> {
+        self.records.iter().filter(|it| it.trusted).find_map(|it| match it.index.peek(path) {
+            Ok(Lookup::Agreed { digest, last }) => it.row_at(last, digest).map(|row| row.trace),
+            _ => None,
+        })
     }
 
     /// The row at `place` still holds: the next record has it as it stands.
@@ -448,7 +453,6 @@ mod tests {
     use crate::hash::Sha256;
     use crate::state::private_dir::Missing;
     use crate::state::record::record_file::RecordFile;
-    use crate::state::row::Trace;
     use std::fs;
 
     const FILES: [&str; 3] = ["a", "two words", "-"];

@@ -30,8 +30,8 @@ pub use part_name::{
 };
 pub use types::{
     CachePolicy, Cloned, Extent, FreeSpace, IoPriority, KernelCopy, ListedEntry, Lock,
-    MountedVolume, NoOwnMount, PendingCall, PlainUse, ResidentBytes, Spliced, UsedSpace,
-    VolumeDetails,
+    MountedVolume, NamedInode, NoOwnMount, PendingCall, PlainUse, ResidentBytes, Spliced,
+    UsedSpace, VolumeDetails,
 };
 
 #[cfg(unix)]

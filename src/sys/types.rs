@@ -19,6 +19,13 @@ pub struct ListedEntry {
     pub ino: u64,
 }
 
+/// A file of a directory whose inode number is likely known.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedInode<'a> {
+    pub name: &'a OsStr,
+    pub ino: u64,
+}
+
 /// A run of data in a sparse file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {

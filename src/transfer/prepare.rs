@@ -24,10 +24,11 @@ use crate::volume::output_volume::TOO_LONG_TO_REPLACE;
 pub fn prepare(
     context: &Context<'_>,
     transfer: &Transfer,
+    seen: Option<Stat>,
     read_back: &mut ReadBack,
     warnings: &mut Vec<Error>,
 ) -> Action {
-    let action = prepare_any(context, transfer, read_back, warnings);
+    let action = prepare_any(context, transfer, seen, read_back, warnings);
     let (output, name) = (&transfer.target.output, &transfer.target.entry.name);
     match action {
         Action::Copy { .. } if !context.control.gate.lets_pass() => {
@@ -43,11 +44,12 @@ pub fn prepare(
     }
 }
 
-/// Decides about a file, and does what needs no copying. `read_back` is for reading a file that is
-/// there already; what is to be told goes to `warnings`.
+/// Decides about a file, and does what needs no copying. What was `seen` at the output is not looked at once more.
+/// `read_back` is for reading a file that is there already; what is to be told goes to `warnings`.
 fn prepare_any(
     context: &Context<'_>,
     transfer: &Transfer,
+    seen: Option<Stat>,
     read_back: &mut ReadBack,
     warnings: &mut Vec<Error>,
 ) -> Action {
@@ -56,13 +58,13 @@ fn prepare_any(
     // What an earlier manifest lists of it is carried over, as that of a file which left the source.
     if let Some(why) = leave_large(context.options.max_size, source) {
         if context.options.prunes
-            && let Err(error) = existing(context, transfer)
+            && let Err(error) = existing(context, transfer, seen)
         {
             return failed(error);
         }
         return Action::Settled(Outcome::Left(why));
     }
-    let there = match existing(context, transfer) {
+    let there = match existing(context, transfer, seen) {
         Ok(there) => there,
         Err(error) => return failed(error),
     };
@@ -138,9 +140,17 @@ fn is_changed_since(
 }
 
 /// What is at the output under a file's name and stays, and what is known of it.
-fn existing(context: &Context<'_>, transfer: &Transfer) -> Result<Option<(Stat, Belief)>> {
+fn existing(
+    context: &Context<'_>,
+    transfer: &Transfer,
+    seen: Option<Stat>,
+) -> Result<Option<(Stat, Belief)>> {
     let Transfer { target, .. } = transfer;
-    let Some(there) = target.look()? else { return Ok(None) };
+    let there = match seen {
+        None => target.look()?,
+        seen => seen,
+    };
+    let Some(there) = there else { return Ok(None) };
     let source = SourceStat(&target.entry.stat);
     let belief = context.shared.known.map_or(Belief::Nothing, |known| {
         belief(known, &target.output, target.rel_path().as_bytes(), source, &there)

@@ -18,6 +18,8 @@ use crate::copy::before::reservation::{Certainty, Claim, Reservations};
 use crate::error::{Error, Result};
 use crate::event::{Progress, Stop};
 use crate::path::Shown;
+use crate::state::knowledge::Knowledge;
+use crate::state::row::Trace;
 use crate::sys::stat::Stat;
 use crate::sys::{self, DirReader, FreeSpace, Place, UsedSpace};
 use crate::transfer::renamed::tree::RenamedFiles;
@@ -41,6 +43,12 @@ struct Need {
     examples: Vec<PathBuf>,
 }
 
+/// A file, and what is at the output under its name.
+struct OneFile<'a> {
+    entry: &'a SourceEntry,
+    there: Option<&'a Stat>,
+}
+
 /// So many files that are too large are named, of how many there may be.
 const MOST_EXAMPLES: usize = 5;
 
@@ -58,6 +66,8 @@ pub struct SpaceCheck<'a> {
     pub may_wait: bool,
     /// What has another name at the source now, where new names share data.
     pub renamed: Option<&'a RenamedFiles<'a>>,
+    /// What is known of a new snapshot: files that are recorded as the source has them are not looked at.
+    pub snapshot: Option<&'a Knowledge>,
     /// What other outputs of the run reserve.
     pub reservations: &'a Reservations,
     /// Has its final totals afterwards, if the walk is made.
@@ -159,17 +169,32 @@ impl SpaceCheck<'_> {
 
     /// Adds what one file takes.
     fn add(&self, need: &mut Need, output: &OutputDir, entry: &SourceEntry, free: &FreeSpace) {
-        if leave_large(self.max_size, SourceStat(&entry.stat)).is_some() {
+        if leave_large(self.max_size, SourceStat(&entry.stat)).is_some()
+            || self.is_recorded(output, entry)
+        {
             return;
         }
+        // An entry that cannot be looked at will fail, and takes nothing.
+        let Ok(there) = output.look(&entry.name) else { return };
         // It is taken for what it looks like: if it is not that, the disk may fill up.
-        if self.renamed.is_some_and(|renamed| renamed.may_have(&entry.stat))
-            && output.look(&entry.name).is_ok_and(|there| there.is_none())
-        {
+        let is_renamed = |renamed: &RenamedFiles<'_>| renamed.may_have(&entry.stat);
+        if there.is_none() && self.renamed.is_some_and(is_renamed) {
             need.files += 1;
             return;
         }
-        need.add(self.policy, output, entry, free);
+        need.add(self.policy, output, OneFile { entry, there: there.as_ref() }, free);
+    }
+
+    /// Whether a snapshot should have the file as it is in the source, so that it takes nothing.
+    fn is_recorded(&self, output: &OutputDir, entry: &SourceEntry) -> bool {
+        let stat = &entry.stat;
+        let is_as = |trace: Trace| {
+            (trace.size, trace.mtime) == (stat.size, stat.mtime) && stat.ctime < trace.ctime
+        };
+        self.snapshot.is_some_and(|known| {
+            let path = output.rel.join(&entry.name);
+            known.recorded_trace(path.as_bytes()).is_some_and(is_as)
+        })
     }
 
     fn count(&self, entries: usize, bytes: u64) {
@@ -191,11 +216,10 @@ impl Need {
     }
 
     /// Adds what one file takes.
-    fn add(&mut self, policy: Policy, output: &OutputDir, entry: &SourceEntry, free: &FreeSpace) {
-        // An entry that cannot be looked at will fail, and takes nothing.
-        let Ok(there) = output.look(&entry.name) else { return };
+    fn add(&mut self, policy: Policy, output: &OutputDir, file: OneFile<'_>, free: &FreeSpace) {
+        let OneFile { entry, there } = file;
         let source = SourceStat(&entry.stat);
-        let destination = there.as_ref().map(|there| output.destination(&entry.stat, there));
+        let destination = there.map(|there| output.destination(&entry.stat, there));
         let decision = decide(policy, source, destination);
         if !matches!(decision, Decision::Create | Decision::Replace) {
             return;

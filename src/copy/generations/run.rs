@@ -23,6 +23,7 @@ use crate::copy::mirror::trash::Trash;
 use crate::copy::report::{Ending, Report};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver, Stop};
+use crate::io::options::Renamed;
 use crate::part::method::Method;
 use crate::path::RelPath;
 use crate::state::knowledge::Knowledge;
@@ -172,6 +173,10 @@ impl GenerationRun<'_> {
         let mut job_of_tree = self.tree_job(path.clone());
         job_of_tree.last_generation = root.set.newest().map(|last| path_of(&job.output, last));
         job_of_tree.prunes = is_pruned;
+        if looked.is_some_and(Looked::has_all) {
+            // Where nothing has left the source, nothing was renamed there.
+            job_of_tree.renamed = Renamed::Copy;
+        }
         let mut report = job_of_tree.run(observer)?;
         let is_renamed = report.methods.iter().any(|(method, _)| *method == Method::Renamed);
         is_shared |= is_pruned && report.counts.unchanged > 0;

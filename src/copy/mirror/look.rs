@@ -43,6 +43,16 @@ pub enum Looked {
 }
 
 impl Looked {
+    /// Whether each name of the output is in the source still, as the same kind of entry.
+    pub fn has_all(&self) -> bool {
+        match self {
+            Self::Found(found) => {
+                found.is_empty() && found.unfit.is_empty() && !found.may_lack_unfit
+            }
+            Self::Unknown(_) => false,
+        }
+    }
+
     /// Tells in a dry run what would go, and adds it to what is counted.
     pub fn tell(self, listen: &EventListener<'_>, counts: Counts) -> Counts {
         match self {

@@ -30,7 +30,7 @@ use crate::copy::record::rotation::Rotation;
 use crate::copy::report::{Counts, Ending, Report, Stages};
 use crate::copy::run::earlier::{EarlierRecords, known};
 use crate::copy::run::means::Means;
-use crate::copy::run::space::{LateLook, SpaceLook};
+use crate::copy::run::space::{LateLook, RecordedFiles, SpaceLook};
 use crate::copy::run::threads::{CopyThreads, ThreadResults};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver, Gate, Progress, Stop};
@@ -149,7 +149,11 @@ impl OutputRun<'_> {
         let looked = looked.map_or_else(OnceLock::new, OnceLock::from);
         let earlier = EarlierRecords { baseline, known, private, warnings, looked };
         let (source, output) = (Arc::clone(&prepared.source), Arc::clone(&prepared.output));
-        let has_room = || look.lets_pass(earlier.renamed(job, &source, &output, stop).as_ref());
+        let has_room = || {
+            let renamed = earlier.renamed(job, &source, &output, stop);
+            let known = earlier.known.as_ref();
+            look.lets_pass(RecordedFiles { renamed: renamed.as_ref(), known })
+        };
         let look_beside = || self.look_beside(&earlier, stop);
         let look_beside: Option<&(dyn Fn() -> Option<Error> + Sync)> =
             if is_beside { Some(&look_beside) } else { None };
@@ -191,7 +195,11 @@ impl OutputRun<'_> {
 
     /// Refuses a run for which the output has no space; returns what is to be told of files that are too large.
     pub(crate) fn check_space(&self, patience: Patience<'_>) -> Result<Option<Error>> {
-        let answer = self.space_look(&self.observer.progress).run(patience, false, None)?;
+        let answer = self.space_look(&self.observer.progress).run(
+            patience,
+            false,
+            RecordedFiles::default(),
+        )?;
         Ok(match answer {
             SpaceAnswer::Fits { too_large } => too_large,
             SpaceAnswer::Later => None,

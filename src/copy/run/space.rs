@@ -9,6 +9,7 @@ use crate::copy::job::CopyJob;
 use crate::error::{Error, Result};
 use crate::event::{Progress, Stop};
 use crate::io::options::{Reflink, Sparse};
+use crate::state::knowledge::Knowledge;
 use crate::sys::{Cloned, Dir};
 use crate::transfer::renamed::tree::RenamedFiles;
 use crate::tree::lock::Patience;
@@ -36,11 +37,10 @@ impl SpaceLook<'_> {
             return Ok(SpaceAnswer::Fits { too_large: None });
         }
         let may_wait = self.outputs == 1 && !job.dry_run && job.shard.is_none();
-        self.run(patience, may_wait, None)
+        self.run(patience, may_wait, RecordedFiles::default())
     }
 
-    /// Looks; if it `may_wait`, and anything was made at the output before, perhaps later. What was `renamed` takes no
-    /// space where data can be shared.
+    /// Looks; if it `may_wait`, and anything was made at the output before, perhaps later.
     ///
     /// # Errors
     /// There is no space.
@@ -48,7 +48,7 @@ impl SpaceLook<'_> {
         &self,
         patience: Patience<'_>,
         may_wait: bool,
-        renamed: Option<&RenamedFiles<'_>>,
+        recorded: RecordedFiles<'_>,
     ) -> Result<SpaceAnswer> {
         let Self { job, reservations, progress, outputs } = *self;
         let dry = job.prepare(true, patience)?;
@@ -62,7 +62,8 @@ impl SpaceLook<'_> {
             max_size: job.max_size,
             policy: job.policy,
             may_wait: may_wait && job.has_private_dir(&dry),
-            renamed: renamed.filter(|renamed| {
+            snapshot: recorded.known.filter(|_| job.prunes),
+            renamed: recorded.renamed.filter(|renamed| {
                 let can_clone = || dry.output.handle.as_ref().and_then(Dir::try_clone_within);
                 renamed.links.is_it() || matches!(can_clone(), Some(Cloned::Yes))
             }),
@@ -72,6 +73,15 @@ impl SpaceLook<'_> {
         };
         check.run(dry)
     }
+}
+
+/// What earlier runs recorded, as far as the look asks for it.
+#[derive(Clone, Copy, Default)]
+pub struct RecordedFiles<'a> {
+    /// What has another name now, and takes no space where data can be shared.
+    pub renamed: Option<&'a RenamedFiles<'a>>,
+    /// What is at the output.
+    pub known: Option<&'a Knowledge>,
 }
 
 /// A look that comes when the run is about to make the first thing, and ends it if there is no space.
@@ -87,10 +97,10 @@ impl<'a> LateLook<'a> {
         Self { look, stop, refusal: Mutex::new(None) }
     }
 
-    /// Whether there is space, given what was `renamed`.
-    pub fn lets_pass(&self, renamed: Option<&RenamedFiles<'_>>) -> bool {
+    /// Whether there is space, given what is recorded.
+    pub fn lets_pass(&self, recorded: RecordedFiles<'_>) -> bool {
         let patience = Patience { wait: false, deed: "copy to", tell: &|_| (), stop: self.stop };
-        let Err(refusal) = self.look.run(patience, false, renamed) else { return true };
+        let Err(refusal) = self.look.run(patience, false, recorded) else { return true };
         *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
         self.stop.request(Stop::GIVEN_UP);
         false

@@ -9,6 +9,8 @@ pub(in crate::sys) mod dir;
 mod disk;
 mod helper;
 mod holder;
+#[cfg(target_os = "linux")]
+mod inode_items;
 mod leftover;
 mod link;
 pub mod list;

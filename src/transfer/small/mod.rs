@@ -3,3 +3,4 @@
 pub mod batch;
 pub mod file;
 pub mod path;
+mod seen;

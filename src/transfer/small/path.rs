@@ -9,12 +9,14 @@ use crate::event::timing::Timings;
 use crate::io::block::Block;
 use crate::io::read_back::ReadBack;
 use crate::part::transfer::Transfer;
+use crate::sys::stat::Stat;
 use crate::transfer::context::Context;
 use crate::transfer::outcome::{Action, Outcome, TransferResult};
 use crate::transfer::prepare::prepare;
 use crate::transfer::retry;
 use crate::transfer::small::batch::{Admission, SmallBatch};
 use crate::transfer::small::file::SmallFile;
+use crate::transfer::small::seen::look_at_all;
 use crate::tree::found::Batch;
 
 /// Copies files through the block `scratch`; `read_back` is for those that are there already.
@@ -28,13 +30,15 @@ pub fn copy_files(
         let path = |path: &mut Vec<u8>| run.source.rel.join_into(&first.name, path);
         context.control.progress.take_in_hand(0, path)
     });
+    let seen = look_at_all(context, &run);
     let Batch { source, output, files } = run;
     let timings = Timings::default();
     let results = Vec::with_capacity(files.len());
     let batch = SmallBatch::new(context, &timings);
     let mut path = SmallPath { context, timings: &timings, batch, scratch, results };
-    for entry in files {
-        path.take(Transfer::new(Arc::clone(&source), Arc::clone(&output), entry), read_back);
+    for (entry, seen) in files.into_iter().zip(seen) {
+        let transfer = Transfer::new(Arc::clone(&source), Arc::clone(&output), entry);
+        path.take(transfer, seen, read_back);
     }
     path.complete_batch();
     let results = path.results;
@@ -54,12 +58,12 @@ struct SmallPath<'a> {
 }
 
 impl SmallPath<'_> {
-    /// Settles the next file, or lets it wait in the batch.
-    fn take(&mut self, mut transfer: Transfer, read_back: &mut ReadBack) {
+    /// Settles the next file, of which this was `seen` at the output, or lets it wait in the batch.
+    fn take(&mut self, mut transfer: Transfer, seen: Option<Stat>, read_back: &mut ReadBack) {
         let mut warnings = Vec::new();
         let action = match self.context.control.stop.is_requested() {
             true => Action::Settled(Outcome::Abandoned),
-            false => prepare(self.context, &transfer, read_back, &mut warnings),
+            false => prepare(self.context, &transfer, seen, read_back, &mut warnings),
         };
         let outcome = match action {
             Action::Settled(outcome) => outcome,

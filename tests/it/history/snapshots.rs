@@ -171,21 +171,79 @@ fn what_is_not_recorded_is_copied_anew() {
     night(&scene, || scene.copy(&["--generations"])).assert_prints(&["copied", "2 files"]);
 }
 
-/// The look before lists names, and the copy looks at each file: no pass over the snapshot is made besides.
+/// The look before lists names, and the copy looks at each file at the source: no pass over the snapshot is made
+/// besides. What the snapshot has its file system tells in bulk, which only root may ask.
 #[test]
 fn a_night_looks_at_each_file_once() {
-    need!(Kinds, Strace);
+    need!(Kinds, Strace, Setpriv);
+    for (nobody, at_output) in [(false, 0), (true, 1)] {
+        let (scene, _mount) = scene("");
+        shell(&scene, if nobody { "chown -R 65534 . && chmod 755 ." } else { "true" });
+        let command = || {
+            let command = scene.command(["--generations"]);
+            if nobody { command.under_nobody() } else { command }
+        };
+        night(&scene, || command().run());
+        let looks = |changed: u32| {
+            let strace = Strace::watch(&scene, "newfstatat,statx,lstat,stat");
+            night(&scene, || strace.run(command()));
+            let of = |i: u32| {
+                let name = format!("\"photo-{i}\"");
+                strace.calls().iter().filter(|call| call.contains(&name)).count()
+            };
+            (0..30).filter(|i| *i != changed).map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(looks(30), [1 + at_output; 30]);
+        // Once more at the source for the room, if anything is to be made.
+        scene.src.append("d0/photo-3", b"more");
+        assert_eq!(looks(3), [2 + at_output; 29]);
+    }
+}
+
+/// Whatever is done to the last generation, the next one is the source again.
+#[test]
+fn what_was_done_to_the_last_generation_is_seen() {
+    need!(Kinds);
     let (scene, _mount) = scene("");
+    for (at, name) in ["d0/same", "d1/same", "d2/same", "d2/other"].into_iter().enumerate() {
+        scene.src.file(name, format!("content {at}"));
+    }
+    shell(
+        &scene,
+        "touch -d 2001-01-01 src/d?/same src/d2/other; cp -r src/d0 src/e0; cp -r src/d1 src/e1",
+    );
+    shell(&scene, "touch -d 2001-01-01 src/e?/same");
     night(&scene, || scene.copy(&["--generations"]));
-    let strace = Strace::watch(&scene, "newfstatat,statx,lstat,stat");
-    night(&scene, || strace.run(scene.command(["--generations"])));
-    let looks = |i: u32| {
-        let name = format!("\"photo-{i}\"");
-        strace.calls().iter().filter(|call| call.contains(&name)).count()
+    let edit = "printf X | dd of=d0/photo-3 conv=notrunc status=none && touch -r ../../src/d0/photo-3 d0/photo-3";
+    let replace = |by: &str| {
+        format!("cd .. && {by} && cd new && {edit} && cd .. && mv $last ../aside/ && mv new $last")
     };
-    // Once in each of both trees.
-    for i in 0..30 {
-        assert_eq!(looks(i), 2, "photo-{i}: {:#?}", strace.calls());
+    let snapshot = replace("btrfs -q subvolume snapshot $last new");
+    let received = replace(
+        "btrfs property set $last ro true && mkdir r && btrfs -q send $last | btrfs -q receive r \
+         && btrfs property set -f r/$last ro false && btrfs property set $last ro false && mv r/$last new && rmdir r",
+    );
+    let read_only = format!(
+        "btrfs property set . ro true && btrfs property set . ro false && {edit} && btrfs property set . ro true"
+    );
+    shell(&scene, "mkdir dst/aside");
+    for deed in [
+        edit,
+        "mv d0/same x && mv d1/same d0/same && mv x d1/same",
+        "mv d2/same x && mv d2/other d2/same && mv x d2/other",
+        "mv e0 x && mv e1 e0 && mv x e1",
+        "rm d1/same && ln d0/same d1/same",
+        "chmod 777 d0/same && setfattr -n user.mine -v 1 d1/same",
+        &snapshot.replace("../aside", "aside"),
+        &received.replace("../aside", "aside"),
+        &read_only,
+        "btrfs property set . ro true",
+    ] {
+        let newest = generations(&scene).pop().unwrap();
+        let last = newest.file_name().unwrap().to_str().unwrap();
+        shell(&scene, &format!("last={last} && cd dst/$last && {deed}"));
+        let run = night(&scene, || scene.copy(&["--generations"]));
+        assert_eq!(shell(&scene, "getfattr -Rd -m user dst/latest/"), "", "{deed}: {}", run.err());
     }
 }
 
