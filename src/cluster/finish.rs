@@ -13,6 +13,7 @@ use crate::cluster::directory::{attempt, token};
 use crate::cluster::end::finish_tree::FinishTree;
 use crate::cluster::end::record_check::{DEED, RecordCheck};
 use crate::copy::before::prepare::Prepared;
+use crate::copy::commit::manifest_proof::is_proven;
 use crate::copy::job::CopyJob;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver};
@@ -184,6 +185,16 @@ impl FinishJob {
         }
         // Who may read each file is not in the plan.
         manifest.readers = Readers::Owner;
+        if plan.options.verify.is_some() {
+            match is_proven(&mut manifest, &|| observer.stop.is_requested()) {
+                Ok(true) => {}
+                Ok(false) => {
+                    report.interrupted = observer.stop.requested();
+                    return manifest.withdraw();
+                }
+                Err(error) => return Err(manifest.discard(error)),
+            }
+        }
         report.manifest = Some(manifest.publish(sync)?);
         tree.finish_root(sync)
     }
@@ -226,7 +237,10 @@ impl FinishJob {
         let path = path.as_path().into();
         let name = ManifestName::new(Timestamp::now());
         let begun = ManifestFile::create(root, path, name, newest, is_in_source, &lists);
-        // Shards leave no private record that would name it.
-        begun.map(ManifestFile::without_digest)
+        // Shards leave no private record that would name it, so only its proof asks for its digest.
+        match self.plan.plan.options.verify {
+            Some(_) => begun,
+            None => begun.map(ManifestFile::without_digest),
+        }
     }
 }

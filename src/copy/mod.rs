@@ -13,7 +13,7 @@ pub mod report;
 pub mod run;
 
 pub mod before;
-mod commit;
+pub mod commit;
 mod dry_content;
 mod dry_run;
 pub mod special;

@@ -1,24 +1,22 @@
 //! The end of a run: what is carried over, the manifest's final name, the root's attributes.
 
 use std::ffi::OsStr;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::copy::commit::committer::Committer;
+use crate::copy::commit::manifest_proof::is_proven;
 use crate::copy::media::seal::MediaSeal;
 use crate::copy::mirror::removal::Removal;
 use crate::copy::record::beside;
 use crate::copy::record::recording::Recording;
 use crate::copy::record::rotation::Rotation;
 use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Digest, Sha256};
+use crate::hash::Sha256;
 use crate::io::options::Durability;
-use crate::io::read_back::{FileDigest, ReadBack};
 use crate::manifest::writer::ManifestFile;
 use crate::state::record::closed::FinishedManifest;
 use crate::sys::stat::Stat;
-use crate::sys::{Dir, Medium};
 use crate::tree::dirs::OutputDir;
 
 /// What a run leaves at the output beside the copies.
@@ -197,30 +195,13 @@ impl Committer<'_> {
         durable: bool,
     ) -> Result<Option<PathBuf>> {
         if self.context.options.verify.is_some() {
-            manifest.persist()?;
-            let written = manifest.digest().map(Digest::from);
-            match self.read_manifest_back(&mut manifest) {
-                Ok(None) => return Ok(None),
-                Ok(Some(hashed)) if written.is_some() && hashed.digest == written => {}
-                Ok(Some(_)) => {
-                    let finding = "what the disk holds is not what was written";
-                    let error = Error::finding("prove the manifest", manifest.path(), finding);
-                    return Err(manifest.discard(error));
-                }
-                Err(error) => {
-                    let error = Error::io("read back the manifest", manifest.path(), error);
-                    return Err(manifest.discard(error));
-                }
+            match is_proven(&mut manifest, &|| self.context.control.stop.is_at_once()) {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(error) => return Err(manifest.discard(error)),
             }
         }
         manifest.publish(durable).map(Some)
-    }
-
-    fn read_manifest_back(&self, manifest: &mut ManifestFile) -> io::Result<Option<FileDigest>> {
-        let file = manifest.open()?;
-        let medium = Medium::of(&file, &Dir::stat_file(&file)?)?;
-        let is_to_stop = || self.context.control.stop.is_at_once();
-        ReadBack::new().hash(medium, Algorithm::Sha256, is_to_stop, |_| ())
     }
 
     /// What runs that were cut short have recorded is in the manifest now.

@@ -2,9 +2,12 @@
 //! and once it is mended the end goes on.
 
 use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::Cluster;
-use crate::harness::{Scene, shell};
+use crate::harness::{Act, Deed, Mirror, Scene, names_below, need, shell};
 
 #[test]
 fn names_of_a_file_in_one_directory_are_kept() {
@@ -66,4 +69,36 @@ fn no_fifo_in_the_directory_of_a_plan_is_waited_for() {
     }
     cluster.finish().assert_code(0);
     cluster.is_as_a_single_run();
+}
+
+/// With `--verify` the manifest of the whole is read back as every copy is: one that the output does not hold as it was
+/// written gets no name.
+#[test]
+fn a_manifest_that_is_not_as_it_was_written_is_none() {
+    need!(Fuse);
+    for lie in [Act::Pretend, Act::Flip] {
+        let cluster = Cluster::new(1);
+        let truth = cluster.scene.tree("truth");
+        fs::create_dir(cluster.out()).unwrap();
+        let is_manifest = |path: &Path| path.to_string_lossy().contains(".sha256sum");
+        let lies = Arc::new(AtomicBool::new(true));
+        let is_lying = Arc::clone(&lies);
+        let mirror = Mirror::mount(truth.root(), &cluster.out(), move |call| match call.deed {
+            Deed::Write if is_manifest(call.path) && is_lying.load(Relaxed) => lie,
+            _ => Act::Pass,
+        });
+        cluster.plan_with(&["--verify"]).assert_code(0);
+        cluster.claim().assert_code(0);
+        let finish = cluster.finish();
+        assert!(mirror.fired() > 0, "{lie:?}");
+        finish.assert_code(3).assert_says("prove the manifest").assert_says("not what was written");
+        let manifests = || {
+            let names = names_below(truth.root(), "f").into_iter();
+            names.filter(|name| name.starts_with(b"dircopy-2")).count()
+        };
+        assert_eq!(manifests(), 0, "{lie:?}");
+        lies.store(false, Relaxed);
+        cluster.finish().assert_code(0);
+        assert_eq!(manifests(), 1, "{lie:?}");
+    }
 }
