@@ -47,8 +47,8 @@ done
 rows() { printf '%s\n' nodes tail tail-large plan finish one-small one-many one-large; }
 [ -z "$LIST" ] || { rows && exit; }
 note() { echo "cluster: $*" >&2; }
-[ -n "$(type -P time)" ] && [ -n "$(type -P jq)" ] && [ -n "$(type -P python3)" ] ||
-    { note "needs GNU time, jq and python3" && exit 1; }
+[ -n "$(type -P time)" ] && [ -n "$(type -P jq)" ] && [ -n "$(type -P python3)" ] && [ -n "$(type -P b3sum)" ] ||
+    { note "needs GNU time, jq, python3 and b3sum" && exit 1; }
 PROFILE=release LESS=1
 [ -z "$QUICK" ] || { ROUNDS=1 PROFILE=dev LESS=1000; }
 if [ -z "$DIRCOPY" ]; then
@@ -98,29 +98,33 @@ PYTHON
 # A plan of so many files, done, from one of an empty tree: lists, records and the seal as dircopy writes them.
 made_up() { # files
     python3 - "$PLAN" "$1" 200000 <<'PYTHON'
-import hashlib, json, pathlib, sys
+import hashlib, json, pathlib, subprocess, sys
 plan, count, each = pathlib.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 seal = json.loads((plan / "SEALED").read_text())
-sums, shards = hashlib.sha256(), -(-count // each)
+sums, shards, bytes_of = b"", -(-count // each), bytes.fromhex
+
+
+def b3sum(text):
+    return subprocess.run(["b3sum"], input=text, stdout=subprocess.PIPE, check=True).stdout[:64].decode()
 
 
 def write(path, end, head, records, bytes):
     text = b"".join(record + end for record in [head, *records])
-    sum = hashlib.sha256(text)
-    path.write_bytes(text + f"# end {len(records)} {bytes} {sum.hexdigest()}".encode() + end)
-    return sum.digest()
+    sum = b3sum(text)
+    path.write_bytes(text + f"# end {len(records)} {bytes} {sum}".encode() + end)
+    return bytes_of(sum)
 
 
 for shard in range(shards):
     numbers = range(shard * each, min((shard + 1) * each, count))
     names = [b"%05d/some-directory/a-name-of-a-file-%09d" % (shard, number) for number in numbers]
     digest = hashlib.sha256(b"").hexdigest().encode()
-    kind = f"1 {seal['plan']:08x} {shard}"
-    listed = [b"1000 1700000000.123456789 %d %s" % (number, name) for number, name in zip(numbers, names)]
-    sums.update(write(plan / f"shards/{shard:04}.list", b"\0", f"# dircopy shard {kind}".encode(), listed, 1000 * len(names)))
+    kind = f"2 {seal['plan']:08x} {shard}"
+    listed = [b"1000 1700000000.123456789 %d 420:0:0:1700000001.987654321 %s" % (number, name) for number, name in zip(numbers, names)]
+    sums += write(plan / f"shards/{shard:04}.list", b"\0", f"# dircopy shard {kind}".encode(), listed, 1000 * len(names))
     lines = [digest + b"  " + name for name in names]
     write(plan / f"done/{shard:04}.sha256sum", b"\n", f"# dircopy done {kind}".encode(), lines, 1000 * len(names))
-seal.update(shards=shards, files=count, bytes=1000 * count, shards_sum=sums.hexdigest())
+seal.update(shards=shards, files=count, bytes=1000 * count, shards_sum=b3sum(sums))
 (plan / "SEALED").write_text(json.dumps(seal))
 for token in (plan / "open").iterdir():
     token.unlink()

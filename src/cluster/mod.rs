@@ -10,5 +10,7 @@ pub mod lists;
 pub mod pack;
 pub mod plan;
 pub mod shard;
+mod shard_files;
 pub mod since;
 pub mod status;
+mod walk_ahead;

@@ -8,13 +8,13 @@ use std::io;
 use crate::cluster::directory::plan_dir::PlanDir;
 use crate::cluster::directory::token;
 use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Sha256};
-use crate::manifest::summed::{SummedWriter, Trailer};
-use crate::path::DirPath;
+use crate::hash::Digest;
+use crate::manifest::summed::{SUM, SummedWriter, Trailer};
 use crate::sys::Dir;
+use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;
-use crate::tree::names::list::PlannedStat;
 use crate::tree::names::order::compare;
+use crate::tree::names::planned::PlannedStat;
 
 /// What of a shard is full, in these parts.
 const FULL: u64 = 1 << 20;
@@ -54,7 +54,7 @@ pub struct Packer<'a> {
     pub files: u64,
     pub bytes: u64,
     /// Of the lists of all shards.
-    sums: BTreeMap<u32, Sha256>,
+    sums: BTreeMap<u32, Digest>,
 }
 
 /// What was packed.
@@ -67,16 +67,10 @@ pub struct Packed {
 }
 
 /// Sums up the sums of all lists in the order of their numbers.
-pub fn sum_of_all(sums: impl IntoIterator<Item = Sha256>) -> String {
-    let mut hasher = Algorithm::Sha256.start();
-    sums.into_iter().for_each(|Sha256(sum)| hasher.update(&sum));
-    let sum = hasher.finish().and_then(|digest| digest.as_sha256());
-    hex(sum.unwrap_or(Sha256([0; Sha256::LEN])))
-}
-
-/// A digest as text.
-pub fn hex(digest: Sha256) -> String {
-    String::from_utf8_lossy(&digest.to_hex()).into_owned()
+pub fn sum_of_all(sums: impl IntoIterator<Item = Digest>) -> String {
+    let mut hasher = SUM.start();
+    sums.into_iter().for_each(|sum| hasher.update(sum.bytes()));
+    hasher.finish().map(|sum| sum.to_string()).unwrap_or_default()
 }
 
 impl<'a> Packer<'a> {
@@ -86,33 +80,35 @@ impl<'a> Packer<'a> {
         Self { plan, size, open, next: 1, files: 0, bytes: 0, sums }
     }
 
-    /// Adds a file of the directory `dir`; returns the number of its shard.
-    pub fn add(&mut self, dir: &DirPath, entry: &SourceEntry) -> Result<u32> {
+    /// Adds a file of the directory with the counterpart `dir`; returns the number of its shard.
+    pub fn add(&mut self, dir: &OutputDir, entry: &SourceEntry) -> Result<u32> {
         let stat = &entry.stat;
+        let dev = dir.finish.as_ref().map(|(stat, _)| stat.id.dev);
+        let planned = PlannedStat::of(stat, dev);
         let cost = self.cost(stat.size);
         self.files += 1;
         self.bytes = self.bytes.saturating_add(stat.size);
         let mut path = Vec::new();
-        dir.join_into(&entry.name, &mut path);
+        dir.rel.join_into(&entry.name, &mut path);
         let dir_len = memchr::memrchr(b'/', &path).unwrap_or(0);
         if cost >= FULL {
             // A shard of its own, so that the others are not late.
             let mut own = OpenShard { number: self.take_number(), ..OpenShard::default() };
-            own.push(PlannedStat::of(stat), &path, cost);
+            own.push(planned, &path, cost);
             own.bytes = stat.size;
             let number = own.number;
             self.write(own)?;
             return Ok(number);
         }
         let most = if self.open.dir == path[..dir_len] { FULL + TO_SPARE } else { FULL };
-        let room = self.open.text.len() + path.len() + 64 <= MOST_NAMES;
+        let room = self.open.text.len() + path.len() + 160 <= MOST_NAMES;
         if !self.open.spans.is_empty() && (self.open.filled + cost > most || !room) {
             self.close()?;
         }
         self.open.dir.clear();
         self.open.dir.extend_from_slice(&path[..dir_len]);
         self.open.bytes = self.open.bytes.saturating_add(stat.size);
-        self.open.push(PlannedStat::of(stat), &path, cost);
+        self.open.push(planned, &path, cost);
         Ok(self.open.number)
     }
 

@@ -11,7 +11,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::cluster::directory::plan_dir::{FrozenPlan, FrozenWalk, PlanDir, PlanOptions, Seal};
 use crate::cluster::end_list::{EndEntry, FINISH, FurtherName, LINKS, order};
 use crate::cluster::linked_names::{LinkedKind, LinkedName, LinkedNames};
-use crate::cluster::pack::{Packer, ShardSize, hex};
+use crate::cluster::pack::{Packer, ShardSize};
+use crate::cluster::walk_ahead::walk_ahead;
 use crate::copy::before::prepare::Prepared;
 use crate::copy::before::reservation::Reservations;
 use crate::copy::job::CopyJob;
@@ -88,18 +89,21 @@ impl PlanJob {
             (observer.listen)(&Event::Warning(warning));
         }
         let walk = run.walk(&prepared, false, None);
+        let stat_workers = job.workers_for(&prepared, false, 1).stat_workers();
         let root = Arc::clone(&prepared.output);
         let mut planner = self.planner(observer, &plan, root)?;
         let mut broken = None;
         let Prepared { source, output, .. } = prepared;
-        let _ = walk.run(source, output, |found| match planner.take(found) {
-            Err(error) => {
-                broken = Some(error);
-                ControlFlow::Break(())
-            }
-            Ok(()) if stop.is_requested() => ControlFlow::Break(()),
-            Ok(()) => ControlFlow::Continue(()),
-        });
+        let walked =
+            walk_ahead(&walk, source, output, stat_workers, |found| match planner.take(found) {
+                Err(error) => {
+                    broken = Some(error);
+                    ControlFlow::Break(())
+                }
+                Ok(()) if stop.is_requested() => ControlFlow::Break(()),
+                Ok(()) => ControlFlow::Continue(()),
+            });
+        broken = broken.or(walked.err());
         let interrupted = stop.requested();
         let mut seal = planner.seal.clone();
         if broken.is_none() && interrupted.is_none() {
@@ -196,7 +200,7 @@ impl Planner<'_> {
         match found {
             WalkEvent::Files(batch) => {
                 for entry in &batch.files {
-                    let shard = self.packer.add(&batch.output.rel, entry)?;
+                    let shard = self.packer.add(&batch.output, entry)?;
                     self.remember(&batch.output, entry, LinkedKind::First(shard))?;
                     self.count(entry.stat.size);
                 }
@@ -328,7 +332,7 @@ impl Planner<'_> {
         (self.seal.shards, self.seal.files, self.seal.bytes) =
             (packed.shards, packed.files, packed.bytes);
         self.seal.shards_sum = packed.sum;
-        self.seal.finish_sum = hex(self.ends.finish(0).map_err(fail)?.sum);
+        self.seal.finish_sum = self.ends.finish(0).map_err(fail)?.sum.to_string();
         publish(plan, FINISH)?;
         let file = File::create_new(unfinished(plan, LINKS)).map_err(fail)?;
         let mut links = SummedWriter::new(file, 0, &plan.end_header(LINKS)).map_err(fail)?;
@@ -336,7 +340,7 @@ impl Planner<'_> {
         while let Some(record) = reader.next_record().map_err(fail)? {
             links.add(record).map_err(fail)?;
         }
-        self.seal.links_sum = hex(links.finish(0).map_err(fail)?.sum);
+        self.seal.links_sum = links.finish(0).map_err(fail)?.sum.to_string();
         publish(plan, LINKS)?;
         plan.write_seal(&self.seal)?;
         Ok(self.seal)

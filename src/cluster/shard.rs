@@ -4,7 +4,6 @@
 //! without replacing, and the record appears by a rename that replaces nothing. So the first to record it wins, and
 //! later ones compare.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -16,23 +15,24 @@ use std::time::Duration;
 use crossbeam_channel::{Sender, bounded};
 
 use crate::cluster::directory::attempt::{self, Attempt};
-use crate::cluster::directory::departed::{Departed, Presence, SourceSearch, look_again};
-use crate::cluster::directory::done::{self, DoneFile, DoneWriter};
+use crate::cluster::directory::departed::{Departed, look_again};
+use crate::cluster::directory::done::{self, DoneWriter};
 use crate::cluster::directory::plan_dir::PlanDir;
+use crate::cluster::shard_files::ShardFiles;
 use crate::copy::job::{CopyJob, ShardRole};
 use crate::copy::report::{Counts, Ending, Report};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver, Observer, Progress};
-use crate::hash::Sha256;
 use crate::io::options::Resume;
+use crate::manifest::states_name;
 use crate::manifest::summed::SummedReader;
-use crate::manifest::{Entries, Parsed, states_name};
 use crate::part::publish::is_taken;
 use crate::path::{RelPath, directory_of};
 use crate::sys::{Dir, ShardTag};
-use crate::tree::names::list::{NameList, PlannedStat};
+use crate::tree::names::list::NameList;
 use crate::tree::names::order::compare;
-use crate::tree::names::sorter::{RecordReader, SortedRecords, Sorter};
+use crate::tree::names::planned::planned_size;
+use crate::tree::names::sorter::SortedRecords;
 
 /// How often it is looked up whether a list has appeared.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -187,16 +187,17 @@ impl ShardJob {
         let mut reader =
             SummedReader::open(&self.plan.list(shard), 0, &self.plan.list_header(shard))?;
         let start = reader.at();
-        let mut last: Option<Vec<u8>> = None;
-        while let Some(record) = reader.next_record()? {
-            let path = PlannedStat::parse(record).map(|(_, path)| path.to_vec());
-            let Some(path) = path.filter(|path| RelPath::parse(path).is_ok()) else {
+        let mut last = Vec::new();
+        while reader.advance()? {
+            let path = planned_size(reader.record()).map(|(_, path)| path);
+            let Some(path) = path.filter(|path| RelPath::check(path).is_ok()) else {
                 return Err(reader.torn("a name in it leads out of the tree, or is none"));
             };
-            if last.as_ref().is_some_and(|last| compare(last, &path).is_ge()) {
+            if compare(&last, path).is_ge() {
                 return Err(reader.torn("its names are not in order"));
             }
-            last = Some(path);
+            last.clear();
+            last.extend_from_slice(path);
         }
         let end = reader.at();
         let file = Arc::new(reader.into_file());
@@ -313,17 +314,12 @@ impl ShardJob {
             let warning = Error::finding("copy as planned", self.plan.list(shard), finding);
             (observer.listen)(&Event::Warning(&warning));
         }
-        let mut files = ShardFiles::new(&self.plan, list, manifest, &changed)?;
+        let mut files = ShardFiles::new(&self.plan, &list.records, manifest, &changed)?;
         let dir = Dir::open(parent).map_err(fail)?;
         let mut lost = None;
         let fill = |file: &mut File| {
             let mut writer = DoneWriter::new(file, &self.plan.done_header(shard))?;
-            while let Some((file, size)) = files.next()? {
-                if let DoneFile::Gone(path) = &file {
-                    (observer.listen)(&Event::Gone(path.as_bytes()));
-                }
-                writer.add(&file, size)?;
-            }
+            files.write(&mut writer, |path| (observer.listen)(&Event::Gone(path.as_bytes())))?;
             match files.is_missing {
                 true => Err(io::ErrorKind::Other.into()),
                 false => writer.finish().map(drop),
@@ -347,95 +343,6 @@ impl ShardJob {
             },
             (None, true) => Ok(ShardState::Incomplete),
             (None, false) => written.map_err(fail).map(|()| ShardState::Done),
-        }
-    }
-}
-
-/// The files of a shard in the order of its list, each with what became of it.
-struct ShardFiles<'a> {
-    list: RecordReader,
-    /// Sorted as the list is: path and digest.
-    lines: RecordReader,
-    /// The line that comes next.
-    next: Option<(Vec<u8>, Sha256)>,
-    changed: &'a BTreeMap<Vec<u8>, u64>,
-    search: SourceSearch,
-    departed: Departed,
-    /// A file of the source is not at the output.
-    is_missing: bool,
-}
-
-/// What parts path and digest: no path has an empty component.
-const BETWEEN: &[u8] = b"//";
-
-impl<'a> ShardFiles<'a> {
-    fn new(
-        plan: &PlanDir,
-        list: &ShardList,
-        manifest: &Path,
-        changed: &'a BTreeMap<Vec<u8>, u64>,
-    ) -> Result<Self> {
-        let fail = |error| Error::io("read the manifest of the shard", manifest, error);
-        let mut entries = Entries::new(File::open(manifest).map_err(fail)?);
-        let mut sorter = Sorter::new(compare);
-        while let Some(entry) = entries.next_entry().map_err(fail)? {
-            if let Parsed::Record(record) = entry.parsed
-                && let Ok(path) = RelPath::parse(record.name)
-                && let Some(digest) = record.digest.as_sha256()
-            {
-                let line = [path.as_bytes(), BETWEEN, &digest.to_hex()].concat();
-                sorter.add(&line).map_err(fail)?;
-            }
-        }
-        let mut it = Self {
-            list: list.records.reader(),
-            lines: sorter.finish().map_err(fail)?.reader(),
-            next: None,
-            changed,
-            search: SourceSearch::new(plan)?,
-            departed: Departed::default(),
-            is_missing: false,
-        };
-        it.advance().map_err(fail)?;
-        Ok(it)
-    }
-
-    fn advance(&mut self) -> io::Result<()> {
-        self.next = match self.lines.next_record()? {
-            None => None,
-            Some(line) => {
-                let (path, hex) = line.split_at(line.len().saturating_sub(Sha256::HEX_LEN));
-                let digest = Sha256::from_hex(hex).ok_or(io::ErrorKind::InvalidData)?;
-                Some((path.strip_suffix(BETWEEN).unwrap_or(path).to_vec(), digest))
-            }
-        };
-        Ok(())
-    }
-
-    /// The next file that is at the output or has left the source, with its size.
-    fn next(&mut self) -> io::Result<Option<(DoneFile, u64)>> {
-        loop {
-            let Some(record) = self.list.next_record()? else { return Ok(None) };
-            let (planned, path) = PlannedStat::parse(record).ok_or(io::ErrorKind::InvalidData)?;
-            let path = RelPath::parse(path).map_err(|_| io::ErrorKind::InvalidData)?;
-            while self.next.as_ref().is_some_and(|(line, _)| compare(line, path.as_bytes()).is_lt())
-            {
-                self.advance()?;
-            }
-            if let Some((line, digest)) = &self.next
-                && *line == path.as_bytes()
-            {
-                let changed = self.changed.get(path.as_bytes()).copied();
-                let size = changed.unwrap_or(planned.size);
-                let changed = changed.filter(|size| *size != planned.size);
-                return Ok(Some((DoneFile::Listed(path, *digest, changed), size)));
-            }
-            let presence = self.search.look(&path);
-            self.departed += presence;
-            match presence {
-                Presence::Gone | Presence::Away => return Ok(Some((DoneFile::Gone(path), 0))),
-                Presence::There | Presence::Unknown => self.is_missing = true,
-            }
         }
     }
 }

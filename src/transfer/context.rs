@@ -12,6 +12,7 @@ use crate::state::knowledge::Knowledge;
 use crate::transfer::baseline::Baseline;
 use crate::transfer::kernel::copy_methods::CopyMethods;
 use crate::transfer::renamed::tree::RenamedFiles;
+use crate::tree::names::list::ChangedFiles;
 
 /// What the workers of a run have in common.
 #[derive(Clone, Copy, Debug)]
@@ -40,13 +41,16 @@ pub struct Shared<'a> {
     pub further: Option<&'a FurtherDigests>,
     /// What can be shared under another name, if anything is to be.
     pub renamed: Option<&'a RenamedFiles<'a>>,
+    /// Where files are noted that are not what a plan says, if there is one.
+    pub changed: Option<&'a ChangedFiles>,
 }
 
 impl<'a> Shared<'a> {
     /// Of a transfer that stands alone: nothing is known from before, and its bytes are read for it alone.
     pub fn alone(methods: &'a CopyMethods) -> Self {
         let (known, baseline, slot, states) = (None, None, None, None);
-        Self { known, baseline, methods, slot, states, further: None, renamed: None }
+        let (further, renamed, changed) = (None, None, None);
+        Self { known, baseline, methods, slot, states, further, renamed, changed }
     }
 }
 

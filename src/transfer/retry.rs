@@ -3,10 +3,13 @@
 //! Most such files change once: a program was just saving them. The file is looked at anew and read again
 //! from its beginning, once; a file that changes again is reported and is not at the output.
 
+use std::sync::PoisonError;
+
 use crate::error::Error;
 use crate::part::transfer::Transfer;
 use crate::sys::stat::{Kind, Stat};
 use crate::transfer::context::Context;
+use crate::tree::names::planned::PlannedStat;
 use crate::tree::overwrite::{Decision, SourceStat, decide};
 
 /// What the file is now, if it is worth a second try: it is still there, and the same is to be done
@@ -28,6 +31,13 @@ pub fn look_again(context: &Context<'_>, transfer: &Transfer) -> Option<Stat> {
         Decision::Replace => replaces,
         Decision::Keep | Decision::Leave(_) | Decision::Refuse(_) => false,
     };
+    if same
+        && let Some(changed) = context.shared.changed
+        && !PlannedStat::of(&before.stat, None).is(&now)
+    {
+        let path = transfer.target.rel_path().as_bytes().to_vec();
+        changed.lock().unwrap_or_else(PoisonError::into_inner).insert(path, now.size);
+    }
     same.then_some(now)
 }
 

@@ -227,6 +227,31 @@ impl Classifier<'_> {
         ControlFlow::Continue(subdirs)
     }
 
+    /// Hands on small files of which all is known that a look would tell.
+    pub(crate) fn hand_on(
+        &self,
+        entries: &Unclassified,
+        files: Vec<SourceEntry>,
+        memory: &mut DirMemory,
+        emit: &mut impl Emit,
+    ) -> ControlFlow<()> {
+        let mut small = SmallFiles::default();
+        for entry in files {
+            if let Err(error) = refuse(entries, memory, &entry.name) {
+                emit.item(WalkItem::Failed(error))?;
+                continue;
+            }
+            entries.output.announce(1);
+            if let Some(files) = small.push(entry) {
+                emit(entries.batch_of(files))?;
+            }
+        }
+        match small.files.is_empty() {
+            true => ControlFlow::Continue(()),
+            false => emit(entries.batch_of(small.files)),
+        }
+    }
+
     /// Looks at a directory on the way to names below it; `None` if it is left out.
     pub(crate) fn on_the_way(
         &self,

@@ -78,7 +78,7 @@ pub struct Walk<'a> {
 pub(crate) struct Frame {
     pub(crate) source: Arc<SourceDir>,
     pub(crate) output: Arc<OutputDir>,
-    id: Identity,
+    pub(crate) id: Identity,
     pub(crate) inclusion: Inclusion,
     subdirs: std::vec::IntoIter<Subdir>,
     listed: bool,

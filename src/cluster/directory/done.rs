@@ -72,24 +72,37 @@ impl<'a> DoneWriter<'a> {
 
     /// Adds a file, which is of so many bytes.
     pub fn add(&mut self, file: &DoneFile, size: u64) -> std::io::Result<()> {
-        self.text.clear();
         match file {
             DoneFile::Listed(path, digest, changed) => {
-                self.totals.files += 1;
-                self.totals.bytes = self.totals.bytes.saturating_add(size);
-                if let Some(size) = changed {
-                    self.has_comments = true;
-                    self.writer.add(&[SIZE, size.to_string().as_bytes()].concat())?;
-                }
-                line::write_path(&mut self.text, &Digest::from(*digest), path.as_bytes());
-                self.text.pop();
+                self.add_listed(path.as_bytes(), *digest, *changed, size)
             }
             DoneFile::Gone(path) => {
                 self.totals.gone += 1;
+                self.text.clear();
                 self.text.extend_from_slice(GONE);
                 escape::escape(path.as_bytes(), &mut self.text);
+                self.writer.add(&self.text)
             }
         }
+    }
+
+    /// Adds the file at `path`, which is at the output, and of which a comment says that its size has `changed`.
+    pub fn add_listed(
+        &mut self,
+        path: &[u8],
+        digest: Sha256,
+        changed: Option<u64>,
+        size: u64,
+    ) -> std::io::Result<()> {
+        self.totals.files += 1;
+        self.totals.bytes = self.totals.bytes.saturating_add(size);
+        if let Some(size) = changed {
+            self.has_comments = true;
+            self.writer.add(&[SIZE, size.to_string().as_bytes()].concat())?;
+        }
+        self.text.clear();
+        line::write_path(&mut self.text, &Digest::from(digest), path);
+        self.text.pop();
         self.writer.add(&self.text)
     }
 

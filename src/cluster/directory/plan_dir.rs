@@ -17,7 +17,7 @@ use crate::tree::filter::Pattern;
 use crate::tree::overwrite::Policy;
 
 /// The version of all formats in the directory.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// No file but a list is longer; bytes.
 const MOST_JSON: u64 = 16 << 20;
@@ -157,8 +157,11 @@ impl PlanDir {
             return Err(Error::finding("open the plan", path, finding));
         };
         if plan.format != FORMAT {
-            let finding =
-                format!("it is of format {}, and this program knows {FORMAT}", plan.format);
+            let finding = format!(
+                "it is of format {}, and this program knows {FORMAT}: finish it with the version that made it ({}), or \
+                 make a new plan",
+                plan.format, plan.version
+            );
             return Err(Error::finding("open the plan", path, finding));
         }
         Ok(Self { path: path.to_path_buf(), plan })

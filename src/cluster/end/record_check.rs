@@ -15,8 +15,8 @@ use crate::manifest::summed::SummedReader;
 use crate::manifest::summed::ahead::ReadAhead;
 use crate::manifest::writer::ManifestFile;
 use crate::path::RelPath;
-use crate::tree::names::list::planned_size;
 use crate::tree::names::order::compare;
+use crate::tree::names::planned::planned_size;
 
 /// So many bytes of lines are written at a time.
 const LINES: usize = 1 << 20;
@@ -85,7 +85,7 @@ impl RecordCheck<'_> {
         &mut self,
         seal: &Seal,
         mut ahead: Ahead,
-    ) -> Result<Option<(Vec<Sha256>, bool)>> {
+    ) -> Result<Option<(Vec<Digest>, bool)>> {
         let mut links = PlannedLinks::open(self.plan)?;
         let mut sums = Vec::new();
         for shard in 0..seal.shards {
@@ -110,7 +110,7 @@ impl RecordCheck<'_> {
         shard: u32,
         ahead: &mut Ahead,
         links: &mut PlannedLinks,
-    ) -> Result<Sha256> {
+    ) -> Result<Digest> {
         let list = self.plan.list(shard);
         let header = self.plan.list_header(shard);
         // Both go on to their next file, also if one of them is not what it should be.

@@ -27,7 +27,7 @@ use crate::tree::filter::Filter;
 use crate::tree::found::{SourceEntry, WalkEvent, WalkItem};
 use crate::tree::last_dir::LastDir;
 use crate::tree::lock::Patience;
-use crate::tree::names::list::PlannedStat;
+use crate::tree::names::planned::PlannedStat;
 use crate::tree::overwrite::{Decision, Policy, SourceStat, decide};
 
 const DEED: &str = "find at the output as it is in the source";

@@ -52,6 +52,7 @@ use crate::transfer::kernel::copy_methods::CopyMethods;
 use crate::tree::filter::Pattern;
 use crate::tree::lock::Patience;
 use crate::tree::name_count::NameCount;
+use crate::tree::names::list::NameList;
 use crate::tree::walk::Walk;
 
 impl CopyJob {
@@ -244,7 +245,8 @@ impl OutputRun<'_> {
         let further = further.is_any().then_some(&further);
         let renamed = earlier.renamed(job, &prepared.source, &prepared.output, stop);
         let (known, renamed) = (known.as_ref(), renamed.as_ref());
-        let shared = Shared { known, baseline, methods, slot, states, further, renamed };
+        let changed = job.names.as_ref().and_then(NameList::changed);
+        let shared = Shared { known, baseline, methods, slot, states, further, renamed, changed };
         let progress = &*observer.progress;
         let control = Control { progress, stop, rate, timings, resident: &resident, helpers, gate };
         let context = Context { options, shared, control };

@@ -7,7 +7,7 @@ use std::thread::{Builder, Scope};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::hash::Sha256;
+use crate::hash::Digest;
 use crate::manifest::summed::blocks::{Blocks, SummedFile};
 
 /// So many blocks wait to be looked at.
@@ -17,7 +17,7 @@ const WAITING: usize = 4;
 enum Message {
     Block(Vec<u8>),
     /// A file is at its end; the sum of everything before its last record.
-    End(Option<Sha256>),
+    End(Option<Digest>),
     /// There is nothing more of a file.
     Failed(io::Error),
 }
@@ -30,7 +30,7 @@ pub struct ReadAhead {
     used: Sender<Vec<u8>>,
     /// Nothing more comes of the file that is being looked at.
     is_over: bool,
-    sum: Option<Sha256>,
+    sum: Option<Digest>,
 }
 
 impl ReadAhead {
@@ -115,7 +115,7 @@ impl Blocks for &mut ReadAhead {
         }
     }
 
-    fn sum(&self) -> Option<Sha256> {
+    fn sum(&self) -> Option<Digest> {
         self.sum
     }
 }

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::hash::{Algorithm, Hasher, Sha256};
-use crate::manifest::summed::trailer::MOST_TRAILER;
+use crate::hash::{Digest, Hasher};
+use crate::manifest::summed::trailer::{MOST_TRAILER, SUM};
 use crate::sys::{self, PlainUse, Uninterrupted};
 
 /// Bytes of a block, but for the last.
@@ -17,7 +17,7 @@ pub trait Blocks {
     fn next_block(&mut self, block: &mut Vec<u8>) -> io::Result<bool>;
 
     /// The sum of everything before the last record, once the end was reached.
-    fn sum(&self) -> Option<Sha256>;
+    fn sum(&self) -> Option<Digest>;
 }
 
 /// A file that is read and hashed by the thread that asks for its blocks.
@@ -29,7 +29,7 @@ pub struct SummedFile {
     end: u8,
     /// The end of what was read, which may be that of the file.
     held: Vec<u8>,
-    sum: Option<Sha256>,
+    sum: Option<Digest>,
 }
 
 impl SummedFile {
@@ -40,7 +40,7 @@ impl SummedFile {
     pub fn open(path: &Path, end: u8) -> io::Result<Self> {
         // A FIFO in its place would be waited for.
         let file = Uninterrupted(sys::open_plain(path, PlainUse::Read)?);
-        Ok(Self { file, hasher: Algorithm::Sha256.start(), end, held: Vec::new(), sum: None })
+        Ok(Self { file, hasher: SUM.start(), end, held: Vec::new(), sum: None })
     }
 
     pub fn into_file(self) -> File {
@@ -64,7 +64,7 @@ impl SummedFile {
         let records = memchr::memrchr(self.end, before_last).map_or(0, |at| at + 1);
         let mut hasher = self.hasher.clone();
         hasher.update(&self.held[..records]);
-        self.sum = hasher.finish().and_then(|digest| digest.as_sha256());
+        self.sum = hasher.finish();
     }
 }
 
@@ -89,7 +89,7 @@ impl Blocks for SummedFile {
         Ok(filled > 0)
     }
 
-    fn sum(&self) -> Option<Sha256> {
+    fn sum(&self) -> Option<Digest> {
         self.sum
     }
 }

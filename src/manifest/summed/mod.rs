@@ -8,5 +8,5 @@ mod trailer;
 mod writer;
 
 pub use reader::SummedReader;
-pub use trailer::Trailer;
+pub use trailer::{SUM, Trailer};
 pub use writer::SummedWriter;

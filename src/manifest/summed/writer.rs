@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use crate::hash::{Algorithm, Hasher};
-use crate::manifest::summed::trailer::Trailer;
+use crate::hash::Hasher;
+use crate::manifest::summed::trailer::{SUM, Trailer};
 
 /// So many bytes are hashed and written at a time.
 const TOGETHER: usize = 256 << 10;
@@ -21,7 +21,7 @@ pub struct SummedWriter<W: Write> {
 impl<W: Write> SummedWriter<W> {
     /// Begins with `header`, which is a record that says what the file is.
     pub fn new(out: W, end: u8, header: &str) -> io::Result<Self> {
-        let (hasher, text) = (Algorithm::Sha256.start(), Vec::new());
+        let (hasher, text) = (SUM.start(), Vec::new());
         let mut writer = Self { out, hasher, text, end, records: 0 };
         writer.put(header.as_bytes())?;
         Ok(writer)
@@ -50,8 +50,7 @@ impl<W: Write> SummedWriter<W> {
     pub fn finish(mut self, bytes: u64) -> io::Result<Trailer> {
         self.flush()?;
         let Self { mut out, hasher, end, records, .. } = self;
-        let sum = hasher.finish().and_then(|digest| digest.as_sha256());
-        let sum = sum.ok_or(io::ErrorKind::Unsupported)?;
+        let sum = hasher.finish().ok_or(io::ErrorKind::Unsupported)?;
         let trailer = Trailer { records, bytes, sum };
         out.write_all(&[trailer.text().as_bytes(), &[end]].concat())?;
         out.flush()?;

@@ -132,7 +132,10 @@ impl SmallPath<'_> {
         }
         let copied = self.small_file(transfer, false).copy(self.scratch, warnings);
         let outcome = copied.map_err(|failure| failure.error)?;
-        warnings.push(retry::warning(first));
+        // A shard tells of all together that they are not what was planned.
+        if self.context.shared.changed.is_none() {
+            warnings.push(retry::warning(first));
+        }
         Ok(outcome)
     }
 

@@ -1,15 +1,15 @@
 //! The names that a copy is to take, read from a list of the user's or from one of a plan, in the order of a walk.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{MAIN_SEPARATOR, Path};
 use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
 use crate::path::{PathFault, RelPath, Shown};
 use crate::sys::Uninterrupted;
-use crate::sys::stat::{Stat, Time};
 use crate::tree::names::order::compare;
+use crate::tree::names::planned::PlannedStat;
 use crate::tree::names::sorter::{RecordReader, SortedRecords, Sorter};
 
 /// No path is longer; bytes.
@@ -43,47 +43,6 @@ pub(crate) struct NamedEntry<'a> {
     pub path: &'a [u8],
     /// What the file was when it was planned.
     pub planned: Option<PlannedStat>,
-}
-
-/// What a plan says of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlannedStat {
-    pub size: u64,
-    pub mtime: Time,
-    pub ino: u64,
-}
-
-impl PlannedStat {
-    pub fn of(stat: &Stat) -> Self {
-        Self { size: stat.size, mtime: stat.mtime, ino: stat.id.ino }
-    }
-
-    /// Appends what a plan says of the file at `path`, without what ends a record.
-    pub fn write(&self, path: &[u8], out: &mut Vec<u8>) {
-        let Self { size, mtime, ino } = self;
-        // Writing to memory does not fail.
-        let _ = write!(out, "{size} {}.{:09} {ino} ", mtime.secs, mtime.nanos);
-        out.extend_from_slice(path);
-    }
-
-    /// Takes a record of a plan apart; `None` if it is not one that [`write`](Self::write) makes.
-    pub fn parse(record: &[u8]) -> Option<(Self, &[u8])> {
-        let mut parts = record.splitn(4, |&byte| byte == b' ');
-        let mut text = || std::str::from_utf8(parts.next()?).ok();
-        let size = text()?.parse().ok()?;
-        let (secs, nanos) = text()?.split_once('.')?;
-        let mtime = Time { secs: secs.parse().ok()?, nanos: nanos.parse().ok()? };
-        let ino = text()?.parse().ok()?;
-        Some((Self { size, mtime, ino }, parts.next()?))
-    }
-}
-
-/// The size and the path that a record of a plan states; the rest of it is not looked at.
-pub fn planned_size(record: &[u8]) -> Option<(u64, &[u8])> {
-    let mut blanks = memchr::memchr_iter(b' ', record);
-    let (size, _, inode) = (blanks.next()?, blanks.next()?, blanks.next()?);
-    let size = std::str::from_utf8(&record[..size]).ok()?.parse().ok()?;
-    Some((size, &record[inode + 1..]))
 }
 
 /// Reads the names of a list, each once.

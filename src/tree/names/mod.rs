@@ -2,5 +2,6 @@
 
 pub mod list;
 pub mod order;
+pub mod planned;
 pub mod sorter;
 mod walk;

@@ -7,7 +7,12 @@ use std::cmp::Ordering;
 pub fn compare(one: &[u8], other: &[u8]) -> Ordering {
     // No name has a zero byte, so the separator can take its place.
     let key = |byte: u8| if byte == b'/' { 0 } else { byte };
-    match one.iter().zip(other).position(|(one, other)| one != other) {
+    // Paths that are compared are mostly alike for long.
+    let (words, _) = one.as_chunks::<8>();
+    let (others, _) = other.as_chunks::<8>();
+    let alike = 8 * words.iter().zip(others).take_while(|(one, other)| one == other).count();
+    let differ = one[alike..].iter().zip(&other[alike..]).position(|(one, other)| one != other);
+    match differ.map(|at| alike + at) {
         Some(at) => key(one[at]).cmp(&key(other[at])),
         None => one.len().cmp(&other.len()),
     }

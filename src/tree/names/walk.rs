@@ -9,11 +9,13 @@ use std::sync::{Arc, PoisonError};
 use crate::error::{Error, Result};
 use crate::path::RelPath;
 use crate::state::private_dir::{NAME, TRASH};
+use crate::sys::stat::Stat;
 use crate::sys::{self, ListedEntry};
-use crate::tree::classify::{Subdir, Unclassified};
+use crate::tree::classify::{Classifier, Subdir, Unclassified};
 use crate::tree::found::{Batch, Emit, SourceEntry, WalkEvent, WalkItem};
-use crate::tree::names::list::{ChangedFiles, NameList, NamedEntry, PlannedStat};
+use crate::tree::names::list::{ChangedFiles, NameList, NamedEntry};
 use crate::tree::names::order::is_within;
+use crate::tree::names::planned::PlannedStat;
 use crate::tree::walk::{Defer, Descent, Walk};
 
 /// So many names of one directory are looked at together.
@@ -28,6 +30,8 @@ struct Position {
     waiting: Vec<ListedEntry>,
     /// … and what they were when they were planned.
     planned: HashMap<Arc<OsStr>, PlannedStat>,
+    /// Files in it that need no look, because the plan has what it would tell.
+    told: Vec<SourceEntry>,
     /// A directory that was named: all that is in it is done.
     whole: Option<Vec<u8>>,
     /// A directory on the way that the walk is not in, …
@@ -65,7 +69,7 @@ impl Walk<'_> {
                 return self.walk_down_to(0, descent, emit, defer);
             }
             let (dir, base) = split(name);
-            if dir != position.dir || position.waiting.len() >= TOGETHER {
+            if dir != position.dir || position.waiting.len() + position.told.len() >= TOGETHER {
                 self.look_at_waiting(&mut position, names, descent, emit, defer)?;
             }
             if position.whole.as_ref().is_some_and(|whole| is_within(name, whole)) {
@@ -74,10 +78,18 @@ impl Walk<'_> {
             if dir != position.dir {
                 self.go_to(dir, &mut position, descent, emit)?;
             }
+            let told = planned.and_then(|planned| self.told(&planned, descent));
+            if let (Some(stat), None, Ok(base)) =
+                (told, &position.closed, sys::name_from_bytes(base))
+            {
+                position.told.push(SourceEntry { name: base.into(), stat });
+                continue;
+            }
             Self::take(name, base, &mut position, descent, emit)?;
             if position.closed.is_none()
-                && let (Some(planned), Some(last)) = (planned, position.waiting.last())
+                && let (Some(planned), Some(last)) = (planned, position.waiting.last_mut())
             {
+                last.ino = planned.ino;
                 position.planned.insert(Arc::clone(&last.name), planned);
             }
         }
@@ -86,6 +98,16 @@ impl Walk<'_> {
             Self::leave(descent, emit)?;
         }
         ControlFlow::Continue(())
+    }
+
+    /// What the system said of a file when it was planned, if that will do: it is small, so that reading it twice costs
+    /// little if it is another by now, and nothing is at the output that it would be held against.
+    fn told(&self, planned: &PlannedStat, descent: &Descent) -> Option<Stat> {
+        let top = descent.stack.last()?;
+        let Classifier { follow, filter, block_size, .. } = &self.classifier;
+        let is_small = planned.size <= *block_size;
+        let may = top.output.bare && is_small && !follow && filter.is_empty();
+        planned.stat(top.id.dev).filter(|_| may)
     }
 
     /// Takes a name in the directory that the walk is in; where that could not be entered, the name is told.
@@ -123,11 +145,17 @@ impl Walk<'_> {
     ) -> ControlFlow<()> {
         let planned = std::mem::take(&mut position.planned);
         let mut waiting = std::mem::take(&mut position.waiting);
+        let mut told = std::mem::take(&mut position.told);
         let last = waiting.last().map(|last| Arc::clone(&last.name));
         let levels = descent.stack.len();
-        let (Some(last), Some(top)) = (last, descent.stack.last_mut()) else {
-            return ControlFlow::Continue(());
-        };
+        let Some(top) = descent.stack.last_mut() else { return ControlFlow::Continue(()) };
+        if !told.is_empty() {
+            // As a walk that lists them takes them.
+            told.sort_unstable_by_key(|entry| entry.stat.id.ino);
+            let here = Unclassified::new(&top.source, &top.output, Vec::new(), top.inclusion);
+            self.classifier.hand_on(&here, told, &mut top.memory, emit)?;
+        }
+        let Some(last) = last else { return ControlFlow::Continue(()) };
         if top.source.rel.is_root() {
             Self::pass_over_private(&top.source, &top.output, &mut waiting, emit)?;
         }
@@ -240,7 +268,7 @@ impl Walk<'_> {
 /// Notes the files that are not what they were when they were planned.
 fn note_changed(batch: &Batch, planned: &HashMap<Arc<OsStr>, PlannedStat>, changed: &ChangedFiles) {
     for SourceEntry { name, stat } in &batch.files {
-        if planned.get(name).is_some_and(|planned| *planned != PlannedStat::of(stat)) {
+        if planned.get(name).is_some_and(|planned| !planned.is(stat)) {
             let path = batch.source.rel.join(name).as_bytes().to_vec();
             changed.lock().unwrap_or_else(PoisonError::into_inner).insert(path, stat.size);
         }

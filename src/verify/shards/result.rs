@@ -17,7 +17,7 @@ use crate::verify::shards::notes::{self, ShardNoted};
 use crate::verify::target::Target;
 
 /// What every result begins with.
-const HEADER: &str = "# dircopy checked 1";
+const HEADER: &str = "# dircopy checked 2";
 
 const ENDING: &str = "checked";
 

@@ -1,5 +1,6 @@
 //! A copy by many machines: plan, shards, finish. What many processes make together is to be what one makes alone.
 
+mod changed;
 mod chaos;
 mod departed;
 mod engines;

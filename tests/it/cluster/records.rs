@@ -113,13 +113,13 @@ fn forged(whole: &[u8]) -> Vec<u8> {
     records.pop();
     let end = records.pop().unwrap();
     let mut bytes = records[0].to_vec();
-    bytes.extend_from_slice(b"\x001 5.000000000 7 ../stolen\0");
+    bytes.extend_from_slice(b"\x001 5.000000000 7 - ../stolen\0");
     for record in &records[2..] {
         bytes.extend_from_slice(record);
         bytes.push(0);
     }
     let mut sum =
-        Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        Command::new("b3sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     sum.stdin.take().unwrap().write_all(&bytes).unwrap();
     let out = sum.wait_with_output().unwrap().stdout;
     let end = String::from_utf8(end.to_vec()).unwrap();

@@ -178,7 +178,7 @@ fn a_result_of_other_lines_does_not_count() {
     forged.replace_range(sum_at..=sum_at, other);
     let body = &forged[..forged.find("# end").unwrap()];
     fs::write(scene.path("body"), body).unwrap();
-    let sum = shell(&scene, "sha256sum < body");
+    let sum = shell(&scene, "b3sum < body");
     let end = text[text.find("# end").unwrap()..].to_owned();
     let words: Vec<&str> = end.trim().split(' ').collect();
     let end = format!("# end {} {} {}\n", words[2], words[3], sum.split(' ').next().unwrap());

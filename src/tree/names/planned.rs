@@ -1,0 +1,212 @@
+//! What a plan says of a file: a record of a shard's list.
+//!
+//! Where it says all that a copy asks of the source, a shard need not ask again: it opens the file, and whether it is
+//! still what was planned shows by the look at it when it was read, which every copy takes.
+
+use crate::sys::stat::{Identity, Kind, Stat, Time};
+
+/// What a plan says of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedStat {
+    pub size: u64,
+    pub mtime: Time,
+    pub ino: u64,
+    labels: Option<PlannedLabels>,
+}
+
+/// The rest of what a copy asks, of a file that has one name and is on its directory's file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PlannedLabels {
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    ctime: Time,
+    is_sparse: bool,
+}
+
+impl PlannedStat {
+    /// What is said of a file in a directory on the file system `dev`.
+    pub fn of(stat: &Stat, dev: Option<u64>) -> Self {
+        let Stat { size, mtime, ctime, id, mode, uid, gid, .. } = *stat;
+        let labels = PlannedLabels { mode, uid, gid, ctime, is_sparse: stat.is_sparse() };
+        // The numbers of file systems differ from machine to machine, so none is written down.
+        let is_told = stat.links == 1 && dev == Some(id.dev);
+        Self { size, mtime, ino: id.ino, labels: is_told.then_some(labels) }
+    }
+
+    /// Whether a file is what was planned, as far as its content goes.
+    pub fn is(&self, stat: &Stat) -> bool {
+        (self.size, self.mtime, self.ino) == (stat.size, stat.mtime, stat.id.ino)
+    }
+
+    /// What the system said of the file, if the plan has all of it; its directory is on the file system `dev`.
+    pub fn stat(&self, dev: u64) -> Option<Stat> {
+        let Self { size, mtime, ino, labels } = *self;
+        let PlannedLabels { mode, uid, gid, ctime, is_sparse } = labels?;
+        let allocated = if is_sparse { 0 } else { size };
+        let (kind, id) = (Kind::File, Identity { dev, ino });
+        Some(Stat { kind, size, allocated, mtime, ctime, id, links: 1, mode, uid, gid })
+    }
+
+    /// Appends what a plan says of the file at `path`, without what ends a record.
+    pub fn write(&self, path: &[u8], out: &mut Vec<u8>) {
+        write_number(self.size, out);
+        out.push(b' ');
+        write_time(self.mtime, out);
+        out.push(b' ');
+        write_number(self.ino, out);
+        out.push(b' ');
+        match &self.labels {
+            None => out.push(b'-'),
+            Some(PlannedLabels { mode, uid, gid, ctime, is_sparse }) => {
+                for number in [mode, uid, gid] {
+                    write_number((*number).into(), out);
+                    out.push(b':');
+                }
+                // The same as of the content, for most files that were made where they are.
+                if *ctime != self.mtime {
+                    write_time(*ctime, out);
+                }
+                if *is_sparse {
+                    out.extend_from_slice(b":sparse");
+                }
+            }
+        }
+        out.push(b' ');
+        out.extend_from_slice(path);
+    }
+
+    /// Takes a record of a plan apart; `None` if it is not one that [`write`](Self::write) makes.
+    pub fn parse(record: &[u8]) -> Option<(Self, &[u8])> {
+        let mut parts = record.splitn(5, |&byte| byte == b' ');
+        let size = read_number(parts.next()?)?;
+        let mtime = read_time(parts.next()?)?;
+        let ino = read_number(parts.next()?)?;
+        let labels = match parts.next()? {
+            b"-" => None,
+            text => Some(PlannedLabels::parse(text, mtime)?),
+        };
+        Some((Self { size, mtime, ino, labels }, parts.next()?))
+    }
+}
+
+impl PlannedLabels {
+    fn parse(text: &[u8], mtime: Time) -> Option<Self> {
+        let mut parts = text.splitn(5, |&byte| byte == b':');
+        let mut number = || u32::try_from(read_number(parts.next()?)?).ok();
+        let (mode, uid, gid) = (number().filter(|mode| *mode <= 0o7777)?, number()?, number()?);
+        let ctime = match parts.next()? {
+            b"" => mtime,
+            text => read_time(text)?,
+        };
+        let is_sparse = match parts.next() {
+            None => false,
+            Some(word) => (word == b"sparse").then_some(true)?,
+        };
+        Some(Self { mode, uid, gid, ctime, is_sparse })
+    }
+}
+
+/// The size and the path that a record of a plan states; the rest of it is not looked at.
+pub fn planned_size(record: &[u8]) -> Option<(u64, &[u8])> {
+    let mut blanks = memchr::memchr_iter(b' ', record);
+    let (size, last) = (blanks.next()?, blanks.nth(2)?);
+    Some((read_number(&record[..size])?, &record[last + 1..]))
+}
+
+/// Appends a number in digits, without what formatting costs: there are several for each file.
+fn write_number(mut number: u64, out: &mut Vec<u8>) {
+    let (mut digits, mut at) = ([0; 20], 20);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+fn write_time(Time { secs, nanos }: Time, out: &mut Vec<u8>) {
+    if secs < 0 {
+        out.push(b'-');
+    }
+    write_number(secs.unsigned_abs(), out);
+    out.push(b'.');
+    write_number(nanos.into(), out);
+}
+
+fn read_number(digits: &[u8]) -> Option<u64> {
+    let is_plain = !digits.is_empty() && digits[0] != b'+';
+    std::str::from_utf8(digits).ok().filter(|_| is_plain)?.parse().ok()
+}
+
+/// Seconds and nanoseconds, which are two numbers and no fraction.
+fn read_time(text: &[u8]) -> Option<Time> {
+    let at = memchr::memchr(b'.', text)?;
+    let secs = std::str::from_utf8(&text[..at]).ok()?.parse().ok()?;
+    let nanos = u32::try_from(read_number(&text[at + 1..])?).ok()?;
+    (nanos < 1_000_000_000).then_some(Time { secs, nanos })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(size: u64, allocated: u64, mtime: Time, ctime: Time) -> Stat {
+        let id = Identity { dev: 7, ino: u64::MAX };
+        let (kind, links, mode, uid, gid) = (Kind::File, 1, 0o4755, u32::MAX, 0);
+        Stat { kind, size, allocated, mtime, ctime, id, links, mode, uid, gid }
+    }
+
+    #[test]
+    fn records_come_back() {
+        let time = |secs, nanos| Time { secs, nanos };
+        for (size, allocated) in [(0, 0), (5, 4096), (u64::MAX, 0)] {
+            for mtime in [time(0, 0), time(-5, 7), time(i64::MIN, 999_999_999), time(i64::MAX, 1)] {
+                for ctime in [mtime, time(1, 2)] {
+                    let stat = stat(size, allocated, mtime, ctime);
+                    for (dev, links) in [(Some(7), 1), (Some(8), 1), (None, 1), (Some(7), 2)] {
+                        let planned = PlannedStat::of(&Stat { links, ..stat }, dev);
+                        let mut record = Vec::new();
+                        planned.write(b"a b/c  d", &mut record);
+                        let path = &b"a b/c  d"[..];
+                        assert_eq!(PlannedStat::parse(&record), Some((planned, path)));
+                        assert_eq!(planned_size(&record), Some((size, path)));
+                        assert!(planned.is(&stat));
+                        let told = planned.stat(9);
+                        assert_eq!(told.is_some(), dev == Some(7) && links == 1);
+                        if let Some(told) = told {
+                            let id = Identity { dev: 9, ..stat.id };
+                            assert_eq!(Stat { id, ..stat }.change(&told), None);
+                            assert_eq!(told.is_sparse(), stat.is_sparse());
+                            let labels = |stat: Stat| (stat.mode, stat.uid, stat.gid, stat.links);
+                            assert_eq!(labels(told), labels(stat));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused() {
+        for record in [
+            "",
+            "1 2.3 4 a",
+            "1 2.3 4 - ",
+            "+1 2.3 4 - a",
+            "1 2 4 - a",
+            "1 2.1000000000 4 - a",
+            "1 2.3 x - a",
+            "1 2.3 4 1:2 a",
+            "1 2.3 4 99999:0:0: a",
+            "1 2.3 4 1:0:0::dense a",
+            "1 2.3 4 1:0:0:5 a",
+        ] {
+            let found = PlannedStat::parse(record.as_bytes());
+            assert!(found.is_none_or(|(_, path)| path.is_empty()), "{record:?}: {found:?}");
+        }
+    }
+}

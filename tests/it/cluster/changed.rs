@@ -1,0 +1,99 @@
+//! Files that are not what they were when they were planned. A shard goes by its list as far as it can, so what the
+//! list says is not to be believed where it is no longer so.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+use super::Cluster;
+use crate::harness::{Scene, Strace, content, need, shell};
+
+const FILES: [&str; 8] =
+    ["grown", "shrunk", "rewritten", "replaced", "emptied", "closed", "holes", "same"];
+
+/// One directory of small files, planned, which are all in one shard.
+fn planned() -> Cluster {
+    let scene = Scene::new();
+    for (number, name) in FILES.iter().enumerate() {
+        scene
+            .src
+            .file(format!("dir/{name}"), content(3000 + number))
+            .mode(format!("dir/{name}"), 0o644);
+    }
+    let cluster = Cluster { scene };
+    set_times(&cluster);
+    cluster.plan_with(&[]).assert_code(0);
+    assert_eq!(cluster.shards(), 1);
+    cluster
+}
+
+/// Directories get the times that they had when they were planned.
+fn set_times(cluster: &Cluster) {
+    cluster.scene.src.mtime("dir", 1_000_000_000, 1).mtime("", 1_000_000_000, 2);
+}
+
+#[test]
+fn files_are_copied_as_they_are_now() {
+    let cluster = planned();
+    let src = &cluster.scene.src;
+    src.file("dir/grown", content(200_000)).file("dir/shrunk", "less").file("dir/emptied", "");
+    src.file("dir/rewritten", "x".repeat(3002))
+        .file("other", content(3003))
+        .mode("dir/closed", 0o600);
+    fs::rename(src.path("other"), src.path("dir/replaced")).unwrap();
+    let punch = "fallocate --punch-hole --offset 0 --length 1000 src/dir/holes";
+    shell(&cluster.scene, punch);
+    set_times(&cluster);
+    let run = cluster.shard(0);
+    run.assert_code(0).assert_says("6 of its files changed since it was planned");
+    assert!(!run.err().contains("dir/"), "they are told together: {}", run.err());
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+    let closed = fs::metadata(cluster.out().join("dir/closed")).unwrap();
+    assert_eq!(closed.permissions().mode() & 0o777, 0o600, "as the source has it now");
+}
+
+/// What is no file any more is not copied for one, and is named.
+#[test]
+fn files_that_became_something_else_are_named() {
+    let cluster = planned();
+    let src = &cluster.scene.src;
+    src.remove("dir/same").remove("dir/grown").remove("dir/shrunk");
+    symlink("/etc/passwd", src.path("dir/same")).unwrap();
+    fs::create_dir(src.path("dir/grown")).unwrap();
+    shell(&cluster.scene, "mkfifo src/dir/shrunk");
+    let run = cluster.shard(0);
+    run.assert_code(1);
+    ["dir/same", "dir/grown", "dir/shrunk"].iter().for_each(|name| drop(run.assert_says(name)));
+    for name in ["same", "grown", "shrunk"] {
+        let copied = cluster.out().join("dir").join(name).symlink_metadata();
+        assert!(copied.is_err() || !copied.unwrap().is_file(), "{name}");
+    }
+    cluster.finish().assert_code(1).assert_says("shard 0 is not done");
+}
+
+/// A shard asks nothing of a file again that its list says: it opens it, and looks at it when it was read.
+#[test]
+fn a_shard_does_not_look_where_the_plan_looked() {
+    need!(Strace);
+    let cluster = planned();
+    let strace = Strace::watch(&cluster.scene, Strace::STATS);
+    strace.run(cluster.command("shard", &["--index", "0"])).assert_code(0);
+    let looks = strace.calls();
+    let of_files = |call: &&String| FILES.iter().any(|name| call.contains(&format!("\"{name}\"")));
+    assert_eq!(looks.iter().filter(of_files).collect::<Vec<_>>(), Vec::<&String>::new());
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+}
+
+/// A plan of another format is refused, and not read as if it were of this one.
+#[test]
+fn a_plan_of_an_earlier_version_is_refused() {
+    let cluster = planned();
+    let path = cluster.plan_dir().join("plan.json");
+    let text = fs::read_to_string(&path).unwrap().replace("\"format\": 2", "\"format\": 1");
+    fs::write(&path, text).unwrap();
+    for run in [cluster.shard(0), cluster.finish(), cluster.status()] {
+        run.assert_code(2).assert_says("format 1").assert_says("make a new plan");
+    }
+    assert_eq!(fs::metadata(cluster.out()).unwrap().nlink(), 4, "only its directories are there");
+}
