@@ -52,10 +52,7 @@ fn lists_of_hashdeep_without_a_known_digest_say_so() {
 #[test]
 fn xml_in_a_wide_encoding_is_named() {
     let scene = scene();
-    shell(
-        &scene,
-        "cd src && echo '<hashlist version=\"1.1\"></hashlist>' >x",
-    );
+    shell(&scene, "cd src && echo '<hashlist version=\"1.1\"></hashlist>' >x");
     for encoding in ["UTF-32", "UTF-32LE", "UTF-32BE", "UTF-16", "UTF-16LE", "UTF-16BE"] {
         shell(&scene, &format!("iconv -f UTF-8 -t {encoding} src/x >dst/list"));
         let name = &encoding[..6];
