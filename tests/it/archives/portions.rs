@@ -52,3 +52,41 @@ fn a_bag_is_none_before_the_last_run() {
     }
     shell(&scene, "diff -r src dst/data");
 }
+
+/// A job of several outputs, digests and forms, whose first runs come to their end with files left.
+#[test]
+fn a_job_with_several_forms_is_whole_at_every_output() {
+    let scene = Scene::new();
+    for number in 0..12 {
+        scene.src.file(format!("dir {}/{number}", number % 3), content(100_000 + number));
+    }
+    let job = "input = \"src\"\noutput = [\"dst\", \"second\"]\nhash = \"sha256,md5,xxh64\"\n\
+               format = [\"gnu\", \"bsd\", \"hashdeep\", \"mhl1\"]\nworkers = 1\n";
+    scene.tree(".").file("job.toml", job);
+    let limits: &[&str] = &["--limit-rate", "1M", "--max-duration", "300ms"];
+    for (more, code) in [(limits, 6), (limits, 6), (&[], 0)] {
+        let run = scene.bare([&["--job", "job.toml"], more].concat()).run();
+        run.assert_no_crash();
+        run.assert_code(code);
+    }
+    for output in ["dst", "second"] {
+        for algorithm in ["sha256", "md5"] {
+            let list = format!("cd {output}; {algorithm}sum -c --strict dircopy-*.{algorithm}sum");
+            assert_eq!(shell(&scene, &format!("{list} | grep -c ': OK$'")).trim(), "12");
+        }
+        shell(&scene, &format!("cd {output}; test $(wc -l < dircopy-*.bsd) = 36"));
+        shell(&scene, &format!("cd {output}; test $(grep -c '<file>' *.mhl) = 12"));
+        if have(&[Need::Program("hashdeep")]) {
+            let audit = "find . -path './dir *' -type f -print0 | xargs -0 hashdeep -a -l -k dircopy-*.hashdeep";
+            shell(&scene, &format!("cd {output}; {audit}"));
+        }
+        for list in ["bsd", "hashdeep", "xxh64sum"] {
+            let check = format!("set {output}/dircopy-*.{list}; echo $1");
+            let list = shell(&scene, &check);
+            scene.bare(["verify", output, "--complete", "-m", list.trim()]).run().assert_code(0);
+        }
+        shell(&scene, &format!("diff -r -x '*dircopy*' -x '*.mhl' src {output}"));
+        let left = shell(&scene, &format!("find {output} -name '*.part' | wc -l"));
+        assert_eq!(left.trim(), "0");
+    }
+}
