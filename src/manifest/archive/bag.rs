@@ -222,13 +222,21 @@ pub fn escaped(name: &[u8]) -> Vec<u8> {
 /// # Errors
 /// What is wrong with the file.
 pub fn payload_oxum(text: &str) -> Result<Option<(u64, u64)>, &'static str> {
-    let mut found = None;
+    let (mut found, mut is_oxum) = (None, false);
     for line in lines(text.strip_prefix('\u{feff}').unwrap_or(text)) {
-        if line.trim().is_empty() || line.starts_with([' ', '\t']) {
+        if line.trim().is_empty() {
             continue;
         }
+        if line.starts_with([' ', '\t']) {
+            // It belongs to the value before.
+            match is_oxum {
+                true => return Err("its Payload-Oxum is not of the form BYTES.FILES"),
+                false => continue,
+            }
+        }
         let (label, value) = line.split_once(':').ok_or("a line has no label")?;
-        if !label.trim().eq_ignore_ascii_case("payload-oxum") {
+        is_oxum = label.trim().eq_ignore_ascii_case("payload-oxum");
+        if !is_oxum {
             continue;
         }
         let number = |text: &str| text.parse().ok();

@@ -73,7 +73,7 @@ fn a_file_with_another_content_is_not_valid_and_all_is_there() {
 #[test]
 fn what_is_missing_or_too_much_makes_a_bag_incomplete() {
     type Break = fn(&Tree) -> &Tree;
-    let cases: [(&str, i32, Break); 16] = [
+    let cases: [(&str, i32, Break); 17] = [
         ("missing: dst/data/a", 4, |it| it.remove("data/a")),
         ("not listed: dst/data/new", 4, |it| it.file("data/new", "")),
         ("not listed: dst/data/link", 4, |it| it.symlink("data/link", "a")),
@@ -83,6 +83,7 @@ fn what_is_missing_or_too_much_makes_a_bag_incomplete() {
             it.file("bag-info.txt", "Payload-Oxum: 8.2\nPayload-Oxum: 8.2\n")
         }),
         ("no label", 5, |it| it.file("bag-info.txt", "nothing\n")),
+        ("not of the form", 5, |it| it.file("bag-info.txt", "Payload-Oxum: 8.2\n  more\n")),
         ("no manifest of its payload", 4, |it| it.remove("manifest-sha256.txt")),
         ("algorithm that is known here", 5, |it| {
             let list = "00  data/a\n00  data/dir/b\n";
