@@ -109,9 +109,18 @@ impl PlannedLabels {
 
 /// The size and the path that a record of a plan states; the rest of it is not looked at.
 pub fn planned_size(record: &[u8]) -> Option<(u64, &[u8])> {
-    let mut blanks = memchr::memchr_iter(b' ', record);
-    let (size, last) = (blanks.next()?, blanks.nth(2)?);
-    Some((read_number(&record[..size])?, &record[last + 1..]))
+    // The words are short, so a search for what ends each would cost more than to look at every byte.
+    let end = record.iter().position(|&byte| byte == b' ').filter(|end| *end > 0)?;
+    let size = record[..end].iter().try_fold(0_u64, |size, &byte| {
+        let digit = Some(byte.wrapping_sub(b'0')).filter(|digit| *digit <= 9)?;
+        size.checked_mul(10)?.checked_add(digit.into())
+    })?;
+    let (mut blanks, rest) = (0, &record[end + 1..]);
+    let last = rest.iter().position(|&byte| {
+        blanks += u8::from(byte == b' ');
+        blanks == 3
+    })?;
+    Some((size, &rest[last + 1..]))
 }
 
 /// Appends a number in digits, without what formatting costs: there are several for each file.
