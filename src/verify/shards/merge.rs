@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::scope;
+use std::thread::{Builder, scope};
 use std::time::Instant;
 
 use crossbeam_channel::bounded;
@@ -194,17 +194,25 @@ fn read_manifest(
         tasks,
         findings,
     };
+    let died = || {
+        let finding = "the thread that reads them died; this is a defect of dircopy";
+        Error::finding("read the manifests of", ".", finding)
+    };
     let read = scope(|scope| {
-        let reading = scope.spawn(|| line_reader.work(std::slice::from_ref(spec)));
+        let work = || line_reader.work(std::slice::from_ref(spec));
+        let reading = Builder::new().name("lines".into()).spawn_scoped(scope, work);
+        let reading = reading.map_err(|error| Error::io("start the threads for", ".", error))?;
         collector.take_all(&inbox);
-        reading.join().ok()
+        reading.join().map_err(|_| died())
     });
     let nowhere = Arc::new(Target::none());
-    if read.is_none() {
-        let finding = "the thread that reads them died; this is a defect of dircopy";
-        let error = Error::finding("read the manifests of", ".", finding);
-        collector.tell(&nowhere, Finding::Broken(error));
-    }
+    let read = match read {
+        Ok(read) => Some(read),
+        Err(error) => {
+            collector.tell(&nowhere, Finding::Broken(error));
+            None
+        }
+    };
     let listed = read.as_ref().and_then(|read| read.listed.first());
     let target = listed.map_or(nowhere, |listed| Arc::clone(&listed.target));
     (read, target)

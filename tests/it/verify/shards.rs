@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use crate::harness::{Cmd, Random, Run, Scene, content, long, names_below, shell};
+use crate::harness::{Cmd, Random, Run, Scene, Strace, content, long, names_below, need, shell};
 
 /// So many files in directories, with names of every kind, and a copy of them.
 fn scene(files: usize) -> Scene {
@@ -297,4 +297,21 @@ fn reports_say_which_shard_it_was() {
     let (one, all) = (section("one.json"), section("all.json"));
     assert_eq!((&one["index"], &one["of"], &one["lines"]), (&0.into(), &1.into(), &11.into()));
     assert!(all["index"].is_null() && all["lines"] == 11, "{all}");
+}
+
+#[test]
+fn a_merge_without_threads_says_so() {
+    need!(Strace);
+    let scene = scene(5);
+    all_shards(&scene, 2);
+    let mut told = false;
+    for refused in 1..=4 {
+        let fault = format!("error=EAGAIN:when={refused}");
+        let strace = Strace::inject(&scene, "clone,clone3", &fault);
+        let run = strace.run(scene.bare(["verify", "dst", "--merge", "results"]));
+        assert!(matches!(run.code, Some(0..=2)), "{refused}: {:?}: {}", run.code, run.err());
+        told |=
+            !strace.injected().is_empty() && run.err().contains("cannot start the threads for .:");
+    }
+    assert!(told);
 }
