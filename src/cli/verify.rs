@@ -20,11 +20,14 @@ use crate::cli::show::gathered::{Gathered, LineKind};
 use crate::cli::show::line::Detail;
 use crate::cli::show::verify_messages::VerifyMessages;
 use crate::cli::show::verify_summary::{summary, verdict};
+use crate::copy::generations::set::{GenerationSet, path_of};
 use crate::error::{Error, Result};
 use crate::event::{Observer, Progress, Stop};
 use crate::manifest::read::escape;
-use crate::sys::{self, PlainUse};
-use crate::verify::{Finding, FindingObserver, Target, Verdict, VerifyJob, VerifyReport};
+use crate::sys::{self, Dir, PlainUse};
+use crate::verify::{
+    Finding, FindingObserver, Target, Verdict, VerifyJob, VerifyReport, has_own_manifest,
+};
 
 /// How a check is set up, whether it makes files whole or not.
 struct Checking<'a> {
@@ -57,12 +60,32 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
         heals: heal.is_some(),
         reads: args.shards.merge.is_none(),
     };
-    let (job, merge) = (args.job(), args.merge_job());
+    let (job, merge) = (each_generation(args.job()), args.merge_job());
     checking.run(command, &job, |observer| match (&heal, &merge) {
         (Some(job), _) => job.run(observer),
         (None, Some(job)) => job.run(observer),
         (None, None) => job.run(observer),
     })
+}
+
+/// The same check, with all complete generations in place of a directory that has generations and no manifest.
+fn each_generation(job: VerifyJob) -> VerifyJob {
+    if !job.manifests.is_empty() || job.root.is_some() {
+        return job;
+    }
+    let here = [PathBuf::from(".")];
+    let given = if job.dirs.is_empty() { &here[..] } else { &job.dirs };
+    let mut dirs = Vec::with_capacity(given.len());
+    for dir in given {
+        let set = Dir::open(dir).ok().and_then(|root| GenerationSet::read(&root, dir).ok());
+        match set.map(|set| set.complete).unwrap_or_default() {
+            complete if complete.is_empty() || has_own_manifest(dir, job.state.as_deref()) => {
+                dirs.push(dir.clone());
+            }
+            complete => dirs.extend(complete.into_iter().map(|name| path_of(dir, name))),
+        }
+    }
+    VerifyJob { dirs, ..job }
 }
 
 /// Runs `dircopy heal`.

@@ -62,8 +62,11 @@ impl HealJob {
         let conflicts = Conflicts::find(listed, stop, &tell)?;
         let (bad, unhealed) = (Mutex::new(BadFiles::default()), Unhealed::default());
         let hear = |target: &Target, finding: &Finding| {
-            // Where a file is good is found out link by link.
-            if !matches!(finding, Finding::Compared(_) | Finding::NotCompared(_)) {
+            // Where a file is good is found out link by link, and trees are not as they were found.
+            if !matches!(
+                finding,
+                Finding::Compared(_) | Finding::NotCompared(_) | Finding::Tree(..)
+            ) {
                 listen(target, finding);
             }
             match tree_of(&trees, target) {

@@ -12,7 +12,8 @@ use crate::sys::dir::Dir;
 use crate::sys::interrupted::write_all;
 use crate::sys::stat::Stat;
 use crate::sys::types::{
-    CachePolicy, Cloned, IoPriority, KernelCopy, NamedInode, PendingCall, ResidentBytes, Spliced,
+    CachePolicy, Cloned, DataSharing, IoPriority, KernelCopy, NamedInode, PendingCall,
+    ResidentBytes, Spliced,
 };
 
 impl CachePolicy {
@@ -173,6 +174,21 @@ pub fn splice(_: &File, _: &File, _: u64) -> io::Result<Spliced> {
 
 /// Nothing forbids them here.
 pub fn permit_threads() {}
+
+/// Not known here.
+pub fn data_sharing(_: &File) -> DataSharing {
+    DataSharing::Unknown
+}
+
+/// Cannot be asked here.
+pub fn place_all_data(_: &File) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Not known here.
+pub fn shared_place(_: &File, _: &Stat) -> Option<Vec<u64>> {
+    None
+}
 
 /// Which calls threads wait for is not told here.
 pub fn pending_calls() -> Vec<PendingCall> {

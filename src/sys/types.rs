@@ -35,6 +35,18 @@ pub struct Extent {
     pub end: u64,
 }
 
+/// What tells the data of files on a file system apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+pub enum DataSharing {
+    /// Nothing that is known to last.
+    Unknown,
+    /// Their inode numbers.
+    Inodes,
+    /// Their inode numbers, and where their data lies, which several files can share.
+    Extents,
+}
+
 /// What a file system can still hold.
 #[derive(Clone, Copy, Debug)]
 pub struct FreeSpace {

@@ -221,6 +221,12 @@ impl OwnManifests {
     }
 }
 
+/// Whether a manifest of dircopy in the directory `dir` holds, or says why none does.
+pub fn has_own_manifest(dir: &Path, state: Option<&Path>) -> bool {
+    let found = OwnManifests::look(dir, state);
+    found.is_ok_and(|found| !(found.finished.is_empty() && found.unfinished.is_empty()))
+}
+
 /// How a directory without a manifest of dircopy is checked.
 fn remedy(dir: &Path) -> String {
     let lists = Dir::open(dir).map(|here| lists_by_name(&here)).unwrap_or_default();

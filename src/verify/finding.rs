@@ -63,6 +63,28 @@ pub struct Mend {
     pub dry_run: bool,
 }
 
+/// What became of the files that are listed of one of several directories.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeVerdict {
+    /// Files that have the listed digest.
+    pub good: u64,
+    /// Files that have another.
+    pub differ: u64,
+    /// Listed files that are not there, or not as regular files.
+    pub missing: u64,
+    /// Files that could not be read.
+    pub unreadable: u64,
+    /// What else was amiss, with the manifest, its lines, or files that are not listed.
+    pub other: u64,
+}
+
+impl TreeVerdict {
+    /// Whether all that is listed is as listed, and something is.
+    pub fn is_good(&self) -> bool {
+        self.good > 0 && self.differ + self.missing + self.unreadable + self.other == 0
+    }
+}
+
 /// What a bag is by all that was found of it (RFC 8493).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BagVerdict {
@@ -100,6 +122,8 @@ pub enum Finding {
         verdict: Verdict,
         /// So many bytes were hashed.
         bytes: u64,
+        /// So many were not, because they are the data of a file that was hashed.
+        shared: u64,
     },
     /// There is no file of the name, but there is one if `\` is taken for `/`; it is judged next.
     Converted {
@@ -176,6 +200,8 @@ pub enum Finding {
     Notice(Error),
     /// What must be there of an archive is not there, or is not what the archive says of itself.
     Incomplete(Error),
+    /// What became of all that is listed of one of several directories; told at the end, for each.
+    Tree(PathBuf, TreeVerdict),
     /// What became of a bag as a whole.
     Bag(BagVerdict),
     /// The manifest is UTF-16 text. It is read all the same.

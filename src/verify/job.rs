@@ -28,7 +28,9 @@ use crate::verify::scrub::budget::Budget;
 use crate::verify::scrub::pass::Scrub;
 use crate::verify::shards::notes::ShardNotes;
 use crate::verify::shards::run::{ShardOfCheck, ShardRun};
+use crate::verify::shared::reads::SharedReads;
 use crate::verify::target::{ManifestAt, Target, TargetSpec};
+use crate::verify::trees::CheckedTrees;
 use crate::verify::unlisted::{self, ListedNames};
 use crate::verify::work::check::{Checker, ReadFrom};
 use crate::verify::work::collector::Collector;
@@ -119,6 +121,9 @@ impl VerifyJob {
         let _lock = self.lock(&specs, listen, stop)?;
         let scrub = self.budget.map(|budget| Scrub::new(budget, self.state.clone()));
         let mut collector = Collector::new(listen, scrub.as_ref(), specs.len());
+        if self.root.is_none() {
+            collector.trees = CheckedTrees::new(&self.dirs);
+        }
         collector.shard = shard.as_ref().map(|_| ShardNotes::default());
         for Findings { target, found } in findings {
             found.into_iter().for_each(|finding| collector.tell(&target, finding));
@@ -137,12 +142,16 @@ impl VerifyJob {
             let checker = checker.with_states(states.as_ref());
             checker.with_links(LinkChecker { helpers, reads, backend, progress })
         };
+        // These are about each file by itself.
+        let is_each = self.budget.is_some() || self.shard.is_some() || self.write_states;
+        let shared = (!is_each).then(SharedReads::default);
         let threads = Threads {
             specs: &specs,
             division,
             checker: &checker,
             complete: self.complete,
             scrub: scrub.as_ref(),
+            shared: shared.as_ref(),
             wanted: self.wanted(),
             progress,
             stop,
@@ -165,6 +174,7 @@ impl VerifyJob {
         let shard = shard.and_then(|shard| leave_result(&shard, manifest, &mut collector, stop));
         if !stop.is_requested() {
             collector.tell_bags(&bags);
+            collector.tell_trees();
         }
         Ok(VerifyReport {
             counts: collector.counts,

@@ -17,16 +17,18 @@ mod replicas;
 mod report;
 mod scrub;
 mod shards;
+mod shared;
 mod target;
+mod trees;
 mod unlisted;
 mod work;
 
 pub use crate::chain::damage::Damage;
 pub use crate::io::read_back::HashedFrom;
 pub use archive::part::PartOf;
-pub use choice::Rival;
+pub use choice::{Rival, has_own_manifest};
 pub use finding::{
-    BagVerdict, Comparison, Finding, FindingListener, FindingObserver, Mend, Verdict,
+    BagVerdict, Comparison, Finding, FindingListener, FindingObserver, Mend, TreeVerdict, Verdict,
 };
 pub use job::VerifyJob;
 pub use lines::manifest_lines::ManifestLines;

@@ -59,6 +59,10 @@ pub struct Checked {
     pub broken: u64,
     /// Bytes that were hashed.
     pub bytes: u64,
+    /// Good files that were not read, because their data is that of a file that was read.
+    pub shared: u64,
+    /// The bytes of these.
+    pub shared_bytes: u64,
     /// Files that were read, good or not, and came from the device.
     pub from_device: u64,
     /// … and may have come from a cache.
@@ -69,9 +73,12 @@ impl Checked {
     /// Adds a finding to the counts of its kind.
     pub fn add(&mut self, finding: &Finding) {
         let counter = match finding {
-            Finding::File { verdict, bytes, .. } => {
+            Finding::File { verdict, bytes, shared, .. } => {
                 self.bytes += bytes;
-                if let Verdict::Good(proof) | Verdict::Differs(proof, _) = verdict {
+                self.shared += u64::from(*shared > 0);
+                self.shared_bytes += shared;
+                if *shared == 0
+                    && let Verdict::Good(proof) | Verdict::Differs(proof, _) = verdict {
                     match proof {
                         HashedFrom::Device => self.from_device += 1,
                         HashedFrom::Cache => self.from_cache += 1,
@@ -112,6 +119,7 @@ impl Checked {
             | Finding::Utf16
             | Finding::Notice(_)
             | Finding::Bag(_)
+            | Finding::Tree(..)
             | Finding::Waiting(_)
             | Finding::Unfinished(_)
             | Finding::Rival(_)

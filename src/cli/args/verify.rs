@@ -44,7 +44,8 @@ pub struct VerifyArgs {
     /// Directories to check [default: the current one]
     ///
     /// Each is checked against the manifest of dircopy in it that your last run finished, or else the one
-    /// with the latest name; or against each --manifest.
+    /// with the latest name; or against each --manifest. Of a directory that has generations and no manifest, all
+    /// generations are checked. Data that files share is read once.
     #[arg(value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::cli::record::json::JsonName;
 use crate::cli::show::compared::compared;
 use crate::cli::show::healed::{not_healed, taken};
-use crate::cli::show::verify_messages::{self, others};
+use crate::cli::show::verify_messages::{self, others, tree_verdict};
 use crate::error::Error;
 use crate::event::{Done, Event};
 use crate::path::Shown;
@@ -155,6 +155,12 @@ impl<'a> RecordEntry<'a> {
         }
     }
 
+    /// A good file whose data was read as that of another one.
+    fn read_before(self) -> Self {
+        let text = self.text.map_or("its data".into(), |text| format!("its data {text}"));
+        Self { text: Some(format!("{text} was read as that of another file").into()), ..self }
+    }
+
     /// What the directories that are copies of each other have of a file that is bad in one of them.
     fn compared(comparison: &Comparison) -> Self {
         let names = |roots: &[PathBuf]| roots.iter().map(|root| JsonName::path(root)).collect();
@@ -193,8 +199,8 @@ impl<'a> RecordEntry<'a> {
         }
     }
 
-    /// A finding of a check, and whether it belongs into a report.
-    pub fn found(target: &'a Target, finding: &Finding) -> (Self, bool) {
+    /// A finding about a line of a manifest, and the number of the line.
+    fn of_line(target: &Target, finding: &Finding) -> (Self, Option<u64>) {
         let full = |event, path, text| {
             let full = target.path_of(path);
             Self::named(event, full.as_os_str().as_encoded_bytes(), text)
@@ -202,14 +208,7 @@ impl<'a> RecordEntry<'a> {
         let here = |event, text: String| {
             Self::named(event, target.manifest.as_os_str().as_encoded_bytes(), Some(text.into()))
         };
-        let of_root = |event, text: String| {
-            Self::named(event, target.root.as_os_str().as_encoded_bytes(), Some(text.into()))
-        };
-        let (entry, line) = match finding {
-            Finding::File { line, path, verdict, .. } => (
-                Self::verdict(target.path_of(path).as_os_str().as_encoded_bytes(), verdict),
-                Some(*line),
-            ),
+        match finding {
             Finding::Converted { line, from, to } => {
                 let to = Shown::bytes(to.as_bytes());
                 (full("converted", from, Some(format!("taken for {to}").into())), Some(*line))
@@ -237,7 +236,40 @@ impl<'a> RecordEntry<'a> {
                 let (event, text) = unproven(finding);
                 (here(event, text), Some(*line))
             }
-            Finding::Incomplete(error) => (Self::error("incomplete", error), None),
+            _ => (Self::default(), None),
+        }
+    }
+
+    /// A finding of a check, and whether it belongs into a report.
+    pub fn found(target: &'a Target, finding: &Finding) -> (Self, bool) {
+        let full = |event, path, text| {
+            let full = target.path_of(path);
+            Self::named(event, full.as_os_str().as_encoded_bytes(), text)
+        };
+        let here = |event, text: String| {
+            Self::named(event, target.manifest.as_os_str().as_encoded_bytes(), Some(text.into()))
+        };
+        let of_root = |event, text: String| {
+            Self::named(event, target.root.as_os_str().as_encoded_bytes(), Some(text.into()))
+        };
+        let (entry, line) = match finding {
+            Finding::File { line, path, verdict, shared, .. } => {
+                let path = target.path_of(path);
+                let entry = Self::verdict(path.as_os_str().as_encoded_bytes(), verdict);
+                (if *shared > 0 { entry.read_before() } else { entry }, Some(*line))
+            }
+            Finding::Converted { .. }
+            | Finding::Refused { .. }
+            | Finding::Twice { .. }
+            | Finding::Contradicts { .. }
+            | Finding::Malformed { .. }
+            | Finding::Torn { .. }
+            | Finding::OtherAlgorithm { .. }
+            | Finding::Unproven { .. } => Self::of_line(target, finding),
+            Finding::Tree(root, verdict) => {
+                let text = Some(tree_verdict(verdict).into());
+                (Self { event: "tree", name: JsonName::path(root), text, ..Self::default() }, None)
+            }
             Finding::Bag(verdict) => (of_root("bag", verdict.to_string()), None),
             Finding::Utf16 => (here("notice", "it is UTF-16 text".into()), None),
             Finding::Nothing => (here("empty", "it lists no file".into()), None),
@@ -253,26 +285,42 @@ impl<'a> RecordEntry<'a> {
                     Self { event: "waiting", text: Some(text.clone().into()), ..Self::default() };
                 return (entry, false);
             }
-            Finding::Forgotten(error) | Finding::Notice(error) => {
-                (Self::error("notice", error), None)
-            }
             Finding::Compared(comparison) => (Self::compared(comparison), None),
             Finding::NotCompared(number) => {
                 let text = format!("{number} findings of bad files were too many to compare");
                 (Self { event: "not-compared", text: Some(text.into()), ..Self::default() }, None)
             }
-            Finding::Unsearched(error) => (Self::error("not-searched", error), None),
-            Finding::Unusable(error) => (Self::error("unusable", error), None),
-            Finding::Broken(error) => (Self::error("broken", error), None),
             Finding::Conflict(_)
             | Finding::Healed(_)
             | Finding::NotHealed { .. }
             | Finding::TooManyBad(_) => (Self::healing(target, finding), None),
-            Finding::Warning(error) => (Self::error("warning", error), None),
+            Finding::Incomplete(error)
+            | Finding::Forgotten(error)
+            | Finding::Notice(error)
+            | Finding::Unsearched(error)
+            | Finding::Unusable(error)
+            | Finding::Broken(error)
+            | Finding::Warning(error) => (Self::error(effect(finding), error), None),
         };
         let manifest = line.map(|_| Shown::path(&target.manifest).to_string().into());
-        let good = matches!(finding, Finding::File { verdict: Verdict::Good(_), .. });
+        let good = match finding {
+            Finding::File { verdict: Verdict::Good(_), .. } => true,
+            Finding::Tree(_, verdict) => verdict.is_good(),
+            _ => false,
+        };
         (Self { manifest, line, ..entry }, !good)
+    }
+}
+
+/// What became of what a finding is an error of, in a word.
+fn effect(finding: &Finding) -> &'static str {
+    match finding {
+        Finding::Incomplete(_) => "incomplete",
+        Finding::Forgotten(_) | Finding::Notice(_) => "notice",
+        Finding::Unsearched(_) => "not-searched",
+        Finding::Unusable(_) => "unusable",
+        Finding::Warning(_) => "warning",
+        _ => "broken",
     }
 }
 

@@ -274,6 +274,10 @@ fn check(receipt: &Receipt) -> Markup {
                     (size(checked.bytes)) ", " (rate(checked.bytes as f64, receipt.elapsed_seconds)) "; "
                     (counted(checked.from_device, "file")) " from the device, " (number(checked.from_cache))
                     " only through a cache"
+                    @if checked.shared > 0 {
+                        "; " (counted(checked.shared, "file")) ", " (size(checked.shared_bytes))
+                        ", have the data of a file that was read"
+                    }
                 }
                 @if let Some(scrub) = &receipt.scrub {
                     dt { "Scrub" }

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use crate::cli::show::compared::{compared, cut};
 use crate::cli::show::healed::{not_healed, taken};
-use crate::cli::show::line::{Detail, ScreenLine};
+use crate::cli::show::line::{Detail, ScreenLine, count};
 use crate::manifest::other_name::OtherName;
 use crate::path::{RelPath, Shown};
 use crate::sys;
-use crate::verify::{Finding, HashedFrom, Rival, Target, Verdict};
+use crate::verify::{Finding, HashedFrom, Rival, Target, TreeVerdict, Verdict};
 
 /// What is said of a name that trees list differently.
 pub const CONFLICT: &str = "the trees list different digests for it; nothing is done to it";
@@ -53,6 +53,27 @@ pub fn unproven(
     }
 }
 
+/// What became of all that is listed of a directory.
+pub fn tree_verdict(verdict: &TreeVerdict) -> String {
+    let TreeVerdict { good, differ, missing, unreadable, other } = *verdict;
+    if verdict.is_good() {
+        return format!("good: {} as listed", count(good, "file"));
+    }
+    let counted = [
+        (good, "good"),
+        (differ, "differing"),
+        (missing, "missing"),
+        (unreadable, "unreadable"),
+        (other, "otherwise amiss"),
+    ];
+    let some = counted.iter().filter(|(number, _)| *number > 0);
+    let some: Vec<_> = some.map(|(number, how)| format!("{number} {how}")).collect();
+    match &some[..] {
+        [] => "NOT good: nothing was checked".into(),
+        some => format!("NOT good: {}", some.join(", ")),
+    }
+}
+
 impl VerifyMessages {
     /// A file that is listed more than once.
     fn twice(&self, target: &Target, finding: &Finding) -> Option<ScreenLine> {
@@ -78,6 +99,7 @@ impl VerifyMessages {
     pub fn of(&self, target: &Target, finding: &Finding) -> Option<ScreenLine> {
         let manifest = Shown::path(&target.manifest);
         let shown = |path| cut(Shown::path(&target.path_of(path)));
+        let out = |text| Some(ScreenLine::Out(text));
         match finding {
             Finding::File { line, path, verdict, .. } => {
                 let at = format!("line {line} of {manifest}");
@@ -109,10 +131,11 @@ impl VerifyMessages {
             Finding::Unproven { line, algorithm, files, is_all } => {
                 self.err(&unproven(&manifest, *line, *algorithm, (!is_all).then_some(*files)))
             }
-            Finding::Bag(_) | Finding::Others(_) if self.detail == Detail::Quiet => None,
-            Finding::Bag(verdict) => {
-                Some(ScreenLine::Out(format!("{} is {verdict}", Shown::path(&target.root))))
+            Finding::Tree(..) | Finding::Bag(_) | Finding::Others(_) if self.detail == Detail::Quiet => None,
+            Finding::Tree(root, verdict) => {
+                out(format!("{}: {}", Shown::path(root), tree_verdict(verdict)))
             }
+            Finding::Bag(verdict) => out(format!("{} is {verdict}", Shown::path(&target.root))),
             Finding::Utf16 => {
                 self.notice(&format!("{manifest} is UTF-16 text and is read as such"))
             }

@@ -15,7 +15,8 @@ pub fn summary(report: &VerifyReport) -> Rows {
     let unusable = counts.unusable + counts.empty;
     let reads = report.shard.is_none_or(|shard| shard.index.is_some());
     let mut rows = Rows::default();
-    rows.row("checked", files(read, counts.bytes));
+    let shared = format!("{}: data of a file that was read", size(counts.shared_bytes));
+    rows.row("checked", files(read + counts.shared, counts.bytes + counts.shared_bytes));
     rows.counted(&[
         Counted("good", counts.good, "file", "as listed"),
         Counted("healed", counts.healed, "file", &taken),
@@ -43,6 +44,9 @@ pub fn summary(report: &VerifyReport) -> Rows {
     if read > 0 {
         let device = format!("{} from the device", counts.from_device);
         rows.row("read", format!("{device}, {} only through a cache", counts.from_cache));
+    }
+    if counts.shared > 0 {
+        rows.row("shared", format!("{}, {shared}", count(counts.shared, "file")));
     }
     if counts.states_made > 0 {
         rows.row("states", format!("made of {}", count(counts.states_made, "file")));

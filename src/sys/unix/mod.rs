@@ -4,6 +4,8 @@ mod attributes;
 #[cfg(target_os = "linux")]
 mod cache;
 mod closed_dir;
+#[cfg(target_os = "linux")]
+mod data_place;
 mod descriptors;
 pub(in crate::sys) mod dir;
 mod disk;
@@ -42,6 +44,8 @@ mod volumes;
 pub use attributes::Attributes;
 #[cfg(target_os = "linux")]
 pub use cache::{OutputPages, SourcePages};
+#[cfg(target_os = "linux")]
+pub use data_place::{data_sharing, place_all_data, shared_place};
 pub use descriptors::descriptors_are_wanted;
 pub use dir::{name_from_bytes, names_device, swallowed_quote, unusable};
 pub use disk::{is_on_turning_disk, place_on_disk};
@@ -81,6 +85,7 @@ pub use volumes::{mounted_volumes, volume_details, volume_label};
 
 #[cfg(not(target_os = "linux"))]
 pub use crate::sys::portable::{
-    Mover, OutputPages, SourcePages, capacity, clone_file, pending_calls, permit_threads, pipe,
-    reserve, set_io_priority, splice, subject_of, tee, widen,
+    Mover, OutputPages, SourcePages, capacity, clone_file, data_sharing, pending_calls,
+    permit_threads, pipe, place_all_data, reserve, set_io_priority, shared_place, splice,
+    subject_of, tee, widen,
 };

@@ -224,7 +224,14 @@ mod tests {
         scrub.record().place = Some(place);
         let verify = |path: &RelPath, verdict| {
             let path = path.clone();
-            scrub.note(&Finding::File { line: 1, path, listed: digest, verdict, bytes: 1 });
+            scrub.note(&Finding::File {
+                line: 1,
+                path,
+                listed: digest,
+                verdict,
+                bytes: 1,
+                shared: 0,
+            });
             scrub.save_now_and_then().unwrap();
         };
         let written = || {

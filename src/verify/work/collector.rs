@@ -17,6 +17,7 @@ use crate::verify::report::Checked;
 use crate::verify::scrub::pass::Scrub;
 use crate::verify::shards::notes::ShardNotes;
 use crate::verify::target::Target;
+use crate::verify::trees::CheckedTrees;
 
 /// Counts the findings of a check and tells the listener; on the thread that runs the job.
 pub struct Collector<'a> {
@@ -37,6 +38,8 @@ pub struct Collector<'a> {
     pub replicas: Option<Replicas>,
     /// The first list with a file that differs by SHA-512.
     sha512: Option<Arc<Target>>,
+    /// What was found of each of several directories.
+    pub trees: CheckedTrees,
     /// What is to be recorded of a shard, if it is one.
     pub shard: Option<ShardNotes>,
 }
@@ -54,6 +57,7 @@ impl<'a> Collector<'a> {
             bags: HashMap::new(),
             replicas: (targets > 1).then(|| Replicas::new(targets)),
             sha512: None,
+            trees: CheckedTrees::default(),
             shard: None,
         }
     }
@@ -130,9 +134,16 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// Tells what became of each of several directories.
+    pub fn tell_trees(&mut self) {
+        let (findings, nowhere) = (self.trees.findings(), Target::none());
+        findings.into_iter().for_each(|finding| self.tell(&nowhere, finding));
+    }
+
     /// Counts and tells a finding.
     pub fn tell(&mut self, target: &Target, finding: Finding) {
         self.counts.add(&finding);
+        self.trees.note(target, &finding);
         if target.part.bag().is_some() {
             self.bags.entry(target.root_id).or_default().add(&finding);
         }

@@ -15,6 +15,7 @@ use crate::verify::lines::batch::LineBatch;
 use crate::verify::lines::line_reader::{LineReader, LinesRead};
 use crate::verify::lines::shards::LinesWanted;
 use crate::verify::scrub::pass::Scrub;
+use crate::verify::shared::reads::SharedReads;
 use crate::verify::target::{Target, TargetSpec};
 use crate::verify::work::check::Checker;
 use crate::verify::work::collector::Collector;
@@ -35,6 +36,8 @@ pub struct Threads<'a> {
     pub complete: bool,
     /// The scrub, if it is one.
     pub scrub: Option<&'a Scrub>,
+    /// Where data is read once that several files share, if it is.
+    pub shared: Option<&'a SharedReads>,
     /// What of the lines is wanted, if not all.
     pub wanted: Option<LinesWanted>,
     /// How far the check is.
@@ -112,6 +115,7 @@ impl Threads<'_> {
                 division: self.division,
                 ahead: Arc::clone(&ahead),
                 scrub: self.scrub,
+                shared: self.shared,
                 progress: self.progress,
                 stop: self.stop,
                 tokens: tokens.clone(),

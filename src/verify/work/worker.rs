@@ -18,6 +18,8 @@ use crate::verify::finding::{Finding, Findings, Verdict};
 use crate::verify::lines::batch::{LineBatch, PassGuard};
 use crate::verify::lines::manifest_lines::ManifestLine;
 use crate::verify::scrub::pass::Scrub;
+use crate::verify::shared::claim::{Claimed, DataClaim, DataKey, WaitingLine};
+use crate::verify::shared::reads::SharedReads;
 use crate::verify::target::Target;
 use crate::verify::work::check::Checker;
 use crate::verify::work::found::{FoundFile, ListedFile};
@@ -27,6 +29,8 @@ use crate::verify::work::look_ahead::{LookAhead, ReadOrder};
 struct OpenedLine {
     line: ManifestLine,
     found: Result<FoundFile, Verdict>,
+    /// Its data, if lines may wait for what is found of it.
+    claimed: Option<DataKey>,
 }
 
 /// Says that something was put into the look-ahead queue.
@@ -49,6 +53,8 @@ pub struct Worker<'a> {
     /// Only workers have it, so the batches that wait there do not outlive the last of them.
     pub ahead: Arc<Mutex<LookAhead<LineBatch>>>,
     pub scrub: Option<&'a Scrub>,
+    /// Where data is read once that several files share, if it is.
+    pub shared: Option<&'a SharedReads>,
     pub progress: &'a Progress,
     pub stop: &'a Stop,
     pub tokens: Receiver<Token>,
@@ -192,8 +198,20 @@ impl Worker<'_> {
         let _ = tokens.send(Token);
     }
 
+    /// Checks the files of a batch, and then those of lines that waited for one of them.
     fn batch(&mut self, batch: LineBatch) {
+        let mut batches = vec![batch];
+        while let Some(batch) = batches.pop() {
+            for WaitingLine { target, line } in self.check(batch) {
+                batches.push(LineBatch { target, pass: None, lines: vec![line].into_iter() });
+            }
+        }
+    }
+
+    /// Checks the files of a batch; the lines that waited for what was found.
+    fn check(&mut self, batch: LineBatch) -> Vec<WaitingLine> {
         let LineBatch { target, mut pass, lines } = batch;
+        let mut waited = Vec::new();
         let mut findings = Vec::new();
         let mut lines = lines.peekable();
         while lines.peek().is_some() && !self.stop.is_requested() {
@@ -202,8 +220,9 @@ impl Worker<'_> {
             if lines.peek().is_none() {
                 pass = None;
             }
-            if self.read_all(&target, sought, &mut findings).is_none() {
-                break;
+            match self.read_all(&target, sought, &mut findings) {
+                Some(lines) => waited.extend(lines),
+                None => break,
             }
         }
         drop(pass);
@@ -211,6 +230,7 @@ impl Worker<'_> {
             // Fails only when the job's thread has ended, and then nothing matters.
             let _ = self.findings.send(Findings::new(&target, findings));
         }
+        waited
     }
 
     /// Opens files that are to be read side by side, as far as the budget of the scrub allows.
@@ -237,21 +257,55 @@ impl Worker<'_> {
                 let from = std::mem::replace(&mut line.path, to.clone());
                 findings.push(Finding::Converted { line: line.number, from, to });
             }
-            sought.push(OpenedLine { line, found });
+            sought.extend(self.claim(target, line, found, findings));
         }
         sought
     }
 
-    /// Reads and judges them; `None` if it is to stop before that is done.
+    /// A file that is to be read; nothing if it need not be, or waits for one that has its data.
+    fn claim(
+        &self,
+        target: &Arc<Target>,
+        line: ManifestLine,
+        found: Result<FoundFile, Verdict>,
+        findings: &mut Vec<Finding>,
+    ) -> Option<OpenedLine> {
+        let claim = match (self.shared, &found) {
+            (Some(shared), Ok(found)) => shared.claim(target, line, &found.file, &found.stat),
+            _ => DataClaim::Alone(line),
+        };
+        match claim {
+            DataClaim::Alone(line) => Some(OpenedLine { line, found, claimed: None }),
+            DataClaim::First(line, key) => Some(OpenedLine { line, found, claimed: Some(key) }),
+            DataClaim::Waits => None,
+            DataClaim::Known(line, from) => {
+                let ManifestLine { number, path, digest: listed, .. } = line;
+                let (verdict, shared) = (Verdict::Good(from), found.map_or(0, |it| it.size()));
+                self.count(&verdict);
+                self.progress.advance(shared, None);
+                findings.push(Finding::File {
+                    line: number,
+                    path,
+                    listed,
+                    verdict,
+                    bytes: 0,
+                    shared,
+                });
+                None
+            }
+        }
+    }
+
+    /// Reads and judges them, and returns the lines that waited for that; `None` if it is to stop before that is done.
     fn read_all(
         &mut self,
         target: &Target,
         sought: Vec<OpenedLine>,
         findings: &mut Vec<Finding>,
-    ) -> Option<()> {
+    ) -> Option<Vec<WaitingLine>> {
         let files: Vec<_> = sought
             .iter()
-            .filter_map(|OpenedLine { line, found }| {
+            .filter_map(|OpenedLine { line, found, .. }| {
                 let found = found.as_ref().ok()?;
                 Some(ListedFile {
                     path: &line.path,
@@ -267,30 +321,41 @@ impl Worker<'_> {
             None => {
                 drop(files);
                 sought.into_iter().for_each(|line| self.give_up(target, line, findings));
-                return Some(());
+                return Some(Vec::new());
             }
             Some(read) => read.into_iter(),
         };
-        for OpenedLine { line, found } in sought {
+        let mut waited = Vec::new();
+        for OpenedLine { line, found, claimed } in sought {
             let ManifestLine { number, path, digest: listed, .. } = line;
             let (verdict, bytes) = match found {
-                Ok(_) => read.next()?,
+                Ok(FoundFile { file, stat, .. }) => {
+                    let (verdict, bytes) = read.next()?;
+                    if let (Some(shared), Some(key)) = (self.shared, claimed) {
+                        let (file, stat, digest) = (&file, &stat, &listed);
+                        let claimed = Claimed { key, target, file, stat, digest };
+                        waited.extend(shared.settle(&claimed, &verdict));
+                    }
+                    (verdict, bytes)
+                }
                 Err(verdict) => (verdict, 0),
             };
             self.count(&verdict);
-            findings.push(Finding::File { line: number, path, listed, verdict, bytes });
+            let shared = 0;
+            findings.push(Finding::File { line: number, path, listed, verdict, bytes, shared });
         }
-        Some(())
+        Some(waited)
     }
 
     /// A file took longer than the scrub and its grace.
     fn give_up(&self, target: &Target, line: OpenedLine, findings: &mut Vec<Finding>) {
-        let OpenedLine { line: ManifestLine { number, path, digest: listed, .. }, found } = line;
+        let OpenedLine { line, found, .. } = line;
+        let ManifestLine { number, path, digest: listed, .. } = line;
         let why = "the time and the grace were over before its end; it needs a longer --budget or --grace";
         let late = || Verdict::Unreadable(Error::finding("read", target.path_of(&path), why));
         let verdict = found.map_or_else(|verdict| verdict, |_| late());
         self.count(&verdict);
-        findings.push(Finding::File { line: number, path, listed, verdict, bytes: 0 });
+        findings.push(Finding::File { line: number, path, listed, verdict, bytes: 0, shared: 0 });
     }
 
     fn count(&self, verdict: &Verdict) {

@@ -9,6 +9,7 @@ mod contradictions;
 mod copies;
 mod expect;
 mod expect_bags;
+mod generations;
 mod histories;
 mod manifests;
 mod media_hash_lists;

@@ -178,6 +178,8 @@ pub struct ReceiptChecked {
     pub unreadable: u64,
     pub unlisted: u64,
     pub bytes: u64,
+    pub shared: u64,
+    pub shared_bytes: u64,
     pub from_device: u64,
     pub from_cache: u64,
 }
