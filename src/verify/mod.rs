@@ -13,13 +13,12 @@ mod job;
 mod lines;
 mod others;
 mod own_lists;
-mod replicas;
 mod report;
 mod scrub;
+mod several;
 mod shards;
 mod shared;
 mod target;
-mod trees;
 mod unlisted;
 mod work;
 

@@ -22,9 +22,9 @@ use crate::verify::lines::seen::{NameHasher, SeenNames};
 use crate::verify::lines::shards::{LineSum, LinesWanted, WantedLines};
 use crate::verify::lines::stoppable::StoppableReader;
 use crate::verify::lines::unhashed::{UnhashedLine, UnhashedLines, is_there};
-use crate::verify::replicas::RereadableManifest;
 use crate::verify::scrub::pass::Scrub;
 use crate::verify::scrub::verified::Pass;
+use crate::verify::several::replicas::RereadableManifest;
 use crate::verify::target::{OpenTarget, Target, TargetSpec};
 
 /// What the thread leaves when it is done.

@@ -12,12 +12,12 @@ use crate::verify::archive::expanded::Bag;
 use crate::verify::archive::part::PartOf;
 use crate::verify::finding::{BagVerdict, Finding, FindingListener, Findings, Verdict};
 use crate::verify::lines::seen::{NameHasher, SeenNames};
-use crate::verify::replicas::Replicas;
 use crate::verify::report::Checked;
 use crate::verify::scrub::pass::Scrub;
+use crate::verify::several::replicas::Replicas;
+use crate::verify::several::trees::CheckedTrees;
 use crate::verify::shards::notes::ShardNotes;
 use crate::verify::target::Target;
-use crate::verify::trees::CheckedTrees;
 
 /// Counts the findings of a check and tells the listener; on the thread that runs the job.
 pub struct Collector<'a> {
