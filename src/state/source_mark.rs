@@ -15,6 +15,10 @@ use crate::sys::{self, Dir, Uninterrupted};
 
 const HEAD: &str = "dircopy source 1";
 
+/// What stands for a file system of which the system tells nothing, or nothing now: it may have had no descriptor left
+/// to ask with.
+const UNKNOWN: &str = "unknown";
+
 /// So many file systems below the source are noted, and so much is read.
 const MOST_MOUNTS: usize = 1000;
 const MOST_BYTES: u64 = 1 << 20;
@@ -39,7 +43,12 @@ impl Mounts {
         }
     }
 
-    /// Adds those of an earlier walk, where this one was of a part of the source.
+    /// Forgets those of other paths.
+    pub fn keep_only(&mut self, mut stays: impl FnMut(&RelPath) -> bool) {
+        self.0.retain(|path, _| stays(path));
+    }
+
+    /// Adds those of an earlier walk that this one did not come to.
     pub fn add_earlier(&mut self, earlier: Self) {
         for (path, id) in earlier.0.into_iter().take(MOST_MOUNTS - self.0.len()) {
             self.0.entry(path).or_insert(id);
@@ -59,6 +68,11 @@ impl SourceMark {
     /// That of a source whose root is `root`, with these mounts below it.
     pub fn of(root: &Dir, mounts: Mounts) -> Self {
         Self { root: volume_id(root), mounts }
+    }
+
+    /// Whether it is known what file system the root is on.
+    pub fn is_known(&self) -> bool {
+        self.root != UNKNOWN
     }
 
     /// What the last complete run noted; `None` if there is no note that can be read.
@@ -111,7 +125,7 @@ fn volume_id(dir: &Dir) -> String {
     let id = match (uuid, details.file_system) {
         (Some(uuid), _) => format!("uuid:{uuid}"),
         (None, Some(kind)) => format!("kind:{kind}"),
-        (None, None) => "unknown".into(),
+        (None, None) => UNKNOWN.into(),
     };
     id.chars().map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
 }

@@ -55,7 +55,8 @@ pub use system::{
     persist_content, persist_file, pipe, place_all_data, place_on_disk, raise_open_file_limit,
     read_at, reserve, room, set_io_priority, set_nice, settings_directories, shared_place,
     shows_unicode, splice, standard_input, subject_of, swallowed_quote, take_waiting_signals, tee,
-    unusable, volume_details, volume_label, wait_readable, was_closed_at_start, widen,
+    unusable, volume_details, volume_label, wait_readable, was_closed_at_start, what_protects,
+    widen,
 };
 
 #[cfg(test)]

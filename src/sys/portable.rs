@@ -176,6 +176,11 @@ pub fn splice(_: &File, _: &File, _: u64) -> io::Result<Spliced> {
 pub fn permit_threads() {}
 
 /// Not known here.
+pub fn what_protects(_: &Dir, _: &OsStr) -> Option<&'static str> {
+    None
+}
+
+/// Not known here.
 pub fn data_sharing(_: &File) -> DataSharing {
     DataSharing::Unknown
 }

@@ -20,6 +20,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether it is a thing that is copied.
+    pub fn is_copied(self) -> bool {
+        matches!(self, Kind::File | Kind::Dir | Kind::Symlink)
+    }
+
     /// The kind in a word or two, with its article.
     pub fn name(self) -> &'static str {
         match self {

@@ -9,8 +9,8 @@ use std::io;
 
 use crate::error::{Error, Result};
 use crate::state::knowledge::Belief;
-use crate::sys::Dir;
 use crate::sys::stat::{Kind, Stat};
+use crate::sys::{self, Dir};
 use crate::transfer::context::Context;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
@@ -96,7 +96,9 @@ fn remove(
     }
     match dir.remove(&entry.name) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::io("remove from the unfinished tree", output.path_of(&entry.name), error))
+            let path = output.path_of(&entry.name);
+            let note = sys::what_protects(dir, &entry.name).unwrap_or_default();
+            Err(Error::io("remove from the unfinished tree", path, error).with_note(note))
         }
         _ => Ok(true),
     }

@@ -33,8 +33,12 @@ impl<'a> NameCount<'a> {
     /// Whether runs keep what is listed so in the root of an output for themselves.
     pub fn is_own(listed: &ListedEntry) -> bool {
         let name = &*listed.name;
-        let is_dir = listed.kind == Some(Kind::Dir);
-        is_dir && (name == NAME || name == TRASH) || Self::is_as_list(name)
+        match listed.kind {
+            Some(Kind::Dir) => name == NAME || name == TRASH,
+            Some(_) => Self::is_as_list(name),
+            // A directory is no manifest.
+            None => false,
+        }
     }
 
     /// Whether it is called like a manifest, or what lies beside one.

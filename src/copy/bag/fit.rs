@@ -42,6 +42,7 @@ pub fn refuse_strangers(job: &CopyJob, prepared: &Prepared, stop: &Stop) -> Resu
         all: true,
         unfit: false,
         last: None,
+        deed: "go on with",
         if_meant: "",
         tell_other: &|_| (),
         most_levels: most_levels(sys::open_file_limit()),

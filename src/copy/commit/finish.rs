@@ -17,6 +17,7 @@ use crate::io::options::Durability;
 use crate::manifest::writer::ManifestFile;
 use crate::state::record::closed::FinishedManifest;
 use crate::sys::stat::Stat;
+use crate::sys::{Attributes, Dir};
 use crate::tree::dirs::OutputDir;
 
 /// What a run leaves at the output beside the copies.
@@ -135,12 +136,18 @@ impl Committer<'_> {
             // A later run must be able to add what is missing.
             let mode = if output.is_left_open() { stat.mode | 0o300 } else { stat.mode };
             let stat = &Stat { mode, ..*stat };
-            let warn = |deed, error| self.accounting.warn(&Error::io(deed, output.path(), error));
+            let is_generation = self.context.options.pruned;
+            let mut warn =
+                |deed, error| self.accounting.warn(&Error::io(deed, output.path(), error));
             if output.fresh {
                 attributes.apply_to_new(handle, stat, output.gid, None, warn);
-            } else if !handle.stat_self().is_ok_and(|now| attributes.are_at(&now, handle, stat))
+            } else if !is_labelled(handle, attributes, stat, is_generation)
                 && self.context.control.gate.lets_pass()
             {
+                // A generation is as the source is. Another output may have attributes of its own.
+                if is_generation && let Err(error) = attributes.shed_others(handle) {
+                    warn("remove an extended attribute of", error);
+                }
                 attributes.apply(handle, stat, false, warn);
             }
         }
@@ -240,4 +247,12 @@ impl Committer<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a directory that is there already has what the source's has, and no more if it is of a generation.
+fn is_labelled(dir: &Dir, attributes: &Attributes, stat: &Stat, is_generation: bool) -> bool {
+    dir.stat_self().is_ok_and(|now| match is_generation {
+        true => attributes.are_all_at(&now, dir, stat),
+        false => attributes.are_at(&now, dir, stat),
+    })
 }

@@ -8,9 +8,11 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::path::Path;
 
 use crate::copy::mirror::departures::Departures;
 use crate::copy::mirror::trash::remove_tree;
+use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::manifest::ManifestName;
 use crate::path::RelPath;
@@ -26,6 +28,8 @@ use crate::tree::filter::Inclusion;
 /// An unfinished tree, and what it is held against.
 pub struct Pruning<'a> {
     pub new: &'a Dir,
+    /// Where it is.
+    pub path: &'a Path,
     pub source: &'a Dir,
     /// What the tree's own record says of it.
     pub known: &'a Knowledge,
@@ -80,7 +84,8 @@ impl Pruning<'_> {
     ///
     /// # Errors
     /// The tree cannot be listed, or something cannot be removed.
-    pub fn run(&self) -> io::Result<u64> {
+    pub fn run(&self) -> Result<u64> {
+        let fail = |error| Error::io("go on with the tree", self.path, error);
         let (mut todo, mut reader) =
             (vec![(RelPath::root(), self.classifier.filter.root())], DirReader::default());
         let mut kept = 0;
@@ -88,23 +93,25 @@ impl Pruning<'_> {
             if self.stop.is_requested() {
                 break;
             }
-            let new = self.new.open_below(&rel)?.open_dir(".".as_ref(), false)?;
+            let new = self.new.open_below(&rel);
+            let new = new.and_then(|new| new.open_dir(".".as_ref(), false)).map_err(fail)?;
             // Without its counterpart by now it is the copy's to name.
             let Ok(source) = open_source_below(self.source, &rel, self.classifier.follow) else {
                 continue;
             };
-            new.open_up(&new.stat_self()?)?;
+            new.stat_self().and_then(|now| new.open_up(&now)).map_err(fail)?;
             let dir = PrunedDir { new, source, rel, inclusion };
             let mut names = Vec::new();
             loop {
-                let batch = reader.next_batch(&dir.new)?;
+                let batch = reader.next_batch(&dir.new).map_err(fail)?;
                 if batch.is_empty() {
                     break;
                 }
                 names.extend(batch.into_iter().map(|listed| listed.name));
             }
             for name in names {
-                kept += u64::from(self.judge(&dir, &name, &mut todo)?);
+                let judged = self.judge(&dir, &name, &mut todo);
+                kept += u64::from(judged.map_err(|error| self.stuck(&dir, &name, error))?);
             }
         }
         Ok(kept)
@@ -120,12 +127,15 @@ impl Pruning<'_> {
     ) -> io::Result<bool> {
         let path = dir.rel.join(name);
         let is_leftover = is_part_name(name) || is_journal_name(name);
-        let is_list = || ManifestName::of_any(name).is_some() && !self.known.lists(path.as_bytes());
+        let there = dir.new.stat(name, false)?;
+        let is_dir = there.kind == Kind::Dir;
+        // A directory is no manifest, whatever it is called.
+        let is_list = || {
+            !is_dir && ManifestName::of_any(name).is_some() && !self.known.lists(path.as_bytes())
+        };
         if is_leftover || dir.rel.is_root() && (*name == *NAME || is_list()) {
             return Ok(false);
         }
-        let there = dir.new.stat(name, false)?;
-        let is_dir = there.kind == Kind::Dir;
         let inclusion = self.classifier.filter.judge(path.as_bytes(), is_dir, dir.inclusion);
         let counterpart = dir.source.stat(name, self.classifier.follow).ok();
         match counterpart.filter(|_| inclusion != Inclusion::Out) {
@@ -145,6 +155,13 @@ impl Pruning<'_> {
             _ => dir.new.remove(name)?,
         }
         Ok(false)
+    }
+
+    /// What could not be done about an entry, and what helps.
+    fn stuck(&self, dir: &PrunedDir, name: &OsStr, error: io::Error) -> Error {
+        let path = dir.rel.join(name).full_path(self.path);
+        let note = sys::what_protects(&dir.new, name).unwrap_or_default();
+        Error::io("go on with", path, error).with_note(note)
     }
 
     /// Whether the copy goes on in the directory `stat` of the source, which is in `dir`.

@@ -225,8 +225,7 @@ impl GenerationRun<'_> {
         let (known, _) = Knowledge::load(private, new, path, &|_| false, &is_to_stop);
         let known = &known.proving_with(self.job.algorithm);
         let (source, classifier) = (&prepared.source.handle, self.job.classifier());
-        let pruned = Pruning { new, source, known, classifier, stop }.run();
-        pruned.map_err(|error| Error::io("go on with the tree", path, error))
+        Pruning { new, path, source, known, classifier, stop }.run()
     }
 
     fn seed(
@@ -294,7 +293,9 @@ impl GenerationRun<'_> {
         let stat = source.stat_self().map_err(fail)?;
         let mut warnings = Vec::new();
         let warn = |deed, error| warnings.push(Error::io(deed, &path, error));
-        Attributes::read(source).map_err(fail)?.apply(new, &stat, false, warn);
+        let attributes = Attributes::read(source).map_err(fail)?;
+        attributes.shed_others(new).map_err(fail)?;
+        attributes.apply(new, &stat, false, warn);
         for warning in warnings {
             report.counts.warnings += 1;
             (self.observer.listen)(&Event::Warning(&warning));

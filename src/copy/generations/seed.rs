@@ -8,6 +8,7 @@
 //! names.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -213,7 +214,7 @@ impl Seeding<'_> {
             return Ok(None);
         }
         let path = top.rel.join(name);
-        let recorded = self.recorded(top, name, path.as_bytes(), there, &mut seeded.read_back);
+        let recorded = self.recorded(top, name, path.as_bytes(), there, seeded);
         // What happened to the source later than the copy is not in it, whatever happened to the copy since.
         let Some((row, place)) = recorded.filter(|(row, _)| before.ctime < row.trace.ctime) else {
             return Ok(None);
@@ -228,6 +229,8 @@ impl Seeding<'_> {
             // It is there from a run that was cut short, or this one cannot be cloned.
             Ok(false) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            // This one is protected.
+            Err(_) if sys::what_protects(&top.last, name).is_some() => return Ok(None),
             // There are no links here.
             Err(_) if seeded.files == 0 => {
                 seeded.how = match seeded.how {
@@ -262,7 +265,7 @@ impl Seeding<'_> {
         name: &OsStr,
         path: &[u8],
         there: &Stat,
-        read_back: &mut ReadBack,
+        seeded: &mut Seeded,
     ) -> Option<(Row, RowPlace)> {
         let (row, place) = match self.known.belief(path, there) {
             Belief::Untouched(row, place) => return Some((row, place)),
@@ -278,12 +281,24 @@ impl Seeding<'_> {
         let file = top.last.open_file(name, false).ok()?;
         let is_there =
             || Dir::stat_file(&file).is_ok_and(|now| Trace::of(&now) == Trace::of(there));
-        if !is_there() {
+        // A hard link has the permissions and attributes that the file was given meanwhile. A clone gets those of
+        // the source.
+        let is_linked = seeded.how == Some(Sharing::Link);
+        if !is_there() || is_linked && !self.is_labelled_as(top, name, &file, there) {
             return None;
         }
         let (algorithm, is_to_stop) = (row.digest.algorithm(), || self.stop.is_requested());
-        let read = read_back.hash(Medium::any(&file), algorithm, is_to_stop, |_| ()).ok()??;
+        let read =
+            seeded.read_back.hash(Medium::any(&file), algorithm, is_to_stop, |_| ()).ok()??;
         (read.digest == Some(row.digest) && is_there()).then_some((row, place))
+    }
+
+    /// Whether a file of the last generation has the permissions, owner and attributes of the source's, and no others.
+    fn is_labelled_as(&self, top: &SeededDir, name: &OsStr, file: &File, there: &Stat) -> bool {
+        let Ok(source) = top.source.open_file(name, self.classifier.follow) else { return false };
+        let stat = Dir::stat_file(&source);
+        stat.and_then(|stat| Ok(Attributes::read(&source)?.are_all_at(there, file, &stat)))
+            .unwrap_or(false)
     }
 
     /// Clones a file of the last generation, with the attributes of the source's; false if it cannot be cloned.

@@ -119,6 +119,7 @@ impl MirrorLook<'_> {
             all: self.mirror.all,
             unfit: self.job.pruned,
             last: last.as_ref(),
+            deed: self.deed(),
             if_meant: &self.if_meant(),
             tell_other: &|path| (self.listen)(&Event::Foreign(path)),
             most_levels: most_levels(sys::open_file_limit()),
@@ -172,6 +173,11 @@ impl MirrorLook<'_> {
         MovedFiles { source, output, known, departures, classifier, proof, stop }.count().ok()
     }
 
+    /// What cannot be done with a source that is not what it was.
+    fn deed(&self) -> &'static str {
+        if self.job.pruned { "make a generation of" } else { "mirror" }
+    }
+
     /// What to do if the source is not what it was, and is not to be.
     fn if_meant(&self) -> String {
         if !self.job.pruned {
@@ -192,7 +198,7 @@ impl MirrorLook<'_> {
             return Ok(());
         }
         let Self { job, mirror, prepared, .. } = self;
-        let refuse = |finding: String| Err(Error::finding("mirror", &job.source, finding));
+        let refuse = |finding: String| Err(Error::finding(self.deed(), &job.source, finding));
         let fail = |error| Error::io("list", &job.source, error);
         if DirListing::is_empty(&prepared.source.handle).map_err(fail)? {
             let entries = found.entries;
@@ -201,8 +207,15 @@ impl MirrorLook<'_> {
                  nothing was touched"
             ));
         }
-        let now = SourceMark::of(&prepared.source.handle, Mounts::default()).root;
-        if let Some(SourceMark { root: then, .. }) = last.filter(|last| last.root != now) {
+        let mark = SourceMark::of(&prepared.source.handle, Mounts::default());
+        let now = &mark.root;
+        let last = last.filter(|last| last.is_known() && last.root != *now);
+        if last.is_some() && !mark.is_known() {
+            let finding = "the system does not tell which file system it is on; nothing was touched; if no more \
+                           files may be open, allow more, or try again with less at work";
+            return refuse(finding.to_owned());
+        }
+        if let Some(SourceMark { root: then, .. }) = last {
             let if_meant = self.if_meant();
             return refuse(format!(
                 "it is on another file system ({now}) than last time ({then}): is its disk not mounted? nothing was \

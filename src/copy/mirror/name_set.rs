@@ -55,6 +55,12 @@ impl NameSet {
         self.kinds.contains_key(&name.0)
     }
 
+    /// Whether the name may be that of something that is not copied: of a FIFO, a socket, a device, or of what the
+    /// listing tells nothing of.
+    pub fn may_be_special(&self, name: NameHash) -> bool {
+        self.kinds.get(&name.0).is_some_and(|kind| !kind.is_some_and(Kind::is_copied))
+    }
+
     /// Whether the name was listed for something of this kind; true where that was not told.
     pub fn has_kind(&self, name: NameHash, kind: Kind) -> bool {
         self.kinds.get(&name.0).is_some_and(|it| it.is_none_or(|it| it == kind))

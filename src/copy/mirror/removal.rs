@@ -203,6 +203,8 @@ impl Removal<'_> {
         to: &Dir,
     ) -> io::Result<()> {
         match source.map(|source| source.stat(&item.name, false)) {
+            // A FIFO, a socket or a device is not copied.
+            Some(Ok(stat)) if !stat.kind.is_copied() => {}
             Some(Ok(_)) => {
                 return Err(io::Error::other("the source has it again; the next run sees to it"));
             }

@@ -36,6 +36,8 @@ pub struct DepartureSearch<'a> {
     pub all: bool,
     /// What the last complete run knew of the source.
     pub last: Option<&'a SourceMark>,
+    /// What cannot be done then, …
+    pub deed: &'static str,
     /// What to do if it is not the same now, and is not to be.
     pub if_meant: &'a str,
     /// Whether to note also what else is in the way of a copy: what is excluded, or of another kind than at the source.
@@ -150,7 +152,7 @@ impl DepartureSearch<'_> {
                     self.if_meant
                 );
                 let path = self.source.path_below(&rel.path());
-                return Err(Error::finding("mirror", path, finding));
+                return Err(Error::finding(self.deed, path, finding));
             }
         }
         let output = match parent.output.open_dir(name, false) {
@@ -212,7 +214,9 @@ impl DepartureSearch<'_> {
                         None => departures.may_lack_unfit = true,
                     }
                 }
-                if has && self.is_plain(top, &listed) {
+                if names.may_be_special(name) && self.is_replaced(top, &listed.name)? {
+                    self.judge(top, listed, Counterpart::None, departures)?;
+                } else if has && self.is_plain(top, &listed) {
                     departures.present += 1;
                 } else if has {
                     let counterpart = Counterpart::Named(Arc::clone(&listed.name));
@@ -238,6 +242,19 @@ impl DepartureSearch<'_> {
             self.judge(top, listed, counterpart, departures)?;
         }
         Ok(())
+    }
+
+    /// Whether the source has something of this name that is not copied: what the output has has left.
+    fn is_replaced(&self, top: &ComparedDir, name: &OsStr) -> Result<bool> {
+        let Some(source) = &top.source else { return Ok(false) };
+        match source.stat(name, self.classifier.follow) {
+            Ok(stat) => Ok(!stat.kind.is_copied()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => {
+                let path = self.source.path_below(&top.rel.path()).join(name);
+                Err(Error::io("look at", path, error))
+            }
+        }
     }
 
     fn judge(
@@ -274,6 +291,7 @@ impl DepartureSearch<'_> {
         if !is_there && let Some(source) = &top.source {
             match source.stat(&name, false) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Ok(stat) if !stat.kind.is_copied() => {}
                 // It came a moment ago, or the source's own file system takes another name for it.
                 Ok(_) => return Ok(()),
                 Err(error) => {
@@ -310,9 +328,12 @@ impl DepartureSearch<'_> {
         is_file && self.classifier.filter.is_empty() && !self.is_own(dir, &listed.name)
     }
 
-    /// Whether it is what runs keep in the root for themselves.
+    /// Whether it is what runs keep in the root for themselves. A directory is no manifest, whatever it is called.
     fn is_own(&self, dir: &ComparedDir, name: &OsStr) -> bool {
-        let is_list = || ManifestName::of_any(name).is_some();
+        let is_list = || {
+            let stat = || dir.output.stat(name, false);
+            ManifestName::of_any(name).is_some() && !stat().is_ok_and(|it| it.kind == Kind::Dir)
+        };
         let is_listed = || (self.is_listed)(dir.rel.join(name).as_bytes());
         dir.rel.is_root() && (name == NAME || name == TRASH || is_list() && !is_listed())
     }

@@ -1,6 +1,7 @@
 //! What earlier runs recorded of the output, as a run takes it.
 
 use std::ffi::OsStr;
+use std::io;
 use std::sync::{Arc, OnceLock};
 
 use crate::copy::before::prepare::Prepared;
@@ -16,13 +17,17 @@ use crate::error::{Error, Result};
 use crate::event::{Event, EventListener, Stop};
 use crate::hash::Algorithm;
 use crate::io::options::{Reflink, Renamed, Sparse};
+use crate::path::{DirPath, RelPath};
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::PrivateDir;
 use crate::state::source_mark::{Mounts, SourceMark};
+use crate::sys::name_from_bytes;
+use crate::sys::stat::Kind;
 use crate::transfer::baseline::Baseline;
 use crate::transfer::renamed::tree::{OtherTree, RecordedTree, RenamedFiles};
 use crate::tree::cleanup::Cleanup;
 use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::filter::Inclusion;
 
 /// What earlier runs recorded, as far as this run needs it.
 pub struct EarlierRecords {
@@ -168,25 +173,53 @@ impl EarlierRecords {
         let (Some(private), Some(source)) = (&self.private, tree) else { return Ok(()) };
         let mut now = SourceMark::of(&source.handle, committer.accounting.mounts.clone());
         let last = SourceMark::read(private);
-        if last.as_ref() == Some(&now) {
+        // What could not be asked takes nothing away from what is known.
+        if last.as_ref() == Some(&now)
+            || last.as_ref().is_some_and(SourceMark::is_known) && !now.is_known()
+        {
             return Ok(());
         }
-        // What this run left out may have been mounted all the same.
-        let is_part = job.names.is_some()
-            || job.shard.is_some()
-            || job.one_file_system
-            || !job.filter.is_empty();
-        if let Some(last) = last
-            && last.root == now.root
-            && is_part
-            && self.departures().is_none()
-        {
+        // What this run did not enter may be mounted all the same.
+        if let Some(mut last) = last.filter(|last| last.root == now.root) {
+            let is_part = job.names.is_some() || job.shard.is_some();
+            last.mounts.keep_only(|path| is_part || !was_visited(job, source, path));
             now.mounts.add_earlier(last.mounts);
         }
         let fail =
             |error| Error::io("write the private note of the source in", private.path(), error);
         now.write(private, job.sync).map_err(fail)
     }
+}
+
+/// Whether a walk of the source comes to `path`, or would if there were a directory.
+fn was_visited(job: &CopyJob, source: &SourceDir, path: &RelPath) -> bool {
+    let Ok(root) = source.handle.identity() else { return false };
+    let (mut here, mut inclusion) = (None, job.filter.root());
+    let mut rel = DirPath::root();
+    for name in path.components() {
+        let Ok(name) = name_from_bytes(name) else { return false };
+        let above = here.as_ref().unwrap_or(&source.handle);
+        rel = rel.below(name);
+        inclusion = job.filter.judge(rel.path().as_bytes(), true, inclusion);
+        if inclusion == Inclusion::Out {
+            return false;
+        }
+        let dir = match above.open_dir(name, job.follow_links) {
+            Ok(dir) => dir,
+            // Something else has its name, or nothing.
+            Err(error) => {
+                let is_gone = error.kind() == io::ErrorKind::NotFound;
+                let is_other = || above.stat(name, false).is_ok_and(|it| it.kind != Kind::Dir);
+                return is_gone || is_other();
+            }
+        };
+        let is_here = dir.identity().is_ok_and(|id| id.dev == root.dev);
+        if job.one_file_system && !is_here {
+            return false;
+        }
+        here = Some(dir);
+    }
+    true
 }
 
 /// What is known of the files that are at the output.

@@ -202,7 +202,12 @@ fn is_copied(name: &[u8]) -> bool {
     name.starts_with(b"user.")
         || matches!(name, b"system.posix_acl_access" | b"system.posix_acl_default")
         || root && name == b"security.capability"
-        || root && name.starts_with(b"trusted.") && !name.starts_with(b"trusted.overlay.")
+        || root && name.starts_with(b"trusted.") && !is_form_of_another(name)
+}
+
+/// What an overlay keeps there for itself, and the form in which xfs keeps access lists.
+fn is_form_of_another(name: &[u8]) -> bool {
+    [&b"trusted.overlay."[..], b"trusted.SGI_ACL_"].iter().any(|kept| name.starts_with(kept))
 }
 
 /// Whether an entry that is `there` has `source`'s owner (as root) and permissions, as
@@ -230,6 +235,30 @@ impl Attributes {
         is_labelled(there, source)
             && source.mtime.is_stored_as(there.mtime)
             && Self::read(to).is_ok_and(|there| self.0.iter().all(|one| there.0.contains(one)))
+    }
+
+    /// The same, and whether it has no others.
+    pub fn are_all_at(&self, there: &Stat, to: impl AsFd, source: &Stat) -> bool {
+        let is_all = Self::read(&to).is_ok_and(|there| there.0.len() == self.0.len());
+        is_all && self.are_at(there, to, source)
+    }
+
+    /// Takes from an open file or directory the attributes that a copy takes over and these are not.
+    ///
+    /// # Errors
+    /// It may still have one.
+    pub fn shed_others(&self, from: impl AsFd) -> io::Result<()> {
+        let from = from.as_fd();
+        for (name, _) in Self::read(from)?.0 {
+            if self.0.iter().any(|(own, _)| *own == name) {
+                continue;
+            }
+            match rustix::fs::fremovexattr(from, &name) {
+                Ok(()) | Err(Errno::NODATA) => {}
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Whether `there` has `source`'s permissions and owner (as root).

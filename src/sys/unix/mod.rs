@@ -27,6 +27,8 @@ mod plain;
 mod priority;
 mod process;
 #[cfg(target_os = "linux")]
+mod protected;
+#[cfg(target_os = "linux")]
 mod residency;
 #[cfg(target_os = "linux")]
 mod splice;
@@ -69,6 +71,8 @@ pub use process::{
     take_waiting_signals, wait_readable, was_closed_at_start,
 };
 #[cfg(target_os = "linux")]
+pub use protected::what_protects;
+#[cfg(target_os = "linux")]
 pub use splice::{capacity, pipe, splice, tee, widen};
 pub use stream::{StreamEnd, let_read, may_read, new_file_mode};
 #[cfg(target_os = "linux")]
@@ -87,5 +91,5 @@ pub use volumes::{mounted_volumes, volume_details, volume_label};
 pub use crate::sys::portable::{
     Mover, OutputPages, SourcePages, capacity, clone_file, data_sharing, pending_calls,
     permit_threads, pipe, place_all_data, reserve, set_io_priority, shared_place, splice,
-    subject_of, tee, widen,
+    subject_of, tee, what_protects, widen,
 };

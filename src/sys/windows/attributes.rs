@@ -116,6 +116,16 @@ impl Attributes {
             && self.streams.is_empty()
             && Self::read(to).is_ok_and(|there| there.created == self.created)
     }
+
+    /// The same: there is nothing that could be there besides.
+    pub fn are_all_at(&self, there: &Stat, to: impl AsHandle, source: &Stat) -> bool {
+        self.are_at(there, to, source)
+    }
+
+    /// There is nothing that could be taken.
+    pub fn shed_others(&self, _: impl AsHandle) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Gives what is open the attributes in `mode`, the time at which it was `created` (0 leaves that), and

@@ -60,5 +60,5 @@ pub use volumes::{mounted_volumes, volume_details, volume_label};
 pub use crate::sys::portable::{
     Mover, OutputPages, SourcePages, capacity, clone_file, data_sharing, pending_calls,
     permit_threads, pipe, place_all_data, reserve, set_io_priority, shared_place, splice,
-    subject_of, tee, widen,
+    subject_of, tee, what_protects, widen,
 };

@@ -196,7 +196,7 @@ impl NewName<'_> {
         }
         let attributes = self.attributes()?;
         let can_hold = |dir: &Dir| output.volume.can_hold(dir, &attributes, stat);
-        Ok(attributes.are_at(there, file, stat) || !output.handle.as_ref().is_none_or(can_hold))
+        Ok(attributes.are_all_at(there, file, stat) || !output.handle.as_ref().is_none_or(can_hold))
     }
 
     /// Those of the source's file.

@@ -10,5 +10,6 @@ mod powercut;
 mod renamed;
 mod snapshots;
 mod spelling;
+mod strict;
 mod trash;
 mod unchanged;

@@ -67,3 +67,36 @@ fn generations_miss_it_too() {
         assert!(!scene.dst.join("latest/sub/x").exists());
     }
 }
+
+/// A mirror that leaves out where the disk is says nothing of it either.
+#[test]
+fn a_mirror_of_a_part_does_not_forget_it() {
+    need!(Mount);
+    Mount::privately();
+    for part in ["--exclude=/sub", "--one-file-system"] {
+        let (scene, disk) = scene();
+        let all = ["--mirror", "--max-delete=100%"];
+        scene.copy(&all).assert_code(0);
+        scene.src.remove("a").file("b", "b");
+        scene.copy(&["--mirror", "--max-delete=100%", part]).assert_code(0);
+        assert!(!scene.dst.join("a").exists());
+        drop(disk);
+        is_refused(&scene.copy(&all));
+        assert!(scene.dst.join("sub/x").exists());
+    }
+}
+
+/// The disk was taken away for good, and the job always has the option.
+#[test]
+fn it_is_forgotten_with_one_file_system_too() {
+    need!(Mount);
+    Mount::privately();
+    let (scene, disk) = scene();
+    scene.copy(&["--mirror"]).assert_code(0);
+    drop(disk);
+    let all = ["--mirror", "--max-delete=100%", "-x"];
+    is_refused(&scene.copy(&all));
+    scene.copy(&["-x"]).assert_code(0);
+    scene.copy(&all).assert_code(0);
+    assert!(!scene.dst.join("sub/x").exists());
+}

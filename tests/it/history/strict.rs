@@ -1,0 +1,202 @@
+//! What is left over of the source that was: attributes that somebody gave a copy, what became of a file that is one no
+//! more, entries that cannot be removed.
+
+use std::path::PathBuf;
+
+use crate::harness::{Mount, Run, Scene, Strace, content, need, shell};
+
+/// An output on a file system of this kind.
+fn scene(kind: &str) -> (Scene, Mount) {
+    Mount::privately();
+    let scene = Scene::new();
+    let mount = Mount::of_kind(kind, &scene.path("image"), &scene.dst);
+    (scene, mount)
+}
+
+/// A night after which nothing is in doubt.
+fn night(scene: &Scene) -> Run {
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    scene.copy(&["--generations"])
+}
+
+fn newest(scene: &Scene) -> PathBuf {
+    let all = shell(scene, "ls -d dst/20*Z | tail -1");
+    scene.path(all.trim())
+}
+
+/// All attributes and access lists below a directory, but for what dircopy keeps there.
+fn labels(root: &std::path::Path) -> String {
+    let script = "cd \"$0\" && find . \\( -name .dircopy -o -name 'dircopy-*' \\) -prune -o -print | sort | \
+                  while read -r it; do getfacl -c \"$it\"; getfattr -d -m '^user|^security' \"$it\"; getcap \"$it\"; done";
+    let output =
+        std::process::Command::new("bash").args(["-ec", script]).arg(root).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn attributes_that_somebody_gave_a_copy_are_not_shared_on() {
+    need!(Root, Mount, Loop, Kinds, Attr);
+    for kind in ["ext4", "xfs", "btrfs"] {
+        let (scene, _mount) = scene(kind);
+        for name in ["d/list", "d/attribute", "d/capability", "d/other", "moved"] {
+            scene.src.file(name, content(10_000));
+        }
+        scene.src.dir("empty").xattr("moved", "user.dropped", b"x").xattr(
+            "d",
+            "user.dropped",
+            b"x",
+        );
+        shell(&scene, "setfacl -m u:1:rwx,d:u:1:rwx src/empty");
+        night(&scene).assert_code(0);
+        assert_eq!(labels(&newest(&scene)), labels(scene.src.root()), "{kind}");
+        shell(
+            &scene,
+            "cd dst/latest && setfacl -m u:65534:rw d/list && setfattr -n user.x -v y d/attribute
+             setcap cap_net_raw+ep d/capability
+             setfattr -n user.z -v z d . && setfacl -m u:65534:rwx empty",
+        );
+        // What the source drops its next generation does not have.
+        shell(
+            &scene,
+            "cd src && setfacl -b empty && setfattr -x user.dropped d
+             setfattr -x user.dropped moved && mv moved renamed",
+        );
+        let given = labels(&newest(&scene));
+        night(&scene).assert_code(0);
+        assert_eq!(labels(&newest(&scene)), labels(scene.src.root()), "{kind}");
+        let older = shell(&scene, "ls -d dst/20*Z | head -1");
+        assert_eq!(labels(&scene.path(older.trim())), given, "{kind}");
+    }
+}
+
+#[test]
+fn what_became_a_fifo_a_socket_or_a_device_has_left() {
+    need!(Root, Device);
+    let scene = Scene::new();
+    for name in ["fifo", "socket", "device", "tree/a", "tree/b", "stays"] {
+        scene.src.file(name, content(100));
+    }
+    scene.src.symlink("link", "stays");
+    scene.copy(&["--mirror"]).assert_code(0);
+    std::fs::write(scene.dst.join("foreign"), "of others").unwrap();
+    shell(&scene, "cd src && rm -r fifo socket device tree link");
+    scene
+        .src
+        .fifo("fifo")
+        .socket("socket")
+        .device("device")
+        .fifo("tree")
+        .fifo("link")
+        .fifo("foreign");
+    let dry = scene.copy(&["--mirror", "--max-delete=100%", "--dry-run"]);
+    assert!(dry.err().contains("fifo"), "{}{}", dry.out(), dry.err());
+    let run = scene.copy(&["--mirror", "--max-delete=100%"]);
+    run.assert_code(0)
+        .assert_prints(&["removed", "6 entries"])
+        .assert_prints(&["dropped", "5 lines"]);
+    let left = shell(
+        &scene,
+        "cd dst && find . -path ./.dircopy-trash -prune -o -not -name '.dircopy*' -print | sort",
+    );
+    let left: Vec<_> = left.lines().filter(|it| !it.contains("dircopy")).collect();
+    assert_eq!(left, [".", "./foreign", "./stays"]);
+    let trash = shell(&scene, "cd dst/.dircopy-trash/* && find . -type f -o -type l | sort");
+    assert_eq!(
+        trash.lines().collect::<Vec<_>>(),
+        ["./device", "./fifo", "./link", "./socket", "./tree/a", "./tree/b"]
+    );
+    shell(&scene, "cd dst && sha256sum -c --strict --quiet $(ls dircopy-*.sha256sum | tail -1)");
+    let run = scene.copy(&["--mirror"]);
+    run.assert_code(0);
+    assert!(!run.out().contains("removed"), "{}", run.out());
+}
+
+#[test]
+fn a_directory_with_the_name_of_a_manifest_is_none() {
+    need!(Root, Mount, Loop, Kinds);
+    const NAME: &str = "dircopy-20200101T000000Z.sha256sum";
+    let scene_of_mirror = Scene::new();
+    scene_of_mirror.src.file(format!("{NAME}/x"), "x").file("y", "y").file("z", "z");
+    let mirror = || scene_of_mirror.copy(&["--mirror"]);
+    mirror().assert_code(0);
+    assert!(scene_of_mirror.dst.join(NAME).join("x").exists());
+    shell(&scene_of_mirror, &format!("rm -r src/{NAME}"));
+    mirror().assert_code(0);
+    assert!(!scene_of_mirror.dst.join(NAME).exists());
+    for kind in ["ext4", "btrfs"] {
+        let (scene, _mount) = scene(kind);
+        scene.src.file(format!("{NAME}/x"), "x").file("y", "y").file("z", "z");
+        night(&scene).assert_code(0);
+        assert!(newest(&scene).join(NAME).join("x").exists());
+        shell(&scene, &format!("rm -r src/{NAME}"));
+        night(&scene).assert_code(0);
+        assert!(!newest(&scene).join(NAME).exists(), "{kind}");
+    }
+}
+
+#[test]
+fn what_is_protected_at_the_output_is_named_with_what_helps() {
+    need!(Root, Mount, Loop, Kinds);
+    // By hard links the rest is shared all the same.
+    let (scene, mount) = scene("ext4");
+    scene.src.file("protected", "p").file("d/a", "a").file("d/b", "b");
+    night(&scene).assert_code(0);
+    shell(&scene, "chattr +i dst/latest/protected");
+    let run = night(&scene);
+    shell(&scene, "chattr -i dst/20*Z/protected");
+    run.assert_code(0)
+        .assert_prints(&["copied", "1 file"])
+        .assert_prints(&["unchanged", "2 files"]);
+    drop(mount);
+
+    // A snapshot has what protects, too.
+    let (scene, _mount) = self::scene("btrfs");
+    for (name, told) in
+        [("d/a", "; it is protected: chattr -i -a removes that"), ("d", "; the directory")]
+    {
+        scene.src.file("d/a", "a").file("b", "b");
+        night(&scene).assert_code(0);
+        shell(&scene, &format!("chattr +i dst/latest/{name}; touch -d @1 src/d/a"));
+        // Of the snapshot, and of the tree that the first of them left.
+        for _ in 0..2 {
+            let run = night(&scene);
+            assert_ne!(run.code, Some(0));
+            run.assert_says(".part/d/a: ").assert_says(told);
+        }
+        shell(&scene, "chattr -R -i dst/20*");
+        night(&scene).assert_code(0);
+    }
+}
+
+#[test]
+fn a_source_that_cannot_be_asked_for_its_file_system_is_no_other() {
+    need!(Mount, Strace);
+    Mount::privately();
+    let scene = Scene::new();
+    // Which has no number.
+    shell(&scene, "mount -t ramfs none src");
+    let no_descriptor = || {
+        let strace = Strace::inject(&scene, "openat,openat2", "error=EMFILE");
+        strace.exactly_on("/proc/self/mountinfo")
+    };
+    for i in 0..10 {
+        scene.src.file(format!("{i}"), "x");
+    }
+    let strace = no_descriptor();
+    let run = strace.run(scene.command(["--mirror"]));
+    run.assert_code(0);
+    strace.fired(&run);
+    scene.src.remove("1");
+    scene.copy(&["--mirror"]).assert_code(0);
+    // Now it is known.
+    scene.src.remove("2");
+    let strace = no_descriptor();
+    let run = strace.run(scene.command(["--mirror"]));
+    strace.fired(&run);
+    run.assert_code(2).assert_says("the system does not tell which file system it is on");
+    assert!(scene.dst.join("2").exists());
+    scene.copy(&["--mirror"]).assert_code(0);
+    assert!(!scene.dst.join("2").exists());
+    shell(&scene, "umount src");
+}
