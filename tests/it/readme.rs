@@ -115,6 +115,12 @@ fn lasting(text: &str) -> Vec<String> {
     lines.collect()
 }
 
+/// Whether it is the name of a generation, or the path of one.
+fn is_generation(word: &str) -> bool {
+    let name = word.trim_end_matches(':').rsplit('/').next().unwrap_or_default();
+    name.len() == "2026-11-21T020000Z".len() && name.ends_with('Z')
+}
+
 /// The line without numbers of lines, seconds, rates, digests, and the times in names.
 fn without_numbers(line: &str) -> String {
     let words: Vec<_> = line.split(' ').collect();
@@ -128,7 +134,7 @@ fn without_numbers(line: &str) -> String {
             || is_measured
             || word.contains("dircopy-") && word.contains('Z')
             || word.ends_with("Z.mhl")
-            || word.len() == "2026-11-21T020000Z".len() && word.ends_with('Z')
+            || is_generation(word)
     };
     let words = words.iter().enumerate().map(|word| if varies(word) { "…" } else { word.1 });
     words.collect::<Vec<_>>().join(" ")

@@ -310,3 +310,24 @@ fn a_manifest_of_any_program_will_do() {
     run.assert_code(0).assert_prints(&["healed", "2 files"]);
     shell(&scene, "diff -r src A --exclude=.dircopy; diff -r src B --exclude=.dircopy");
 }
+
+/// As generations have it, by hard links.
+#[test]
+fn a_file_that_trees_share_is_healed_in_each_and_shared_no_more() {
+    let scene = Scene::new();
+    scene.src.file("a", content(3_000_000)).file("b", content(50_000));
+    for tree in ["A", "C"] {
+        scene.command_to(scene.src.root(), scene.path(tree), ["-q"]).run().assert_code(0);
+    }
+    shell(&scene, "mkdir B && cp -al A/a A/b B/ && cp A/dircopy-* B/");
+    shell(&scene, "printf rot | dd of=A/a bs=1 seek=1500000 conv=notrunc");
+    scene.bare(["heal", "A", "B"]).run().assert_code(4).assert_says("no tree has it good");
+    let run = scene.bare(["heal", "A", "B", "--from-tree", "C"]).run();
+    run.assert_code(0).assert_prints(&["healed", "2 files"]);
+    let inode = |name: &str| scene.tree(".").inode(name);
+    assert_ne!(inode("A/a"), inode("B/a"));
+    assert_eq!(inode("A/b"), inode("B/b"));
+    for tree in ["A", "B", "C"] {
+        shell(&scene, &format!("cd {tree} && sha256sum -c --strict --quiet dircopy-*.sha256sum"));
+    }
+}
