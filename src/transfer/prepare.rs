@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest};
 use crate::io::read_back::ReadBack;
 use crate::part::transfer::Transfer;
-use crate::state::knowledge::{Belief, Knowledge};
+use crate::state::knowledge::{Belief, Knowledge, Remembered};
 use crate::state::row::{Row, Trace};
 use crate::sys::stat::Stat;
 use crate::transfer::context::Context;
@@ -125,18 +125,20 @@ fn prepare_any(
     }
 }
 
-/// Whether something happened at the source after the recorded copy was made, which size and time do not show. File
-/// systems that keep no change time, as FAT and exFAT, give the modification time for it and say nothing.
+/// Whether something happened at the source after the copy was made, which size and time do not show. What happened
+/// to the copy since, as far as a record tells that apart, does not make it younger. File systems that keep no change
+/// time, as FAT and exFAT, give the modification time for it and say nothing.
 fn is_changed_since(
     context: &Context<'_>,
     source: SourceStat<'_>,
     there: &Stat,
     belief: Belief,
 ) -> bool {
-    context.options.asks_change_time
-        && matches!(belief, Belief::Untouched(..))
-        && there.ctime != there.mtime
-        && source.0.ctime >= there.ctime
+    let made = match belief {
+        Belief::Doubtful(Remembered { row: Some(row), .. }) => row.trace.ctime.min(there.ctime),
+        Belief::Doubtful(_) | Belief::Untouched(..) | Belief::Nothing => there.ctime,
+    };
+    context.options.asks_change_time && there.ctime != there.mtime && source.0.ctime >= made
 }
 
 /// What is at the output under a file's name and stays, and what is known of it.

@@ -200,3 +200,25 @@ fn a_source_that_cannot_be_asked_for_its_file_system_is_no_other() {
     assert!(!scene.dst.join("2").exists());
     shell(&scene, "umount src");
 }
+
+/// An edit that keeps size and time, of a file whose copy is in doubt or of which nothing is recorded.
+#[test]
+fn an_edit_is_seen_whatever_happened_to_the_copy() {
+    const EDIT: &str =
+        "touch -r src/a time; printf EDITED | dd of=src/a conv=notrunc; touch -r time src/a";
+    const TOUCH: &str = "chmod 600 dst/a; chmod 644 dst/a";
+    for change in [
+        format!("{EDIT}; sleep 0.05; {TOUCH}"),
+        format!("{TOUCH}; sleep 0.05; {EDIT}"),
+        format!("rm -r dst/.dircopy; {EDIT}"),
+        format!("rm -r dst/.dircopy dst/dircopy-*; {EDIT}"),
+    ] {
+        let scene = Scene::on_disk();
+        scene.src.file("a", content(100_000)).file("b", "b").mode("a", 0o644);
+        scene.copy(&["--mirror"]).assert_code(0);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        shell(&scene, &change);
+        scene.copy(&["--mirror"]).assert_code(0);
+        assert!(scene.src.read("a") == scene.output().read("a"), "{change}");
+    }
+}
