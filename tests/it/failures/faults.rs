@@ -401,7 +401,7 @@ fn a_list_that_is_interrupted_without_end_is_unreadable() {
     scene.copy(&[]).assert_code(0);
     shell(&scene, "cp dst/*.sha256sum list");
     let endless =
-        |on: &str| Strace::inject(&scene, "read", "error=EINTR").exactly_on(scene.path(on));
+        |on: &str| Strace::inject(&scene, "read,pread64", "error=EINTR").exactly_on(scene.path(on));
     let strace = endless("list");
     let run = strace.run(scene.bare(["verify", "-m", "list", "dst"]));
     strace.fired(&run);

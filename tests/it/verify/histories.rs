@@ -127,7 +127,7 @@ fn digests_by_unknown_algorithms_are_never_silently_nothing() {
     // Parts that are no digests make none.
     let sized = by("b", "md5", "yy")
         .replace("</hash>", "<size>12345678</size><note>long words</note></hash>");
-    history(&scene, "dst", &[sized.clone()]);
+    history(&scene, "dst", std::slice::from_ref(&sized));
     assert_eq!(verify(&scene, &["dst"], 0).err(), "");
     let bare = sized.replace("md5", "metadata");
     history(&scene, "dst", &[bare]);
