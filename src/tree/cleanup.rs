@@ -16,7 +16,7 @@ use crate::hash::Sha256;
 use crate::state::private_dir::Secret;
 use crate::sys::stat::Kind;
 use crate::sys::{
-    Dir, DirListing, DirReader, ShardTag, is_journal_name, is_part_name, shard_of_part,
+    Dir, DirListing, DirReader, ListedEntry, ShardTag, is_journal_name, is_part_name, shard_of_part,
 };
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::{Emit, WalkItem};
@@ -138,7 +138,9 @@ pub fn clean_up(
                 break;
             }
         };
-        let own = batch.iter().filter(|it| output.rel.is_root() && NameCount::is_own(it)).count();
+        // A list that was copied is a file like any.
+        let is_own = |it: &&ListedEntry| NameCount::is_own(it) && !is_data(&it.name);
+        let own = batch.iter().filter(|it| output.rel.is_root() && is_own(it)).count();
         leftovers.names += (batch.len() - own) as u64;
         for listed in batch {
             let name = &*listed.name;
