@@ -11,6 +11,7 @@ use crate::cluster::directory::departed::SourceSearch;
 use crate::cluster::directory::plan_dir::{DONE, FAILED, PlanDir, PlanEnd, Seal};
 use crate::cluster::directory::{attempt, token};
 use crate::cluster::end::finish_tree::FinishTree;
+use crate::cluster::end::line_blocks::LineBlocks;
 use crate::cluster::end::record_check::{DEED, RecordCheck};
 use crate::copy::before::prepare::Prepared;
 use crate::copy::commit::manifest_proof::is_proven;
@@ -153,13 +154,12 @@ impl FinishJob {
             plan: &self.plan,
             observer,
             unmade: &tree.unmade,
-            manifest: &mut manifest,
-            lines: Vec::new(),
+            lines: LineBlocks::default(),
             search: SourceSearch::new(&self.plan)?,
             gone: 0,
             wrong: Vec::new(),
         };
-        let whole = records.write_all(seal)?;
+        let whole = records.write_all(seal, &mut manifest)?;
         let (gone, wrong) = (records.gone, records.wrong);
         let missing = |tree: &FinishTree<'_>| gone + tree.unmade.len() as u64 + seal.failed;
         report.missing = missing(&tree);

@@ -5,6 +5,7 @@ use std::thread::scope;
 use crate::cluster::directory::departed::{Presence, SourceSearch};
 use crate::cluster::directory::done::{DoneFile, DoneReader, LINE_END, NextDone};
 use crate::cluster::directory::plan_dir::{LIST_END, PlanDir, Seal};
+use crate::cluster::end::line_blocks::LineBlocks;
 use crate::cluster::end_list::{FurtherName, LINKS};
 use crate::cluster::pack::sum_of_all;
 use crate::error::{Error, Result};
@@ -17,9 +18,6 @@ use crate::manifest::writer::ManifestFile;
 use crate::path::RelPath;
 use crate::tree::names::order::compare;
 use crate::tree::names::planned::planned_size;
-
-/// So many bytes of lines are written at a time.
-const LINES: usize = 1 << 20;
 
 /// What cannot be done where something is wrong.
 pub const DEED: &str = "finish the plan";
@@ -34,8 +32,7 @@ pub struct RecordCheck<'a> {
     pub observer: &'a EventObserver<'a>,
     /// Further names that could not be made.
     pub unmade: &'a std::collections::BTreeSet<Vec<u8>>,
-    pub manifest: &'a mut ManifestFile,
-    pub lines: Vec<u8>,
+    pub lines: LineBlocks,
     pub search: SourceSearch,
     pub gone: u64,
     /// The shards whose record is not what was planned.
@@ -55,9 +52,9 @@ struct PlannedLinks {
 }
 
 impl RecordCheck<'_> {
-    /// Writes the lines of all shards; whether everything that was planned is recorded, once. Lists and records are
-    /// read and hashed by threads of their own.
-    pub fn write_all(&mut self, seal: &Seal) -> Result<bool> {
+    /// Writes the lines of all shards to `manifest`; whether everything that was planned is recorded, once. Lists and
+    /// records are read and hashed, and lines written, by threads of their own.
+    pub fn write_all(&mut self, seal: &Seal, manifest: &mut ManifestFile) -> Result<bool> {
         let plan = self.plan;
         let (lists, records) =
             ((0..seal.shards).map(|it| plan.list(it)), (0..seal.shards).map(|it| plan.done(it)));
@@ -65,10 +62,15 @@ impl RecordCheck<'_> {
             let fail = |error| Error::io("start the threads for", &plan.path, error);
             let lists = ReadAhead::start(scope, lists, LIST_END).map_err(fail)?;
             let done = ReadAhead::start(scope, records, LINE_END).map_err(fail)?;
-            self.write_shards(seal, Ahead { lists, done })
+            let writing = self.lines.start(scope, manifest).map_err(fail)?;
+            let sums = self.write_shards(seal, Ahead { lists, done });
+            self.lines.end();
+            let died = "the thread that writes it died; this is a defect of dircopy";
+            let written = writing.join();
+            written.unwrap_or_else(|_| Err(Error::finding("write the manifest", "", died)))?;
+            sums
         })?;
         let Some((sums, is_further_left)) = sums else { return Ok(false) };
-        self.flush()?;
         let is_whole =
             self.wrong.is_empty() && !is_further_left && sum_of_all(sums) == seal.shards_sum;
         if self.wrong.is_empty() && !is_whole {
@@ -97,7 +99,7 @@ impl RecordCheck<'_> {
                     (self.observer.listen)(&Event::Failed(&error.with_note(text)));
                 }
             }
-            if self.observer.stop.is_requested() {
+            if self.observer.stop.is_requested() || self.lines.is_cut {
                 return Ok(None);
             }
         }
@@ -124,25 +126,25 @@ impl RecordCheck<'_> {
             let Some((size, path)) = parsed else {
                 return Err(planned.torn("a name in it leads out of the tree, or is none"));
             };
-            let start = self.lines.len();
+            let start = self.lines.text.len();
             match done.next_for(path)? {
                 Some(NextDone::Line(line)) => {
                     bytes = bytes.saturating_add(size);
-                    self.lines.extend_from_slice(line);
-                    self.lines.push(LINE_END);
+                    self.lines.text.extend_from_slice(line);
+                    self.lines.text.push(LINE_END);
                 }
                 Some(NextDone::Other(found)) if found.path().as_bytes() == path => match found {
                     DoneFile::Listed(_, digest, changed) => {
                         bytes = bytes.saturating_add(changed.unwrap_or(size));
-                        line::write_path(&mut self.lines, &Digest::from(digest), path);
+                        line::write_path(&mut self.lines.text, &Digest::from(digest), path);
                     }
                     DoneFile::Gone(path) => self.departed(&path, shard)?,
                 },
                 found => return Err(self.not_planned(path, found, &last)),
             }
             self.write_further(shard, path, start, links)?;
-            if self.lines.len() >= LINES {
-                self.flush()?;
+            if self.lines.is_full() {
+                self.lines.hand_on();
             }
             last.clear();
             last.extend_from_slice(path);
@@ -167,10 +169,11 @@ impl RecordCheck<'_> {
         links: &mut PlannedLinks,
     ) -> Result<()> {
         while let Some(name) = links.next_of(shard, path)? {
-            let hex = self.lines[start..].strip_prefix(b"\\").unwrap_or(&self.lines[start..]);
+            let line = &self.lines.text[start..];
+            let hex = line.strip_prefix(b"\\").unwrap_or(line);
             let digest = hex.get(..Sha256::HEX_LEN).and_then(Sha256::from_hex);
             if let Some(digest) = digest.filter(|_| !self.unmade.contains(name.path.as_bytes())) {
-                line::write_path(&mut self.lines, &Digest::from(digest), name.path.as_bytes());
+                line::write_path(&mut self.lines.text, &Digest::from(digest), name.path.as_bytes());
             }
         }
         Ok(())
@@ -211,12 +214,6 @@ impl RecordCheck<'_> {
         self.gone += 1;
         let error = Error::finding("copy", source, format!("{finding} (shard {shard})"));
         (self.observer.listen)(&Event::Failed(&error));
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        self.manifest.append(&self.lines)?;
-        self.lines.clear();
         Ok(())
     }
 }

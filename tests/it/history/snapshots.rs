@@ -180,7 +180,8 @@ fn a_night_looks_at_each_file_once() {
         let (scene, _mount) = scene("");
         shell(&scene, if nobody { "chown -R 65534 . && chmod 755 ." } else { "true" });
         let command = || {
-            let command = scene.command(["--generations"]);
+            // A file of more than a block is looked at by itself.
+            let command = scene.command(["--generations", "--block-size", "256K"]);
             if nobody { command.under_nobody() } else { command }
         };
         night(&scene, || command().run());
