@@ -64,6 +64,11 @@ impl FinishJob {
         let mut report = FinishReport { seal: seal.clone(), ..FinishReport::default() };
         // What failed is tried again; what could not be planned is in no list.
         let end = plan.finished()?.filter(|end| end.missing <= seal.failed);
+        if let Some(lost) = end.as_ref().and_then(PlanEnd::lost_manifest) {
+            let finding = "the plan was finished, and this manifest is gone or was changed since: another run of dircopy to the \
+                           output writes a new one";
+            return Err(Error::finding("find the manifest", lost, finding));
+        }
         if let Some(PlanEnd { missing, manifest, .. }) = end {
             return Ok(FinishReport { missing, manifest, before: true, ..report });
         }
@@ -79,7 +84,7 @@ impl FinishJob {
             Ok(()) if is_cut_short(&report) || report.unfinished > 0 => {}
             Ok(()) => {
                 let (missing, manifest) = (report.missing, report.manifest.clone());
-                plan.write_finished(&PlanEnd { plan: seal.plan, missing, manifest })?;
+                plan.write_finished(&PlanEnd::new(seal.plan, missing, manifest))?;
             }
         }
         Ok(report)

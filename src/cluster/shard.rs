@@ -258,13 +258,18 @@ impl ShardJob {
             let Report { counts, ending, manifest, .. } = ran?;
             let mut departed = Departed::default();
             let state = match (ending, manifest) {
+                // What differs at the output is not what was planned, whatever the difference.
+                (Ending::Complete | Ending::Incomplete, Some(_)) if counts.left > 0 => {
+                    ShardState::Incomplete
+                }
                 (Ending::Complete | Ending::Incomplete, Some(manifest)) => {
                     self.keep_states(shard, &manifest, observer);
                     self.record(list, &job, &manifest, &mut departed, observer)?
                 }
                 (ending, _) => ShardState::Ended(ending),
             };
-            if !matches!(state, ShardState::Incomplete) || pass == PASSES {
+            let may_help = met > 0 || counts.failed > 0;
+            if !matches!(state, ShardState::Incomplete) || pass == PASSES || !may_help {
                 return Ok(ShardReport { shard, state, counts, departed });
             }
             pass += 1;

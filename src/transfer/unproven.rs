@@ -23,11 +23,14 @@ pub fn is_as(source: &Stat, there: &Stat) -> bool {
         && source.ctime < there.ctime
 }
 
-/// Whether a link leads where that of the source does, which was not changed since.
+/// Whether a link leads where that of the source does, which was not changed since, and has the same owner where this
+/// process could give it that one: no record tells of a link.
 pub fn is_same_link(source: &Dir, new: &Dir, name: &OsStr, stat: &Stat, there: &Stat) -> bool {
     let target = |dir: &Dir| dir.read_link(name).ok();
+    let is_owner = || (stat.uid, stat.gid) == (there.uid, there.gid);
     stat.kind == Kind::Symlink
         && there.kind == Kind::Symlink
+        && (!sys::may_give_away() || is_owner())
         && stat.ctime < there.ctime
         && stat.mtime.is_stored_as(there.mtime)
         && target(source).is_some_and(|it| Some(it) == target(new))

@@ -9,6 +9,7 @@ use crate::cli::cluster::follow::Follower;
 use crate::cli::exit::Exit;
 use crate::cluster::directory::plan_dir::{PlanDir, PlanEnd};
 use crate::cluster::status::{PlanStatus, status};
+use crate::path::Shown;
 
 /// A worker that was silent for so long is told as dead.
 const DEAD: Duration = Duration::from_secs(120);
@@ -67,6 +68,14 @@ pub fn show(path: &Path, follower: &Follower) -> Exit {
     }
     if gone > 0 {
         follower.say(&format!("{gone} files had left the source"));
+    }
+    if let Some(lost) = end.as_ref().and_then(PlanEnd::lost_manifest) {
+        follower.say(&format!(
+            "finished, but the manifest {} is gone or was changed since: another run of dircopy to the output writes a \
+             new one",
+            Shown::path(lost)
+        ));
+        return follower.exit(Exit::Incomplete);
     }
     match end {
         Some(PlanEnd { missing: 0, .. }) => {

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -104,6 +105,30 @@ pub struct PlanEnd {
     pub manifest: Option<PathBuf>,
     /// Entries that are not at the output.
     pub missing: u64,
+    /// The length of the manifest in bytes, and when it was written, in nanoseconds.
+    #[serde(default)]
+    pub written: Option<(u64, u64)>,
+}
+
+impl PlanEnd {
+    /// An end that left so much, and this manifest.
+    pub fn new(plan: u32, missing: u64, manifest: Option<PathBuf>) -> Self {
+        let written = manifest.as_deref().and_then(length_and_time);
+        Self { plan, manifest, missing, written }
+    }
+
+    /// The manifest, if it is not as it was written.
+    pub fn lost_manifest(&self) -> Option<&Path> {
+        let is_lost = |path: &&Path| length_and_time(path) != self.written;
+        self.manifest.as_deref().filter(|_| self.written.is_some()).filter(is_lost)
+    }
+}
+
+/// Those of a regular file.
+fn length_and_time(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
+    let changed = found.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some((found.len(), u64::try_from(changed.as_nanos()).ok()?))
 }
 
 /// The open directory of a plan.

@@ -66,8 +66,8 @@ pub use plain::{open_plain, read_at};
 pub use priority::set_io_priority;
 pub use priority::set_nice;
 pub use process::{
-    address_space_left, heed_memory_limit, on_interrupt, on_status_request, open_file_limit,
-    raise_open_file_limit, settings_directories, shows_unicode, standard_input,
+    address_space_left, heed_memory_limit, may_give_away, on_interrupt, on_status_request,
+    open_file_limit, raise_open_file_limit, settings_directories, shows_unicode, standard_input,
     take_waiting_signals, wait_readable, was_closed_at_start,
 };
 #[cfg(target_os = "linux")]

@@ -114,6 +114,11 @@ pub(super) fn acting_as() -> (u32, u32) {
     *IDS.get_or_init(|| (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()))
 }
 
+/// Whether what this process makes may be given to any user.
+pub fn may_give_away() -> bool {
+    is_root()
+}
+
 /// Whether this process acts as root.
 pub(super) fn is_root() -> bool {
     acting_as().0 == 0

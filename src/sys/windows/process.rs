@@ -73,6 +73,11 @@ pub fn open_file_limit() -> u64 {
 /// The system has a thread of its own for them.
 pub fn take_waiting_signals() {}
 
+/// Owners are not copied here.
+pub fn may_give_away() -> bool {
+    false
+}
+
 /// There is no limit to raise.
 pub fn raise_open_file_limit() {}
 

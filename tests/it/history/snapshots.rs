@@ -1,6 +1,7 @@
 //! Generations on btrfs are snapshots: a night costs what changed, and no night changes an older one.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::{MetadataExt, lchown};
 use std::path::{Path, PathBuf};
 
 use crate::harness::{Mount, Run, Scene, Strace, content, ctimes, inventory, need, shell};
@@ -149,6 +150,20 @@ fn old_ones_go_with_and_without_the_right_to_remove_subvolumes() {
         assert_eq!(shell(&scene, "ls dst/.dircopy-trash"), "");
         is_whole(&scene);
     }
+}
+
+/// A link that somebody gave away in the last generation is the source's owner's in the next.
+#[test]
+fn a_link_has_the_owner_of_the_source() {
+    need!(Kinds);
+    let (scene, _mount) = scene("");
+    night(&scene, || scene.copy(&["--generations"]));
+    let newest = || generations(&scene).pop().unwrap();
+    let owner = || std::fs::symlink_metadata(newest().join("sym")).unwrap().uid();
+    lchown(newest().join("sym"), Some(1000), Some(1000)).unwrap();
+    assert_eq!(owner(), 1000);
+    night(&scene, || scene.copy(&["--generations"]));
+    assert_eq!(owner(), 0);
 }
 
 /// A file that was put into a generation, or changed there, by another program is not believed.
