@@ -2,7 +2,8 @@
 //!
 //! The chain is a list of the generations, which are checked by it as files are. A generation that refers to one of
 //! a history further below lists that one as a file, and that history is checked too, as are those that no generation
-//! refers to. With another directory than its own, the files of that are held against it.
+//! refers to. With another directory than its own, the files of that are held against it; what it refers to is looked
+//! for where it lies itself.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,7 +19,7 @@ use crate::sys::stat::Kind;
 use crate::sys::{Dir, DirListing};
 use crate::tree::below::{EntryBelow, each_below};
 use crate::verify::archive::expanded::{Expanded, open, root_of};
-use crate::verify::archive::part::PartOf;
+use crate::verify::archive::part::{GenerationEntries, PartOf};
 use crate::verify::finding::Finding;
 use crate::verify::target::{ManifestAt, Target, TargetSpec};
 
@@ -68,8 +69,8 @@ pub fn expand(spec: &TargetSpec, expanded: &mut Expanded) {
             }
         };
         known.insert(below.clone());
-        let files = below.full_path(copy.unwrap_or(&root));
-        let history = History { root: &at, files: &files, dir: &dir, spec };
+        let files = copy.map(|copy| below.full_path(copy));
+        let history = History { root: &at, copy: files.as_deref(), dir: &dir, spec };
         let target = Target::of_dir(at.join(HISTORY).join(CHAIN), at.clone(), kept, PartOf::Alone);
         let target = match target {
             Ok(target) => Arc::new(target),
@@ -119,8 +120,8 @@ fn find_below(
 /// One history.
 struct History<'a> {
     root: &'a Path,
-    /// Where the files are that it lists.
-    files: &'a Path,
+    /// Where the files are that it lists, if it is held against a copy.
+    copy: Option<&'a Path>,
     dir: &'a Dir,
     spec: &'a TargetSpec,
 }
@@ -153,16 +154,27 @@ impl History<'_> {
                 break;
             }
         }
+        let generation_of = |generation: &ChainLink, root: &Path, newest, entries| TargetSpec {
+            manifest: Some(ManifestAt::File(at.join(&generation.name))),
+            root: Some(root.to_owned()),
+            part: PartOf::Generation { newest, entries },
+            ..self.spec.clone()
+        };
+        let (files, entries) = match self.copy {
+            Some(copy) => (copy, GenerationEntries::Files),
+            None => (self.root, GenerationEntries::All),
+        };
+        let mut apart = Vec::new();
         for (number, generation) in generations.iter().enumerate() {
-            expanded.specs.push(TargetSpec {
-                manifest: Some(ManifestAt::File(at.join(&generation.name))),
-                root: Some(self.files.to_owned()),
-                part: PartOf::Generation { newest: number == 0 },
-                ..self.spec.clone()
-            });
+            expanded.specs.push(generation_of(generation, files, number == 0, entries));
             // What is wrong with it is told when it is read for the check.
-            let _ = self.references(generation, &mut below);
+            let has_references = self.references(generation, &mut below).unwrap_or(true);
+            if self.copy.is_some() && has_references {
+                let entries = GenerationEntries::References;
+                apart.push(generation_of(generation, self.root, false, entries));
+            }
         }
+        expanded.specs.extend(apart);
         let names = generations.into_iter().map(|generation| generation.name).collect();
         match self.unchained(&names) {
             Ok(others) => others.into_iter().for_each(|name| {
@@ -183,14 +195,20 @@ impl History<'_> {
         read_chain(open(self.dir, CHAIN).map_err(fail)?, path)
     }
 
-    /// Adds the directories of the histories that a generation refers to.
-    fn references(&self, generation: &ChainLink, below: &mut BTreeSet<Vec<u8>>) -> io::Result<()> {
+    /// Adds the directories of the histories that a generation refers to. Returns whether it refers to any.
+    fn references(
+        &self,
+        generation: &ChainLink,
+        below: &mut BTreeSet<Vec<u8>>,
+    ) -> io::Result<bool> {
+        let mut has_references = false;
         let mut pieces = MhlEntries::new(open(self.dir, &generation.name)?);
         while let Some((_, piece)) = pieces.next_piece()? {
             let MhlPiece::Entry(entry) = piece else { continue };
             if entry.named != Named::Reference {
                 continue;
             }
+            has_references = true;
             let child = entry.path.rsplit_once('/').and_then(|(dir, _)| dir.rsplit_once('/'));
             if let Some((child, name)) = child
                 && name == HISTORY
@@ -200,7 +218,7 @@ impl History<'_> {
                 below.insert(child.as_bytes().to_vec());
             }
         }
-        Ok(())
+        Ok(has_references)
     }
 
     /// The names of generations that are not in the chain.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::hash::Algorithm;
 use crate::manifest::archive::bag::{self, Declaration};
+use crate::manifest::archive::mhl::Named;
 use crate::path::RelPath;
 
 /// What a list is a part of, which says how it is read.
@@ -18,7 +19,20 @@ pub enum PartOf {
     Generation {
         /// Whether it is the newest.
         newest: bool,
+        /// Which of its entries are read.
+        entries: GenerationEntries,
     },
+}
+
+/// Which entries of a generation are read. The histories that it refers to may lie elsewhere than its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GenerationEntries {
+    /// All of them, where both lie below one directory.
+    All,
+    /// Those of files, and all else that it says.
+    Files,
+    /// Those of generations of histories further below, and nothing else.
+    References,
 }
 
 /// A manifest of a bag.
@@ -36,6 +50,21 @@ impl PartOf {
     /// Whether it may list nothing.
     pub fn may_be_empty(self) -> bool {
         self != PartOf::Alone
+    }
+
+    /// Whether only what a generation refers to is read, which lies elsewhere than the files.
+    pub fn is_references(self) -> bool {
+        matches!(self, PartOf::Generation { entries: GenerationEntries::References, .. })
+    }
+
+    /// Whether entries of what is `named` are read; with `None`, what is no entry.
+    pub fn reads(self, named: Option<Named>) -> bool {
+        let PartOf::Generation { entries, .. } = self else { return true };
+        match entries {
+            GenerationEntries::All => true,
+            GenerationEntries::Files => named != Some(Named::Reference),
+            GenerationEntries::References => named == Some(Named::Reference),
+        }
     }
 
     /// The manifest of a bag that it is.

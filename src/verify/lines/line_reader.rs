@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::event::Stop;
 use crate::hash::{Algorithm, Sha256};
 use crate::manifest::Fault;
+use crate::path::RelPath;
 use crate::sys::stat::Identity;
 use crate::tree::filter::Filter;
 use crate::verify::archive::part::PartOf;
@@ -138,7 +139,7 @@ impl LineReader<'_> {
         {
             done.reread.push(RereadableManifest { target: Arc::clone(&target), manifest });
         }
-        if !matches!(target.part, PartOf::Generation { newest: false }) {
+        if !matches!(target.part, PartOf::Generation { newest: false, .. }) {
             self.end_history(done);
         }
         if let PartOf::Generation { .. } = target.part {
@@ -164,10 +165,10 @@ impl LineReader<'_> {
         if is_empty && !target.part.may_be_empty() && !self.stop.is_requested() {
             self.tell(&target, Finding::Nothing);
         }
-        if self.complete || target.part.bag().is_some() {
+        if self.complete && !target.part.is_references() || target.part.bag().is_some() {
             let names = vec![NamesOf { target: Arc::clone(&target), names: seen }];
             let left_out = match target.part {
-                PartOf::Generation { newest: true } => done.history.left_out(),
+                PartOf::Generation { newest: true, .. } => done.history.left_out(),
                 _ => Filter::default(),
             };
             let new = ListedRoot { target, root: root_id, names, left_out };
@@ -259,7 +260,7 @@ impl LineReader<'_> {
             }
             Meaning::Fault(finding) => return Some(finding),
             Meaning::Unhashed(line, path, algorithm) => {
-                let key = self.key.of(&path);
+                let key = self.key_of(&path, target);
                 reading.seen.note_bare(key);
                 let unhashed = UnhashedLine { key, line, algorithm };
                 if let PartOf::Generation { .. } = target.part {
@@ -281,6 +282,12 @@ impl LineReader<'_> {
             }
         }
         None
+    }
+
+    /// The hash of a name. A file of the same name as a reference that lies elsewhere is another one.
+    fn key_of(&self, path: &RelPath, target: &Target) -> u64 {
+        let key = self.key.of(path);
+        if target.part.is_references() { !key } else { key }
     }
 
     /// Tells what was found on a line, unless that is another shard's.
@@ -316,7 +323,7 @@ impl LineReader<'_> {
         batch: &mut FillingBatch,
     ) -> Option<Finding> {
         let ReadSoFar { seen, wanted, history } = listing;
-        let key = self.key.of(&line.path);
+        let key = self.key_of(&line.path, target);
         let before = seen.note_all(key, line.number, line.digests());
         let is_new_bag = target.part.bag().is_some_and(|bag| bag.declaration.escapes());
         if is_new_bag && before.is_some() {

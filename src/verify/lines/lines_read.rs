@@ -39,7 +39,7 @@ impl ListedRoot {
     /// Takes in what another manifest of the same root says.
     pub fn join(&mut self, other: Self) {
         self.names.extend(other.names);
-        if matches!(other.target.part, PartOf::Generation { newest: true }) {
+        if matches!(other.target.part, PartOf::Generation { newest: true, .. }) {
             self.left_out = other.left_out;
         }
     }

@@ -8,7 +8,7 @@ use std::io::{self, Chain, Cursor, Read};
 use crate::hash::Digest;
 use crate::manifest::archive::bag;
 use crate::manifest::archive::line_ends::LineEnds;
-use crate::manifest::archive::mhl::{MhlEntries, MhlEntry, MhlPiece, is_mhl};
+use crate::manifest::archive::mhl::{MhlEntries, MhlEntry, MhlPiece, Named, is_mhl};
 use crate::manifest::read::scan::Text;
 use crate::manifest::{Entries, Fault, Parsed, Scanner, Utf16Reader};
 use crate::sys;
@@ -34,6 +34,16 @@ pub enum ListItem<'a> {
     Entry(MhlEntry),
     /// What cannot be read.
     Fault(Fault),
+}
+
+impl ListItem<'_> {
+    /// What it names, if it is an entry of a Media Hash List.
+    pub fn named(&self) -> Option<Named> {
+        match self {
+            ListItem::Entry(entry) => Some(entry.named),
+            _ => None,
+        }
+    }
 }
 
 /// A place in a list.

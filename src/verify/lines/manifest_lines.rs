@@ -110,6 +110,7 @@ impl<'a, R: Read> ManifestLines<'a, R> {
         let number = place.line;
         Ok(Some(match place.item {
             ListItem::Nothing => Meaning::Nothing,
+            item if !self.target.part.reads(item.named()) => Meaning::Nothing,
             // The name may have been longer (M25).
             _ if !place.ended && self.target.ours.is_some() => {
                 let unfinished = self.target.is_unfinished();

@@ -19,6 +19,25 @@ pub fn entry(scene: &Scene, path: &str, digests: &[(&str, &str, &str)], previous
     text + "</hash>"
 }
 
+/// An end of a generation's entries, with references to these generations further below `dir`.
+pub fn references(scene: &Scene, dir: &str, to: &[&str]) -> String {
+    let reference = |path: &&str| {
+        let c4 = c4(scene, &format!("{dir}/{path}"));
+        format!("<hashlistreference><path>{path}</path>{c4}</hashlistreference>")
+    };
+    let references = to.iter().map(reference).collect::<String>();
+    format!("</hashes><references>{references}</references><hashes>")
+}
+
+/// The C4 of a file, as an element. It is SHA-512 in another spelling.
+fn c4(scene: &Scene, at: &str) -> String {
+    let program = "import hashlib,sys\nn=int(hashlib.sha512(open(sys.argv[1],'rb').read()).hexdigest(),16);s=''\n\
+                   while n:n,r=divmod(n,58);s='123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'[r]+s\n\
+                   print('c4'+s.rjust(88,'1'))";
+    let c4 = shell(scene, &format!("python3 -c \"{program}\" {at}"));
+    format!("<c4>{}</c4>", c4.trim())
+}
+
 /// Writes a history with these generations into `dir`.
 pub fn history(scene: &Scene, dir: &str, generations: &[String]) {
     history_without(scene, dir, &["ascmhl"], generations);
@@ -40,15 +59,10 @@ pub fn history_without(scene: &Scene, dir: &str, patterns: &[&str], generations:
         );
         let at = format!("{dir}/ascmhl/{name}");
         scene.tree(".").file(&at, text);
-        // C4 is SHA-512 in another spelling.
-        let program = "import hashlib,sys\nn=int(hashlib.sha512(open(sys.argv[1],'rb').read()).hexdigest(),16);s=''\n\
-                       while n:n,r=divmod(n,58);s='123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'[r]+s\n\
-                       print('c4'+s.rjust(88,'1'))";
-        let c4 = shell(scene, &format!("python3 -c \"{program}\" {at}"));
         let _ = write!(
             chain,
-            "<hashlist sequencenr=\"{number}\"><path>{name}</path><c4>{}</c4></hashlist>",
-            c4.trim()
+            "<hashlist sequencenr=\"{number}\"><path>{name}</path>{}</hashlist>",
+            c4(scene, &at)
         );
     }
     let chain = format!(

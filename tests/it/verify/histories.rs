@@ -1,7 +1,7 @@
 //! Histories of ASC MHL that are held against a copy, what they leave out, and lists of ours beside a copy.
 
 use crate::harness::{Run, Scene, shell};
-use crate::verify::contradictions::{entry, history, history_without};
+use crate::verify::contradictions::{entry, history, history_without, references};
 
 #[track_caller]
 fn verify(scene: &Scene, args: &[&str], code: i32) -> Run {
@@ -67,6 +67,43 @@ fn a_history_is_held_against_the_directory_that_is_given() {
     verify(&scene, &["orig/ascmhl", "-m", chain], 0).assert_prints(&["good", "2"]);
     shell(&scene, "printf ' ' >> orig/A/ascmhl/0001_c_2026-01-01_000000Z.mhl");
     verify(&scene, &["dst", "-m", chain], 4).assert_says("differs: orig/A/ascmhl/0001_c");
+}
+
+#[test]
+fn what_a_history_refers_to_is_looked_for_where_the_history_lies() {
+    let scene = Scene::new();
+    let of = |path: &str, content: &str| entry(&scene, path, &[("md5", content, "original")], "");
+    let lower =
+        ["A/ascmhl/0001_c_2026-01-01_000000Z.mhl", "A/ascmhl/0002_c_2026-01-02_000000Z.mhl"];
+    history(&scene, "orig/A", &[of("1", "xx"), of("1", "xx")]);
+    let newest = references(&scene, "orig", &lower);
+    let oldest = of("2", "yy") + &references(&scene, "orig", &lower[..1]);
+    history(&scene, "orig", &[oldest, of("2", "yy") + &newest]);
+    scene.tree("orig").file("A/1", "xx").file("2", "yy");
+    shell(&scene, "mkdir -p dst/A && cp orig/2 dst && cp orig/A/1 dst/A");
+    let held = |code: i32| {
+        let args = ["dst", "--complete", "-m", "orig/ascmhl/ascmhl_chain.xml"];
+        verify(&scene, &args, code)
+    };
+    // Two files, the generations by their chains, and those that are referred to once more.
+    verify(&scene, &["orig"], 0).assert_prints(&["good", "8"]);
+    held(0).assert_prints(&["good", "8"]);
+    // The copy may have a history of its own, of which nothing is expected.
+    history(&scene, "dst/A", &[of("1", "xx") + &of("3", "zz")]);
+    held(0).assert_prints(&["good", "8"]);
+    scene.output().file("A/1", "XX");
+    held(4).assert_says("differs: dst/A/1 (line").assert_prints(&["good", "7"]);
+    scene.output().remove("A/1");
+    held(4).assert_says("missing: dst/A/1 (line");
+    scene.output().file("A/1", "xx");
+    shell(&scene, &format!("cp orig/{} kept && sed -i s/2026/2027/ orig/{}", lower[0], lower[0]));
+    let referred = format!("differs: orig/{} (line 2 of orig/ascmhl/0002_c_", lower[0]);
+    held(4).assert_says(&referred).assert_prints(&["good", "6"]);
+    shell(&scene, &format!("cp kept orig/{} && rm orig/{}", lower[0], lower[1]));
+    held(4).assert_says(&format!("missing: orig/{} (line 2 of orig/ascmhl/0002_c_", lower[1]));
+    // A history that is gone is missed where it was, not where the copy has one.
+    shell(&scene, "rm -r orig/A/ascmhl");
+    held(4).assert_says(&format!("missing: orig/{}", lower[0]));
 }
 
 #[test]
