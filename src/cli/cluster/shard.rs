@@ -1,6 +1,7 @@
 //! `dircopy shard`.
 
 use std::collections::BTreeSet;
+use std::mem;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -63,11 +64,16 @@ fn run(job: &ShardJob, shard: u32, follower: &Follower) -> Result<ShardReport> {
 
 /// Takes shards until none is left. The exit is that of the worst shard that is still not done in the end.
 fn claim(job: &ShardJob, follower: &Follower) -> Result<Exit> {
-    let (mut tried, mut exits) = (BTreeSet::new(), Vec::new());
+    let (mut tried, mut exits, mut has_told) = (BTreeSet::new(), Vec::new(), false);
     while follower.stop.requested().is_none() {
         let Some(token) = token::take(&job.plan, job.dead, &tried)? else {
             if job.plan.seal()?.is_some() {
                 break;
+            }
+            if !mem::replace(&mut has_told, true) {
+                let text =
+                    "the plan is not complete: `dircopy plan` is at work on it, or was cut short";
+                follower.console.err(&format!("dircopy: waiting: {text}"));
             }
             sleep(AGAIN);
             continue;

@@ -158,7 +158,7 @@ fn shards_begin_while_the_plan_is_made() {
     std::thread::sleep(Duration::from_millis(200));
     assert!(!claim.is_over());
     std::fs::write(&seal, kept).unwrap();
-    claim.wait().assert_code(0);
+    claim.wait().assert_code(0).assert_says("waiting: the plan is not complete");
     cluster.finish().assert_code(0);
     cluster.is_as_a_single_run();
 }
