@@ -23,9 +23,11 @@ pub const START: &[u8] = b"BagIt-Version";
 /// How the text files of a bag are encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// Also UTF-16 where a byte order mark says so.
+    /// ASCII is among it.
     #[default]
     Utf8,
+    /// Where a byte order mark says so; UTF-8 without one.
+    Utf16,
     /// Each byte is a character.
     Latin1,
 }
@@ -72,7 +74,8 @@ impl Declaration {
             return Err("there is not exactly one space behind a colon");
         }
         let encoding = match encoding.trim().to_ascii_lowercase().as_str() {
-            "utf-8" | "utf8" | "us-ascii" | "ascii" | "utf-16" => Encoding::Utf8,
+            "utf-8" | "utf8" | "us-ascii" | "ascii" => Encoding::Utf8,
+            "utf-16" => Encoding::Utf16,
             "iso-8859-1" | "latin1" => Encoding::Latin1,
             _ => return Err("the encoding of its text files is not known"),
         };

@@ -16,7 +16,7 @@ mod other;
 pub mod record;
 pub mod scan;
 
-pub use encoding::Utf16Reader;
+pub use encoding::{Utf16Reader, is_utf16};
 pub use entries::{Entries, Entry};
 pub use fault::Fault;
 pub use format::{Parsed, Parser};

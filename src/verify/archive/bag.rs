@@ -5,14 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::manifest::archive::bag::{self, DECLARATION, Declaration, Encoding};
+use crate::manifest::archive::bag::{self, DECLARATION, Declaration, Encoding, INFO};
 use crate::manifest::archive::line_ends::LineEnds;
+use crate::manifest::read::is_utf16;
 use crate::manifest::read::scan::Text;
 use crate::manifest::{Scanner, Utf16Reader};
 use crate::path::{RelPath, Shown};
 use crate::sys::stat::Kind;
 use crate::sys::{Dir, DirListing};
-use crate::verify::archive::expanded::{Bag, Expanded, open, read_short, root_of};
+use crate::verify::archive::expanded::{Bag, Expanded, open, read_begin, read_short, root_of};
 use crate::verify::archive::part::{BagPart, PartOf};
 use crate::verify::finding::Finding;
 use crate::verify::target::{ManifestAt, Target, TargetSpec};
@@ -87,6 +88,13 @@ impl BagDir<'_> {
             Ok(names) => names,
             Err(error) => return expanded.unusable(&bag.target, error),
         };
+        for name in names.iter().map(String::as_str).chain([INFO, "fetch.txt"]) {
+            if self.is_other_encoding(name) {
+                let why = "it is UTF-16, and bagit.txt declares another encoding; make it that, as with iconv -f UTF-16";
+                let error = Error::finding("take for a bag's", self.root.join(name), why);
+                expanded.unusable(&bag.target, error);
+            }
+        }
         let mut has_payload = false;
         for name in &names {
             let Some((is_tag, algorithm)) = bag::manifest_name(name) else { continue };
@@ -130,6 +138,12 @@ impl BagDir<'_> {
         }
     }
 
+    /// Whether a file is UTF-16 and the bag declares something else. What cannot be read is told when it is.
+    fn is_other_encoding(&self, name: &str) -> bool {
+        let start = open(self.dir, name).and_then(|file| read_begin(file, 2));
+        self.declaration.encoding != Encoding::Utf16 && start.is_ok_and(|start| is_utf16(&start))
+    }
+
     /// The names of the manifests, in their order.
     fn manifests(&self) -> Result<Vec<String>, Error> {
         let fail = |error| Error::io("look for manifests in", self.root, error);
@@ -163,7 +177,7 @@ impl BagDir<'_> {
     fn text(&self, bytes: Vec<u8>) -> String {
         match self.declaration.encoding {
             Encoding::Latin1 => bytes.into_iter().map(char::from).collect(),
-            Encoding::Utf8 => String::from_utf8_lossy(&bytes).into_owned(),
+            Encoding::Utf8 | Encoding::Utf16 => String::from_utf8_lossy(&bytes).into_owned(),
         }
     }
 

@@ -248,8 +248,14 @@ fn odd_bags_are_valid_and_it_is_said() {
     declare(&scene, "0.97", "UTF-16");
     let wide: Vec<u8> =
         "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
-    scene.output().file("manifest-sha256.txt", wide);
+    scene.output().file("manifest-sha256.txt", &*wide);
     check(&scene, 0);
+    // As Latin-1 its last name is another one.
+    for (declared, code) in [("UTF-8", 5), ("ISO-8859-1", 4)] {
+        declare(&scene, "0.97", declared);
+        let other = "manifest-sha256.txt: it is UTF-16, and bagit.txt declares another encoding";
+        check(&scene, code).assert_says(other);
+    }
     declare(&scene, "0.97", "ISO-8859-1");
     let narrow: Vec<u8> = text.chars().map(|letter| letter as u8).collect();
     scene.output().file("manifest-sha256.txt", narrow);
