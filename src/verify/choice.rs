@@ -40,6 +40,8 @@ pub enum Rival {
 pub struct ValidManifest {
     pub name: ManifestName,
     pub file: File,
+    /// Whether it is what this user's last run wrote.
+    pub is_recorded: bool,
     /// The newest of those of runs that were cut short.
     pub unfinished: Option<ManifestName>,
     pub rival: Option<Rival>,
@@ -157,7 +159,9 @@ impl OwnManifests {
             Recorded::Nothing | Recorded::Unfinished => later.map(Rival::Listed),
         };
         let unfinished = self.unfinished.iter().max().copied();
-        Ok(ValidManifest { name, file, unfinished, rival })
+        let is_recorded =
+            matches!(self.record, Recorded::Manifest(recorded, _) if recorded == name);
+        Ok(ValidManifest { name, file, is_recorded, unfinished, rival })
     }
 
     /// The latest finished one that no other of the directory `here` lists.

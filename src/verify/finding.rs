@@ -76,12 +76,15 @@ pub struct TreeVerdict {
     pub unreadable: u64,
     /// What else was amiss, with the manifest, its lines, or files that are not listed.
     pub other: u64,
+    /// Whether its manifest lists nothing because the last run found nothing.
+    pub none_found: bool,
 }
 
 impl TreeVerdict {
-    /// Whether all that is listed is as listed, and something is.
+    /// Whether all that is listed is as listed, and something is, or nothing was found to be listed.
     pub fn is_good(&self) -> bool {
-        self.good > 0 && self.differ + self.missing + self.unreadable + self.other == 0
+        (self.good > 0 || self.none_found)
+            && self.differ + self.missing + self.unreadable + self.other == 0
     }
 }
 
@@ -208,6 +211,8 @@ pub enum Finding {
     Utf16,
     /// The manifest lists nothing.
     Nothing,
+    /// The manifest lists nothing, and is what the last run wrote: that found no file.
+    NoneFound,
     /// The check waits for another run to end; what is known of that one.
     Waiting(String),
     /// What earlier scrubs verified is not known, for this reason.

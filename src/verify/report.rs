@@ -117,6 +117,7 @@ impl Checked {
             Finding::Unusable(_) => &mut self.unusable,
             Finding::Torn { .. }
             | Finding::Utf16
+            | Finding::NoneFound
             | Finding::Notice(_)
             | Finding::Bag(_)
             | Finding::Tree(..)

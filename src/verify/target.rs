@@ -53,6 +53,8 @@ pub struct OpenTarget {
     /// Which file it is.
     pub id: Identity,
     pub root_id: Identity,
+    /// Whether it is what the last run of this user wrote, by what that recorded.
+    pub is_recorded: bool,
     /// A manifest of a later run that was cut short.
     pub unfinished: Option<ManifestName>,
     /// Another one that may be taken for the one that holds.
@@ -150,14 +152,23 @@ impl TargetSpec {
     pub fn open(&self) -> std::result::Result<OpenTarget, (Arc<Target>, Error)> {
         let mut target = Target::unopened(PathBuf::new(), self.names_start_at());
         match self.fill(&mut target) {
-            Ok(ReadyManifest { manifest, id, unfinished, rival }) => {
+            Ok(ReadyManifest { manifest, id, is_recorded, unfinished, rival }) => {
                 let root_id = target.root_id;
                 let others = match (&self.manifest, &target.handle, target.ours) {
                     (None, Some(root), Some(name)) => other_lists(root, name),
                     _ => Vec::new(),
                 };
                 let target = Arc::new(target);
-                Ok(OpenTarget { target, manifest, id, root_id, unfinished, rival, others })
+                Ok(OpenTarget {
+                    target,
+                    manifest,
+                    id,
+                    root_id,
+                    is_recorded,
+                    unfinished,
+                    rival,
+                    others,
+                })
             }
             Err(error) => {
                 // What is told of it belongs to this directory, if that is there.
@@ -179,6 +190,7 @@ impl TargetSpec {
     }
 
     fn fill(&self, target: &mut Target) -> Result<ReadyManifest> {
+        let mut is_recorded = false;
         let (manifest, mut unfinished, rival) = match &self.manifest {
             Some(ManifestAt::StandardInput) => {
                 target.manifest = "standard input".into();
@@ -202,7 +214,7 @@ impl TargetSpec {
                 let dir = self.dir.as_deref().unwrap_or(Path::new("."));
                 let taken = OwnManifests::look(dir, self.state.as_deref())?.open_valid(dir)?;
                 target.manifest = dir.join(taken.name.to_string());
-                target.ours = Some(taken.name);
+                (target.ours, is_recorded) = (Some(taken.name), taken.is_recorded);
                 (taken.file, taken.unfinished, taken.rival)
             }
         };
@@ -216,7 +228,7 @@ impl TargetSpec {
         target.root_id = root.identity().map_err(fail)?;
         target.handle = Some(root);
         unfinished = unfinished.filter(|name| target.ours.is_some_and(|ours| *name > ours));
-        Ok(ReadyManifest { manifest, id: stat.id, unfinished, rival })
+        Ok(ReadyManifest { manifest, id: stat.id, is_recorded, unfinished, rival })
     }
 
     /// What of the directory that the manifest at `path` is in took the place of it, called `name`.
@@ -234,6 +246,7 @@ impl TargetSpec {
 struct ReadyManifest {
     manifest: File,
     id: Identity,
+    is_recorded: bool,
     unfinished: Option<ManifestName>,
     rival: Option<Rival>,
 }

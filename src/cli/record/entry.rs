@@ -273,6 +273,9 @@ impl<'a> RecordEntry<'a> {
             Finding::Bag(verdict) => (of_root("bag", verdict.to_string()), None),
             Finding::Utf16 => (here("notice", "it is UTF-16 text".into()), None),
             Finding::Nothing => (here("empty", "it lists no file".into()), None),
+            Finding::NoneFound => {
+                (here("notice", "it lists no file: its run found none".into()), None)
+            }
             Finding::Unfinished(name) => {
                 let text = format!("a later run was cut short and left {name}");
                 (of_root("notice", text), None)

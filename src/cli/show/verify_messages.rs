@@ -19,6 +19,9 @@ pub fn too_many_bad(number: u64) -> String {
     format!("{number} more files are bad than can be healed at a time: run it again")
 }
 
+/// What is said of a tree in which there was nothing to list.
+const NONE_FOUND: &str = "good: no file is listed, as its run found none";
+
 /// How messages are written.
 pub struct VerifyMessages {
     /// The program's name, which each line starts with.
@@ -55,7 +58,10 @@ pub fn unproven(
 
 /// What became of all that is listed of a directory.
 pub fn tree_verdict(verdict: &TreeVerdict) -> String {
-    let TreeVerdict { good, differ, missing, unreadable, other } = *verdict;
+    let TreeVerdict { good, differ, missing, unreadable, other, none_found } = *verdict;
+    if verdict.is_good() && none_found {
+        return NONE_FOUND.to_owned();
+    }
     if verdict.is_good() {
         return format!("good: {} as listed", count(good, "file"));
     }
@@ -140,6 +146,7 @@ impl VerifyMessages {
                 self.notice(&format!("{manifest} is UTF-16 text and is read as such"))
             }
             Finding::Nothing => self.err(&format!("nothing to verify: {manifest} lists no file")),
+            Finding::NoneFound => self.notice(&format!("{manifest} lists no file: its run found none")),
             Finding::Waiting(text) => self.err(&format!("waiting: {text}")),
             Finding::Forgotten(error) | Finding::Notice(error) => self.notice(&error.to_string()),
             Finding::Unfinished(name) => self.notice(&format!(

@@ -16,6 +16,7 @@ use crate::tree::filter::Filter;
 use crate::verify::archive::part::PartOf;
 use crate::verify::finding::{Finding, Findings};
 use crate::verify::lines::batch::{FillingBatch, LineBatch, PassGuard};
+use crate::verify::lines::empty::EmptyManifests;
 use crate::verify::lines::history_names::{Contradiction, HistoryNames};
 use crate::verify::lines::lines_read::{ListedRoot, NamesOf};
 use crate::verify::lines::manifest_lines::{ManifestLine, ManifestLines, Meaning};
@@ -41,8 +42,8 @@ pub struct LinesRead {
     pub reread: Vec<RereadableManifest>,
     /// What the generations of a history that were read say.
     history: HistoryNames,
-    /// The first generation that was read, and whether none so far lists anything.
-    generations: Option<(Arc<Target>, bool)>,
+    /// Those that list nothing.
+    empty: EmptyManifests,
     /// The digest of the manifest of a check in shards, if it was read to its end; …
     pub manifest_sum: Option<Sha256>,
     /// … and the sums of the lines of each shard, if they are wanted.
@@ -100,9 +101,9 @@ impl LineReader<'_> {
             }
         }
         self.end_history(&mut done);
-        let generations = done.generations.take().filter(|_| !self.stop.is_requested());
-        if let Some((target, true)) = generations {
-            self.tell(&target, Finding::Nothing);
+        let empty = std::mem::take(&mut done.empty);
+        if !self.stop.is_requested() {
+            empty.findings().for_each(|(target, finding)| self.tell(&target, finding));
         }
         done
     }
@@ -121,7 +122,8 @@ impl LineReader<'_> {
     }
 
     fn manifest(&self, opened: OpenTarget, done: &mut LinesRead) {
-        let OpenTarget { target, manifest, id, root_id, unfinished, rival, others } = opened;
+        let OpenTarget { target, manifest, id, root_id, is_recorded, unfinished, rival, others } =
+            opened;
         done.manifests.push(id);
         if let Some(name) = unfinished {
             self.tell(&target, Finding::Unfinished(name));
@@ -159,11 +161,9 @@ impl LineReader<'_> {
             Some(_) => {}
         }
         let is_empty = seen.is_empty() && !found;
-        if let PartOf::Generation { .. } = target.part {
-            done.generations.get_or_insert((Arc::clone(&target), true)).1 &= is_empty;
-        }
-        if is_empty && !target.part.may_be_empty() && !self.stop.is_requested() {
-            self.tell(&target, Finding::Nothing);
+        let finding = done.empty.note(&target, is_empty, is_recorded);
+        if let Some(finding) = finding.filter(|_| !self.stop.is_requested()) {
+            self.tell(&target, finding);
         }
         if self.complete && !target.part.is_references() || target.part.bag().is_some() {
             let names = vec![NamesOf { target: Arc::clone(&target), names: seen }];

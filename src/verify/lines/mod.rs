@@ -1,6 +1,7 @@
 //! Reading manifests and handing out their lines.
 
 pub mod batch;
+mod empty;
 mod history_names;
 mod left_out;
 pub mod line_reader;

@@ -8,10 +8,19 @@ use crate::verify::finding::{Finding, TreeVerdict};
 use crate::verify::report::Checked;
 use crate::verify::target::Target;
 
+/// A directory of a check.
+#[derive(Debug)]
+struct CheckedTree {
+    dir: PathBuf,
+    counts: Checked,
+    /// Whether its manifest lists nothing because the last run found nothing.
+    none_found: bool,
+}
+
 /// The directories of a check, as they were given, and what was found of each.
 #[derive(Debug, Default)]
 pub struct CheckedTrees {
-    trees: Vec<(PathBuf, Checked)>,
+    trees: Vec<CheckedTree>,
     /// Which of them the roots of manifests belong to.
     numbers: HashMap<Identity, Option<usize>>,
 }
@@ -20,8 +29,12 @@ impl CheckedTrees {
     /// Nothing is known of these directories; nothing is to be told of a single one.
     pub fn new(dirs: &[PathBuf]) -> Self {
         let dirs = if dirs.len() > 1 { dirs } else { &[] };
-        let trees = dirs.iter().map(|dir| (dir.clone(), Checked::default())).collect();
-        Self { trees, numbers: HashMap::new() }
+        let tree = |dir: &PathBuf| CheckedTree {
+            dir: dir.clone(),
+            counts: Checked::default(),
+            none_found: false,
+        };
+        Self { trees: dirs.iter().map(tree).collect(), numbers: HashMap::new() }
     }
 
     /// Counts a finding.
@@ -33,30 +46,33 @@ impl CheckedTrees {
         let trees = &self.trees;
         let find = || {
             let within =
-                trees.iter().enumerate().filter(|(_, (dir, _))| target.root.starts_with(dir));
-            within.max_by_key(|(_, (dir, _))| dir.components().count()).map(|(number, _)| number)
+                trees.iter().enumerate().filter(|(_, tree)| target.root.starts_with(&tree.dir));
+            let levels = |tree: &CheckedTree| tree.dir.components().count();
+            within.max_by_key(|(_, tree)| levels(tree)).map(|(number, _)| number)
         };
         let number = match target.root_id == Identity::default() {
             true => find(),
             false => *self.numbers.entry(target.root_id).or_insert_with(find),
         };
-        if let Some((_, counts)) = number.and_then(|number| self.trees.get_mut(number)) {
-            counts.add(finding);
+        if let Some(tree) = number.and_then(|number| self.trees.get_mut(number)) {
+            tree.counts.add(finding);
+            tree.none_found |= matches!(finding, Finding::NoneFound);
         }
     }
 
     /// A verdict over each, in the order in which they were given.
     pub fn findings(&mut self) -> Vec<Finding> {
         let trees = std::mem::take(&mut self.trees).into_iter();
-        trees.map(|(dir, counts)| Finding::Tree(dir, verdict(&counts))).collect()
+        trees.map(|tree| Finding::Tree(tree.dir.clone(), verdict(&tree))).collect()
     }
 }
 
-fn verdict(counts: &Checked) -> TreeVerdict {
+fn verdict(tree: &CheckedTree) -> TreeVerdict {
+    let CheckedTree { counts, none_found, .. } = tree;
     let Checked { good, differ, missing, unreadable, .. } = *counts;
     let Checked { refused, malformed, unproven, contradicted, unlisted, .. } = *counts;
     let Checked { empty, unusable, broken, .. } = *counts;
     let other =
         refused + malformed + unproven + contradicted + unlisted + empty + unusable + broken;
-    TreeVerdict { good, differ, missing, unreadable, other }
+    TreeVerdict { good, differ, missing, unreadable, other, none_found: *none_found }
 }

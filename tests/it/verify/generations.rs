@@ -152,3 +152,35 @@ fn an_output_with_a_manifest_is_checked_by_it() {
     shell(&scene, "cp -a dst/. gens/");
     verify(&scene, &["gens"]).assert_code(0).assert_prints(&["good", "1 file"]);
 }
+
+/// A night at which the source had nothing makes a generation like any, and its manifest proves that as long as it is
+/// what the run wrote.
+#[test]
+fn a_generation_of_an_empty_source_is_good() {
+    let scene = Scene::new();
+    scene.src.dir("");
+    let night = || {
+        scene.copy(&["-q", "--generations"]).assert_code(0);
+    };
+    night();
+    // It is all there is.
+    verify(&scene, &["dst"]).assert_code(5).assert_says("nothing to verify: ");
+    night();
+    verify(&scene, &["dst"]).assert_code(5).assert_says("nothing to verify: ");
+    scene.src.file("a", "a");
+    night();
+    let run = verify(&scene, &["dst"]);
+    run.assert_code(0).assert_says("lists no file: its run found none");
+    let none = "good: no file is listed, as its run found none";
+    assert_eq!(verdicts(&run), [none, none, "good: 1 file as listed"]);
+    let all = trees(&scene);
+    shell(&scene, &format!("echo x >{}/late", all[0]));
+    let run = verify(&scene, &["dst", "--complete"]);
+    run.assert_code(4).assert_says("not listed: ");
+    assert_eq!(verdicts(&run), ["NOT good: 1 otherwise amiss", none, "good: 1 file as listed"]);
+    // One that lists nothing any more is not what the run wrote.
+    shell(&scene, &format!("truncate -s 0 {}/dircopy-*.sha256sum", all[2]));
+    verify(&scene, &["dst"]).assert_code(5).assert_says("it is not what the last run wrote");
+    shell(&scene, &format!("rm -r {}/.dircopy", all[1]));
+    verify(&scene, &[&all[1], &all[0]]).assert_code(5).assert_says("nothing to verify: ");
+}
