@@ -11,6 +11,7 @@ use std::io;
 use std::path::Path;
 
 use crate::copy::mirror::departures::Departures;
+use crate::copy::mirror::search::SUBVOLUME_THAT_WAS;
 use crate::copy::mirror::trash::remove_tree;
 use crate::error::{Error, Result};
 use crate::event::Stop;
@@ -65,10 +66,6 @@ fn remove_one(new: &Dir, above: &RelPath, name: &[u8], stop: &Stop) -> io::Resul
         _ => above.remove(name),
     }
 }
-
-/// What a subvolume is in a snapshot of what it is in: an empty directory, in which nothing can be made. On other file
-/// systems something else may have the number; it is only copied anew.
-const SUBVOLUME_THAT_WAS: u64 = 2;
 
 /// A directory that both have.
 struct PrunedDir {

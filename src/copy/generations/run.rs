@@ -12,9 +12,8 @@ use crate::copy::dated_name::DatedName;
 use crate::copy::generations::options::Generations;
 use crate::copy::generations::prune::{Pruning, remove_found};
 use crate::copy::generations::seed::{Seeded, Seeding};
-use crate::copy::generations::set::{
-    GenerationNote, GenerationSet, LATEST, UNFINISHED, lead_to, path_of,
-};
+use crate::copy::generations::set::{GenerationNote, GenerationSet, LATEST, lead_to, path_of};
+use crate::copy::generations::unfinished::{Beginning, TreePlace, UnfinishedTree};
 use crate::copy::job::CopyJob;
 use crate::copy::mirror::look::{Looked, MirrorLook};
 use crate::copy::mirror::lost_names::{LostNames, TreeRecord};
@@ -75,18 +74,27 @@ impl GenerationRun<'_> {
             let last = set.newest().map(|name| path_of(&job.output, name));
             return match last {
                 Some(last) => {
-                    self.look(&last, stop)?;
+                    self.look(&last, &last, stop)?;
                     self.tree_job(last).run(observer)
                 }
                 None => self.tree_job(job.output.clone()).run(observer),
             };
         }
         let root = self.take(patience)?;
-        let looked = match root.set.newest() {
-            Some(last) => Some(self.look(&path_of(&job.output, last), stop)?),
-            None => None,
+        let now = DatedName::new(Timestamp::now());
+        let place = TreePlace { root: &root.dir, path: &job.output, set: &root.set, now };
+        let snapshot = place.snapshot()?;
+        let looked = match self.look_at_last(&root, snapshot.as_ref(), stop) {
+            Ok(looked) => looked,
+            Err(refusal) => {
+                if let Some(Err(error)) = snapshot.map(|tree| tree.discard(&root.dir, stop)) {
+                    (observer.listen)(&Event::Warning(&error));
+                }
+                return Err(refusal);
+            }
         };
-        self.fill(&root, &prepared, looked.as_ref(), stop)
+        let tree = snapshot.map_or_else(|| place.take(), Ok)?;
+        self.fill(&root, tree, now, &prepared, looked.as_ref(), stop)
     }
 
     /// The job of the tree at `output`.
@@ -99,14 +107,29 @@ impl GenerationRun<'_> {
         job
     }
 
-    /// What has left the source since the last generation. Refuses a run where the source may not be what it was then.
-    fn look(&self, last: &Path, stop: &Stop) -> Result<Looked> {
+    /// What has left the source since the last generation, if there is one.
+    fn look_at_last(
+        &self,
+        root: &GenerationRoot,
+        snapshot: Option<&UnfinishedTree>,
+        stop: &Stop,
+    ) -> Result<Option<Looked>> {
+        let Some(last) = root.set.newest() else { return Ok(None) };
+        let last = path_of(&self.job.output, last);
+        let tree = snapshot.map_or(&last, |tree| &tree.path);
+        self.look(tree, &last, stop).map(Some)
+    }
+
+    /// What has left the source since the generation `last`: what `tree` has, which is that one or a snapshot of it.
+    /// Refuses a run where the source may not be what it was then.
+    fn look(&self, tree: &Path, last: &Path, stop: &Stop) -> Result<Looked> {
         let mirror = &Mirror { all: true, most: self.generations.most, keep_trash: None };
-        let job = &self.tree_job(last.to_path_buf());
+        let job = &self.tree_job(tree.to_path_buf());
         let listen = &self.observer.listen;
         let patience = Patience { wait: false, deed: "compare with", tell: &|_| (), stop };
         let prepared = &job.prepare(true, patience)?;
-        let look = MirrorLook { job, mirror, prepared, classifier: job.classifier(), listen, stop };
+        let (classifier, noted_at) = (job.classifier(), last);
+        let look = MirrorLook { job, mirror, prepared, classifier, noted_at, listen, stop };
         // What cannot be listed now the copy will name.
         look.run()
     }
@@ -131,34 +154,23 @@ impl GenerationRun<'_> {
     fn fill(
         &self,
         root: &GenerationRoot,
+        tree: UnfinishedTree,
+        now: DatedName,
         prepared: &Prepared,
         looked: Option<&Looked>,
         stop: &Stop,
     ) -> Result<Report> {
         let Self { job, observer, .. } = *self;
-        let now = DatedName::new(Timestamp::now());
-        let begun = root.set.unfinished.last().copied();
-        let part = format!("{}{UNFINISHED}", begun.unwrap_or(root.set.next_name(now)));
-        let path = job.output.join(&part);
+        let UnfinishedTree { dir: new, name: part, path, beginning } = tree;
         let fail = |error| Error::io("make the tree", &path, error);
         let last = root.set.newest();
-        let is_snapshot = match last.filter(|_| begun.is_none()) {
-            Some(last) => {
-                let last = root.dir.open_dir(last.to_string().as_ref(), false).map_err(fail)?;
-                root.dir.make_snapshot(&last, part.as_ref()).map_err(fail)?
-            }
-            None => false,
-        };
-        if begun.is_none() && !is_snapshot {
-            root.dir.make_tree(part.as_ref()).map_err(fail)?;
-        }
-        let new = root.dir.open_dir(part.as_ref(), false).map_err(fail)?;
         Attributes::default().shed_inherited(&new).map_err(fail)?;
         // By this a later run knows the tree as one to go on with, also if this one is refused.
         let private = PrivateDir::open(&new, &path, None, Missing::Make)?;
         let mut is_shared = last.is_none();
+        let is_snapshot = beginning == Beginning::Snapshot;
         let is_pruned = is_snapshot && self.removes_found(&new, looked, stop);
-        if !is_pruned && (begun.is_some() || is_snapshot) {
+        if !is_pruned && beginning != Beginning::Empty {
             is_shared |= self.prune(&new, &path, private.as_ref(), prepared, stop)? > 0;
         }
         if let Some(last) = last.filter(|_| !is_snapshot) {

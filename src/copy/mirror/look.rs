@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::ffi::OsStr;
+use std::path::Path;
 
 use crate::copy::before::prepare::Prepared;
 use crate::copy::job::CopyJob;
@@ -30,6 +31,8 @@ pub struct MirrorLook<'a> {
     pub prepared: &'a Prepared,
     /// What takes part.
     pub classifier: Classifier<'a>,
+    /// The tree of the run that noted by what the source is known again.
+    pub noted_at: &'a Path,
     pub listen: &'a EventListener<'a>,
     pub stop: &'a Stop,
 }
@@ -183,7 +186,7 @@ impl MirrorLook<'_> {
         if !self.job.pruned {
             return "run once without --mirror".to_owned();
         }
-        let note = self.job.output.join(NAME).join(SourceMark::FILE);
+        let note = self.noted_at.join(NAME).join(SourceMark::FILE);
         format!("remove {}, by which that is known", Shown::path(&note))
     }
 

@@ -24,6 +24,10 @@ use crate::tree::classify::Classifier;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::filter::Inclusion;
 
+/// The number of what a subvolume is in a snapshot of what it is in: an empty directory, in which nothing can be made.
+/// On other file systems something else may have it, which is only copied anew.
+pub const SUBVOLUME_THAT_WAS: u64 = 2;
+
 /// What a search goes by.
 pub struct DepartureSearch<'a> {
     pub source: &'a SourceDir,
@@ -162,8 +166,7 @@ impl DepartureSearch<'_> {
                 return Err(Error::io("open directory", path, error));
             }
         };
-        // A subvolume is an empty directory in a snapshot of what it is in, and nothing can be made there.
-        if self.unfit && dev(&output) != dev(&parent.output) {
+        if self.unfit && (dev(&output) != dev(&parent.output) || is_lost_subvolume(&output)) {
             return Ok(None);
         }
         Ok(Some(ComparedDir::new(source, output, rel, *inclusion)))
@@ -362,6 +365,11 @@ impl ComparedDir {
         let bytes = self.goes.iter().map(|item| item.bytes).sum();
         parent.goes.push(DepartedItem { name: last_name(&self.rel), entries, bytes });
     }
+}
+
+/// Whether a directory stands for a subvolume in a snapshot.
+fn is_lost_subvolume(dir: &Dir) -> bool {
+    dir.identity().is_ok_and(|id| id.ino == SUBVOLUME_THAT_WAS)
 }
 
 fn top_of(stack: &mut [ComparedDir]) -> Result<&mut ComparedDir> {

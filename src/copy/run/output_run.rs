@@ -218,7 +218,8 @@ impl OutputRun<'_> {
         let Some(mirror) = &job.mirror else { return Ok(None) };
         let prepared = &job.prepare(true, patience)?;
         let (classifier, listen, stop) = (job.classifier(), &observer.listen, patience.stop);
-        MirrorLook { job, mirror, prepared, classifier, listen, stop }.run().map(Some)
+        let noted_at = &job.output;
+        MirrorLook { job, mirror, prepared, classifier, noted_at, listen, stop }.run().map(Some)
     }
 
     fn copy(

@@ -287,6 +287,73 @@ fn what_is_not_to_be_copied_any_more_is_not_shared() {
     assert_eq!(shell(&scene, "find dst/latest/ -name 'photo-*' | wc -l"), "28\n");
 }
 
+/// Another program is at work in the last generation when the snapshot of it is made.
+#[test]
+fn what_is_done_to_the_last_generation_just_before_the_snapshot_is_found() {
+    need!(Kinds, Strace);
+    let (scene, _mount) = scene("");
+    night(&scene, || scene.copy(&["--generations"]));
+    let watch = Strace::watch(&scene, "openat,openat2,ioctl");
+    let before = generations(&scene).pop().unwrap();
+    night(&scene, || watch.run(scene.command(["--generations"])));
+    // The run opens it by its name once more just before.
+    let calls = watch.calls().into_iter();
+    let until: Vec<_> = calls.take_while(|call| !call.contains("SNAP_CREATE")).collect();
+    let opens = |call: &&String| call.contains(&format!("\"{}\"", name_of(&before)));
+    let last_open = until.iter().filter(opens).count();
+    for deed in [
+        "echo late >late && mkdir d0/more && echo x >d0/more/x && ln -s late d1/link",
+        "mv d0/photo-0 d0/renamed && mv d1 e1",
+        "rm d0/photo-0 sym && mkdir d0/photo-0 && echo x >d0/photo-0/x && echo file >sym \
+         && rm -r empty && ln -s d0 empty && rm -r d2 && mkfifo d2",
+        "rm d0/photo-0 && rm -r d1 && touch -d 2001-01-01 d2/photo-2",
+    ] {
+        let last = generations(&scene).pop().unwrap();
+        let stop = format!("signal=SIGSTOP:when={last_open}");
+        let strace = Strace::inject(&scene, "openat,openat2", &stop).exactly_on(name_of(&last));
+        let meanwhile = || drop(shell(&scene, &format!("cd dst/latest && {deed}")));
+        strace.run_stopped(scene.command(["--generations"]), meanwhile).assert_code(0);
+        is_whole(&scene);
+        let newest = generations(&scene).pop().unwrap();
+        assert_ne!(newest, last);
+        scene.bare(["verify", "--complete", newest.to_str().unwrap()]).run().assert_code(0);
+    }
+}
+
+fn name_of(path: &Path) -> &str {
+    path.file_name().unwrap().to_str().unwrap()
+}
+
+/// The source is compared with the snapshot, so one is there when the run is refused.
+#[test]
+fn a_night_that_is_refused_leaves_no_snapshot() {
+    need!(Kinds, Strace, Setpriv);
+    for nobody in [false, true] {
+        let (scene, _mount) = scene("");
+        shell(&scene, "chown -R 65534 src dst && chmod 755 .");
+        let command = || {
+            let command = scene.command(["--generations"]);
+            if nobody { command.under_nobody() } else { command }
+        };
+        night(&scene, || command().run());
+        shell(&scene, "mkdir kept && mv src/* kept");
+        let before = all(&scene);
+        let strace = Strace::watch(&scene, "ioctl");
+        let run = if nobody { command().run() } else { strace.run(command()) };
+        run.assert_code(2).assert_says("is its disk not mounted? nothing was touched");
+        assert!(nobody || strace.log().contains("SNAP_CREATE"));
+        assert_eq!(shell(&scene, "ls dst | grep -c part || true").trim(), "0", "{}", run.err());
+        assert_eq!(all(&scene), before);
+        let note = format!("/{}/.dircopy/source, by which", name_of(before.keys().next().unwrap()));
+        shell(&scene, "mv kept/* src && mkdir other && mount -t tmpfs none other");
+        shell(&scene, "cp -a src/. other && rm other/sym && mount --bind other src");
+        command().run().assert_code(2).assert_says(&note);
+        assert_eq!(shell(&scene, "ls dst | grep -c part || true").trim(), "0");
+        shell(&scene, "umount src other");
+        night(&scene, || command().run());
+    }
+}
+
 /// A subvolume is an empty directory in a snapshot of what it is in, where nothing can be made.
 #[test]
 fn a_subvolume_in_a_generation_does_not_keep_the_next_from_being_whole() {

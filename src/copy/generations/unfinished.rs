@@ -1,0 +1,107 @@
+//! The tree that a run fills, until it has the name of a generation.
+//!
+//! It begins as a snapshot of the last generation where there can be one. What another program does to the last
+//! generation from then on is not in it, so the snapshot is what the source is compared with.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::copy::dated_name::DatedName;
+use crate::copy::generations::set::{GenerationSet, UNFINISHED};
+use crate::copy::mirror::trash::remove_tree;
+use crate::error::{Error, Result};
+use crate::event::Stop;
+use crate::sys::Dir;
+
+/// How a tree came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// There is nothing in it.
+    Empty,
+    /// This run made it a snapshot of the last generation.
+    Snapshot,
+    /// An earlier run left it.
+    LeftBehind,
+}
+
+/// A tree with an unfinished name.
+pub struct UnfinishedTree {
+    pub dir: Dir,
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    pub beginning: Beginning,
+}
+
+/// The directory of all generations, for the trees of a run that begins `now`.
+#[derive(Clone, Copy)]
+pub struct TreePlace<'a> {
+    pub root: &'a Dir,
+    /// Where it is.
+    pub path: &'a Path,
+    pub set: &'a GenerationSet,
+    pub now: DatedName,
+}
+
+impl TreePlace<'_> {
+    /// Makes a snapshot of the last generation. `None` where there can be none, and where an earlier run left a tree to
+    /// go on with: then nothing was made.
+    ///
+    /// # Errors
+    /// Something was made that cannot be used.
+    pub fn snapshot(&self) -> Result<Option<UnfinishedTree>> {
+        let Some(last) = self.set.newest().filter(|_| self.set.unfinished.is_empty()) else {
+            return Ok(None);
+        };
+        let (name, path) = self.named(self.set.next_name(self.now));
+        let fail = |error| Error::io("make the tree", &path, error);
+        let last = self.root.open_dir(last.to_string().as_ref(), false).map_err(fail)?;
+        if !self.root.make_snapshot(&last, name.as_ref()).map_err(fail)? {
+            return Ok(None);
+        }
+        let dir = self.root.open_dir(name.as_ref(), false).map_err(fail)?;
+        Ok(Some(UnfinishedTree { dir, name, path, beginning: Beginning::Snapshot }))
+    }
+
+    /// Opens the tree that an earlier run left, or makes an empty one.
+    ///
+    /// # Errors
+    /// It cannot be opened, or made.
+    pub fn take(&self) -> Result<UnfinishedTree> {
+        let left = self.set.unfinished.last().copied();
+        let (name, path) = self.named(left.unwrap_or(self.set.next_name(self.now)));
+        let fail = |error| Error::io("make the tree", &path, error);
+        if left.is_none() {
+            self.root.make_tree(name.as_ref()).map_err(fail)?;
+        }
+        let dir = self.root.open_dir(name.as_ref(), false).map_err(fail)?;
+        let beginning = if left.is_some() { Beginning::LeftBehind } else { Beginning::Empty };
+        Ok(UnfinishedTree { dir, name, path, beginning })
+    }
+
+    fn named(&self, name: DatedName) -> (String, PathBuf) {
+        let name = format!("{name}{UNFINISHED}");
+        let path = self.path.join(&name);
+        (name, path)
+    }
+}
+
+impl UnfinishedTree {
+    /// Removes it from `root` again, for a run that is refused.
+    ///
+    /// # Errors
+    /// Something of it is left.
+    pub fn discard(self, root: &Dir, stop: &Stop) -> Result<()> {
+        let Self { dir, name, path, .. } = self;
+        drop(dir);
+        if root.destroy_tree(name.as_ref()) {
+            return Ok(());
+        }
+        match remove_tree(root, name.as_ref(), stop, &mut Dir::remove) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::io("remove the unfinished tree", path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
