@@ -112,6 +112,31 @@ impl Dir {
         vec![None; files.len()]
     }
 
+    /// Nothing is protected so here.
+    pub fn is_protected(&self) -> bool {
+        false
+    }
+
+    /// Nothing is protected so here.
+    pub fn unprotect(&self) -> bool {
+        false
+    }
+
+    /// Nothing is protected so here.
+    pub fn unprotect_file(&self, _: &OsStr) -> bool {
+        false
+    }
+
+    /// Removes the file or link `name`.
+    pub fn remove_protected(&self, name: &OsStr) -> io::Result<()> {
+        self.remove(name)
+    }
+
+    /// There are no subvolumes here.
+    pub fn is_subvolume(&self) -> bool {
+        false
+    }
+
     /// A directory goes entry by entry here.
     pub fn destroy_tree(&self, _: &OsStr) -> bool {
         false

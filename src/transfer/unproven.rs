@@ -97,7 +97,7 @@ fn remove(
     if !context.control.gate.lets_pass() {
         return Ok(false);
     }
-    match dir.remove(&entry.name) {
+    match dir.remove_protected(&entry.name) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             let path = output.path_of(&entry.name);
             let note = sys::what_protects(dir, &entry.name).unwrap_or_default();

@@ -414,7 +414,7 @@ impl<'a> Accounting<'a> {
             return;
         }
         let (removed, error) = rotation.run(&self.root, newest);
-        for name in removed.into_iter().filter(|_| !rotation.quietly) {
+        for name in removed.into_iter().filter(|_| !rotation.in_generation) {
             self.events.tell(&Event::ManifestRemoved(name.to_string().as_bytes()));
         }
         error.iter().for_each(|error| self.warn(error));

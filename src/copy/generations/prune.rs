@@ -12,7 +12,7 @@ use std::path::Path;
 
 use crate::copy::mirror::departures::Departures;
 use crate::copy::mirror::search::SUBVOLUME_THAT_WAS;
-use crate::copy::mirror::trash::remove_tree;
+use crate::copy::mirror::trash::TreeRemoval;
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::manifest::ManifestName;
@@ -44,6 +44,10 @@ pub struct Pruning<'a> {
 /// # Errors
 /// Something cannot be removed.
 pub fn remove_found(new: &Dir, found: &Departures, stop: &Stop) -> io::Result<()> {
+    for path in &found.protected {
+        // Who may not unprotect it may still have nothing to change there.
+        let _ = new.open_below(path).map(|dir| dir.unprotect());
+    }
     for path in found.paths().chain(found.unfit.iter().cloned()) {
         if stop.is_requested() {
             break;
@@ -62,10 +66,20 @@ fn remove_one(new: &Dir, above: &RelPath, name: &[u8], stop: &Stop) -> io::Resul
     let (above, name) = (new.open_below(above)?, sys::name_from_bytes(name)?);
     above.open_up(&above.stat_self()?)?;
     match above.stat(name, false)?.kind {
-        Kind::Dir => remove_tree(&above, name, stop, &mut Dir::remove).map(drop),
-        _ => above.remove(name),
+        Kind::Dir => remove_dir(&above, name, Dir::remove_protected, stop),
+        _ => above.remove_protected(name),
     }
 }
+
+/// Removes a directory with everything in it, and what is no directory there by `remove`.
+fn remove_dir(above: &Dir, name: &OsStr, mut remove: RemoveEntry, stop: &Stop) -> io::Result<()> {
+    // A directory is no other generation's.
+    let enter = &|dir: &Dir| _ = dir.unprotect();
+    TreeRemoval { stop, enter, remove: &mut remove }.run(above, name).map(drop)
+}
+
+/// How a file or a link is removed.
+type RemoveEntry = fn(&Dir, &OsStr) -> io::Result<()>;
 
 /// A directory that both have.
 struct PrunedDir {
@@ -97,6 +111,7 @@ impl Pruning<'_> {
                 continue;
             };
             new.stat_self().and_then(|now| new.open_up(&now)).map_err(fail)?;
+            new.unprotect();
             let dir = PrunedDir { new, source, rel, inclusion };
             let mut names = Vec::new();
             loop {
@@ -148,10 +163,15 @@ impl Pruning<'_> {
             Some(stat)
                 if self.classifier.links
                     && is_same_link(&dir.source, &dir.new, name, &stat, &there) => {}
-            _ if is_dir => drop(remove_tree(&dir.new, name, self.stop, &mut Dir::remove)?),
-            _ => dir.new.remove(name)?,
+            _ if is_dir => remove_dir(&dir.new, name, self.remove(), self.stop)?,
+            _ => self.remove()(&dir.new, name)?,
         }
         Ok(false)
+    }
+
+    /// How files go: in a snapshot also what is protected. Elsewhere a file may have a name in the last generation.
+    fn remove(&self) -> RemoveEntry {
+        if self.new.is_subvolume() { Dir::remove_protected } else { Dir::remove }
     }
 
     /// What could not be done about an entry, and what helps.

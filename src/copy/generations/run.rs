@@ -161,6 +161,7 @@ impl GenerationRun<'_> {
         stop: &Stop,
     ) -> Result<Report> {
         let Self { job, observer, .. } = *self;
+        tree.unprotect();
         let UnfinishedTree { dir: new, name: part, path, beginning } = tree;
         let fail = |error| Error::io("make the tree", &path, error);
         let last = root.set.newest();

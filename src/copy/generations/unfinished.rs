@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use crate::copy::dated_name::DatedName;
 use crate::copy::generations::set::{GenerationSet, UNFINISHED};
-use crate::copy::mirror::trash::remove_tree;
+use crate::copy::mirror::trash::TreeRemoval;
 use crate::error::{Error, Result};
 use crate::event::Stop;
-use crate::sys::Dir;
+use crate::state::private_dir::NAME;
+use crate::sys::{Dir, DirListing};
 
 /// How a tree came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +88,16 @@ impl TreePlace<'_> {
 }
 
 impl UnfinishedTree {
+    /// Takes from what runs keep there for themselves what protects it, as all of the last generation may be protected.
+    /// What cannot be done shows where it is written to.
+    pub fn unprotect(&self) {
+        let Ok(private) = self.dir.open_dir(NAME.as_ref(), false) else { return };
+        private.unprotect();
+        for entry in DirListing::of(&private).into_iter().flatten().flatten() {
+            private.unprotect_file(&entry.name);
+        }
+    }
+
     /// Removes it from `root` again, for a run that is refused.
     ///
     /// # Errors
@@ -97,7 +108,8 @@ impl UnfinishedTree {
         if root.destroy_tree(name.as_ref()) {
             return Ok(());
         }
-        match remove_tree(root, name.as_ref(), stop, &mut Dir::remove) {
+        let mut removal = TreeRemoval { stop, enter: &|_| (), remove: &mut Dir::remove };
+        match removal.run(root, name.as_ref()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(Error::io("remove the unfinished tree", path, error))
             }

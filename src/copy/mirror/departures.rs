@@ -39,6 +39,8 @@ pub struct Departures {
     pub with_leftovers: Vec<RelPath>,
     /// What is in the source, but not to be copied or not of this kind; searched for on request.
     pub unfit: Vec<RelPath>,
+    /// Directories in which nothing can be changed, because they are protected; searched for on request.
+    pub protected: Vec<RelPath>,
     /// Whether more than that may be in the way of a copy.
     pub may_lack_unfit: bool,
     /// How many items were too many to be kept.
@@ -98,6 +100,17 @@ impl Departures {
         }
         self.held += size;
         self.unfit.push(path);
+    }
+
+    /// Notes that the directory at `path` is protected.
+    pub fn add_protected(&mut self, path: RelPath) {
+        let size = path.as_bytes().len() + EACH;
+        if self.held + size > MOST_BYTES {
+            self.may_lack_unfit = true;
+            return;
+        }
+        self.held += size;
+        self.protected.push(path);
     }
 
     /// Whether nothing has left the source.

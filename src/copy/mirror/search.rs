@@ -44,7 +44,8 @@ pub struct DepartureSearch<'a> {
     pub deed: &'static str,
     /// What to do if it is not the same now, and is not to be.
     pub if_meant: &'a str,
-    /// Whether to note also what else is in the way of a copy: what is excluded, or of another kind than at the source.
+    /// Whether to note also what else is in the way of a copy: what is excluded, of another kind than at the source, or
+    /// protected.
     pub unfit: bool,
     /// Is told of each entry that has no counterpart and stays.
     pub tell_other: &'a dyn Fn(&[u8]),
@@ -109,6 +110,9 @@ impl DepartureSearch<'_> {
             }
             match self.enter(top_of(&mut stack)?, &subdir)? {
                 Some(entered) => {
+                    if self.unfit && entered.output.is_protected() {
+                        departures.add_protected(entered.rel.path());
+                    }
                     stack.push(entered);
                     self.list(stack.last_mut(), &mut departures, &mut reader)?;
                 }

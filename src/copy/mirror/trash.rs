@@ -130,7 +130,8 @@ impl<'a> Trash<'a> {
         for name in old {
             let name = name.to_string();
             let remove = &mut |dir: &Dir, name: &OsStr| lost.remove(dir, name);
-            match remove_tree(&trash, name.as_ref(), stop, remove) {
+            let mut removal = TreeRemoval { stop, enter: &|_| (), remove };
+            match removal.run(&trash, name.as_ref()) {
                 Ok(true) => tell(&name),
                 Ok(false) => break,
                 Err(error) => return Err(Error::io("remove old trash", path.join(name), error)),
@@ -140,6 +141,15 @@ impl<'a> Trash<'a> {
     }
 }
 
+/// The removal of a directory with everything in it.
+pub struct TreeRemoval<'a> {
+    pub stop: &'a Stop,
+    /// Told of each directory before anything in it goes.
+    pub enter: &'a dyn Fn(&Dir),
+    /// Removes what is no directory.
+    pub remove: &'a mut dyn FnMut(&Dir, &OsStr) -> io::Result<()>,
+}
+
 /// A directory that is being removed.
 struct EmptiedDir {
     dir: Dir,
@@ -147,63 +157,63 @@ struct EmptiedDir {
     subdirs: Vec<OsString>,
 }
 
-/// Removes the directory `name` in `above` with everything in it, files and links by `remove`; false if it was stopped.
-/// No link is followed.
-pub fn remove_tree(
-    above: &Dir,
-    name: &OsStr,
-    stop: &Stop,
-    remove: &mut dyn FnMut(&Dir, &OsStr) -> io::Result<()>,
-) -> io::Result<bool> {
-    let (mut reader, most_levels) = (DirReader::default(), most_levels(sys::open_file_limit()));
-    let mut stack = vec![empty(above, name, &mut reader, remove)?];
-    while let Some(top) = stack.last_mut() {
-        if stop.is_requested() {
-            return Ok(false);
-        }
-        if let Some(subdir) = top.subdirs.pop() {
-            if top.dir.destroy_tree(&subdir) {
-                continue;
+impl TreeRemoval<'_> {
+    /// Removes the directory `name` in `above`; false if it was stopped. No link is followed.
+    ///
+    /// # Errors
+    /// Something in it cannot be removed.
+    pub fn run(&mut self, above: &Dir, name: &OsStr) -> io::Result<bool> {
+        let (mut reader, most_levels) = (DirReader::default(), most_levels(sys::open_file_limit()));
+        let mut stack = vec![self.empty(above, name, &mut reader)?];
+        while let Some(top) = stack.last_mut() {
+            if self.stop.is_requested() {
+                return Ok(false);
             }
-            let entered = empty(&top.dir, &subdir, &mut reader, remove)?;
-            if stack.len() > most_levels {
-                return Err(io::Error::other(
-                    "it has too many levels for the files that may be open",
-                ));
+            if let Some(subdir) = top.subdirs.pop() {
+                if top.dir.destroy_tree(&subdir) {
+                    continue;
+                }
+                let entered = self.empty(&top.dir, &subdir, &mut reader)?;
+                if stack.len() > most_levels {
+                    return Err(io::Error::other(
+                        "it has too many levels for the files that may be open",
+                    ));
+                }
+                stack.push(entered);
+            } else if let Some(done) = stack.pop() {
+                drop(done.dir);
+                stack.last().map_or(above, |parent| &parent.dir).remove_dir(&done.name)?;
             }
-            stack.push(entered);
-        } else if let Some(done) = stack.pop() {
-            drop(done.dir);
-            stack.last().map_or(above, |parent| &parent.dir).remove_dir(&done.name)?;
         }
+        Ok(true)
     }
-    Ok(true)
-}
 
-/// Removes everything but directories from the directory `name`, which stays open.
-fn empty(
-    above: &Dir,
-    name: &OsStr,
-    reader: &mut DirReader,
-    remove: &mut dyn FnMut(&Dir, &OsStr) -> io::Result<()>,
-) -> io::Result<EmptiedDir> {
-    let dir = above.open_dir(name, false)?;
-    dir.open_up(&dir.stat_self()?)?;
-    let (mut files, mut subdirs) = (Vec::new(), Vec::new());
-    loop {
-        let batch = reader.next_batch(&dir)?;
-        if batch.is_empty() {
-            break;
+    /// Removes everything but directories from the directory `name`, which stays open.
+    fn empty(
+        &mut self,
+        above: &Dir,
+        name: &OsStr,
+        reader: &mut DirReader,
+    ) -> io::Result<EmptiedDir> {
+        let dir = above.open_dir(name, false)?;
+        (self.enter)(&dir);
+        dir.open_up(&dir.stat_self()?)?;
+        let (mut files, mut subdirs) = (Vec::new(), Vec::new());
+        loop {
+            let batch = reader.next_batch(&dir)?;
+            if batch.is_empty() {
+                break;
+            }
+            for listed in batch {
+                let kind = match listed.kind {
+                    Some(kind) => kind,
+                    None => dir.stat(&listed.name, false)?.kind,
+                };
+                let names = if kind == Kind::Dir { &mut subdirs } else { &mut files };
+                names.push(listed.name.to_os_string());
+            }
         }
-        for listed in batch {
-            let kind = match listed.kind {
-                Some(kind) => kind,
-                None => dir.stat(&listed.name, false)?.kind,
-            };
-            let names = if kind == Kind::Dir { &mut subdirs } else { &mut files };
-            names.push(listed.name.to_os_string());
-        }
+        files.iter().try_for_each(|file| (self.remove)(&dir, file))?;
+        Ok(EmptiedDir { dir, name: name.to_os_string(), subdirs })
     }
-    files.iter().try_for_each(|file| remove(&dir, file))?;
-    Ok(EmptiedDir { dir, name: name.to_os_string(), subdirs })
 }

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::io;
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,8 +26,9 @@ pub struct Rotation {
     pub keep: NonZero<usize>,
     /// The root of the source.
     pub source: Arc<SourceDir>,
-    /// Those that go are of a tree that was never complete, so that they are nothing to tell of.
-    pub quietly: bool,
+    /// The output is a tree that is to become a generation. It has nothing but what the source has and what runs made,
+    /// so an empty one that is not in the source goes too, and none is worth telling of.
+    pub in_generation: bool,
 }
 
 impl Rotation {
@@ -43,12 +45,12 @@ impl Rotation {
                 let file_name = name.to_string();
                 // They are known by what it lists.
                 let lists = beside::lists_of(root, name, &is_copied);
-                root.remove(file_name.as_ref()).map_err(|error| {
+                self.remove(root, file_name.as_ref()).map_err(|error| {
                     Error::io("remove the old manifest", output.path_of(file_name.as_ref()), error)
                 })?;
                 self.remove_states(root, name);
                 // One that stays is in nothing's way.
-                lists.iter().for_each(|list| drop(root.remove(list.as_ref())));
+                lists.iter().for_each(|list| drop(self.remove(root, list.as_ref())));
                 removed.push(name);
                 Ok(())
             })
@@ -62,7 +64,15 @@ impl Rotation {
         let states = name.states();
         let file = || root.open_file(states.as_ref(), false);
         if !self.is_in_source(states.as_ref()) && file().is_ok_and(|file| SideFile::is_one(&file)) {
-            let _ = root.remove(states.as_ref());
+            let _ = self.remove(root, states.as_ref());
+        }
+    }
+
+    fn remove(&self, root: &Dir, name: &OsStr) -> io::Result<()> {
+        match self.in_generation {
+            // All of the last one may be protected, of which this is a snapshot.
+            true => root.remove_protected(name),
+            false => root.remove(name),
         }
     }
 
@@ -94,7 +104,7 @@ impl Rotation {
             return Ok(nothing);
         }
         // What only has the name of a manifest is a file of the user.
-        finished.retain(|name| begins_as_one(root, *name));
+        finished.retain(|name| self.in_generation || begins_as_one(root, *name));
         let listed = listed(root, newest, &finished).map_err(fail)?;
         finished.retain(|name| !listed.contains(&name.to_string()));
         Ok((finished.split_off(finished.len().min(self.keep.get() - 1)), listed))
@@ -115,7 +125,7 @@ fn listed(
     root: &Dir,
     newest: ManifestName,
     names: &[ManifestName],
-) -> std::io::Result<BTreeSet<String>> {
+) -> io::Result<BTreeSet<String>> {
     let file = root.open_file(newest.to_string().as_ref(), false)?;
     let (mut entries, mut found) = (Entries::of_all(file), BTreeSet::new());
     while let Some(entry) = entries.next_entry()? {

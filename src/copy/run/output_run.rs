@@ -268,7 +268,8 @@ impl OutputRun<'_> {
         let output_volume = prepared.output.handle.as_ref().map(sys::volume_details);
         let (source, parts) = (Arc::clone(&prepared.source), prepared.output.volume.parts);
         let tree = prepared.file.is_none().then(|| Arc::clone(&source));
-        let kept_from = |keep| Rotation { keep, source: Arc::clone(&source), quietly: job.pruned };
+        let kept_from =
+            |keep| Rotation { keep, source: Arc::clone(&source), in_generation: job.pruned };
         let rotation = job.keep_manifests.map(kept_from);
         let all = CopyThreads::new(job, &context, &walk, workers);
         let ThreadResults { workers, found } = all.run(prepared, verifier_threads, &mut committer);

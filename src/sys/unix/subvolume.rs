@@ -60,7 +60,10 @@ impl Dir {
         if self.order(SNAP_CREATE_V2, &args).is_err() {
             return Ok(false);
         }
-        self.open_dir(name, false)?.close_to_others().map(|()| true)
+        let made = self.open_dir(name, false)?;
+        // What it was taken of may be protected.
+        made.unprotect();
+        made.close_to_others().map(|()| true)
     }
 
     /// Removes the subvolume `name` with everything in it at once; false where that cannot be or may not be done.
@@ -71,7 +74,7 @@ impl Dir {
     }
 
     /// Whether it is the root of a subvolume.
-    fn is_subvolume(&self) -> bool {
+    pub fn is_subvolume(&self) -> bool {
         self.identity().is_ok_and(|id| id.ino == ROOT) && is_on_btrfs(self)
     }
 

@@ -354,6 +354,19 @@ fn a_night_that_is_refused_leaves_no_snapshot() {
     }
 }
 
+/// What lists nothing may be anybody's, but not in a snapshot.
+#[test]
+fn the_manifest_of_an_empty_night_is_not_in_the_next() {
+    need!(Kinds);
+    let (scene, _mount) = scene("");
+    shell(&scene, "mkdir kept && mv src/* kept");
+    scene.copy(&["--generations"]).assert_code(0);
+    scene.copy(&["--generations"]).assert_code(0);
+    shell(&scene, "mv kept/* src");
+    night(&scene, || scene.copy(&["--generations"]));
+    night(&scene, || scene.copy(&["--generations"]));
+}
+
 /// A subvolume is an empty directory in a snapshot of what it is in, where nothing can be made.
 #[test]
 fn a_subvolume_in_a_generation_does_not_keep_the_next_from_being_whole() {

@@ -149,23 +149,71 @@ fn what_is_protected_at_the_output_is_named_with_what_helps() {
         .assert_prints(&["copied", "1 file"])
         .assert_prints(&["unchanged", "2 files"]);
     drop(mount);
+}
 
-    // A snapshot has what protects, too.
-    let (scene, _mount) = self::scene("btrfs");
+/// A snapshot has what protects, too. Root takes it away there; for anyone else it is named with what helps.
+#[test]
+fn what_is_protected_in_the_last_generation_is_not_in_the_next() {
+    need!(Root, Mount, Loop, Kinds, Strace, Setpriv);
+    let is_protected = |scene: &Scene, path: &str| {
+        let flags = shell(scene, &format!("lsattr -d {path}"));
+        flags.split(' ').next().unwrap().contains(['i', 'a'])
+    };
+    let changes = [
+        ("+i dst/latest/d/a", "touch -d @1 src/d/a"),
+        ("+i dst/latest/d", "touch -d @1 src/d/a; echo more >src/d/more"),
+        ("+i dst/latest/d", "rm -r src/d"),
+        ("-R +i dst/latest/d", "rm -r src/d; echo file >src/d"),
+        ("-R +a dst/latest/", "rm src/d/a"),
+        ("-R +i dst/latest/", "echo more >src/d/more"),
+        ("+i dst/latest/", "true"),
+        ("+i dst/latest/.dircopy", "true"),
+    ];
+    let (scene, _mount) = scene("btrfs");
+    for (protect, change) in changes {
+        for killed in [false, true] {
+            shell(&scene, "rm -rf src/d");
+            scene.src.file("d/a", "a").file("d/b/c", "c").file("b", "b");
+            shell(&scene, "touch src/other-{1..9}");
+            night(&scene).assert_code(0);
+            let last = newest(&scene);
+            shell(&scene, &format!("chattr {protect}; {change}"));
+            let before = shell(&scene, "cd dst/latest && lsattr -Ra .");
+            if killed {
+                let strace = Strace::inject(&scene, "renameat,renameat2", "signal=KILL:when=1");
+                let run = strace.run(scene.command(["--generations"]));
+                assert_ne!(run.code, Some(0), "{protect}");
+            }
+            let run = night(&scene);
+            let after = shell(&scene, &format!("cd {} && lsattr -Ra .", last.display()));
+            assert_eq!(before, after, "{protect}");
+            shell(&scene, &format!("chattr -R -i -a {}", last.display()));
+            run.assert_code(0);
+            shell(&scene, "diff -r -x .dircopy -x 'dircopy-*' src dst/latest/");
+            shell(&scene, "ls dst/latest/dircopy-*.sha256sum | wc -l | grep -qx 1");
+            for path in ["dst/latest/", "dst/latest/d", "dst/latest/.dircopy", "dst/latest/b"] {
+                assert!(!scene.path(path).exists() || !is_protected(&scene, path), "{protect}");
+            }
+        }
+    }
+    shell(&scene, "chown -R 65534 src dst; chmod 755 .");
+    let night = || scene.command(["--generations"]).under_nobody().run();
     for (name, told) in
         [("d/a", "; it is protected: chattr -i -a removes that"), ("d", "; the directory")]
     {
         scene.src.file("d/a", "a").file("b", "b");
-        night(&scene).assert_code(0);
+        shell(&scene, "chown -R 65534 src");
+        night().assert_code(0);
         shell(&scene, &format!("chattr +i dst/latest/{name}; touch -d @1 src/d/a"));
         // Of the snapshot, and of the tree that the first of them left.
         for _ in 0..2 {
-            let run = night(&scene);
+            let run = night();
             assert_ne!(run.code, Some(0));
             run.assert_says(".part/d/a: ").assert_says(told);
         }
+        shell(&scene, "chattr -R -i dst/20*.part");
+        night().assert_code(0);
         shell(&scene, "chattr -R -i dst/20*");
-        night(&scene).assert_code(0);
     }
 }
 
