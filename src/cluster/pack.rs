@@ -14,7 +14,7 @@ use crate::sys::Dir;
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;
 use crate::tree::names::order::compare;
-use crate::tree::names::planned::PlannedStat;
+use crate::tree::names::planned::{MOST_BEFORE_PATH, PlannedStat};
 
 /// What of a shard is full, in these parts.
 const FULL: u64 = 1 << 20;
@@ -101,7 +101,7 @@ impl<'a> Packer<'a> {
             return Ok(number);
         }
         let most = if self.open.dir == path[..dir_len] { FULL + TO_SPARE } else { FULL };
-        let room = self.open.text.len() + path.len() + 160 <= MOST_NAMES;
+        let room = self.open.text.len() + path.len() + MOST_BEFORE_PATH <= MOST_NAMES;
         if !self.open.spans.is_empty() && (self.open.filled + cost > most || !room) {
             self.close()?;
         }

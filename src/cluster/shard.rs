@@ -7,8 +7,8 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError};
 use std::thread::{scope, sleep};
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ use crate::manifest::summed::SummedReader;
 use crate::part::publish::is_taken;
 use crate::path::{RelPath, directory_of};
 use crate::sys::{Dir, ShardTag};
+use crate::tree::names::changed::ChangedFiles;
 use crate::tree::names::list::NameList;
 use crate::tree::names::order::compare;
 use crate::tree::names::planned::planned_size;
@@ -309,8 +310,8 @@ impl ShardJob {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(fail(io::ErrorKind::InvalidInput.into()));
         };
-        let changed = job.names.as_ref().and_then(NameList::changed).cloned().unwrap_or_default();
-        let changed = changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = job.names.as_ref().and_then(NameList::changed);
+        let changed = changed.map(ChangedFiles::take).unwrap_or_default();
         if !changed.is_empty() {
             let finding = format!(
                 "{} of its files changed since it was planned, and were copied as they are now",

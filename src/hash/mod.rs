@@ -12,6 +12,7 @@ pub mod multibuffer;
 mod running;
 mod sha256;
 pub mod state;
+pub mod table;
 
 pub use algorithm::{Algorithm, Algorithms};
 pub use digest::{Digest, Digests};

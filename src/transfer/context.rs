@@ -12,7 +12,7 @@ use crate::state::knowledge::Knowledge;
 use crate::transfer::baseline::Baseline;
 use crate::transfer::kernel::copy_methods::CopyMethods;
 use crate::transfer::renamed::tree::RenamedFiles;
-use crate::tree::names::list::ChangedFiles;
+use crate::tree::names::changed::ChangedFiles;
 
 /// What the workers of a run have in common.
 #[derive(Clone, Copy, Debug)]

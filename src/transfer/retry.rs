@@ -3,8 +3,6 @@
 //! Most such files change once: a program was just saving them. The file is looked at anew and read again
 //! from its beginning, once; a file that changes again is reported and is not at the output.
 
-use std::sync::PoisonError;
-
 use crate::error::Error;
 use crate::part::transfer::Transfer;
 use crate::sys::stat::{Kind, Stat};
@@ -35,8 +33,7 @@ pub fn look_again(context: &Context<'_>, transfer: &Transfer) -> Option<Stat> {
         && let Some(changed) = context.shared.changed
         && !PlannedStat::of(&before.stat, None).is(&now)
     {
-        let path = transfer.target.rel_path().as_bytes().to_vec();
-        changed.lock().unwrap_or_else(PoisonError::into_inner).insert(path, now.size);
+        changed.note(&transfer.target.rel_path(), now.size);
     }
     same.then_some(now)
 }

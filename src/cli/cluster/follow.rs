@@ -45,7 +45,7 @@ impl Follower {
     pub fn run<R>(&self, work: impl FnOnce(&EventObserver<'_>) -> R) -> R {
         let progress = [Arc::<Progress>::default()];
         progress[0].watched.store(!matches!(self.view, View::None), Relaxed);
-        let listen = |event: &Event<'_>| self.console.event(event, None, &self.gathered);
+        let listen = |event: &Event<'_>| self.tell(event);
         let tell_hanging = |error: &Error| self.console.error("warning", "warning: ", error);
         let end_stuck = |error: &Error| {
             self.console.error("stopped", "", error);
@@ -64,6 +64,11 @@ impl Follower {
             drop::<Sender<()>>(running);
             result
         })
+    }
+
+    /// Tells an event.
+    pub fn tell(&self, event: &Event<'_>) {
+        self.console.event(event, None, &self.gathered);
     }
 
     /// Tells what was gathered.

@@ -17,6 +17,7 @@ use crate::cluster::directory::plan_dir::PlanDir;
 use crate::cluster::directory::token;
 use crate::cluster::shard::{ShardJob, ShardReport, ShardState};
 use crate::error::{Error, Result};
+use crate::event::Event;
 
 /// How often it is looked up whether a plan that is being made has more shards.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -71,9 +72,9 @@ fn claim(job: &ShardJob, follower: &Follower) -> Result<Exit> {
                 break;
             }
             if !mem::replace(&mut has_told, true) {
-                let text =
-                    "the plan is not complete: `dircopy plan` is at work on it, or was cut short";
-                follower.console.err(&format!("dircopy: waiting: {text}"));
+                follower.tell(&Event::Waiting(
+                    "the plan is not complete: `dircopy plan` is at work on it, or was cut short",
+                ));
             }
             sleep(AGAIN);
             continue;

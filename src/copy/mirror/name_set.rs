@@ -1,10 +1,10 @@
 //! The names of one directory, as hashes: 8 bytes each, however long they are.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 
+use crate::hash::table::HashTable;
 use crate::sys::stat::Kind;
 use crate::sys::{Dir, DirReader};
 
@@ -16,7 +16,7 @@ pub struct NameHash(u64);
 #[derive(Default)]
 pub struct NameSet {
     hasher: RandomState,
-    kinds: HashMap<u64, Option<Kind>, BuildHasherDefault<SameHash>>,
+    kinds: HashTable<Option<Kind>>,
     /// Whether the listing does not tell of each what it stands for.
     pub lacks_kinds: bool,
 }
@@ -64,24 +64,5 @@ impl NameSet {
     /// Whether the name was listed for something of this kind; true where that was not told.
     pub fn has_kind(&self, name: NameHash, kind: Kind) -> bool {
         self.kinds.get(&name.0).is_some_and(|it| it.is_none_or(|it| it == kind))
-    }
-}
-
-/// Takes a number that is a hash already for its hash.
-#[derive(Default)]
-pub struct SameHash(u64);
-
-impl Hasher for SameHash {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        // Nothing else than numbers is hashed so.
-        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
     }
 }

@@ -232,15 +232,20 @@ impl Attributes {
     /// Whether an entry that is `there` already has `source`'s owner (as root), permissions and
     /// times, and these attributes: then touching it would only change its change time.
     pub fn are_at(&self, there: &Stat, to: impl AsFd, source: &Stat) -> bool {
-        is_labelled(there, source)
-            && source.mtime.is_stored_as(there.mtime)
-            && Self::read(to).is_ok_and(|there| self.0.iter().all(|one| there.0.contains(one)))
+        self.held_at(there, to, source).is_some()
     }
 
     /// The same, and whether it has no others.
     pub fn are_all_at(&self, there: &Stat, to: impl AsFd, source: &Stat) -> bool {
-        let is_all = Self::read(&to).is_ok_and(|there| there.0.len() == self.0.len());
-        is_all && self.are_at(there, to, source)
+        let held = self.held_at(there, to, source);
+        held.is_some_and(|held| held.0.len() == self.0.len())
+    }
+
+    /// The attributes of an entry that is `there`, if these are among them and the rest is as `source` is.
+    fn held_at(&self, there: &Stat, to: impl AsFd, source: &Stat) -> Option<Self> {
+        let is_as = is_labelled(there, source) && source.mtime.is_stored_as(there.mtime);
+        let held = is_as.then(|| Self::read(to).ok()).flatten()?;
+        self.0.iter().all(|one| held.0.contains(one)).then_some(held)
     }
 
     /// Takes from an open file or directory the attributes that a copy takes over and these are not.

@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 
 use crate::sys::stat::Stat;
 use crate::sys::types::DataSharing;
+use crate::sys::unix::fiemap::{ExtentMap, LAST, MERGED, SHARED, SYNC};
 
 // From linux/magic.h and the file systems' own headers.
 const XFS: u32 = 0x5846_5342;
@@ -40,58 +41,18 @@ const MOST_EXTENTS: usize = 4096;
 /// So many extents are asked for at a time.
 const ROOM: usize = 64;
 
-/// A extent of a file (`struct fiemap_extent`, linux/fiemap.h).
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct MappedExtent {
-    in_file: u64,
-    on_disk: u64,
-    len: u64,
-    reserved: [u64; 2],
-    flags: u32,
-    more: [u32; 3],
-}
-
-/// What is asked and answered (`struct fiemap`).
-#[repr(C)]
-struct Map {
-    start: u64,
-    len: u64,
-    flags: u32,
-    told: u32,
-    room: u32,
-    reserved: u32,
-    extents: [MappedExtent; ROOM],
-}
-
 /// Where all data of a file lies, as numbers that tell it from all other data of this machine: those of the file
 /// system, the size, and of each extent its place in the file, its place on the disk and its length. `None` unless
 /// other files have all of it, too, which keeps the file system from writing to it in place; and where anything is not
 /// written yet, lies within metadata, or is packed, so that its place does not tell which part of the packed data it
 /// is.
 pub fn shared_place(file: &File, stat: &Stat) -> Option<Vec<u64>> {
-    /// `FIEMAP_EXTENT_LAST`, and `_MERGED`, which is about the answer.
-    const LAST: u32 = 1;
-    const MERGED: u32 = 0x1000;
-    const SHARED: u32 = 0x2000;
-    /// `FIEMAP_FLAG_SYNC`: what waits to be written is given its place first.
-    const SYNC: u32 = 1;
     let mut place = file_system(file, stat)?.to_vec();
     place.push(stat.size);
     let mut start = 0;
     while start < stat.size {
-        let (room, extents) = (ROOM as u32, [MappedExtent::default(); ROOM]);
-        let mut map =
-            Map { start, len: stat.size - start, flags: SYNC, told: 0, room, reserved: 0, extents };
-        // _IOWR('f', 11, struct fiemap) (linux/fs.h).
-        const FS_IOC_FIEMAP: u32 = 0xc020_660b;
-        // SAFETY: the call reads and writes the structure, in which there is room for as many extents as
-        // it is told, and keeps no pointer.
-        let failed = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as _, &raw mut map) };
-        if failed != 0 {
-            return None;
-        }
-        let told = map.extents.get(..map.told as usize)?;
+        let map = ExtentMap::<ROOM>::of(file, start..stat.size, SYNC)?;
+        let told = map.extents();
         for extent in told {
             let is_shared = extent.flags & SHARED != 0 && extent.on_disk > 0 && extent.len > 0;
             if !is_shared || extent.flags & !(LAST | MERGED | SHARED) != 0 {
@@ -132,7 +93,6 @@ mod tests {
 
     #[test]
     fn what_no_other_file_has_is_not_shared() {
-        assert_eq!((size_of::<MappedExtent>(), size_of::<Map>()), (56, 32 + 56 * ROOM));
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         std::fs::write(dir.path().join("file"), [1; 50_000]).unwrap();
         let file = File::open(dir.path().join("file")).unwrap();

@@ -3,6 +3,8 @@
 use std::fs::File;
 
 use crate::sys::unix::dir::Dir;
+#[cfg(target_os = "linux")]
+use crate::sys::unix::fiemap::ExtentMap;
 
 /// Whether `dir` lies on a disk that turns, where reading several files at a time costs more than
 /// it gains. Devices of virtual machines often say so and are not believed.
@@ -32,28 +34,8 @@ pub fn is_on_turning_disk(_: &Dir) -> bool {
 /// it a place: for reading files in the order in which they lie there.
 #[cfg(target_os = "linux")]
 pub fn place_on_disk(file: &File) -> Option<u64> {
-    use std::os::fd::AsRawFd;
-    // _IOWR('f', 11, struct fiemap) (linux/fs.h).
-    const FS_IOC_FIEMAP: u32 = 0xc020_660b;
-    // struct fiemap with room for one struct fiemap_extent (linux/fiemap.h).
-    #[repr(C)]
-    #[derive(Default)]
-    struct Map {
-        start: u64,
-        len: u64,
-        flags: u32,
-        told: u32,
-        room: u32,
-        reserved: u32,
-        place_in_file: u64,
-        place_on_disk: u64,
-        rest: [u64; 5],
-    }
-    let mut map = Map { len: u64::MAX, room: 1, ..Map::default() };
-    // SAFETY: the call reads and writes the structure, in which there is room for as many extents as
-    // it is told, and keeps no pointer.
-    let failed = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as _, &raw mut map) };
-    (failed == 0 && map.told > 0 && map.place_on_disk > 0).then_some(map.place_on_disk)
+    let map = ExtentMap::<1>::of(file, 0..u64::MAX, 0)?;
+    map.extents().first().map(|extent| extent.on_disk).filter(|place| *place > 0)
 }
 
 /// Not known here.

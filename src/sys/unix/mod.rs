@@ -9,6 +9,8 @@ mod data_place;
 mod descriptors;
 pub(in crate::sys) mod dir;
 mod disk;
+#[cfg(target_os = "linux")]
+mod fiemap;
 mod helper;
 mod holder;
 #[cfg(target_os = "linux")]

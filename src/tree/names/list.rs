@@ -1,13 +1,12 @@
 //! The names that a copy is to take, read from a list of the user's or from one of a plan, in the order of a walk.
 
-use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{MAIN_SEPARATOR, Path};
-use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
 use crate::path::{PathFault, RelPath, Shown};
 use crate::sys::Uninterrupted;
+use crate::tree::names::changed::ChangedFiles;
 use crate::tree::names::order::compare;
 use crate::tree::names::planned::PlannedStat;
 use crate::tree::names::sorter::{RecordReader, SortedRecords, Sorter};
@@ -33,9 +32,6 @@ pub struct NameList {
     /// Of a list of a plan: where files are noted that are not what was planned.
     changed: Option<ChangedFiles>,
 }
-
-/// Files that are not what they were when they were planned, with the size that each has now.
-pub(crate) type ChangedFiles = Arc<Mutex<BTreeMap<Vec<u8>, u64>>>;
 
 /// A name of a list.
 #[derive(Debug)]

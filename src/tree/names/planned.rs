@@ -107,6 +107,9 @@ impl PlannedLabels {
     }
 }
 
+/// A record has at most so many bytes before its path.
+pub const MOST_BEFORE_PATH: usize = 160;
+
 /// So many blanks stand between the size and the path.
 const BLANKS: u8 = 3;
 
@@ -195,7 +198,7 @@ mod tests {
                         let path = &b"a b/c  d"[..];
                         assert_eq!(PlannedStat::parse(&record), Some((planned, path)));
                         assert_eq!(planned_size(&record), Some((size, path)));
-                        assert!(planned.is(&stat));
+                        assert!(planned.is(&stat) && record.len() - path.len() <= MOST_BEFORE_PATH);
                         let told = planned.stat(9);
                         assert_eq!(told.is_some(), dev == Some(7) && links == 1);
                         if let Some(told) = told {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::path::RelPath;
@@ -13,7 +13,8 @@ use crate::sys::stat::Stat;
 use crate::sys::{self, ListedEntry};
 use crate::tree::classify::{Classifier, Subdir, Unclassified};
 use crate::tree::found::{Batch, Emit, SourceEntry, WalkEvent, WalkItem};
-use crate::tree::names::list::{ChangedFiles, NameList, NamedEntry};
+use crate::tree::names::changed::ChangedFiles;
+use crate::tree::names::list::{NameList, NamedEntry};
 use crate::tree::names::order::is_within;
 use crate::tree::names::planned::PlannedStat;
 use crate::tree::walk::{Defer, Descent, Walk};
@@ -269,8 +270,7 @@ impl Walk<'_> {
 fn note_changed(batch: &Batch, planned: &HashMap<Arc<OsStr>, PlannedStat>, changed: &ChangedFiles) {
     for SourceEntry { name, stat } in &batch.files {
         if planned.get(name).is_some_and(|planned| !planned.is(stat)) {
-            let path = batch.source.rel.join(name).as_bytes().to_vec();
-            changed.lock().unwrap_or_else(PoisonError::into_inner).insert(path, stat.size);
+            changed.note(&batch.source.rel.join(name), stat.size);
         }
     }
 }

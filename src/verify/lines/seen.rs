@@ -6,9 +6,9 @@
 //! cannot be chosen, because the keys are drawn anew for each run.
 
 use std::collections::hash_map::{Entry, RandomState};
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::hash::BuildHasher;
 
+use crate::hash::table::{HashTable, HashedSet};
 use crate::hash::{Algorithm, Algorithms, Digest};
 use crate::path::RelPath;
 
@@ -23,35 +23,15 @@ impl NameHasher {
     }
 }
 
-/// Takes a hash as it is.
-#[derive(Default)]
-pub struct IdentityHasher(u64);
-
-impl Hasher for IdentityHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0 << 8 | u64::from(byte);
-        }
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-}
-
 /// The names of one manifest.
 #[derive(Debug, Default)]
 pub struct SeenNames {
     digests: RandomState,
-    names: HashMap<u64, [u32; 2], BuildHasherDefault<IdentityHasher>>,
+    names: HashTable<[u32; 2]>,
     /// By which algorithms their digests are: of each a name has a digest of its own.
     algorithms: Algorithms,
     /// Names that were listed with no digest that can be checked.
-    bare: HashSet<u64, BuildHasherDefault<IdentityHasher>>,
+    bare: HashedSet,
 }
 
 impl SeenNames {

@@ -1,19 +1,18 @@
 //! Lines with no digest that can be checked: by algorithms that are not known here, or, in a Media Hash List, only such
 //! that failed. Their files are looked for, which is all that can be checked of them.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::BuildHasherDefault;
 use std::io;
 
 use crate::error::Error;
+use crate::hash::table::HashTable;
 use crate::manifest::Fault;
 use crate::manifest::other_name::OtherName;
 use crate::path::{RelPath, Shown};
 use crate::sys::stat::Kind;
 use crate::tree::last_dir::LastDir;
 use crate::verify::finding::Finding;
-use crate::verify::lines::seen::{IdentityHasher, SeenNames};
+use crate::verify::lines::seen::SeenNames;
 use crate::verify::target::Target;
 
 /// So many absent files are remembered until all lines are known, …
@@ -38,7 +37,7 @@ pub struct UnhashedLine {
 /// The files on such lines, with the first line of each: 16 bytes a file and some slack, as for other lines.
 #[derive(Default)]
 pub struct UnhashedFiles {
-    files: HashMap<u64, UnhashedPlace, BuildHasherDefault<IdentityHasher>>,
+    files: HashTable<UnhashedPlace>,
     algorithms: Vec<Option<OtherName>>,
 }
 

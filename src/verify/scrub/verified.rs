@@ -5,19 +5,18 @@
 //! was replaced or grew takes nothing away: a file that is still listed with its digest is still verified.
 //! All files of one run get one time, that of its start. A file that is not good loses its time.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::hash::BuildHasherDefault;
 use std::io::{self, BufWriter, Write};
 
+use crate::hash::table::HashTable;
 use crate::hash::{Digest, Sha256};
 use crate::manifest::Scanner;
 use crate::manifest::read::scan::Text;
 use crate::path::RelPath;
 use crate::state::private_dir::Mark;
 use crate::sys::Uninterrupted;
-use crate::verify::lines::seen::IdentityHasher;
 
 /// The first line of the file.
 const HEAD: &str = "dircopy-verified 2";
@@ -55,7 +54,7 @@ pub enum Pass {
 #[derive(Debug, Default)]
 pub struct Verified {
     /// By the hashes of lines.
-    lines: HashMap<u64, LastCheck, BuildHasherDefault<IdentityHasher>>,
+    lines: HashTable<LastCheck>,
     /// The time of this run.
     now: u32,
 }
