@@ -109,9 +109,9 @@ def b3sum(text):
 
 
 def write(path, end, head, records, bytes):
-    text = b"".join(record + end for record in [head, *records])
+    text = b"".join(record + end for record in [head, *records]) + f"# end {len(records)} {bytes} ".encode()
     sum = b3sum(text)
-    path.write_bytes(text + f"# end {len(records)} {bytes} {sum}".encode() + end)
+    path.write_bytes(text + sum.encode() + end)
     return bytes_of(sum)
 
 

@@ -8,11 +8,14 @@ use jiff::Timestamp;
 use crate::chain::side_file::{MOST_RECORDS, SideFile};
 use crate::chain::states::StatesFile;
 use crate::cluster::directory::departed::SourceSearch;
-use crate::cluster::directory::plan_dir::{DONE, FAILED, PlanDir, PlanEnd, Seal};
+use crate::cluster::directory::plan_dir::{
+    DONE, FAILED, LIST_END, LOST_MANIFEST, PlanDir, PlanEnd, Seal,
+};
 use crate::cluster::directory::{attempt, token};
 use crate::cluster::end::finish_tree::FinishTree;
 use crate::cluster::end::line_blocks::LineBlocks;
-use crate::cluster::end::record_check::{DEED, RecordCheck};
+use crate::cluster::end::record_check::{DEED, OTHER_LISTS, RecordCheck};
+use crate::cluster::end_list::{FINISH, LINKS};
 use crate::copy::before::prepare::Prepared;
 use crate::copy::commit::manifest_proof::is_proven;
 use crate::copy::job::CopyJob;
@@ -21,6 +24,7 @@ use crate::event::{Event, EventObserver};
 use crate::manifest::ManifestName;
 use crate::manifest::carry::ours;
 use crate::manifest::readers::Readers;
+use crate::manifest::summed::SummedReader;
 use crate::manifest::writer::ManifestFile;
 use crate::sys::Dir;
 use crate::tree::lock::Patience;
@@ -65,8 +69,7 @@ impl FinishJob {
         // What failed is tried again; what could not be planned is in no list.
         let end = plan.finished()?.filter(|end| end.missing <= seal.failed);
         if let Some(lost) = end.as_ref().and_then(PlanEnd::lost_manifest) {
-            let finding = "the plan was finished, and this manifest is gone or was changed since: another run of dircopy to the \
-                           output writes a new one";
+            let finding = format!("the plan was finished, and this manifest {LOST_MANIFEST}");
             return Err(Error::finding("find the manifest", lost, finding));
         }
         if let Some(PlanEnd { missing, manifest, .. }) = end {
@@ -76,6 +79,7 @@ impl FinishJob {
         if report.unfinished > 0 {
             return Ok(report);
         }
+        self.check_end_lists(&seal)?;
         let prepared = self.prepare(observer)?;
         let is_cut_short =
             |report: &FinishReport| report.broken.is_some() || report.interrupted.is_some();
@@ -88,6 +92,19 @@ impl FinishJob {
             }
         }
         Ok(report)
+    }
+
+    /// Reads the lists of links and directories through: nothing of one that is not as it was planned is made.
+    fn check_end_lists(&self, seal: &Seal) -> Result<()> {
+        let plan = &self.plan;
+        for (name, planned) in [(FINISH, &seal.finish_sum), (LINKS, &seal.links_sum)] {
+            let path = plan.end_list(name);
+            let mut list = SummedReader::open(&path, LIST_END, &plan.end_header(name))?;
+            if list.check()?.sum.to_string() != *planned {
+                return Err(Error::finding(DEED, path, OTHER_LISTS));
+            }
+        }
+        Ok(())
     }
 
     /// Tells which shards are not done; how many.
@@ -151,10 +168,37 @@ impl FinishJob {
         report: &mut FinishReport,
         observer: &EventObserver<'_>,
     ) -> Result<()> {
+        let sync = self.plan.plan.options.sync;
         let mut tree = FinishTree::new(&self.plan, prepared, observer);
         tree.make_links()?;
-        tree.persist(self.plan.plan.options.sync)?;
+        tree.persist(sync)?;
         let mut manifest = self.begin_manifest(prepared)?;
+        match self.fill(&mut manifest, &mut tree, seal, report, observer) {
+            Ok(true) => {}
+            Ok(false) => return manifest.withdraw(),
+            Err(error) => return Err(manifest.discard(error)),
+        }
+        if let Err(error) = self.write_states(prepared, seal, manifest.name(), observer) {
+            let output = &self.plan.plan.output;
+            let error = Error::io("write the states of large files to", output, error);
+            let error = error.with_note("; checks of these take longer");
+            (observer.listen)(&Event::Warning(&error));
+        }
+        report.manifest = Some(manifest.publish(sync)?);
+        tree.finish_root(sync)
+    }
+
+    /// Writes everything to the manifest, and gives directories their attributes. False if the manifest is not to
+    /// appear: what was planned is not all recorded, or the run is to stop.
+    fn fill(
+        &self,
+        manifest: &mut ManifestFile,
+        tree: &mut FinishTree<'_>,
+        seal: &Seal,
+        report: &mut FinishReport,
+        observer: &EventObserver<'_>,
+    ) -> Result<bool> {
+        let plan = &self.plan.plan.options;
         let mut records = RecordCheck {
             plan: &self.plan,
             observer,
@@ -164,44 +208,28 @@ impl FinishJob {
             gone: 0,
             wrong: Vec::new(),
         };
-        let whole = records.write_all(seal, &mut manifest)?;
+        let whole = records.write_all(seal, manifest)?;
         let (gone, wrong) = (records.gone, records.wrong);
         let missing = |tree: &FinishTree<'_>| gone + tree.unmade.len() as u64 + seal.failed;
-        report.missing = missing(&tree);
+        report.missing = missing(tree);
         report.interrupted = observer.stop.requested();
         if !whole || report.interrupted.is_some() {
             let least = usize::from(report.interrupted.is_none());
             report.unfinished = wrong.len().max(least) as u64;
             self.put_back(&wrong, observer);
-            let finding = "what is recorded is not what was planned";
-            let error = manifest.discard(Error::finding(DEED, &self.plan.path, finding));
-            (observer.listen)(&Event::Failed(&error));
-            return Ok(());
+            return Ok(false);
         }
         tree.finish_directories(attempt::running(&self.plan, self.dead)?.is_empty())?;
-        report.missing = missing(&tree);
-        let plan = &self.plan.plan;
-        let sync = plan.options.sync;
-        tree.persist(sync)?;
-        if let Err(error) = self.write_states(prepared, seal, manifest.name(), observer) {
-            let error = Error::io("write the states of large files to", &plan.output, error);
-            let error = error.with_note("; checks of these take longer");
-            (observer.listen)(&Event::Warning(&error));
-        }
+        report.missing = missing(tree);
+        tree.persist(plan.sync)?;
         // Who may read each file is not in the plan.
         manifest.readers = Readers::Owner;
-        if plan.options.verify.is_some() {
-            match is_proven(&mut manifest, &|| observer.stop.is_requested()) {
-                Ok(true) => {}
-                Ok(false) => {
-                    report.interrupted = observer.stop.requested();
-                    return manifest.withdraw();
-                }
-                Err(error) => return Err(manifest.discard(error)),
-            }
+        let is_proven =
+            plan.verify.is_none() || is_proven(manifest, &|| observer.stop.is_requested())?;
+        if !is_proven {
+            report.interrupted = observer.stop.requested();
         }
-        report.manifest = Some(manifest.publish(sync)?);
-        tree.finish_root(sync)
+        Ok(is_proven)
     }
 
     /// Writes the side file of the manifest `name`: what the shards left, one after the other.

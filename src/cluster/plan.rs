@@ -160,11 +160,11 @@ impl PlanJob {
                 sparse: job.sparse,
                 cache: job.cache,
                 state: job.state.as_deref().map(whole).transpose()?,
-                walk: Some(FrozenWalk {
+                walk: FrozenWalk {
                     patterns: job.filter.patterns(),
                     links: job.links,
                     hard_links: job.hard_links,
-                }),
+                },
             },
         };
         PlanDir::create(path, plan)

@@ -7,7 +7,7 @@ use humansize::{BINARY, format_size};
 
 use crate::cli::cluster::follow::Follower;
 use crate::cli::exit::Exit;
-use crate::cluster::directory::plan_dir::{PlanDir, PlanEnd};
+use crate::cluster::directory::plan_dir::{LOST_MANIFEST, PlanDir, PlanEnd};
 use crate::cluster::status::{PlanStatus, status};
 use crate::path::Shown;
 
@@ -70,11 +70,7 @@ pub fn show(path: &Path, follower: &Follower) -> Exit {
         follower.say(&format!("{gone} files had left the source"));
     }
     if let Some(lost) = end.as_ref().and_then(PlanEnd::lost_manifest) {
-        follower.say(&format!(
-            "finished, but the manifest {} is gone or was changed since: another run of dircopy to the output writes a \
-             new one",
-            Shown::path(lost)
-        ));
+        follower.say(&format!("finished, but the manifest {} {LOST_MANIFEST}", Shown::path(lost)));
         return follower.exit(Exit::Incomplete);
     }
     match end {

@@ -66,13 +66,12 @@ pub struct PlanOptions {
     pub cache: Cache,
     /// Where the private directory of the output is, if not in it.
     pub state: Option<PathBuf>,
-    /// What else the walk was made with; earlier versions did not keep it.
-    #[serde(default)]
-    pub walk: Option<FrozenWalk>,
+    /// What else the walk was made with.
+    pub walk: FrozenWalk,
 }
 
 /// What says which entries a plan has.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FrozenWalk {
     pub patterns: Vec<Pattern>,
     pub links: bool,
@@ -98,6 +97,10 @@ pub struct Seal {
     pub links_sum: String,
 }
 
+/// What is said of a manifest that is [lost](PlanEnd::lost_manifest), and what helps.
+pub const LOST_MANIFEST: &str =
+    "is gone or was changed since: another run of dircopy to the output writes a new one";
+
 /// What the end of a plan left.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlanEnd {
@@ -106,7 +109,6 @@ pub struct PlanEnd {
     /// Entries that are not at the output.
     pub missing: u64,
     /// The length of the manifest in bytes, and when it was written, in nanoseconds.
-    #[serde(default)]
     pub written: Option<(u64, u64)>,
 }
 
@@ -199,14 +201,7 @@ impl PlanDir {
 
     /// What the plan has, if it is complete.
     pub fn seal(&self) -> Result<Option<Seal>> {
-        let seal: Option<Seal> = read_json(&self.path.join(SEALED))?;
-        match seal {
-            Some(seal) if seal.plan != self.plan.plan => {
-                let finding = "it is of another plan";
-                Err(Error::finding("open the plan", self.path.join(SEALED), finding))
-            }
-            seal => Ok(seal),
-        }
+        self.read(SEALED, |seal: &Seal| seal.plan)
     }
 
     /// Says that the plan is complete.
@@ -216,7 +211,18 @@ impl PlanDir {
 
     /// How the plan ended, if it did.
     pub fn finished(&self) -> Result<Option<PlanEnd>> {
-        read_json(&self.path.join(FINISHED))
+        self.read(FINISHED, |end: &PlanEnd| end.plan)
+    }
+
+    /// Reads a file that says by its number `of` which plan it is of, which is to be this one.
+    fn read<T: DeserializeOwned>(&self, name: &str, of: fn(&T) -> u32) -> Result<Option<T>> {
+        let path = self.path.join(name);
+        match read_json(&path)? {
+            Some(value) if of(&value) != self.plan.plan => {
+                Err(Error::finding("open the plan", path, "it is of another plan"))
+            }
+            read => Ok(read),
+        }
     }
 
     /// Says how the plan ended. An end that left something is replaced by a later one.

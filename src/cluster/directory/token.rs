@@ -183,7 +183,7 @@ fn remove(path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::directory::plan_dir::{FrozenPlan, PlanOptions};
+    use crate::cluster::directory::plan_dir::{FrozenPlan, FrozenWalk, PlanOptions};
     use crate::io::options::{Cache, Reflink, Sparse};
     use crate::tree::overwrite::Policy;
 
@@ -199,7 +199,7 @@ mod tests {
             sparse: Sparse::Auto,
             cache: Cache::Drop,
             state: None,
-            walk: None,
+            walk: FrozenWalk::default(),
         };
         let plan = FrozenPlan {
             format: PlanDir::format(),

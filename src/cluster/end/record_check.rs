@@ -22,6 +22,9 @@ use crate::tree::names::planned::planned_size;
 /// What cannot be done where something is wrong.
 pub const DEED: &str = "finish the plan";
 
+/// What is wrong with a plan whose lists are not what its seal says, and what helps.
+pub const OTHER_LISTS: &str = "its lists are not those that it was made with: make a new plan";
+
 const LOST: &str = "it is missing from the record of its shard";
 const TWICE: &str = "it is recorded twice";
 const UNPLANNED: &str = "it is recorded and was not planned";
@@ -60,8 +63,8 @@ impl RecordCheck<'_> {
             ((0..seal.shards).map(|it| plan.list(it)), (0..seal.shards).map(|it| plan.done(it)));
         let sums = scope(|scope| {
             let fail = |error| Error::io("start the threads for", &plan.path, error);
-            let lists = ReadAhead::start(scope, lists, LIST_END).map_err(fail)?;
-            let done = ReadAhead::start(scope, records, LINE_END).map_err(fail)?;
+            let lists = ReadAhead::start(scope, lists).map_err(fail)?;
+            let done = ReadAhead::start(scope, records).map_err(fail)?;
             let writing = self.lines.start(scope, manifest).map_err(fail)?;
             let sums = self.write_shards(seal, Ahead { lists, done });
             self.lines.end();
@@ -74,8 +77,7 @@ impl RecordCheck<'_> {
         let is_whole =
             self.wrong.is_empty() && !is_further_left && sum_of_all(sums) == seal.shards_sum;
         if self.wrong.is_empty() && !is_whole {
-            let finding = "its lists are not those that it was made with: make a new plan";
-            let error = Error::finding(DEED, &self.plan.path, finding);
+            let error = Error::finding(DEED, &self.plan.path, OTHER_LISTS);
             (self.observer.listen)(&Event::Failed(&error));
         }
         Ok(is_whole)

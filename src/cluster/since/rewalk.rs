@@ -66,11 +66,7 @@ impl RewalkJob {
     /// Source, output or plan cannot be read.
     pub fn run(&self, observer: &EventObserver<'_>) -> Result<Rewalked> {
         let frozen = &self.plan.plan;
-        let Some(walk) = &frozen.options.walk else {
-            let finding = "an earlier version made it, which did not keep what the plan left out";
-            return Err(Error::finding("walk once more for", &self.plan.path, finding));
-        };
-        let job = self.job(walk)?;
+        let job = self.job(&frozen.options.walk)?;
         let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
         let stop = &observer.stop.of_one();
         let patience = Patience { wait: false, deed: "walk once more", tell: &tell, stop };

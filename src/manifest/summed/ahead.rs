@@ -16,7 +16,7 @@ const WAITING: usize = 4;
 /// What the thread sends.
 enum Message {
     Block(Vec<u8>),
-    /// A file is at its end; the sum of everything before its last record.
+    /// A file is at its end; the sum of everything before the sum that it states.
     End(Option<Digest>),
     /// There is nothing more of a file.
     Failed(io::Error),
@@ -34,20 +34,19 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Reads files ahead, whose records end with `end`. The thread ends when what is returned is dropped.
+    /// Reads files ahead. The thread ends when what is returned is dropped.
     ///
     /// # Errors
     /// The thread cannot be started.
     pub fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         paths: impl Iterator<Item = PathBuf> + Send + 'scope,
-        end: u8,
     ) -> io::Result<Self> {
         let (sender, messages) = bounded(WAITING);
         let (used, empty) = bounded(WAITING + 2);
         let read = move || {
             for path in paths {
-                if !send_file(&path, end, &sender, &empty) {
+                if !send_file(&path, &sender, &empty) {
                     break;
                 }
             }
@@ -66,13 +65,8 @@ impl ReadAhead {
 }
 
 /// Sends a file; false if there is no receiver any more.
-fn send_file(
-    path: &std::path::Path,
-    end: u8,
-    sender: &Sender<Message>,
-    empty: &Receiver<Vec<u8>>,
-) -> bool {
-    let mut file = match SummedFile::open(path, end) {
+fn send_file(path: &std::path::Path, sender: &Sender<Message>, empty: &Receiver<Vec<u8>>) -> bool {
+    let mut file = match SummedFile::open(path) {
         Ok(file) => file,
         Err(error) => return sender.send(Message::Failed(error)).is_ok(),
     };

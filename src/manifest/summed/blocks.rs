@@ -1,4 +1,4 @@
-//! A summed file in blocks, which are hashed as they come: all of it but its last record, which states the sum.
+//! A summed file in blocks, which are hashed as they come: all of it but the sum in its last record.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,7 +16,7 @@ pub trait Blocks {
     /// Puts the next block in the place of one that was used; false at the end of the file.
     fn next_block(&mut self, block: &mut Vec<u8>) -> io::Result<bool>;
 
-    /// The sum of everything before the last record, once the end was reached.
+    /// The sum of everything before the last blank, behind which the sum is stated, once the end was reached.
     fn sum(&self) -> Option<Digest>;
 }
 
@@ -25,22 +25,20 @@ pub trait Blocks {
 pub struct SummedFile {
     file: Uninterrupted<File>,
     hasher: Hasher,
-    /// What ends a record.
-    end: u8,
     /// The end of what was read, which may be that of the file.
     held: Vec<u8>,
     sum: Option<Digest>,
 }
 
 impl SummedFile {
-    /// Opens the file at `path`, whose records end with `end`.
+    /// Opens the file at `path`.
     ///
     /// # Errors
     /// It cannot be opened, or is no plain file.
-    pub fn open(path: &Path, end: u8) -> io::Result<Self> {
+    pub fn open(path: &Path) -> io::Result<Self> {
         // A FIFO in its place would be waited for.
         let file = Uninterrupted(sys::open_plain(path, PlainUse::Read)?);
-        Ok(Self { file, hasher: SUM.start(), end, held: Vec::new(), sum: None })
+        Ok(Self { file, hasher: SUM.start(), held: Vec::new(), sum: None })
     }
 
     pub fn into_file(self) -> File {
@@ -58,12 +56,11 @@ impl SummedFile {
         held.extend_from_slice(&block[of_block..]);
     }
 
-    /// Hashes what was held back up to the last record.
+    /// Hashes what was held back up to the sum.
     fn finish(&mut self) {
-        let before_last = self.held.split_last().map_or(&[][..], |(_, before)| before);
-        let records = memchr::memrchr(self.end, before_last).map_or(0, |at| at + 1);
+        let before_sum = memchr::memrchr(b' ', &self.held).map_or(0, |at| at + 1);
         let mut hasher = self.hasher.clone();
-        hasher.update(&self.held[..records]);
+        hasher.update(&self.held[..before_sum]);
         self.sum = hasher.finish();
     }
 }

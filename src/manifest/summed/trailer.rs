@@ -18,7 +18,7 @@ pub struct Trailer {
     pub records: u64,
     /// What the records are of; bytes.
     pub bytes: u64,
-    /// Over everything before.
+    /// Over everything before it, these numbers among it.
     pub sum: Digest,
 }
 
@@ -32,9 +32,9 @@ impl Trailer {
         let sum = Digest::parse(SUM, parts.next()?.as_bytes())?;
         parts.next().is_none().then_some(Trailer { records, bytes, sum })
     }
+}
 
-    /// The record, without what ends one.
-    pub fn text(&self) -> String {
-        format!("{END}{} {} {}", self.records, self.bytes, self.sum)
-    }
+/// What stands in front of the sum, which covers it.
+pub fn numbers(records: u64, bytes: u64) -> String {
+    format!("{END}{records} {bytes} ")
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::hash::Hasher;
-use crate::manifest::summed::trailer::{SUM, Trailer};
+use crate::manifest::summed::trailer::{SUM, Trailer, numbers};
 
 /// So many bytes are hashed and written at a time.
 const TOGETHER: usize = 256 << 10;
@@ -48,12 +48,13 @@ impl<W: Write> SummedWriter<W> {
 
     /// Ends the file, whose records are of so many bytes.
     pub fn finish(mut self, bytes: u64) -> io::Result<Trailer> {
+        let numbers = numbers(self.records, bytes);
+        self.text.extend_from_slice(numbers.as_bytes());
         self.flush()?;
         let Self { mut out, hasher, end, records, .. } = self;
         let sum = hasher.finish().ok_or(io::ErrorKind::Unsupported)?;
-        let trailer = Trailer { records, bytes, sum };
-        out.write_all(&[trailer.text().as_bytes(), &[end]].concat())?;
+        out.write_all(&[sum.to_string().as_bytes(), &[end]].concat())?;
         out.flush()?;
-        Ok(trailer)
+        Ok(Trailer { records, bytes, sum })
     }
 }

@@ -71,6 +71,37 @@ fn no_fifo_in_the_directory_of_a_plan_is_waited_for() {
     cluster.is_as_a_single_run();
 }
 
+/// A manifest that cannot be written gets no name, and nothing of it stays. Once there is room the end goes on.
+#[test]
+fn a_manifest_that_there_is_no_room_for_is_none() {
+    need!(Fuse);
+    for deed in [Deed::Write, Deed::Sync] {
+        let cluster = Cluster::new(1);
+        let truth = cluster.scene.tree("truth");
+        fs::create_dir(cluster.out()).unwrap();
+        let is_full = Arc::new(AtomicBool::new(true));
+        let has_no_room = Arc::clone(&is_full);
+        let mirror = Mirror::mount(truth.root(), &cluster.out(), move |call| {
+            let is_manifest = call.path.to_string_lossy().contains(".sha256sum");
+            let fails = call.deed == deed && is_manifest && has_no_room.load(Relaxed);
+            if fails { Act::Fail(rustix::io::Errno::NOSPC.raw_os_error()) } else { Act::Pass }
+        });
+        cluster.plan_with(&["--verify"]).assert_code(0);
+        cluster.claim().assert_code(0);
+        let finish = cluster.finish();
+        assert!(mirror.fired() > 0, "{deed:?}");
+        finish.assert_code(3).assert_says("the manifest").assert_says("; it is removed");
+        let ours = || {
+            let names = names_below(truth.root(), "f").into_iter();
+            names.filter(|name| name.starts_with(b"dircopy-2")).collect::<Vec<_>>()
+        };
+        assert_eq!(ours(), Vec::<Vec<u8>>::new(), "{deed:?}");
+        is_full.store(false, Relaxed);
+        cluster.finish().assert_code(0);
+        assert_eq!(ours().len(), 1, "{deed:?}");
+    }
+}
+
 /// With `--verify` the manifest of the whole is read back as every copy is: one that the output does not hold as it was
 /// written gets no name.
 #[test]

@@ -107,28 +107,48 @@ fn a_list_that_is_torn_or_forged_is_not_copied() {
 
 /// The list with a name that leads out, and with the sum that belongs to it.
 fn forged(whole: &[u8]) -> Vec<u8> {
+    listed_anew(whole, |records| records[1] = b"1 5.000000000 7 - ../stolen".to_vec())
+}
+
+/// The list with other records, and with the end that belongs to them.
+fn listed_anew(whole: &[u8], change: impl FnOnce(&mut Vec<Vec<u8>>)) -> Vec<u8> {
     use std::io::Write;
     use std::process::{Command, Stdio};
-    let mut records: Vec<&[u8]> = whole.split(|&b| b == 0).collect();
+    let mut records: Vec<Vec<u8>> = whole.split(|&b| b == 0).map(<[u8]>::to_vec).collect();
     records.pop();
-    let end = records.pop().unwrap();
-    let mut bytes = records[0].to_vec();
-    bytes.extend_from_slice(b"\x001 5.000000000 7 - ../stolen\0");
-    for record in &records[2..] {
-        bytes.extend_from_slice(record);
-        bytes.push(0);
-    }
+    let end = String::from_utf8(records.pop().unwrap()).unwrap();
+    change(&mut records);
+    let (count, bytes) = (records.len() - 1, end.split(' ').nth(3).unwrap());
+    records.push(format!("# end {count} {bytes} ").into_bytes());
+    let mut text = records.join(&0);
     let mut sum =
         Command::new("b3sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    sum.stdin.take().unwrap().write_all(&bytes).unwrap();
-    let out = sum.wait_with_output().unwrap().stdout;
-    let end = String::from_utf8(end.to_vec()).unwrap();
-    let mut words: Vec<&str> = end.split(' ').collect();
-    let hex = String::from_utf8(out[..64].to_vec()).unwrap();
-    *words.last_mut().unwrap() = &hex;
-    bytes.extend_from_slice(words.join(" ").as_bytes());
-    bytes.push(0);
-    bytes
+    sum.stdin.take().unwrap().write_all(&text).unwrap();
+    text.extend_from_slice(&sum.wait_with_output().unwrap().stdout[..64]);
+    text.push(0);
+    text
+}
+
+/// The lists of links and directories are those of the plan, as those of files are.
+#[test]
+fn a_list_of_the_end_that_was_exchanged_is_refused() {
+    let (cluster, _) = done();
+    for name in ["links.list", "finish.list"] {
+        let list = cluster.plan_dir().join(name);
+        let whole = fs::read(&list).unwrap();
+        let lacking = listed_anew(&whole, |records| drop(records.pop()));
+        for (bytes, why) in [
+            (lacking, "its lists are not those that it was made with"),
+            (whole[..whole.len() - 9].to_vec(), "it is torn or was changed"),
+        ] {
+            fs::write(&list, bytes).unwrap();
+            cluster.finish().assert_code(2).assert_says(why);
+            assert!(!cluster.out().join("d0/link").is_symlink() && no_manifest(&cluster));
+        }
+        fs::write(&list, &whole).unwrap();
+    }
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
 }
 
 #[test]
