@@ -2,7 +2,7 @@
 //! of its files were come upon.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,12 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Algorithms, Digest};
 use crate::manifest::archive::bag_list::{self, PayloadList};
+use crate::manifest::archive::mhl::is_mhl;
 use crate::manifest::index::Lookup;
 use crate::manifest::{Index, ManifestName};
 use crate::path::{RelPath, Shown};
 use crate::sys::stat::{Kind, Stat, Time};
-use crate::sys::{self, Dir};
+use crate::sys::{self, Dir, FileRange};
 use crate::tree::last_dir::LastDir;
+
+/// So many bytes tell what a file is.
+const START: u64 = 512;
 
 /// The manifest that the source is held against.
 #[derive(Debug)]
@@ -77,8 +81,7 @@ impl Baseline {
         // A bag may be empty.
         let may_be_empty = payload.is_some() && index.skipped() == 0;
         if index.is_empty() && !may_be_empty && !is_to_stop() {
-            let finding = "it has no line with a digest that is known here and a name";
-            return Err(Error::finding("expect what is listed in", path, finding));
+            return Err(Error::finding("expect what is listed in", path, why_none(&file)));
         }
         // A time that was set by hand does not make it later than it is.
         let written = stat.mtime.min(stat.ctime);
@@ -299,6 +302,18 @@ impl Baseline {
             }
         }
         Ok(UnmetFiles { refused: unvisited.refused(), ..counts })
+    }
+}
+
+/// Why nothing is listed in a file.
+fn why_none(file: &File) -> &'static str {
+    let mut start = Vec::new();
+    match FileRange::new(file, 0, START).read_to_end(&mut start) {
+        Ok(_) if is_mhl(&start) => {
+            "it is a Media Hash List, and a copy is held against plain lists and bags; check the source by it with \
+             dirverify, and copy without --expect"
+        }
+        _ => "it has no line with a digest that is known here and a name",
     }
 }
 

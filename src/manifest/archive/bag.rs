@@ -20,6 +20,10 @@ pub const PAYLOAD: &str = "data";
 /// What the declaration begins with, in every version.
 pub const START: &[u8] = b"BagIt-Version";
 
+/// What is wrong with a text file of a bag that has UTF-16 and declares something else, and what helps.
+pub const OTHER_ENCODING: &str =
+    "it is UTF-16, and bagit.txt declares another encoding; make it that, as with iconv -f UTF-16";
+
 /// How the text files of a bag are encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {

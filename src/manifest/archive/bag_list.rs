@@ -3,18 +3,21 @@
 //! Its names begin with `data/`, and have line ends and `%` in an escape of their own. Where the source is not the bag
 //! itself but its payload, or what was unpacked of it, the names begin below that.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::bag::{self, DECLARATION, Declaration, Encoding};
+use super::bag::{self, DECLARATION, Declaration, Encoding, OTHER_ENCODING};
 use super::line_ends::LineEnds;
 use crate::error::{Error, Result};
 use crate::hash::Algorithm;
+use crate::manifest::other_name::OtherName;
+use crate::manifest::read::is_utf16;
 use crate::manifest::read::scan::Text;
 use crate::manifest::{Scanner, Utf16Reader, line};
 use crate::path::{Shown, directory_of};
-use crate::sys::{self, Dir, PlainUse, Uninterrupted};
+use crate::sys::{self, Dir, FileRange, PlainUse, Uninterrupted};
 
 /// More is no declaration of a bag; bytes.
 const MOST_DECLARATION: u64 = 4 << 10;
@@ -40,15 +43,16 @@ pub fn manifest_of(path: &Path) -> Result<Option<PathBuf>> {
     if !path.is_dir() {
         return Ok(None);
     }
-    let named = |algorithm: Algorithm| path.join(format!("manifest-{}.txt", algorithm.name()));
-    let mut manifests = Algorithm::listed().map(named);
-    let there = manifests.find(|manifest| manifest.is_file());
+    let found = payload_manifests(path).map_err(|error| Error::io("list", path, error))?;
+    let of = |one: Algorithm| found.iter().find(|(_, by)| *by == Ok(one));
+    let there = Algorithm::listed().find_map(of).map(|(name, _)| path.join(name));
     let declared = path.join(DECLARATION);
     if !is_there(&declared) {
         let why = "it is a directory and no bag: it has no bagit.txt; give a manifest instead";
         return Err(Error::finding(DEED, path, why));
     }
-    let manifest = there.ok_or_else(|| unknown(path))?;
+    let others = || found.iter().map(|(_, by)| *by).collect::<Vec<_>>();
+    let manifest = there.ok_or_else(|| not_computed(path, &others()))?;
     declaration(path).map(|_| Some(manifest.clone())).map_err(|why| {
         let manifest = Shown::path(&manifest);
         let why = format!("{why}, so this is no bag; give its manifest: --expect {manifest}");
@@ -56,10 +60,44 @@ pub fn manifest_of(path: &Path) -> Result<Option<PathBuf>> {
     })
 }
 
-/// Why nothing can be expected of the bag, or its manifest, at `path`.
-fn unknown(path: &Path) -> Error {
-    let finding = "a copy computes neither SHA-224 nor SHA-384, and there is no manifest of sha512, sha256, sha1 or md5; \
-                   check the bag with dirverify, and copy without --expect";
+/// The algorithm of a manifest, or what it is called there if it is not known here.
+type ManifestBy = std::result::Result<Algorithm, OtherName>;
+
+/// By which algorithm the manifest of a payload is that is called so; `None` if it is none.
+fn payload_by(name: &str) -> Option<ManifestBy> {
+    // What a manifest means does not hang on the letter case of its name.
+    match bag::manifest_name(&name.to_ascii_lowercase()) {
+        Some((false, by)) => Some(by.map_err(OtherName::of)),
+        _ => None,
+    }
+}
+
+/// The manifests of the payload in the directory `bag`.
+fn payload_manifests(bag: &Path) -> io::Result<Vec<(OsString, ManifestBy)>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(bag)? {
+        let name = entry?.file_name();
+        let by = name.to_str().and_then(payload_by).filter(|_| bag.join(&name).is_file());
+        found.extend(by.map(|by| (name, by)));
+    }
+    Ok(found)
+}
+
+/// Why nothing can be expected of the bag, or its manifest, at `path`: its digests are by these algorithms.
+fn not_computed(path: &Path, by: &[ManifestBy]) -> Error {
+    if by.is_empty() {
+        return Error::finding(DEED, path, "it has no manifest of its payload");
+    }
+    let names = by.iter().map(|by| by.map_or_else(|it| it.to_string(), |it| it.name().to_owned()));
+    let names: Vec<String> = names.collect();
+    let program = match by.iter().any(std::result::Result::is_ok) {
+        true => "dirverify",
+        false => "a program that knows it",
+    };
+    let finding = format!(
+        "its digests are by {}, which a copy does not compute; check the bag with {program}, and copy without --expect",
+        names.join(", ")
+    );
     Error::finding(DEED, path, finding)
 }
 
@@ -84,22 +122,23 @@ pub struct PayloadList {
 /// It cannot be read, or what it becomes not be written.
 pub fn as_list(path: &Path, file: &File, source: &Path) -> Result<Option<PayloadList>> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let algorithm = match bag::manifest_name(name) {
-        Some((false, Ok(algorithm))) if Algorithm::listed().any(|it| it == algorithm) => algorithm,
-        Some((false, Ok(_))) if is_there(&directory_of(path).join(DECLARATION)) => {
-            return Err(unknown(path));
-        }
-        _ => return Ok(None),
-    };
     let bag = directory_of(path);
-    if !is_there(&bag.join(DECLARATION)) {
+    let Some(by) = payload_by(name).filter(|_| is_there(&bag.join(DECLARATION))) else {
         return Ok(None);
-    }
+    };
+    let is_computed = |algorithm: &Algorithm| Algorithm::listed().any(|it| it == *algorithm);
+    let algorithm = by.ok().filter(is_computed).ok_or_else(|| not_computed(path, &[by]))?;
     // Its names are below data/ whatever the declaration says.
-    let declaration = declaration(bag).unwrap_or(NEWEST);
-    let identity = |path: &Path| Dir::open(path).and_then(|dir| dir.identity()).ok();
-    let is_whole = identity(directory_of(path)).is_some_and(|id| identity(source) == Some(id));
+    let declared = declaration(bag);
     let fail = |error| Error::io("read the expected manifest", path, error);
+    let mut start = Vec::new();
+    FileRange::new(file, 0, 2).read_to_end(&mut start).map_err(fail)?;
+    if is_utf16(&start) && declared.as_ref().is_ok_and(|it| it.encoding != Encoding::Utf16) {
+        return Err(Error::finding(DEED, path, OTHER_ENCODING));
+    }
+    let declaration = declared.unwrap_or(NEWEST);
+    let identity = |path: &Path| Dir::open(path).and_then(|dir| dir.identity()).ok();
+    let is_whole = identity(bag).is_some_and(|id| identity(source) == Some(id));
     let input = file.try_clone().map_err(fail)?;
     let file = convert(input, algorithm, declaration, is_whole).map_err(fail)?;
     let payload = if is_whole { BELOW } else { "" };

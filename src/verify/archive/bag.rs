@@ -90,16 +90,23 @@ impl BagDir<'_> {
         };
         for name in names.iter().map(String::as_str).chain([INFO, "fetch.txt"]) {
             if self.is_other_encoding(name) {
-                let why = "it is UTF-16, and bagit.txt declares another encoding; make it that, as with iconv -f UTF-16";
-                let error = Error::finding("take for a bag's", self.root.join(name), why);
+                let path = self.root.join(name);
+                let error = Error::finding("take for a bag's", path, bag::OTHER_ENCODING);
                 expanded.unusable(&bag.target, error);
             }
         }
         let mut has_payload = false;
         for name in &names {
             let Some((is_tag, algorithm)) = bag::manifest_name(name) else { continue };
+            let usual = name.to_ascii_lowercase();
+            let meant = bag::manifest_name(&usual).and_then(|(_, meant)| meant.ok());
+            if algorithm.is_err() && meant.is_some() {
+                let why = format!("bags call it {usual}: rename it, also where it is listed");
+                let error = Error::finding("take for a bag's", self.root.join(name), why);
+                expanded.unusable(&bag.target, error);
+            }
             has_payload |= !is_tag;
-            let Ok(algorithm) = algorithm else {
+            let Some(algorithm) = meant else {
                 let why = "its digests are by an algorithm that is not known here";
                 let error = Error::finding("check", self.root.join(name), why);
                 expanded.found(&bag.target, Finding::Notice(error));

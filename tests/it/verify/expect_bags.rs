@@ -101,3 +101,51 @@ fn an_empty_bag_is_unpacked_and_what_it_does_not_list_is_told() {
     let run = scene.bare(["-i", "dst/data", "-o", "out3", "--expect", "dst"]).run();
     run.assert_code(1).assert_says("(dir/x is one)");
 }
+
+/// What a copy cannot compute is named, with what can: nothing is called rotten for want of that.
+#[test]
+fn lists_that_a_copy_does_not_compute_are_named() {
+    let scene = bag();
+    let by = |command: &str| {
+        shell(&scene, &format!("cd dst && rm manifest-*; {command}"));
+    };
+    let refused = |expected: &str, names: &str, program: &str| {
+        let run = unpack(&scene, "dst/data", expected);
+        run.assert_code(2).assert_says(names).assert_says(program).assert_says("without --expect");
+        assert!(!scene.path("out").exists());
+    };
+    by("b2sum data/a data/dir/b% data/c >manifest-blake2b.txt");
+    for expected in ["dst", "dst/manifest-blake2b.txt"] {
+        refused(expected, "by blake2b, which a copy", "a program that knows it");
+    }
+    by("sha384sum data/a data/c >manifest-sha384.txt; cp manifest-sha384.txt manifest-tiger.txt");
+    refused("dst", "sha384", "dirverify");
+    refused("dst/manifest-sha384.txt", "by sha384, which a copy", "dirverify");
+    by("true");
+    unpack(&scene, "dst/data", "dst").assert_code(2).assert_says("no manifest of its payload");
+    scene.command(["-o", "card", "--format", "mhl1", "-q"]).run().assert_code(0);
+    let list = shell(&scene, "ls card/*.mhl");
+    refused(list.trim(), "it is a Media Hash List", "dirverify");
+}
+
+/// A manifest means the same in capitals. In another encoding than the bag declares it is none.
+#[test]
+fn a_manifest_is_known_by_its_name_and_its_encoding() {
+    let scene = bag();
+    shell(&scene, "cd dst && mv manifest-sha256.txt manifest-SHA256.txt && rm tagmanifest-*");
+    for expected in ["dst", "dst/manifest-SHA256.txt"] {
+        let run = unpack(&scene, "dst/data", expected);
+        run.assert_code(0).assert_prints(&["3 files as listed"]);
+        shell(&scene, "rm -r out");
+    }
+    let verify = || scene.bare(["verify", "dst"]).run();
+    verify().assert_code(5).assert_says("bags call it manifest-sha256.txt");
+    scene.output().file("data/a", "rot");
+    verify().assert_code(4).assert_says("differs: dst/data/a");
+    let scene = bag();
+    shell(&scene, "cd dst && iconv -t UTF-16 manifest-sha256.txt >m && mv m manifest-sha256.txt");
+    for expected in ["dst", "dst/manifest-sha256.txt"] {
+        let run = unpack(&scene, "dst/data", expected);
+        run.assert_code(2).assert_says("it is UTF-16, and bagit.txt declares another encoding");
+    }
+}
