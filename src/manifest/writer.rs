@@ -313,11 +313,9 @@ impl ManifestFile {
         self.file.as_ref().ok_or_else(is_closed)
     }
 
-    /// Removes it because of `error`, which is returned.
+    /// [Withdraws](Self::withdraw) it because of `error`, which is returned.
     pub fn discard(self, error: Error) -> Error {
-        // Where files are made when they are closed, this one would come back.
-        drop(self.file);
-        match self.root.remove(&both(self.name).1) {
+        match self.withdraw() {
             Ok(()) => error.with_note("; it is removed"),
             Err(stays) => error.with_note(format!("; it stays behind: {stays}")),
         }
@@ -336,14 +334,14 @@ impl ManifestFile {
         let Self { root, path, file, lists, .. } = self;
         // Where files are made when they are closed, these would come back.
         drop((file, lists));
-        for name in names {
-            let fail = |error| Error::io("remove the unfinished manifest", path.join(&name), error);
-            match root.remove(&name) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
-                _ => {}
-            }
-        }
-        Ok(())
+        let stays = |name: &OsString| {
+            let error =
+                root.remove(name).err().filter(|it| it.kind() != io::ErrorKind::NotFound)?;
+            Some(Error::io("remove the unfinished manifest", path.join(name), error))
+        };
+        // Each is tried; the first error is told.
+        let errors: Vec<Error> = names.iter().filter_map(stays).collect();
+        errors.into_iter().next().map_or(Ok(()), Err)
     }
 
     /// Appends whole lines.

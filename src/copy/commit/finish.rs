@@ -70,10 +70,7 @@ impl Committer<'_> {
             Some(manifest) if self.is_cut_short() => {
                 if durable { manifest.persist() } else { Ok(()) }.map(|()| None)
             }
-            Some(manifest) => {
-                self.publish_states(manifest.name(), manifest.readers);
-                self.publish_manifest(manifest, durable)
-            }
+            Some(manifest) => self.publish_manifest(manifest, durable),
             None => Ok(None),
         });
         let manifest = match published {
@@ -194,10 +191,10 @@ impl Committer<'_> {
         warning.iter().for_each(|warning| self.accounting.warn(warning));
     }
 
-    /// Gives the manifest its final name and returns its path; with `--verify` only once it is on its medium as
-    /// it was written. `None` if the run is to stop before that is known.
+    /// Gives the manifest and its side file their final names, and returns the manifest's path; with `--verify` only
+    /// once it is on its medium as it was written. `None` if the run is to stop before that is known.
     fn publish_manifest(
-        &self,
+        &mut self,
         mut manifest: ManifestFile,
         durable: bool,
     ) -> Result<Option<PathBuf>> {
@@ -205,9 +202,13 @@ impl Committer<'_> {
             match is_proven(&mut manifest, &|| self.context.control.stop.is_at_once()) {
                 Ok(true) => {}
                 Ok(false) => return Ok(None),
-                Err(error) => return Err(manifest.discard(error)),
+                Err(error) => {
+                    self.context.shared.states.iter().for_each(|states| states.give_up());
+                    return Err(manifest.discard(error));
+                }
             }
         }
+        self.publish_states(manifest.name(), manifest.readers);
         manifest.publish(durable).map(Some)
     }
 
