@@ -21,14 +21,14 @@ use crate::cluster::directory::plan_dir::PlanDir;
 use crate::cluster::shard_files::ShardFiles;
 use crate::copy::job::{CopyJob, ShardRole};
 use crate::copy::report::{Counts, Ending, Report};
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::event::{Event, EventObserver, Observer, Progress};
 use crate::io::options::Resume;
 use crate::manifest::states_name;
 use crate::manifest::summed::SummedReader;
 use crate::part::publish::is_taken;
 use crate::path::{RelPath, directory_of};
-use crate::sys::{Dir, ShardTag};
+use crate::sys::{self, Dir, ShardTag};
 use crate::tree::names::changed::ChangedFiles;
 use crate::tree::names::list::NameList;
 use crate::tree::names::order::compare;
@@ -73,6 +73,11 @@ pub struct ShardReport {
     pub counts: Counts,
     /// Files that are recorded as not in the source any more.
     pub departed: Departed,
+}
+
+/// Whether it says that the output is full.
+fn has_no_room(error: &Error) -> bool {
+    matches!(error.cause(), Cause::Io(cause) if sys::is_disk_full(cause))
 }
 
 /// The list of a shard, which was read through.
@@ -238,13 +243,20 @@ impl ShardJob {
         let (shard, mut pass) = (attempt.tag.shard, 1);
         loop {
             let job = self.job(list, attempt, dead);
-            let met = AtomicU64::new(0);
-            let listen = |event: &Event<'_>| match event {
-                // Another attempt's file is held against the source in the next pass.
-                Event::Failed(error) if pass < PASSES && is_taken(error) => {
-                    met.fetch_add(1, Relaxed);
+            let (met, full) = (AtomicU64::new(0), AtomicU64::new(0));
+            let listen = |event: &Event<'_>| {
+                match event {
+                    // Another attempt's file is held against the source in the next pass.
+                    Event::Failed(error) if pass < PASSES && is_taken(error) => {
+                        met.fetch_add(1, Relaxed);
+                        return;
+                    }
+                    Event::Failed(error) if has_no_room(error) => {
+                        full.fetch_add(1, Relaxed);
+                    }
+                    _ => {}
                 }
-                event => (observer.listen)(event),
+                (observer.listen)(event);
             };
             let progress = match pass {
                 1 => Arc::clone(&observer.progress),
@@ -268,6 +280,17 @@ impl ShardJob {
                     self.record(list, &job, &manifest, &mut departed, observer)?
                 }
                 (ending, _) => ShardState::Ended(ending),
+            };
+            // The next files of a longer list would find none either.
+            let is_full =
+                counts.copied + counts.replaced == 0 && full.into_inner() == counts.failed;
+            let state = match state {
+                ShardState::Incomplete if is_full && counts.failed > 0 => {
+                    let finding = "it has no room for any of the files that are left of the shard";
+                    let error = Error::finding("go on writing to", &self.plan.plan.output, finding);
+                    ShardState::Ended(Ending::Stopped(error))
+                }
+                state => state,
             };
             let may_help = met > 0 || counts.failed > 0;
             if !matches!(state, ShardState::Incomplete) || pass == PASSES || !may_help {

@@ -63,7 +63,8 @@ fn run(job: &ShardJob, shard: u32, follower: &Follower) -> Result<ShardReport> {
     ran
 }
 
-/// Takes shards until none is left. The exit is that of the worst shard that is still not done in the end.
+/// Takes shards until none is left, or the output is of no use any more. The exit is that of the worst shard that is
+/// still not done in the end.
 fn claim(job: &ShardJob, follower: &Follower) -> Result<Exit> {
     let (mut tried, mut exits, mut has_told) = (BTreeSet::new(), Vec::new(), false);
     while follower.stop.requested().is_none() {
@@ -86,6 +87,10 @@ fn claim(job: &ShardJob, follower: &Follower) -> Result<Exit> {
             Err(refused) => follower.refused(refused),
         };
         token::give_back(&job.plan, token, exit == Exit::Complete)?;
+        // Every other shard would meet the same here. Workers elsewhere may take them.
+        if exit == Exit::Stopped {
+            return Ok(exit);
+        }
         exits.push((token.shard, exit));
     }
     if let Some(code) = follower.stop.requested() {

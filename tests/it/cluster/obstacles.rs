@@ -71,6 +71,32 @@ fn no_fifo_in_the_directory_of_a_plan_is_waited_for() {
     cluster.is_as_a_single_run();
 }
 
+/// However few files a shard has: where none of them finds room, the output is full, as it is for a plain run.
+#[test]
+fn a_full_output_ends_a_shard_as_it_ends_a_plain_run() {
+    need!(Fuse);
+    let cluster = Cluster::new(2);
+    let truth = cluster.scene.tree("truth");
+    fs::create_dir(cluster.out()).unwrap();
+    let is_full = Arc::new(AtomicBool::new(true));
+    let has_no_room = Arc::clone(&is_full);
+    let mirror = Mirror::mount(truth.root(), &cluster.out(), move |call| {
+        let is_written = call.deed == Deed::Write && has_no_room.load(Relaxed);
+        if is_written { Act::Fail(rustix::io::Errno::NOSPC.raw_os_error()) } else { Act::Pass }
+    });
+    let shards = cluster.plan();
+    assert!(shards > 2);
+    let said = "it has no room for any of the files that are left of the shard";
+    cluster.shard(0).assert_code(3).assert_says(said);
+    assert!(mirror.fired() > 0);
+    let claim = cluster.claim();
+    claim.assert_code(3).assert_says(said);
+    assert_eq!(claim.err().matches("was cut short").count(), 1, "the others wait: {}", claim.err());
+    is_full.store(false, Relaxed);
+    cluster.claim().assert_code(0);
+    cluster.finish().assert_code(0);
+}
+
 /// A manifest that cannot be written gets no name, and nothing of it stays. Once there is room the end goes on.
 #[test]
 fn a_manifest_that_there_is_no_room_for_is_none() {
