@@ -1,9 +1,8 @@
 //! What was found of each of several directories, for a verdict over each.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
-use crate::sys::stat::Identity;
 use crate::verify::finding::{Finding, TreeVerdict};
 use crate::verify::report::Checked;
 use crate::verify::target::Target;
@@ -21,20 +20,24 @@ struct CheckedTree {
 #[derive(Debug, Default)]
 pub struct CheckedTrees {
     trees: Vec<CheckedTree>,
-    /// Which of them the roots of manifests belong to.
-    numbers: HashMap<Identity, Option<usize>>,
+    /// Which of them the roots of manifests belong to. They are told by their paths: one directory may be given twice,
+    /// under two names.
+    numbers: HashMap<PathBuf, Option<usize>>,
 }
 
 impl CheckedTrees {
-    /// Nothing is known of these directories; nothing is to be told of a single one.
+    /// Nothing is known of these directories; nothing is to be told of a single one. One that is given twice under one
+    /// name has one verdict.
     pub fn new(dirs: &[PathBuf]) -> Self {
         let dirs = if dirs.len() > 1 { dirs } else { &[] };
+        let mut known = HashSet::new();
+        let new = dirs.iter().filter(|dir| known.insert(*dir));
         let tree = |dir: &PathBuf| CheckedTree {
             dir: dir.clone(),
             counts: Checked::default(),
             none_found: false,
         };
-        Self { trees: dirs.iter().map(tree).collect(), numbers: HashMap::new() }
+        Self { trees: new.map(tree).collect(), numbers: HashMap::new() }
     }
 
     /// Counts a finding.
@@ -42,17 +45,15 @@ impl CheckedTrees {
         if self.trees.is_empty() {
             return;
         }
-        // Histories further below belong to the directory that they were found in.
-        let trees = &self.trees;
-        let find = || {
-            let within =
-                trees.iter().enumerate().filter(|(_, tree)| target.root.starts_with(&tree.dir));
-            let levels = |tree: &CheckedTree| tree.dir.components().count();
-            within.max_by_key(|(_, tree)| levels(tree)).map(|(number, _)| number)
-        };
-        let number = match target.root_id == Identity::default() {
-            true => find(),
-            false => *self.numbers.entry(target.root_id).or_insert_with(find),
+        let number = match self.numbers.get(&target.root) {
+            Some(number) => *number,
+            None => {
+                // Histories further below belong to the directory that they were found in.
+                let all = self.trees.iter().enumerate();
+                let within = all.filter(|(_, tree)| target.root.starts_with(&tree.dir));
+                let number = within.max_by_key(|(_, tree)| tree.dir.components().count());
+                *self.numbers.entry(target.root.clone()).or_insert(number.map(|(number, _)| number))
+            }
         };
         if let Some(tree) = number.and_then(|number| self.trees.get_mut(number)) {
             tree.counts.add(finding);

@@ -135,6 +135,27 @@ fn trees_of_which_something_is_amiss_are_told_apart() {
     assert_eq!(report.trim(), "2");
 }
 
+/// The verdict over each is that of the exit code, also where one is given twice.
+#[test]
+fn a_directory_that_is_given_twice_is_as_good_as_it_is() {
+    let scene = Scene::new();
+    scene.src.file("a", "a").file("b", "b");
+    scene.command_to(scene.src.root(), scene.path("A"), ["-q"]).run().assert_code(0);
+    shell(&scene, "ln -s A link");
+    for (code, how) in [(0, "good: "), (4, "NOT good: ")] {
+        for (given, told) in [(["A", "A"], &["A"][..]), (["A", "link"], &["A", "link"])] {
+            let run = scene.bare(["verify"].iter().chain(&given)).run();
+            run.assert_code(code);
+            let lines = run.out();
+            let lines: Vec<_> = lines.lines().filter(|line| line.contains("good: ")).collect();
+            for (line, name) in lines.iter().zip(told) {
+                assert!(line.starts_with(&format!("{name}: {how}")), "{lines:?}");
+            }
+        }
+        shell(&scene, "echo x >A/a");
+    }
+}
+
 #[test]
 fn an_output_with_a_manifest_is_checked_by_it() {
     let scene = Scene::new();
