@@ -101,6 +101,8 @@ pub struct Counts {
     pub lost: u64,
     /// Lines of what is expected that were of no use: malformed, of names that no tree can hold, or of another tree.
     pub unusable_lines: u64,
+    /// 1 if the bag that is expected does not list all of its payload: it is not known how many files.
+    pub unheld: u64,
     /// Files that are in the manifest and could not be put into every further list.
     pub unlisted: u64,
 }
@@ -115,7 +117,7 @@ impl Counts {
     /// Whether nothing is amiss: all is at the output, and all that is expected was of use.
     pub(crate) fn is_whole(&self) -> bool {
         let missing = self.failed + self.left + self.unusable_lines + self.lost;
-        missing + self.not_departed + self.unlisted == 0
+        missing + self.not_departed + self.unlisted + self.unheld == 0
     }
 
     /// Takes over what is told of an output among several.

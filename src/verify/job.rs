@@ -28,7 +28,7 @@ use crate::verify::scrub::budget::Budget;
 use crate::verify::scrub::pass::Scrub;
 use crate::verify::several::trees::CheckedTrees;
 use crate::verify::shards::notes::ShardNotes;
-use crate::verify::shards::run::{ShardOfCheck, ShardRun};
+use crate::verify::shards::run::{ShardOfCheck, ShardRun, only_as_a_whole};
 use crate::verify::shared::reads::SharedReads;
 use crate::verify::target::{ManifestAt, Target, TargetSpec};
 use crate::verify::unlisted::{self, ListedNames};
@@ -113,10 +113,9 @@ impl VerifyJob {
         let started = Instant::now();
         let Expanded { specs, bags, findings } = expand(self.specs()?);
         if self.budget.is_some() && (specs.len() != 1 || !bags.is_empty()) {
-            let finding = "a bag or a history of generations is checked as a whole only";
-            return Err(Error::finding("scrub", ".", finding));
+            return Err(only_as_a_whole("scrub", &specs, &bags));
         }
-        let begin = |shard| ShardRun::begin(shard, &specs, bags.len());
+        let begin = |shard| ShardRun::begin(shard, &specs, &bags);
         let shard = self.shard.as_ref().map(begin).transpose()?;
         let _lock = self.lock(&specs, listen, stop)?;
         let scrub = self.budget.map(|budget| Scrub::new(budget, self.state.clone()));

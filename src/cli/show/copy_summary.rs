@@ -373,8 +373,7 @@ fn ending(report: &Report) -> (&'static str, String) {
             ("NOT COMPLETE", text.into())
         }
         Ending::Incomplete if missing == 0 => {
-            let text =
-                "everything is at the output, but lines of the expected manifest were of no use";
+            let text = "everything is at the output, but not all of it was held against the expected manifest";
             ("NOT COMPLETE", text.into())
         }
         Ending::Incomplete => ("NOT COMPLETE", differ),

@@ -58,10 +58,7 @@ impl Committer<'_> {
             accounting.counts.unusable_lines += left.gone.max(1);
         }
         let unlisted = expected.told_unlisted().filter(|_| !stop.is_requested());
-        if unlisted.is_some() {
-            // It is not known how many.
-            accounting.counts.unusable_lines = accounting.counts.unusable_lines.max(1);
-        }
+        accounting.counts.unheld = unlisted.is_some().into();
         let warnings = unusable.into_iter().chain(foreign).chain(unlisted);
         let warnings = warnings.chain(expected.told_alike());
         warnings.for_each(|warning| accounting.warn(&warning));

@@ -55,7 +55,7 @@ impl MergeJob {
         let Observer { stop, listen, .. } = observer;
         let started = Instant::now();
         let Expanded { specs, bags, .. } = expand(self.check.specs()?);
-        let spec = only_spec(DEED, &specs, bags.len())?;
+        let spec = only_spec(DEED, &specs, &bags)?;
         let root_inode = root_inode(spec)?;
         let results = ResultsDir::open(&self.results, false)?.all()?;
         let nowhere = Arc::new(Target::none());

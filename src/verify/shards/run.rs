@@ -9,6 +9,7 @@ use crate::hash::Sha256;
 use crate::path::Shown;
 use crate::sys::Dir;
 use crate::sys::stat::Kind;
+use crate::verify::archive::expanded::Bag;
 use crate::verify::archive::part::PartOf;
 use crate::verify::lines::shards::CheckShard;
 use crate::verify::report::{Checked, ShardCoverage};
@@ -42,11 +43,11 @@ pub struct ShardRun {
 pub fn only_spec<'a>(
     deed: &'static str,
     specs: &'a [TargetSpec],
-    bags: usize,
+    bags: &[Bag],
 ) -> Result<&'a TargetSpec> {
     let refuse = |finding: &'static str| Err(Error::finding(deed, ".", finding));
-    if bags > 0 || specs.iter().any(|spec| spec.part != PartOf::Alone) {
-        return refuse("a bag or a history of generations is checked as a whole only");
+    if !bags.is_empty() || specs.iter().any(|spec| spec.part != PartOf::Alone) {
+        return Err(only_as_a_whole(deed, specs, bags));
     }
     match specs {
         [spec] => match &spec.manifest {
@@ -66,6 +67,17 @@ pub fn only_spec<'a>(
     }
 }
 
+/// Why an archive, which has several lists, is not checked in parts.
+pub fn only_as_a_whole(deed: &'static str, specs: &[TargetSpec], bags: &[Bag]) -> Error {
+    let archive = bags.first().map(|bag| bag.target.root.clone());
+    // The chain of a history is in a directory of its own.
+    let roots = specs.iter().map(TargetSpec::names_start_at);
+    let archive = archive.or_else(|| roots.min_by_key(|root| root.components().count()));
+    let finding = "a bag or a history of generations is checked as a whole only: leave out --shard, --merge, --budget \
+                   and --max-bytes";
+    Error::finding(deed, archive.unwrap_or_else(|| ".".into()), finding)
+}
+
 /// The inode number of the directory that is checked. The number of its device differs from machine to machine.
 pub fn root_inode(spec: &TargetSpec) -> Result<u64> {
     let root = spec.names_start_at();
@@ -78,7 +90,7 @@ impl ShardRun {
     ///
     /// # Errors
     /// It is refused.
-    pub fn begin(of: &ShardOfCheck, specs: &[TargetSpec], bags: usize) -> Result<Self> {
+    pub fn begin(of: &ShardOfCheck, specs: &[TargetSpec], bags: &[Bag]) -> Result<Self> {
         let spec = only_spec("check a shard of", specs, bags)?;
         let root_inode = root_inode(spec)?;
         let results = ResultsDir::open(&of.results, true)?;

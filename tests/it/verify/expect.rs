@@ -268,7 +268,9 @@ fn a_line_that_cannot_be_used_is_no_success() {
         run.assert_prints(&["expected", "3 files as listed", "0 gone"]);
         let noun = if count == 1 { "line" } else { "lines" };
         run.assert_prints(&["unusable", &format!("{count} {noun} of the expected manifest")]);
-        run.assert_prints(&["NOT COMPLETE (exit 1): everything is at the output, but lines"]);
+        run.assert_prints(&[
+            "NOT COMPLETE (exit 1): everything is at the output, but not all of it",
+        ]);
         scene.judge(&run).same_tree().lists_all().verifies().no_leftovers();
         let read = |name: &str| String::from_utf8(scene.tree(".").read(name)).unwrap();
         let report: serde_json::Value = serde_json::from_str(&read("r.json")).unwrap();

@@ -88,6 +88,8 @@ fn an_empty_bag_is_unpacked_and_what_it_does_not_list_is_told() {
         shell(&scene, "rm -r out && echo x >dst/data/x");
         let run = unpack(&scene, source, expected);
         run.assert_code(1).assert_says("there are files that it does not list");
+        run.assert_prints(&["not all of it was held against the expected manifest"]);
+        assert!(!run.out().contains("unusable"), "no line is amiss: {}", run.out());
         assert!(scene.path("out").exists(), "it is copied");
         shell(&scene, "rm -r out dst/data/x");
     }

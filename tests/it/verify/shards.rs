@@ -246,7 +246,13 @@ fn what_makes_no_sense_is_refused() {
     }
     scene.bare(["-q", "src/0", "bag", "--bag"]).run().assert_code(0);
     let bag = ["verify", "bag", "--shard", "0/2", "--results", "results"];
-    scene.bare(bag).run().assert_code(2).assert_says("as a whole only");
+    let run = scene.bare(bag).run();
+    run.assert_code(2).assert_says("a shard of bag: ").assert_says("as a whole only: leave out");
+    scene.bare(["-q", "src/0", "history", "--format", "mhl"]).run().assert_code(0);
+    shell(&scene, "rm -r history/dircopy-* history/.dircopy");
+    let history = ["verify", "history", "--shard", "0/2", "--results", "results"];
+    let run = scene.bare(history).run();
+    run.assert_code(2).assert_says("a shard of history: ").assert_says("as a whole only");
     assert!(!scene.path("results").exists());
     // The engine's variable says which; Grid Engine begins with 1.
     for (variable, index) in [("SLURM_ARRAY_TASK_ID=1", 1), ("SGE_TASK_ID=1", 0)] {
