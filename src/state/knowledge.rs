@@ -138,8 +138,8 @@ impl OpenRecord {
     /// What it says of the file at `path`; its rows of that path are settled.
     fn row(&self, path: &[u8]) -> Option<(Row, LinePlace)> {
         // One that cannot be read back is as good as none: the file is read instead.
-        let (digest, place) = self.index.lookup_with_place(path).ok()??;
-        self.row_at(place.offset, digest).map(|row| (row, place))
+        let (row, place) = self.index.lookup_line(path, Row::read).ok()??;
+        Some((row?, place))
     }
 
     /// The further digests on the line at `offset`.

@@ -140,20 +140,22 @@ impl Index {
     ///
     /// What reading the manifest failed with.
     pub fn lookup(&self, path: &[u8]) -> io::Result<Option<Digest>> {
-        Ok(self.lookup_with_place(path)?.map(|(digest, _)| digest))
+        Ok(self.lookup_line(path, |_, digest| digest)?.map(|(digest, _)| digest))
     }
 
-    /// The same, with the place of the last line that says so.
-    pub(crate) fn lookup_with_place(&self, path: &[u8]) -> io::Result<Option<(Digest, LinePlace)>> {
-        let mut rank = 0;
-        let mark = |found| {
-            self.visited.set(found);
-            rank = found;
-        };
-        Ok(match self.find(path, mark)? {
-            Lookup::Agreed { digest, last } => Some((digest, LinePlace { offset: last, rank })),
-            Lookup::Nothing | Lookup::Unclear => None,
-        })
+    /// What `read` makes of the last line of that name, as it stands in the file, and of its digest; and the
+    /// place of that line. It is called under the lock of the line.
+    pub(crate) fn lookup_line<T>(
+        &self,
+        path: &[u8],
+        mut read: impl FnMut(&[u8], Digest) -> T,
+    ) -> io::Result<Option<(T, LinePlace)>> {
+        let mut last = None;
+        let found = self.find(path, |place, line, digest| {
+            self.visited.set(place.rank);
+            last = Some((read(line, digest), place));
+        })?;
+        Ok(last.filter(|_| matches!(found, Lookup::Agreed { .. })))
     }
 
     /// Whether a line is of that name, which is not visited by it.
@@ -169,7 +171,7 @@ impl Index {
     /// What reading the manifest failed with.
     pub fn visit(&self, path: &[u8]) -> io::Result<bool> {
         let mut first = false;
-        self.find(path, |rank| first |= self.visited.set(rank))?;
+        self.find(path, |place, _, _| first |= self.visited.set(place.rank))?;
         Ok(first)
     }
 
@@ -179,7 +181,7 @@ impl Index {
     ///
     /// What reading the manifest failed with.
     pub fn peek(&self, path: &[u8]) -> io::Result<Lookup> {
-        self.find(path, |_| ())
+        self.find(path, |_, _, _| ())
     }
 
     /// The records of names that were never looked up, in the order of the file, each name once (at
@@ -194,8 +196,12 @@ impl Index {
     }
 
     /// What the lines of the name `path` say together. Every line that may be one is read; `each` is
-    /// told the ranks of those that are.
-    fn find(&self, path: &[u8], mut each: impl FnMut(usize)) -> io::Result<Lookup> {
+    /// told the places of those that are, what stands there, and their digests.
+    fn find(
+        &self,
+        path: &[u8],
+        mut each: impl FnMut(LinePlace, &[u8], Digest),
+    ) -> io::Result<Lookup> {
         let hash = self.hashing.hash(path);
         let first = self.parts.rank(&self.slots, hash);
         // Far slots are looked at only where the next is one more: they are in no cache.
@@ -210,10 +216,12 @@ impl Index {
                 break;
             }
             let offset = slot.offset();
-            let digest_of = |line: &[u8]| own::digest_of(path, (self.strip)(line)?);
-            let said = self.window.with_line(offset, digest_of)?.flatten();
-            if let Some(digest) = said {
-                each(rank);
+            let digest_of = |line: &[u8]| {
+                let digest = own::digest_of(path, (self.strip)(line)?)?;
+                each(LinePlace { offset, rank }, line, digest);
+                Some(digest)
+            };
+            if let Some(digest) = self.window.with_line(offset, digest_of)?.flatten() {
                 found = found.and(digest, offset);
             }
         }
@@ -234,8 +242,8 @@ impl Index {
     /// # Errors
     ///
     /// What reading the manifest failed with.
-    pub(crate) fn each_line_of(&self, path: &[u8], each: impl FnMut(usize)) -> io::Result<()> {
-        self.find(path, each).map(drop)
+    pub(crate) fn each_line_of(&self, path: &[u8], mut each: impl FnMut(usize)) -> io::Result<()> {
+        self.find(path, |place, _, _| each(place.rank)).map(drop)
     }
 
     /// Hands to `see` each line whose bit is set in `chosen`, as it stands in the file without its end, in the
@@ -317,7 +325,7 @@ impl Index {
         if !has_hash(rank.checked_sub(1)) && !has_hash(Some(rank + 1)) {
             return Ok(true);
         }
-        let found = self.find(name, |_| ())?;
+        let found = self.peek(name)?;
         Ok(matches!(found, Lookup::Agreed { last, .. } if last == offset))
     }
 }
