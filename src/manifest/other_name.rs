@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+/// What is said of a list of which every file differs by SHA-512.
+pub const LIKE_SHA512: &str = "every file of it differs by SHA-512, and digests of b2sum (BLAKE2b) look alike, which cannot be checked here; if it \
+     is a list of b2sum, check it with b2sum -c";
+
 /// So many bytes of a name are kept.
 const MOST: usize = 22;
 

@@ -12,6 +12,7 @@ use crate::hash::{Algorithm, Algorithms, Digest};
 use crate::manifest::archive::bag_list::{self, PayloadList};
 use crate::manifest::archive::mhl::is_mhl;
 use crate::manifest::index::Lookup;
+use crate::manifest::other_name::LIKE_SHA512;
 use crate::manifest::{Index, ManifestName};
 use crate::path::{RelPath, Shown};
 use crate::sys::stat::{Kind, Stat, Time};
@@ -253,6 +254,14 @@ impl Baseline {
              which they are"
         );
         (alike > 0).then(|| Error::finding("take for a list of SHA-256", &self.path, finding))
+    }
+
+    /// What is to be told if all files that were read, of which so many count as rotten, differ by SHA-512.
+    pub fn told_like_sha512(&self, rotten: u64) -> Option<Error> {
+        let differ = self.as_listed() == 0 && rotten + self.edited() > 0;
+        let is_meant = self.named.is_none() && self.index.algorithms().has(Algorithm::Sha512);
+        (differ && is_meant)
+            .then(|| Error::finding("tell the algorithm of", &self.path, LIKE_SHA512))
     }
 
     /// The file `path` was edited since.

@@ -25,13 +25,8 @@ pub fn finish(args: &FinishArgs) -> Exit {
             Ok(report) => report,
             Err(refused) => return follower.refused(&refused),
         };
-    if let Some(error) = broken {
-        follower.console.error("stopped", "stopped: ", &error);
-        return Exit::Stopped;
-    }
-    if let Some(code) = interrupted {
-        follower.console.err("dircopy: interrupted: run it again");
-        return Exit::of_stop(code);
+    if let Some(exit) = follower.cut_short(broken.as_ref(), interrupted, "run it again") {
+        return exit;
     }
     if unfinished > 0 {
         let text =
@@ -76,9 +71,9 @@ fn rewalk(job: &RewalkJob, finished: Exit, follower: &Follower) -> Exit {
             return Exit::Incomplete;
         }
     };
-    if let Some(code) = interrupted {
-        follower.console.err("dircopy: interrupted: the source was not walked to its end");
-        return Exit::of_stop(code);
+    let next = "the source was not walked to its end";
+    if let Some(exit) = follower.cut_short(None, interrupted, next) {
+        return exit;
     }
     if new + changed + left + failed == 0 {
         follower.say("the source is as it is at the output");

@@ -83,6 +83,22 @@ impl Follower {
         }
     }
 
+    /// The exit of a command that did not come to its end, if so; `next` says more of an interrupted one.
+    pub fn cut_short(
+        &self,
+        broken: Option<&Error>,
+        interrupted: Option<usize>,
+        next: &str,
+    ) -> Option<Exit> {
+        if let Some(error) = broken {
+            self.console.error("stopped", "stopped: ", error);
+            return Some(Exit::Stopped);
+        }
+        let code = interrupted?;
+        self.console.err(&format!("dircopy: interrupted: {next}"));
+        Some(Exit::of_stop(code))
+    }
+
     /// Ends a command that was refused.
     pub fn refused(&self, error: &Error) -> Exit {
         self.console.refused(error);

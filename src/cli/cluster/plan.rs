@@ -25,13 +25,9 @@ pub fn plan(args: &PlanArgs, job: Option<CopyJob>) -> Exit {
         Ok(report) => report,
         Err(refused) => return follower.refused(&refused),
     };
-    if let Some(error) = broken {
-        follower.console.error("stopped", "stopped: ", &error);
-        return Exit::Stopped;
-    }
-    if let Some(code) = interrupted {
-        follower.console.err("dircopy: interrupted: remove the plan's directory and plan anew");
-        return Exit::of_stop(code);
+    let next = "remove the plan's directory and plan anew";
+    if let Some(exit) = follower.cut_short(broken.as_ref(), interrupted, next) {
+        return exit;
     }
     follower.say(&format!(
         "planned {} files, {}, in shards 0 to {}, with {} directories and {} links, in {}",

@@ -60,7 +60,8 @@ impl Committer<'_> {
         let unlisted = expected.told_unlisted().filter(|_| !stop.is_requested());
         accounting.counts.unheld = unlisted.is_some().into();
         let warnings = unusable.into_iter().chain(foreign).chain(unlisted);
-        let warnings = warnings.chain(expected.told_alike());
+        let like_sha512 = expected.told_like_sha512(accounting.counts.rotten);
+        let warnings = warnings.chain(expected.told_alike()).chain(like_sha512);
         warnings.for_each(|warning| accounting.warn(&warning));
         if let Err(error) = settled.and_then(|()| expected.check_unchanged()) {
             // It is not known how many.

@@ -7,6 +7,7 @@ use crossbeam_channel::Receiver;
 
 use crate::error::Error;
 use crate::hash::{Algorithm, Digest};
+use crate::manifest::other_name::LIKE_SHA512;
 use crate::sys::stat::Identity;
 use crate::verify::archive::expanded::Bag;
 use crate::verify::archive::part::PartOf;
@@ -117,9 +118,7 @@ impl<'a> Collector<'a> {
     /// Tells what lists of BLAKE2b look like, if that may be why every file differs.
     pub fn tell_look_alike(&mut self) {
         let Some(target) = self.sha512.take().filter(|_| self.counts.good == 0) else { return };
-        let why = "every file of it differs by SHA-512, and digests of b2sum (BLAKE2b) look alike, which cannot be \
-                   checked here; if it is a list of b2sum, check it with b2sum -c";
-        let error = Error::finding("tell the algorithm of", &target.manifest, why);
+        let error = Error::finding("tell the algorithm of", &target.manifest, LIKE_SHA512);
         self.tell(&target, Finding::Notice(error));
     }
 

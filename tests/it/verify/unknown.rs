@@ -29,6 +29,18 @@ fn lists_of_b2sum_are_named_where_every_file_differs() {
     check(&scene, 5).assert_says("the digest is BLAKE2b, which cannot be checked");
 }
 
+/// A copy takes such a list for one of SHA-512, too, and says so where no file is as listed.
+#[test]
+fn lists_of_b2sum_are_named_where_a_source_is_held_against_them() {
+    let scene = Scene::new();
+    scene.src.file("a", "xx").file("b", "yy");
+    let says = "digests of b2sum (BLAKE2b) look alike";
+    shell(&scene, "cd src && touch -d 2001-01-01 a b && b2sum a b >../list");
+    scene.copy(&["--expect", "list"]).assert_code(4).assert_says(says);
+    shell(&scene, "cd src && sha512sum a >../list && b2sum b >>../list");
+    assert!(!scene.copy(&["--expect", "list"]).assert_code(4).err().contains("b2sum"));
+}
+
 #[test]
 fn lists_of_hashdeep_without_a_known_digest_say_so() {
     let scene = scene();
