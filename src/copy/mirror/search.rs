@@ -170,7 +170,9 @@ impl DepartureSearch<'_> {
                 return Err(Error::io("open directory", path, error));
             }
         };
-        if self.unfit && (dev(&output) != dev(&parent.output) || is_lost_subvolume(&output)) {
+        let id = output.identity().ok();
+        let is_other = id.map(|id| id.dev) != dev(&parent.output);
+        if self.unfit && (is_other || id.is_some_and(|id| id.ino == SUBVOLUME_THAT_WAS)) {
             return Ok(None);
         }
         Ok(Some(ComparedDir::new(source, output, rel, *inclusion)))
@@ -369,11 +371,6 @@ impl ComparedDir {
         let bytes = self.goes.iter().map(|item| item.bytes).sum();
         parent.goes.push(DepartedItem { name: last_name(&self.rel), entries, bytes });
     }
-}
-
-/// Whether a directory stands for a subvolume in a snapshot.
-fn is_lost_subvolume(dir: &Dir) -> bool {
-    dir.identity().is_ok_and(|id| id.ino == SUBVOLUME_THAT_WAS)
 }
 
 fn top_of(stack: &mut [ComparedDir]) -> Result<&mut ComparedDir> {
