@@ -336,8 +336,8 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
             "that may have been read from the source once more",
         ),
         Counted("dropped", counts.dropped_lines, "line", "for what has left the source"),
-        Counted("not moved", counts.not_departed, "piece", "that has left the source"),
-        Counted("foreign", counts.foreign, "entry", "at the output that is not in the source"),
+        Counted("not moved", counts.not_departed, "piece", "gone from the source"),
+        Counted("foreign", counts.foreign, "entry", "at the output, not in the source"),
         Counted("reused", counts.reused_lines, "line", "for other files at the output"),
     ]);
 }

@@ -29,7 +29,12 @@ pub fn summary(report: &VerifyReport) -> Rows {
             "with no digest that can be checked",
         ),
         Counted("unreadable", counts.unreadable, "file", ""),
-        Counted("repairable", counts.repairable, "bad file", "that is good in another directory"),
+        Counted(
+            "repairable",
+            counts.repairable,
+            "bad file",
+            "with a good copy in another directory",
+        ),
         Counted("healable", counts.healable, "bad file", "that could be made whole"),
         Counted("not healed", counts.not_healed, "bad file", ""),
         Counted("conflict", counts.conflicting, "name", "listed with different digests"),
@@ -38,7 +43,7 @@ pub fn summary(report: &VerifyReport) -> Rows {
         Counted("malformed", counts.malformed, "line", ""),
         Counted("refused", counts.refused, "name", "outside the directory"),
         Counted("repeated", counts.repeated, "line", "for a name that was listed before"),
-        Counted("converted", counts.converted, "name", "taken for another spelling of it"),
+        Counted("converted", counts.converted, "name", "found under another spelling"),
         Counted("unusable", unusable, "place", "without a manifest that could be used"),
     ]);
     if read > 0 {
