@@ -44,6 +44,8 @@ pub struct Part {
     journal: Option<Journal>,
     /// The permissions it was made with, if these are known.
     born: Option<u32>,
+    /// Whether an earlier run made it: what its directory gave it then is not known.
+    is_taken_up: bool,
     /// The open file and its content; `None` once it is complete and closed.
     content: Option<PartContent>,
 }
@@ -105,6 +107,7 @@ impl Part {
             part,
             journal: None,
             born: None,
+            is_taken_up: false,
             content: Some(PartContent::new(file, options.sparse == Sparse::Always)),
         }
     }
@@ -120,6 +123,7 @@ impl Part {
         let (output, name) = (Arc::clone(output), subject.name.as_os_str().into());
         let part = PartName { name: subject.part.clone(), journal: None };
         let mut part = Self::new(options, output, name, file, Some(part));
+        part.is_taken_up = true;
         part.keep_journal(journal);
         part
     }
@@ -338,12 +342,12 @@ impl Part {
     ) -> Result<()> {
         self.with_content("set the length of", PartContent::end)?;
         let (gid, mut born, hurries) = (self.output.gid, self.born, self.output.hurries());
-        let gives_lists = self.output.gives_lists();
+        let may_have_lists = self.is_taken_up || self.output.gives_lists();
         let stayed = self.with_content("write", |content| content.write_out(hurries))?;
         control.resident.output.add(stayed);
         if let Some(content) = &self.content {
             let mut warn = |deed, error| warnings.push(Error::io(deed, self.path(), error));
-            if gives_lists {
+            if may_have_lists {
                 born = None;
                 attributes
                     .shed_inherited(content.file())

@@ -10,7 +10,7 @@ use std::io;
 use crate::error::{Error, Result};
 use crate::state::knowledge::Belief;
 use crate::sys::stat::{Kind, Stat};
-use crate::sys::{self, Dir};
+use crate::sys::{self, Attributes, Dir};
 use crate::transfer::context::Context;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
@@ -23,10 +23,15 @@ pub fn is_as(source: &Stat, there: &Stat) -> bool {
         && source.ctime < there.ctime
 }
 
-/// Whether a link leads where that of the source does, which was not changed since, and has the same owner where this
-/// process could give it that one: no record tells of a link.
+/// Whether a link leads where that of the source does, which was not changed since, and has the same attributes, and
+/// the same owner where this process could give it that one: no record tells of a link.
 pub fn is_same_link(source: &Dir, new: &Dir, name: &OsStr, stat: &Stat, there: &Stat) -> bool {
     let target = |dir: &Dir| dir.read_link(name).ok();
+    let attributes = |dir: &Dir| Attributes::of_link(dir, name).ok();
+    let has_attributes = || {
+        let of_new = attributes(new);
+        of_new.is_some_and(|new| attributes(source).is_some_and(|source| source.are_same(&new)))
+    };
     let is_owner = || (stat.uid, stat.gid) == (there.uid, there.gid);
     stat.kind == Kind::Symlink
         && there.kind == Kind::Symlink
@@ -34,6 +39,7 @@ pub fn is_same_link(source: &Dir, new: &Dir, name: &OsStr, stat: &Stat, there: &
         && stat.ctime < there.ctime
         && stat.mtime.is_stored_as(there.mtime)
         && target(source).is_some_and(|it| Some(it) == target(new))
+        && has_attributes()
 }
 
 /// What stays of what is `there` for a file, of which this is known; `None` if it gave way.

@@ -154,6 +154,10 @@ impl Seeding<'_> {
         }
         let new = top.new.open_dir(name, false)?;
         new.open_up(&new.stat_self()?)?;
+        if Attributes::are_inherited_in(&new) {
+            // It is there from a run that was cut short, and what is made in it is to have the source's lists.
+            Attributes::default().shed_inherited(&new)?;
+        }
         let rel = top.rel.below(name);
         Ok(Some(SeededDir { last, source, new, rel, inclusion, subdirs: Vec::new() }))
     }

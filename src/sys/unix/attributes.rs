@@ -248,6 +248,11 @@ impl Attributes {
         self.0.iter().all(|one| held.0.contains(one)).then_some(held)
     }
 
+    /// Whether these are those of another entry, in any order.
+    pub fn are_same(&self, other: &Self) -> bool {
+        self.0.len() == other.0.len() && self.0.iter().all(|one| other.0.contains(one))
+    }
+
     /// Takes from an open file or directory the attributes that a copy takes over and these are not.
     ///
     /// # Errors

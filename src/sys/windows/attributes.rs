@@ -49,6 +49,11 @@ impl Attributes {
         self.streams.is_empty()
     }
 
+    /// Whether these are those of another link, which have none.
+    pub fn are_same(&self, other: &Self) -> bool {
+        self.streams == other.streams
+    }
+
     /// Access lists are no part of a copy here.
     pub fn are_inherited_in(_: impl AsHandle) -> bool {
         false

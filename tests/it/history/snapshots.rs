@@ -388,3 +388,28 @@ fn a_subvolume_in_a_generation_does_not_keep_the_next_from_being_whole() {
     scene.copy(&["--generations"]).assert_code(0);
     is_whole(&scene);
 }
+
+/// What somebody gave a link of the last generation was on that of each later one.
+#[test]
+fn a_link_has_the_attributes_of_the_source_alone() {
+    need!(Kinds, Attr);
+    let (scene, _mount) = scene("");
+    scene.src.symlink("own", "d1");
+    shell(&scene, "setfattr -h -n trusted.own -v 1 src/own");
+    night(&scene, || scene.copy(&["--generations"]));
+    let attributes = |root: &Path| {
+        let script = "cd \"$0\" && getfattr -h -d -m - sym own";
+        let output = std::process::Command::new("bash").args(["-ec", script]).arg(root).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    let newest = || generations(&scene).pop().unwrap();
+    let of_source = attributes(scene.src.root());
+    assert!(of_source.contains("trusted.own"), "{of_source}");
+    assert_eq!(attributes(&newest()), of_source);
+    shell(
+        &scene,
+        "cd dst/latest/ && setfattr -h -n trusted.given -v x sym && setfattr -h -n trusted.own -v 2 own",
+    );
+    night(&scene, || scene.copy(&["--generations"]));
+    assert_eq!(attributes(&newest()), of_source);
+}

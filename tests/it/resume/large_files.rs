@@ -542,3 +542,22 @@ fn the_interval_is_hidden() {
     help.assert_code(0).assert_prints(&["--resume"]);
     assert!(!help.out().contains("--checkpoint"));
 }
+
+/// The part file kept the access list that its directory had given it, although the directory gives none any more.
+#[test]
+fn a_part_file_has_no_access_list_of_a_directory_that_had_one() {
+    need!(Strace, Attr);
+    let scene = scene(20 * MIB);
+    shell(
+        &scene,
+        "mkdir -p dst/dir && setfacl -d -m u:65534:rwx dst/dir && chmod 644 src/dir/large",
+    );
+    killed(&scene, 12 * MIB / BLOCK, &[]);
+    let (part, _) = beginning(&scene);
+    let list = |path: &Path| shell(&scene, &format!("getfacl -cp {}", path.display()));
+    assert!(list(&part).contains("user:nobody"), "{}", list(&part));
+    shell(&scene, "setfacl -k dst/dir");
+    let (run, _) = again(&scene, &[]);
+    run.assert_prints(&["resumed", "1 file of these"]);
+    assert_eq!(list(&scene.output().path("dir/large")), list(&scene.src.path("dir/large")));
+}
