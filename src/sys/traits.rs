@@ -16,6 +16,9 @@ pub const LONGEST_NAME: usize = 255;
 pub struct NameTraits {
     /// Names that differ only in letter case are the same.
     pub folds_case: bool,
+    /// Names that differ only in their form of Unicode are the same.
+    #[serde(default)]
+    pub folds_forms: bool,
     /// Those that are UTF-8 and not ASCII are held.
     pub unicode: bool,
     /// Those that are not UTF-8 are.
@@ -34,6 +37,7 @@ impl NameTraits {
     /// Of a file system that holds every name as it is.
     pub const EVERY: Self = Self {
         folds_case: false,
+        folds_forms: false,
         unicode: true,
         bytes: true,
         signs: true,
@@ -44,7 +48,8 @@ impl NameTraits {
 
     /// Whether a name is of a class that is not held.
     pub fn are_doubtful_for(&self, name: &OsStr) -> bool {
-        if *self == (Self { folds_case: self.folds_case, ..Self::EVERY }) {
+        let Self { folds_case, folds_forms, .. } = *self;
+        if *self == (Self { folds_case, folds_forms, ..Self::EVERY }) {
             return false;
         }
         let bytes = name.as_encoded_bytes();
@@ -191,6 +196,7 @@ mod tests {
         const EVERY: NameTraits = NameTraits::EVERY;
         let none = NameTraits {
             folds_case: true,
+            folds_forms: true,
             unicode: false,
             bytes: false,
             signs: false,

@@ -5,8 +5,7 @@
 //! has to be remembered from one entry to the next, any number of stat workers may look.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry::{Occupied, Vacant};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,6 +20,7 @@ use crate::tree::cleanup::ResumablePart;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::filter::{Filter, Inclusion};
 use crate::tree::found::{Batch, Emit, SourceEntry, WalkEvent, WalkItem};
+use crate::volume::alike::form_of;
 
 /// A batch of small files ends at this many files. With many, workers are mostly in different
 /// directories and do not wait for each other's changes to one: 50,000 files of 4 KiB, two workers,
@@ -58,8 +58,8 @@ pub struct Classifier<'a> {
 pub struct DirMemory {
     /// Beginnings of its files that killed runs left at the output, until they are taken up.
     pub resumable: Vec<ResumablePart>,
-    /// The names so far in lower case, where the output takes these for the same.
-    folded: HashMap<String, OsString>,
+    /// The names so far by what those have in common that may be one at the output, where it folds names.
+    alike: HashMap<Vec<u8>, Vec<Arc<OsStr>>>,
     /// How many names it listed so far, and how many its counterpart at the output has.
     pub names: u64,
     pub at_output: u64,
@@ -136,7 +136,7 @@ impl Classifier<'_> {
         memory: &DirMemory,
     ) -> (Unclassified, Option<Unclassified>) {
         // What may be a directory is the walk's.
-        let folds = entries.output.volume.folds_case();
+        let folds = entries.output.volume.folds_names();
         let remembers = self.hard_links || folds || !memory.resumable.is_empty();
         if remembers || self.follow || entries.listed.iter().any(|listed| listed.kind.is_none()) {
             return (entries, None);
@@ -181,8 +181,11 @@ impl Classifier<'_> {
         let mut further = Vec::new();
         for listed in std::mem::take(&mut entries.listed) {
             let looked = self.look(&entries, &listed).and_then(|looked| match looked {
-                Some(_) => refuse(&entries, memory, &listed.name).map(|()| looked),
-                None => Ok(None),
+                // What is not copied takes no name at the output.
+                Some(Candidate { kind, .. }) if self.copies(kind) => {
+                    refuse(&entries, memory, &listed.name).map(|()| looked)
+                }
+                looked => Ok(looked),
             });
             let Candidate { kind, stat, inclusion } = match looked {
                 Ok(Some(looked)) => looked,
@@ -291,6 +294,11 @@ impl Classifier<'_> {
         }
     }
 
+    /// Whether entries of this kind are copied, if no filter leaves them out.
+    pub(crate) fn copies(&self, kind: Kind) -> bool {
+        kind.is_copied() && (self.links || kind != Kind::Symlink)
+    }
+
     /// Looks at an entry as far as that is needed; `None` if it is left out.
     fn look(
         &self,
@@ -322,7 +330,7 @@ impl Classifier<'_> {
 }
 
 /// Refuses a name that the output cannot hold, or takes for the same as another in the directory.
-fn refuse(entries: &Unclassified, memory: &mut DirMemory, name: &OsStr) -> Result<(), Error> {
+fn refuse(entries: &Unclassified, memory: &mut DirMemory, name: &Arc<OsStr>) -> Result<(), Error> {
     let Unclassified { source, output, .. } = entries;
     let error = |finding: String| Err(Error::finding("copy", source.path_of(name), finding));
     if let Some(why) = crate::sys::unusable(name) {
@@ -342,19 +350,16 @@ fn refuse(entries: &Unclassified, memory: &mut DirMemory, name: &OsStr) -> Resul
             return Err(error.with_note("; the output cannot hold this name"));
         }
     }
-    if !output.volume.folds_case() {
+    if !output.volume.folds_names() {
         return Ok(());
     }
-    match memory.folded.entry(name.to_string_lossy().to_lowercase()) {
-        Occupied(first) => error(format!(
-            "the output takes this name for the same as {}",
-            Shown::path(Path::new(first.get()))
-        )),
-        Vacant(free) => {
-            free.insert(name.to_os_string());
-            Ok(())
-        }
+    let alike = memory.alike.entry(form_of(name.as_encoded_bytes())).or_default();
+    if let Some(first) = output.volume.one_with(name, alike, output.handle.as_ref()) {
+        let first = Shown::path(Path::new(&**first));
+        return error(format!("the output takes this name for the same as {first}"));
     }
+    alike.push(Arc::clone(name));
+    Ok(())
 }
 
 /// Whether this name of a file was preceded by another; forgets the file after its last name.

@@ -263,12 +263,8 @@ impl Walk<'_> {
         listed: &mut Vec<ListedEntry>,
         emit: &mut impl Emit,
     ) -> ControlFlow<()> {
-        let folds = output.volume.folds_case();
-        let is_private = |name: &OsStr| {
-            let is = |own| name == own || folds && name.eq_ignore_ascii_case(own);
-            is(NAME) || is(TRASH)
-        };
-        while let Some(at) = listed.iter().position(|entry| is_private(&entry.name)) {
+        let is = |it: &ListedEntry, own: &str| output.volume.may_be(&it.name, own);
+        while let Some(at) = listed.iter().position(|it| is(it, NAME) || is(it, TRASH)) {
             emit.item(WalkItem::Special(Arc::clone(source), listed.remove(at), Kind::Dir))?;
         }
         ControlFlow::Continue(())
@@ -408,9 +404,12 @@ impl Walk<'_> {
                 false => TriedVolume::new(handle.traits(volume.parts), MovedTimes::default()),
             });
         }
-        if !fresh && !self.dry && (!Dir::is_closed(there) || self.may_make()) {
-            // The attributes that are set in the end take it back.
-            handle.open_up(there)?;
+        if !fresh {
+            volume.look_for_folding(&handle);
+            if !self.dry && (!Dir::is_closed(there) || self.may_make()) {
+                // The attributes that are set in the end take it back.
+                handle.open_up(there)?;
+            }
         }
         output.gid = there.gid;
         (output.fresh, output.bare) = (fresh, !fresh && self.cleanup.finds_bare(&handle));

@@ -65,7 +65,8 @@ fn of_times(times: &TimeTraits) -> Option<String> {
 }
 
 fn of_names(names: &NameTraits) -> Option<String> {
-    let NameTraits { folds_case, unicode, bytes, signs, ends, devices, longest } = *names;
+    let NameTraits { folds_case, folds_forms, unicode, bytes, signs, ends, devices, longest } =
+        *names;
     let not_all = [
         (unicode, "that are not ASCII".to_owned()),
         (bytes || !unicode, "that are not UTF-8".to_owned()),
@@ -77,8 +78,9 @@ fn of_names(names: &NameTraits) -> Option<String> {
     let not_all: Vec<String> =
         not_all.into_iter().filter_map(|(all, what)| (!all).then_some(what)).collect();
     let case = folds_case.then(|| "names without letter case".to_owned());
+    let forms = folds_forms.then(|| "names without forms of Unicode".to_owned());
     let names = (!not_all.is_empty()).then(|| format!("not all names {}", not_all.join(", ")));
-    let told: Vec<String> = case.into_iter().chain(names).collect();
+    let told: Vec<String> = case.into_iter().chain(forms).chain(names).collect();
     (!told.is_empty()).then(|| told.join("; "))
 }
 

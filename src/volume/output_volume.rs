@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::state::reference_time::MovedTimes;
 use crate::sys::stat::{Stat, Time};
-use crate::sys::traits::{Traits, TriedName};
+use crate::sys::traits::{NameTraits, Traits, TriedName};
 use crate::sys::{Attributes, Dir, PartOwner};
+use crate::volume::alike::{are_alike, fold_simply};
 use crate::volume::limits::limits;
 use crate::volume::times::VolumeTimes;
 
@@ -28,6 +29,8 @@ pub struct OutputVolume {
     pub hurries: OnceLock<bool>,
     /// Whose part files are made here.
     pub parts: PartOwner,
+    /// Whether this directory folds names, whatever others do.
+    pub folds_by_itself: bool,
 }
 
 /// What trials showed of a file system before the first file.
@@ -37,6 +40,8 @@ pub struct TriedVolume {
     pub traits: Traits,
     /// What it makes of times.
     pub times: VolumeTimes,
+    /// Whether single directories may fold names, once that was asked.
+    may_fold_by_directory: OnceLock<bool>,
     /// Whether the user was told that links keep the owner and time of their making.
     told_of_links: AtomicBool,
     /// Which names count as not held where nothing may be made; `None` where they are tried.
@@ -124,9 +129,10 @@ const MOST_LABELS: usize = 256;
 impl OutputVolume {
     /// That of a directory to be made in one that is on this.
     pub fn of_subdir(&self) -> Self {
-        let Self { dev, with_root, parts, .. } = *self;
+        let Self { dev, with_root, parts, folds_by_itself, .. } = *self;
         let (tried, trials) = (Arc::clone(&self.tried), Arc::clone(&self.trials));
-        Self { dev, with_root, tried, trials, hurries: OnceLock::new(), parts }
+        let hurries = OnceLock::new();
+        Self { dev, with_root, tried, trials, hurries, parts, folds_by_itself }
     }
 
     /// It will be that of `dir`, in which the output is to be made.
@@ -146,9 +152,48 @@ impl OutputVolume {
         *self.trials.largest_file.get_or_init(|| dir.and_then(Dir::largest_file))
     }
 
-    /// Whether names that differ only in letter case are one.
-    pub fn folds_case(&self) -> bool {
-        self.tried.traits.names.folds_case
+    /// Whether names that are [alike](crate::volume::alike) may be one.
+    pub fn folds_names(&self) -> bool {
+        let NameTraits { folds_case, folds_forms, .. } = self.tried.traits.names;
+        folds_case || folds_forms || self.folds_by_itself
+    }
+
+    /// Whether an entry of this name may take that of `own`.
+    pub fn may_be(&self, name: &OsStr, own: &str) -> bool {
+        let is_alike = || are_alike(name.as_encoded_bytes(), own.as_bytes());
+        name == own || self.folds_names() && is_alike()
+    }
+
+    /// Looks whether `dir`, which was there already, folds names by itself.
+    pub fn look_for_folding(&mut self, dir: &Dir) {
+        let may = || dir.may_fold_by_directory();
+        self.folds_by_itself =
+            *self.tried.may_fold_by_directory.get_or_init(may) && dir.folds_by_itself();
+    }
+
+    /// Which of the names `others`, which are alike to `name`, is one name with it in `dir`. `dir` is `None` in a dry
+    /// run where it is not there yet.
+    pub fn one_with<'a>(
+        &self,
+        name: &OsStr,
+        others: &'a [Arc<OsStr>],
+        dir: Option<&Dir>,
+    ) -> Option<&'a Arc<OsStr>> {
+        let first = others.first()?;
+        let are_one = |other: &&Arc<OsStr>| dir.and_then(|dir| are_one(dir, name, other));
+        if let Some(one) = others.iter().find(|other| are_one(other) == Some(true)) {
+            return Some(one);
+        }
+        match (self.tried.untried, dir) {
+            (None, Some(dir)) => match dir.find_one_name(self.parts, name, others) {
+                Ok(found) => others.get(found?),
+                // What cannot be tried must not take the place of another.
+                Err(_) => Some(first),
+            },
+            _ => others
+                .iter()
+                .find(|other| are_one(other).is_none() && simple_form(name) == simple_form(other)),
+        }
     }
 
     /// The permissions that files without a name can have from the start in `dir`.
@@ -232,6 +277,23 @@ impl OutputVolume {
         }
         holds
     }
+}
+
+/// Whether two names are one in `dir`, as far as what is there tells. Not every file system gives an entry one inode
+/// number, and what is found may be listed under a third name.
+fn are_one(dir: &Dir, name: &OsStr, other: &OsStr) -> Option<bool> {
+    match (dir.stat(name, false), dir.stat(other, false)) {
+        (Ok(one), Ok(two)) => match dir.lists(name).ok()? && dir.lists(other).ok()? {
+            true => Some(false),
+            false => (one.id == two.id).then_some(true),
+        },
+        (Err(_), Err(_)) => None,
+        _ => Some(false),
+    }
+}
+
+fn simple_form(name: &OsStr) -> String {
+    fold_simply(&name.to_string_lossy())
 }
 
 /// Whether a file in `dir` that is given these attributes and those of `source` has them then.

@@ -45,13 +45,13 @@ impl Committer<'_> {
         };
         let stop = self.context.control.stop;
         let root = Arc::clone(self.root());
-        let folds = root.volume.folds_case();
         let mut carried = CarriedLines::new(self.context, &root);
         known.unsettled(&|| stop.is_requested(), |path, unsettled| {
             // The run goes on with the chain of a history, and does not list it.
             let is_chain = || self.context.options.histories && is_chain(path.as_bytes());
             let goes = |departures: &Departures| {
-                departures.covers(path) || folds && departures.covers_folded(path)
+                let respelled = |root: &Dir| departures.covers_respelled(path, root);
+                departures.covers(path) || root.handle.as_ref().is_some_and(respelled)
             };
             if departures.is_some_and(goes) || is_chain() {
                 self.accounting.counts.dropped_lines += 1;

@@ -1,12 +1,16 @@
 //! What has left the source and is still at the output: few pieces, because a directory that goes with everything in
 //! it is one.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
+use std::io;
 use std::sync::OnceLock;
 
-use crate::copy::mirror::spelling::fold;
+use crate::copy::mirror::spelling::sameness;
 use crate::path::RelPath;
+use crate::sys::stat::Stat;
+use crate::sys::{Dir, name_from_bytes};
+use crate::volume::alike::form_of;
 
 /// So many bytes of names are kept; what is beyond goes in a later run.
 const MOST_BYTES: usize = 24 << 20;
@@ -33,8 +37,8 @@ pub struct Departures {
     /// By the directory it is in.
     dirs: BTreeMap<RelPath, Vec<DepartedItem>>,
     held: usize,
-    /// The paths without what tells letter case and forms apart; made when it is first asked for.
-    folded: OnceLock<HashSet<String>>,
+    /// The paths by what those that are alike have in common; made when it is first asked for.
+    by_form: OnceLock<HashMap<Vec<u8>, Vec<RelPath>>>,
     /// Directories that have left the source and have part files or journals in them.
     pub with_leftovers: Vec<RelPath>,
     /// What is in the source, but not to be copied or not of this kind; searched for on request.
@@ -133,13 +137,25 @@ impl Departures {
         self.paths().take(MOST_EXAMPLES).collect()
     }
 
-    /// The same where the output folds names, and `path` may be the source's spelling of what goes.
-    pub fn covers_folded(&self, path: &RelPath) -> bool {
-        let folded = |path: &RelPath| fold(&String::from_utf8_lossy(path.as_bytes()));
-        let all = self.folded.get_or_init(|| self.paths().map(|path| folded(&path)).collect());
-        let path = folded(path);
-        let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
-        ends.into_iter().any(|end| all.contains(&path[..end]))
+    /// The same if `path` is another spelling of what goes, below the root of the output. What cannot be looked at is
+    /// not.
+    pub fn covers_respelled(&self, path: &RelPath, output: &Dir) -> bool {
+        let all = self.by_form.get_or_init(|| {
+            let mut all: HashMap<_, Vec<_>> = HashMap::new();
+            self.paths()
+                .for_each(|path| all.entry(form_of(path.as_bytes())).or_default().push(path));
+            all
+        });
+        let mut path = path.clone();
+        while let Some((above, _)) = path.split() {
+            let alike = all.get(&form_of(path.as_bytes())).into_iter().flatten();
+            let is_one = |goes: &RelPath| is_respelled(output, &path, goes).unwrap_or(false);
+            if alike.into_iter().any(is_one) {
+                return true;
+            }
+            path = above;
+        }
+        false
     }
 
     /// Whether the file at `path`, or a directory above it, goes.
@@ -155,6 +171,30 @@ impl Departures {
         }
         false
     }
+}
+
+/// Whether `path` leads to what is listed at `other`, and nothing is listed at `path`.
+fn is_respelled(root: &Dir, path: &RelPath, other: &RelPath) -> io::Result<bool> {
+    let stat = |path: &RelPath| -> io::Result<Stat> {
+        let (above, name) = path.split().ok_or(io::ErrorKind::NotFound)?;
+        root.open_below(&above)?.stat(name_from_bytes(name)?, false)
+    };
+    if sameness(&stat(path)?) != sameness(&stat(other)?) {
+        return Ok(false);
+    }
+    let mut dir = root.try_clone()?;
+    for name in path.components() {
+        let name = name_from_bytes(name)?;
+        if !dir.lists(name)? {
+            return Ok(true);
+        }
+        match dir.open_dir(name, false) {
+            Ok(below) => dir = below,
+            // The last one, mostly.
+            Err(_) => break,
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]

@@ -55,10 +55,10 @@ impl NameSet {
         self.kinds.contains_key(&name.0)
     }
 
-    /// Whether the name may be that of something that is not copied: of a FIFO, a socket, a device, or of what the
-    /// listing tells nothing of.
-    pub fn may_be_special(&self, name: NameHash) -> bool {
-        self.kinds.get(&name.0).is_some_and(|kind| !kind.is_some_and(Kind::is_copied))
+    /// Whether the name may be that of something that is of none of the kinds that a run `copies`; true where the
+    /// listing does not tell.
+    pub fn may_be_left_out(&self, name: NameHash, copies: impl Fn(Kind) -> bool) -> bool {
+        self.kinds.get(&name.0).is_some_and(|kind| !kind.is_some_and(copies))
     }
 
     /// Whether the name was listed for something of this kind; true where that was not told.

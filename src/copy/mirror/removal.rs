@@ -21,6 +21,7 @@ use crate::path::{DirPath, RelPath};
 use crate::state::departing::Departing;
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::PrivateDir;
+use crate::sys::stat::Kind;
 use crate::sys::{Attributes, Dir, DirReader, name_from_bytes};
 use crate::tree::cleanup::{self, Cleanup, Protected};
 use crate::tree::dirs::{OutputDir, SourceDir, open_source_below};
@@ -36,6 +37,8 @@ pub struct Removal<'a> {
     pub proof: Algorithm,
     /// Whether links in the source stand for what they point to.
     pub follow: bool,
+    /// Whether links are copied as links.
+    pub links: bool,
     pub durable: bool,
     /// Whose part files are removed from directories that have left the source, …
     pub cleanup: Cleanup<'a>,
@@ -203,8 +206,9 @@ impl Removal<'_> {
         to: &Dir,
     ) -> io::Result<()> {
         match source.map(|source| source.stat(&item.name, false)) {
-            // A FIFO, a socket or a device is not copied.
+            // A FIFO, a socket or a device is not copied, nor is perhaps a link.
             Some(Ok(stat)) if !stat.kind.is_copied() => {}
+            Some(Ok(stat)) if stat.kind == Kind::Symlink && !self.links => {}
             Some(Ok(_)) => {
                 return Err(io::Error::other("the source has it again; the next run sees to it"));
             }
@@ -222,8 +226,11 @@ impl Removal<'_> {
     fn source_dir(&self, path: &RelPath) -> Result<Option<Dir>> {
         match open_source_below(&self.source.handle, path, self.follow) {
             Ok(dir) => Ok(Some(dir)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io("open directory", self.source.path_below(path), error)),
+            Err(error) => match error.kind() {
+                // It left, or became something else.
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
+                _ => Err(Error::io("open directory", self.source.path_below(path), error)),
+            },
         }
     }
 }

@@ -223,7 +223,8 @@ impl DepartureSearch<'_> {
                         None => departures.may_lack_unfit = true,
                     }
                 }
-                if names.may_be_special(name) && self.is_replaced(top, &listed.name)? {
+                let copies = |kind| self.classifier.copies(kind);
+                if names.may_be_left_out(name, copies) && self.is_replaced(top, &listed)? {
                     self.judge(top, listed, Counterpart::None, departures)?;
                 } else if has && self.is_plain(top, &listed) {
                     departures.present += 1;
@@ -241,8 +242,9 @@ impl DepartureSearch<'_> {
                 let missing = &missing.iter().map(|it| Arc::clone(&it.name)).collect::<Vec<_>>();
                 let (output, listed) = (&top.output, &at_output);
                 let path = || self.output.path_below(&top.rel.path());
-                let look = SpellingLook { source, output, listed, missing }.run(reader);
-                look.map_err(|error| Error::io("compare", path(), error))?
+                let is_copied = &|entry: &ListedEntry| self.is_copied(top, source, entry);
+                let look = SpellingLook { source, output, listed, missing, is_copied };
+                look.run(reader).map_err(|error| Error::io("compare", path(), error))?
             }
             _ => HashMap::new(),
         };
@@ -253,10 +255,15 @@ impl DepartureSearch<'_> {
         Ok(())
     }
 
-    /// Whether the source has something of this name that is not copied: what the output has has left.
-    fn is_replaced(&self, top: &ComparedDir, name: &OsStr) -> Result<bool> {
-        let Some(source) = &top.source else { return Ok(false) };
+    /// Whether the source has something of this name that is not copied: what the output has has left. A link that is
+    /// a link still has not.
+    fn is_replaced(&self, top: &ComparedDir, listed: &ListedEntry) -> Result<bool> {
+        let (Some(source), name) = (&top.source, &*listed.name) else { return Ok(false) };
         match source.stat(name, self.classifier.follow) {
+            Ok(stat) if stat.kind == Kind::Symlink && !self.classifier.links => {
+                let kind = listed.kind.or_else(|| Some(top.output.stat(name, false).ok()?.kind));
+                Ok(kind.is_some_and(|kind| kind != Kind::Symlink))
+            }
             Ok(stat) => Ok(!stat.kind.is_copied()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => {
@@ -264,6 +271,21 @@ impl DepartureSearch<'_> {
                 Err(Error::io("look at", path, error))
             }
         }
+    }
+
+    /// Whether an entry of `source`, which is the counterpart of `top`, is copied.
+    fn is_copied(&self, top: &ComparedDir, source: &Dir, entry: &ListedEntry) -> io::Result<bool> {
+        let Classifier { follow, filter, .. } = self.classifier;
+        let kind = match entry.kind {
+            Some(kind) if kind != Kind::Symlink || !follow => kind,
+            _ => match source.stat(&entry.name, follow) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+                stat => stat?.kind,
+            },
+        };
+        let path = top.rel.join(&entry.name);
+        let inclusion = filter.judge(path.as_bytes(), kind == Kind::Dir, top.inclusion);
+        Ok(self.classifier.copies(kind) && inclusion != Inclusion::Out)
     }
 
     fn judge(
@@ -300,7 +322,7 @@ impl DepartureSearch<'_> {
         if !is_there && let Some(source) = &top.source {
             match source.stat(&name, false) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Ok(stat) if !stat.kind.is_copied() => {}
+                Ok(stat) if !self.classifier.copies(stat.kind) => {}
                 // It came a moment ago, or the source's own file system takes another name for it.
                 Ok(_) => return Ok(()),
                 Err(error) => {

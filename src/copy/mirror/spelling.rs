@@ -3,18 +3,18 @@
 //!
 //! A name that the output finds and does not list stands for one that it lists. What file systems fold differs, and
 //! inode numbers do not always tell. So of what seems to be missing it is the entry that is the same but for case and
-//! form, or else each that has the same size and times. Where that leaves a choice, all of them stay.
+//! form, or one that is [alike](crate::volume::alike), or else each that has the same size and times. Where that leaves
+//! a choice, all of them stay. A name that is not copied stands for nothing.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
 
-use unicode_normalization::UnicodeNormalization;
-
 use crate::copy::mirror::name_set::NameSet;
 use crate::sys::stat::{Kind, Stat, Time};
-use crate::sys::{Dir, DirReader};
+use crate::sys::{Dir, DirReader, ListedEntry};
+use crate::volume::alike::{fold_simply, form_of};
 
 /// What an entry of the output is in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,10 +35,12 @@ pub struct SpellingLook<'a> {
     pub listed: &'a NameSet,
     /// What it lists that the source does not, byte for byte.
     pub missing: &'a [Arc<OsStr>],
+    /// Whether what the source lists is copied.
+    pub is_copied: &'a dyn Fn(&ListedEntry) -> io::Result<bool>,
 }
 
 /// By what an entry is known again where its inode number is another for each name.
-type Sameness = (Kind, u64, Time, Time);
+pub type Sameness = (Kind, u64, Time, Time);
 
 impl SpellingLook<'_> {
     /// Which of what is missing the source has under another spelling.
@@ -50,7 +52,7 @@ impl SpellingLook<'_> {
         if self.missing.is_empty() {
             return Ok(found);
         }
-        let (mut by_name, mut by_stat) = (None, None);
+        let mut candidates = None;
         // It was listed to its end with the other handle.
         let source = self.source.open_dir(".".as_ref(), false)?;
         loop {
@@ -58,22 +60,20 @@ impl SpellingLook<'_> {
             if batch.is_empty() {
                 return Ok(found);
             }
-            for name in batch.into_iter().map(|listed| listed.name) {
-                if self.listed.has(self.listed.hash(&name)) {
+            for entry in batch {
+                if self.listed.has(self.listed.hash(&entry.name)) {
                     continue;
                 }
-                let Some(there) = stat_if_there(self.output, &name)? else { continue };
-                let by_name = by_name.get_or_insert_with(|| self.by_name());
-                let same = match by_name.get(&folded(&name)) {
-                    Some(same) => same,
-                    None => {
-                        let by_stat = match &mut by_stat {
-                            Some(by_stat) => by_stat,
-                            missing => missing.insert(self.by_stat()?),
-                        };
-                        by_stat.get(&sameness(&there)).map_or(&[][..], |same| same)
-                    }
+                let Some(there) = stat_if_there(self.output, &entry.name)? else { continue };
+                if !(self.is_copied)(&entry)? {
+                    continue;
+                }
+                let name = entry.name;
+                let candidates = match &mut candidates {
+                    Some(candidates) => candidates,
+                    missing => missing.insert(self.candidates()?),
                 };
+                let same = candidates.of(&name, &there);
                 for other in same {
                     let is_clear = same.len() == 1 && !found.contains_key(other);
                     let counterpart = match is_clear {
@@ -86,35 +86,44 @@ impl SpellingLook<'_> {
         }
     }
 
-    fn by_name(&self) -> HashMap<String, Vec<Arc<OsStr>>> {
-        let mut names: HashMap<_, Vec<_>> = HashMap::new();
+    fn candidates(&self) -> io::Result<Candidates> {
+        let mut candidates = Candidates::default();
         for name in self.missing {
-            names.entry(folded(name)).or_default().push(Arc::clone(name));
-        }
-        names
-    }
-
-    fn by_stat(&self) -> io::Result<HashMap<Sameness, Vec<Arc<OsStr>>>> {
-        let mut names: HashMap<_, Vec<_>> = HashMap::new();
-        for name in self.missing {
+            let add = || Arc::clone(name);
+            candidates.by_name.entry(folded(name)).or_default().push(add());
+            candidates.by_form.entry(form_of(name.as_encoded_bytes())).or_default().push(add());
             if let Some(stat) = stat_if_there(self.output, name)? {
-                names.entry(sameness(&stat)).or_default().push(Arc::clone(name));
+                candidates.by_stat.entry(sameness(&stat)).or_default().push(add());
             }
         }
-        Ok(names)
+        Ok(candidates)
+    }
+}
+
+/// What seems to be missing, by what may be known of it.
+#[derive(Default)]
+struct Candidates {
+    by_name: HashMap<String, Vec<Arc<OsStr>>>,
+    by_form: HashMap<Vec<u8>, Vec<Arc<OsStr>>>,
+    by_stat: HashMap<Sameness, Vec<Arc<OsStr>>>,
+}
+
+impl Candidates {
+    /// What may be the entry that the output finds by this name.
+    fn of(&self, name: &OsStr, there: &Stat) -> &[Arc<OsStr>] {
+        let by_form = || self.by_form.get(&form_of(name.as_encoded_bytes()));
+        let by_stat = || self.by_stat.get(&sameness(there));
+        let same = self.by_name.get(&folded(name)).or_else(by_form).or_else(by_stat);
+        same.map_or(&[], |same| same)
     }
 }
 
 fn folded(name: &OsStr) -> String {
-    fold(&name.to_string_lossy())
+    fold_simply(&name.to_string_lossy())
 }
 
-/// The text without what tells letter case and forms of Unicode apart.
-pub fn fold(text: &str) -> String {
-    text.to_lowercase().nfc().collect()
-}
-
-fn sameness(stat: &Stat) -> Sameness {
+/// By what an entry is known again where inode numbers do not tell.
+pub fn sameness(stat: &Stat) -> Sameness {
     (stat.kind, stat.size, stat.mtime, stat.ctime)
 }
 

@@ -93,6 +93,7 @@ impl EarlierRecords {
             private: self.private.as_ref(),
             proof: job.algorithm,
             follow: job.follow_links,
+            links: job.links,
             durable: job.sync,
             cleanup,
             known: self.known.as_ref(),

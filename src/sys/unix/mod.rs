@@ -22,6 +22,7 @@ mod make;
 mod manager;
 mod medium;
 mod mounts;
+mod one_name;
 #[cfg(target_os = "linux")]
 mod pending;
 mod place;

@@ -34,6 +34,7 @@ const SIGNS: &[u8] = b"s\"*:<>?\\|\x01\n\x7f";
 const ENDS: [&[u8]; 3] = [b" front", b"blank ", b"dot."];
 const DEVICE: &[u8] = b"con";
 const OTHER_CASE: &[u8] = b"CON";
+const FORMS: [&str; 2] = ["e\u{301}", "\u{e9}"];
 
 /// Lengths that names may have, besides [`LONGEST_NAME`]: of UDF, eCryptfs, Joliet and HFS; bytes.
 const LENGTHS: [usize; 4] = [254, 143, 64, 31];
@@ -175,7 +176,8 @@ impl Dir {
         self.remove_dir(name)
     }
 
-    fn in_trial_dir<T>(
+    /// Tries something out in a directory of our own here, which goes with all that is in it.
+    pub(super) fn in_trial_dir<T>(
         &self,
         owner: PartOwner,
         try_out: impl FnOnce(&Dir) -> io::Result<T>,
@@ -283,7 +285,8 @@ impl Dir {
         });
         if let Ok((file, true)) = both {
             let folds_case = self.stat(OsStr::from_bytes(OTHER_CASE), false).is_ok();
-            return Ok((NameTraits { folds_case, ..NameTraits::EVERY }, file, device));
+            let folds_forms = self.folds_forms();
+            return Ok((NameTraits { folds_case, folds_forms, ..NameTraits::EVERY }, file, device));
         }
         self.remove_all(&self.names()?)?;
         let holds = |name: &[u8]| matches!(self.hold(OsStr::from_bytes(name)), TriedName::Held);
@@ -291,6 +294,7 @@ impl Dir {
         let longest = [LONGEST_NAME].into_iter().chain(LENGTHS).find(long);
         let names = NameTraits {
             folds_case: false,
+            folds_forms: self.folds_forms(),
             unicode: holds(UNICODE),
             bytes: holds(BYTES),
             signs: holds(SIGNS),
@@ -302,6 +306,15 @@ impl Dir {
         let file = self.create_new(plain, true)?;
         let folds_case = self.stat(other, false).is_ok();
         Ok((NameTraits { folds_case, ..names }, file, plain))
+    }
+
+    /// Whether a file is found by its name in another form of Unicode. What cannot be tried is not.
+    fn folds_forms(&self) -> bool {
+        let [name, other] = FORMS.map(OsStr::new);
+        let made = self.create_new(name, true).and_then(close_file);
+        let folds = made.is_ok() && self.stat(other, false).is_ok();
+        let _ = self.remove(name);
+        folds
     }
 
     /// Makes a file of this name in this directory, which is our own and empty, looks what it is called, and

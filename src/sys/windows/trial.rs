@@ -4,6 +4,8 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::os::windows::ffi::OsStrExt;
+use std::sync::Arc;
 
 use crate::sys::part_name::PartOwner;
 use crate::sys::stat::{Stat, Time};
@@ -33,6 +35,31 @@ impl Dir {
     /// It is not tried: [`unusable`](crate::sys::unusable) knows.
     pub fn try_name(&self, _: PartOwner, _: &OsStr) -> io::Result<TriedName> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Which of `others` is one name with `name` here, by its number. It is not tried: letters are folded one by one.
+    ///
+    /// # Errors
+    /// None.
+    pub fn find_one_name(
+        &self,
+        _: PartOwner,
+        name: &OsStr,
+        others: &[Arc<OsStr>],
+    ) -> io::Result<Option<usize>> {
+        let folded = |name: &OsStr| name.encode_wide().map(folded).collect::<Vec<_>>();
+        let name = folded(name);
+        Ok(others.iter().position(|other| folded(other) == name))
+    }
+
+    /// Whether single directories of the file system may fold names where others do not: it is not asked.
+    pub fn may_fold_by_directory(&self) -> bool {
+        false
+    }
+
+    /// Whether this directory is one that folds names: it is not asked.
+    pub fn folds_by_itself(&self) -> bool {
+        false
     }
 
     /// What the system says of an open file: nothing stands between.
@@ -114,4 +141,15 @@ fn other_case(letter: char) -> char {
         true => letter.to_ascii_uppercase(),
         false => letter.to_ascii_lowercase(),
     }
+}
+
+/// What a file system of Windows makes of a letter to compare it: another single letter, or nothing.
+fn folded(unit: u16) -> u16 {
+    let only = |all: &mut dyn Iterator<Item = char>, unit| match (all.next(), all.next()) {
+        (Some(one), None) => u16::try_from(u32::from(one)).unwrap_or(unit),
+        _ => unit,
+    };
+    let letter = |unit: u16| char::from_u32(unit.into());
+    let upper = letter(unit).map_or(unit, |it| only(&mut it.to_uppercase(), unit));
+    letter(upper).map_or(upper, |it| only(&mut it.to_lowercase(), upper))
 }

@@ -7,6 +7,7 @@ mod deep;
 mod defects;
 mod digests;
 mod filters;
+mod folding;
 mod habits;
 mod handful;
 mod lanes;

@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
+use unicode_normalization::UnicodeNormalization;
+
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, INodeNo, OpenAccMode,
     OpenFlags, RenameFlags, Request, SessionACL, TimeOrNow,
@@ -77,6 +79,8 @@ pub enum Habit {
     FoldsCase,
     /// So are names that differ only in how an accent or a ligature is written: HFS, APFS, ZFS.
     FoldsForms,
+    /// Names are one that the tables of Unicode fold into one, and what is not shown counts for nothing: ext4.
+    FoldsFully,
     /// There are no symbolic links.
     HasNoLinks,
     /// A file has one name: exFAT, and much that is a server in user space.
@@ -225,6 +229,14 @@ fn replaced(name: &[u8], what: &[u8], with: &[u8]) -> OsString {
     OsStr::from_bytes(&new).to_owned()
 }
 
+/// What is the same of all names that are one where names are folded as on ext4; of one that is not UTF-8 itself.
+pub fn fully_folded(name: &OsStr) -> Vec<u8> {
+    let Some(text) = name.to_str() else { return name.as_bytes().to_vec() };
+    let shown = text.nfd().filter(|letter| !matches!(letter, '\u{ad}' | '\u{200b}'..='\u{200f}'));
+    let lower = shown.flat_map(char::to_lowercase).flat_map(char::to_uppercase);
+    lower.flat_map(char::to_lowercase).nfd().collect::<String>().into_bytes()
+}
+
 /// The number of an open file.
 fn handle(file: FileHandle) -> u64 {
     file.into()
@@ -251,16 +263,18 @@ impl Shown {
         if self.has(Habit::RemembersLineFeeds) {
             return Ok(parent.join(replaced(name, LINE_FEED_SHOWN, b"\n")));
         }
-        if self.has(Habit::FoldsCase) || self.has(Habit::FoldsForms) {
+        let folding = [Habit::FoldsCase, Habit::FoldsForms, Habit::FoldsFully];
+        if folding.into_iter().any(|habit| self.has(habit)) {
             for entry in fs::read_dir(self.below.join(&parent))? {
                 let other = entry?.file_name();
                 let forms = |name| {
                     let name = replaced(name, "e\u{301}".as_bytes(), "\u{e9}".as_bytes());
                     replaced(name.as_bytes(), "\u{fb01}".as_bytes(), b"fi")
                 };
-                let same = match self.has(Habit::FoldsCase) {
-                    true => other.as_bytes().eq_ignore_ascii_case(name),
-                    false => forms(other.as_bytes()) == forms(name),
+                let same = match () {
+                    () if self.has(Habit::FoldsCase) => other.as_bytes().eq_ignore_ascii_case(name),
+                    () if self.has(Habit::FoldsForms) => forms(other.as_bytes()) == forms(name),
+                    () => fully_folded(&other) == fully_folded(OsStr::from_bytes(name)),
                 };
                 if same {
                     return Ok(parent.join(other));

@@ -20,7 +20,7 @@ pub use disk::{Crash, Disk, tool};
 pub use fault::{Strace, whole_calls};
 pub use judge::{Judge, ctimes, inventory, is_temp_name, names_below};
 pub use leftover::leftover_name;
-pub use mirror::{Act, Call, Deed, Habit, Mirror};
+pub use mirror::{Act, Call, Deed, Habit, Mirror, fully_folded};
 pub use mount::Mount;
 pub(crate) use need::need;
 pub use need::{Need, have, long};

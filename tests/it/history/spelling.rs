@@ -86,3 +86,54 @@ fn another_form_of_an_accent_has_not_left() {
     }
     assert_eq!(names(&scene), before.replace(" ./gone", ""));
 }
+
+/// A line of the source's spelling stayed in the manifest when the file had gone.
+#[test]
+fn a_name_that_only_full_folding_knows_again_leaves_with_its_line() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("stra\u{df}e", "1").file("Gr\u{f6}\u{df}e/x", "x").file("stays", "stays");
+    let truth = scene.tree("truth");
+    let habits = &[Habit::FoldsFully];
+    let _mirror = Mirror::with_habits(truth.root(), &scene.path("disk"), habits, |_| Act::Pass);
+    mirror(&scene, None, &[]);
+    let before = names(&scene);
+    // Of the same size and time as another that goes: only the name tells.
+    scene.src.file("strassf", "2");
+    shell(&scene, "cd src && touch -r stra* strassf");
+    mirror(&scene, None, &[]);
+    shell(&scene, "cd src && mv stra\u{df}e STRASSE && mv Gr* GRO\u{308}SSE && rm strassf");
+    for args in [&["-n"][..], &[]] {
+        assert_eq!(departed(&mirror(&scene, None, args)), ["strassf"]);
+    }
+    assert_eq!(names(&scene), before);
+    shell(&scene, "cd src && rm -r STRASSE GRO*");
+    let run = mirror(&scene, None, &["--max-delete=90%"]);
+    assert_eq!(departed(&run), ["Gr\u{f6}\u{df}e", "stra\u{df}e"]);
+    assert_eq!(names(&scene), "./stays");
+    shell(
+        &scene,
+        "cd disk/out && sha256sum -c --strict --quiet $(ls -t dircopy-*.sha256sum | head -1)",
+    );
+}
+
+/// What is excluded under another spelling kept what had left.
+#[test]
+fn an_excluded_name_keeps_nothing_under_another_spelling() {
+    need!(Fuse);
+    for kind in
+        ["cp -p src/stays src/GONE", "ln -s stays src/GONE", "mkfifo src/GONE", "mkdir src/GONE"]
+    {
+        let scene = Scene::new();
+        scene.src.file("gone", "12345").file("stays", "stays").file("too", "x");
+        shell(&scene, "touch -r src/gone src/stays");
+        let truth = scene.tree("truth");
+        let habits = &[Habit::FoldsCase];
+        let _mirror = Mirror::with_habits(truth.root(), &scene.path("disk"), habits, |_| Act::Pass);
+        mirror(&scene, None, &[]);
+        shell(&scene, &format!("rm src/gone; {kind}"));
+        let run = mirror(&scene, None, &["--exclude", "GONE", "--no-links"]);
+        assert_eq!(departed(&run), ["gone"], "{kind}: {}", run.err());
+        assert_eq!(names(&scene), "./stays ./too");
+    }
+}

@@ -270,3 +270,62 @@ fn an_edit_is_seen_whatever_happened_to_the_copy() {
         assert!(scene.src.read("a") == scene.output().read("a"), "{change}");
     }
 }
+
+/// Under `--no-links` the old file stayed, and was listed for ever.
+#[test]
+fn what_became_a_link_that_is_not_copied_has_left() {
+    let scene = Scene::new();
+    for name in ["file", "tree/a", "mixed/a", "stays", "to/x"] {
+        scene.src.file(name, content(100));
+    }
+    scene.src.symlink("link", "stays");
+    scene.copy(&["--mirror"]).assert_code(0);
+    std::fs::write(scene.dst.join("mixed/foreign"), "of others").unwrap();
+    shell(
+        &scene,
+        "cd src && rm -r file tree mixed && ln -s stays file && ln -s to tree && ln -s to mixed",
+    );
+    let dry = scene.copy(&["--mirror", "--no-links", "--max-delete=100%", "--dry-run"]);
+    dry.assert_code(0).assert_prints(&["to remove", "3 entries"]);
+    let run = scene.copy(&["--mirror", "--no-links", "--max-delete=100%"]);
+    run.assert_code(0)
+        .assert_prints(&["removed", "3 entries"])
+        .assert_prints(&["dropped", "3 lines"]);
+    let left =
+        "cd dst && find . -path './.dircopy*' -prune -o -not -name 'dircopy-*' -print | sort";
+    let whole = ". ./link ./mixed ./mixed/foreign ./stays ./to ./to/x";
+    assert_eq!(shell(&scene, left).lines().collect::<Vec<_>>().join(" "), whole);
+    shell(&scene, "cd dst && sha256sum -c --strict --quiet $(ls dircopy-*.sha256sum | tail -1)");
+    let run = scene.copy(&["--mirror", "--no-links"]);
+    run.assert_code(0);
+    assert!(!run.out().contains("removed"), "{}", run.out());
+}
+
+/// A default access list that a directory of the unfinished tree was given went over to the clones that were put there.
+#[test]
+fn an_unfinished_tree_gives_no_access_lists() {
+    need!(Root, Mount, Loop, Kinds, Attr, Strace);
+    for kind in ["ext4", "xfs", "btrfs"] {
+        let (scene, _mount) = scene(kind);
+        for number in 0..6 {
+            scene
+                .src
+                .file(format!("d/{number}"), content(10_000))
+                .file(format!("d/e/{number}"), "x");
+        }
+        night(&scene).assert_code(0);
+        scene.src.file("d/new", "new").file("d/e/new", "new");
+        // On btrfs the tree is made by a snapshot.
+        let strace = Strace::inject(&scene, "renameat,renameat2,linkat", "signal=KILL:when=2");
+        let killed = strace.run(scene.command(["--generations"]));
+        assert_ne!(killed.code, Some(0));
+        shell(
+            &scene,
+            "cd dst/*.part && mkdir -p d/e && find d -type f -delete
+             setfacl -m u:65534:rwx,d:u:65534:rwx . d d/e",
+        );
+        night(&scene).assert_code(0);
+        assert_eq!(labels(&newest(&scene)), labels(scene.src.root()), "{kind}");
+        shell(&scene, "test -z \"$(ls -d dst/*.part 2>/dev/null)\"");
+    }
+}
