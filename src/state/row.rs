@@ -2,7 +2,8 @@
 //!
 //! `FLAGS INODE SIZE MTIME CTIME ` and the file's line of a manifest behind them, so that whatever reads
 //! manifests reads records too. Numbers are hexadecimal; a time is seconds, a point and nanoseconds,
-//! seconds before 1970 in two's complement. The flags are three letters:
+//! seconds before 1970 in two's complement. At an output where files have no change time, `CTIME` is that of the
+//! source: nothing there is believed by it. The flags are three letters:
 //!
 //! | place | letter | meaning |
 //! |---|---|---|

@@ -7,7 +7,7 @@ use crate::hash::{Algorithm, Digest};
 use crate::io::read_back::ReadBack;
 use crate::part::transfer::Transfer;
 use crate::state::knowledge::{Belief, Knowledge, Remembered};
-use crate::state::row::{Row, Trace};
+use crate::state::row::Row;
 use crate::sys::stat::Stat;
 use crate::transfer::context::Context;
 use crate::transfer::existing::file::ExistingFile;
@@ -99,7 +99,7 @@ fn prepare_any(
     }
     // Its size says nothing, or names of the same size and time may have been exchanged: its content decides.
     let is_unclear =
-        there.size != source.0.size || is_changed_since(context, source, &there, belief);
+        there.size != source.0.size || is_changed_since(context, output, source, &there, belief);
     if decision == Decision::Keep && is_unclear && source_digest.is_none() {
         match source::hash(context, transfer, read_back) {
             Ok(None) if context.options.algorithm != Algorithm::None => {
@@ -127,13 +127,18 @@ fn prepare_any(
 
 /// Whether something happened at the source after the copy was made, which size and time do not show. What happened
 /// to the copy since, as far as a record tells that apart, does not make it younger. File systems that keep no change
-/// time, as FAT and exFAT, give the modification time for it and say nothing.
+/// time, as FAT and exFAT, give the modification time for it and say nothing: there the record has that of the source.
 fn is_changed_since(
     context: &Context<'_>,
+    output: &OutputDir,
     source: SourceStat<'_>,
     there: &Stat,
     belief: Belief,
 ) -> bool {
+    if !output.has_change_times() {
+        let Belief::Doubtful(Remembered { row: Some(row), .. }) = belief else { return false };
+        return context.options.asks_change_time && source.0.ctime != row.trace.ctime;
+    }
     let made = match belief {
         Belief::Doubtful(Remembered { row: Some(row), .. }) => row.trace.ctime.min(there.ctime),
         Belief::Doubtful(_) | Belief::Untouched(..) | Belief::Nothing => there.ctime,
@@ -194,8 +199,10 @@ fn with_labels(
         Labels::Shared => return Action::Copy { replaces: true, warning: None },
         Labels::Set(now) => row.map(|row| {
             let row = *row.row();
-            let sure = row.sure && transfer.target.output.volume.with_root;
-            KeptRow::New(Row { trace: Trace::of(now), sure, ..row })
+            let output = &transfer.target.output;
+            let sure = row.sure && output.volume.with_root;
+            let trace = output.trace_of(&transfer.entry().stat, now);
+            KeptRow::New(Row { trace, sure, ..row })
         }),
         Labels::Same | Labels::Differ => row,
     };

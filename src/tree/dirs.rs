@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::path::{DirPath, RelPath};
+use crate::state::row::Trace;
 use crate::sys::stat::{Kind, Stat, Time};
 use crate::sys::{self, Attributes, Dir, Place};
 use crate::tree::overwrite::DestinationStat;
@@ -182,6 +183,21 @@ impl OutputDir {
     /// Whether a file here that was given the time `source` may have the time `there`.
     pub fn holds_time_as(&self, source: Time, there: Time) -> bool {
         self.volume.holds_time_as(source, there, self.handle.as_ref())
+    }
+
+    /// By what a record knows the file again that is `there`, the copy of `source`. Where files have no change time,
+    /// that of the source stands for one that would say nothing.
+    pub fn trace_of(&self, source: &Stat, there: &Stat) -> Trace {
+        let trace = Trace::of(there);
+        match self.has_change_times() {
+            true => trace,
+            false => Trace { ctime: source.ctime, ..trace },
+        }
+    }
+
+    /// Whether files here have a change time that no program can set.
+    pub fn has_change_times(&self) -> bool {
+        self.volume.has_change_times(self.handle.as_ref())
     }
 
     /// Whether it is on FAT or exFAT, which have no holes.

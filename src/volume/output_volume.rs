@@ -40,6 +40,8 @@ pub struct TriedVolume {
     pub traits: Traits,
     /// What it makes of times.
     pub times: VolumeTimes,
+    /// Whether files have a change time that no program can set, once that was asked.
+    has_change_times: OnceLock<bool>,
     /// Whether single directories may fold names, once that was asked.
     may_fold_by_directory: OnceLock<bool>,
     /// Whether the user was told that links keep the owner and time of their making.
@@ -145,6 +147,12 @@ impl OutputVolume {
     pub fn is_fat(&self, dir: Option<&Dir>) -> bool {
         self.tried.traits.times.are_of_fat
             || *self.trials.is_fat.get_or_init(|| dir.is_some_and(Dir::is_fat))
+    }
+
+    /// Whether files in `dir` have a change time that no program can set.
+    pub fn has_change_times(&self, dir: Option<&Dir>) -> bool {
+        let has = || dir.is_none_or(Dir::has_change_times);
+        *self.tried.has_change_times.get_or_init(has)
     }
 
     /// The largest file that can be in `dir`, if that is known to be small; bytes.

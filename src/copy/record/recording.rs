@@ -17,7 +17,7 @@ use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::PrivateDir;
 use crate::state::record::closed::FinishedManifest;
 use crate::state::record::record_file::RecordFile;
-use crate::state::row::{Origin, Row, Trace};
+use crate::state::row::{Origin, Row};
 use crate::sys::stat::{Kind, Stat};
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;
@@ -183,5 +183,5 @@ pub(crate) fn row_of(
     }
     let late = !output.holds_time_as(entry.stat.mtime, stat.mtime);
     let sure = !late && output.volume.with_root;
-    Some(Row { digest, origin, trace: Trace::of(stat), sure, late })
+    Some(Row { digest, origin, trace: output.trace_of(&entry.stat, stat), sure, late })
 }

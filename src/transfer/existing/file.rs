@@ -15,7 +15,7 @@ use crate::io::read_back::{FileDigest, HashedFrom, ReadBack};
 use crate::io::watched_file::WatchedFile;
 use crate::part::transfer::Transfer;
 use crate::state::knowledge::{Belief, RowPlace};
-use crate::state::row::{Origin, Row, Trace};
+use crate::state::row::{Origin, Row};
 use crate::sys::{self, Medium, stat::Stat};
 use crate::transfer::context::Context;
 use crate::transfer::existing::labels::Labels;
@@ -112,7 +112,8 @@ impl ExistingFile<'_> {
 
     /// What the record is to say of the file, which was read.
     fn row(&self, digest: Digest, origin: Origin) -> KeptRow {
-        let trace = Trace::of(self.there);
+        let Transfer { target, .. } = self.transfer;
+        let trace = target.output.trace_of(&target.entry.stat, self.there);
         let sure = self.context.shared.known.is_some_and(|known| known.is_past(trace.ctime));
         let row = Row { digest, origin, trace, sure, late: false };
         match self.belief {

@@ -106,7 +106,8 @@ pub fn mend(
         warnings.push(existing.is_new());
     }
     let (digest, origin, late) = (found, Origin::Source, !can_have_time);
-    let trace = Trace::of(if let Labels::Set(now) = &labels { now } else { there });
+    let stands = if let Labels::Set(now) = &labels { now } else { there };
+    let trace = output.trace_of(&transfer.entry().stat, stands);
     let sure = !late && output.volume.with_root;
     let row = Some(KeptRow::New(Row { digest, origin, trace, sure, late }));
     let proof = context.options.verify.map(|_| proof);

@@ -112,6 +112,8 @@ pub enum Habit {
     HasNoPermissions,
     /// Where a file of a name over 240 bytes is replaced, a stray with a cut name stays: ntfs-3g.
     StraysFromLongNames,
+    /// The modification time is told for the change time: FAT, exFAT.
+    HasNoChangeTimes,
     /// A file has a little earlier change time until it is opened and asked for anew: libfuse 2, for a second.
     TellsChangesLate,
     /// A new file can be opened again when it was closed, and one that nothing was written to comes back once when it
@@ -392,7 +394,10 @@ impl Shown {
             blocks: stat.blocks(),
             atime: time(stat.atime(), stat.atime_nsec()),
             mtime: time(stat.mtime() + moved.unwrap_or(0), stat.mtime_nsec()),
-            ctime: time(stat.ctime() - i64::from(is_late), stat.ctime_nsec()),
+            ctime: match self.has(Habit::HasNoChangeTimes) {
+                true => time(stat.mtime(), stat.mtime_nsec()),
+                false => time(stat.ctime() - i64::from(is_late), stat.ctime_nsec()),
+            },
             crtime: UNIX_EPOCH,
             kind,
             perm: match self.has(Habit::HasNoPermissions) {

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::harness::{Mount, Run, Scene, Strace, content, need, shell};
+use crate::harness::{Act, Habit, Mirror, Mount, Run, Scene, Strace, content, need, shell};
 
 /// An output on a file system of this kind.
 fn scene(kind: &str) -> (Scene, Mount) {
@@ -328,4 +328,40 @@ fn an_unfinished_tree_gives_no_access_lists() {
         assert_eq!(labels(&newest(&scene)), labels(scene.src.root()), "{kind}");
         shell(&scene, "test -z \"$(ls -d dst/*.part 2>/dev/null)\"");
     }
+}
+
+/// On FAT and exFAT such an edit was never seen. (strace makes the file system look like FAT.)
+#[test]
+fn an_edit_is_seen_where_the_output_has_no_change_times() {
+    need!(Fuse, Strace);
+    let scene = Scene::new();
+    scene.src.file("a", content(100_000)).file("b", "b");
+    let truth = scene.tree("truth");
+    let habits = &[Habit::HasNoChangeTimes];
+    let _mirror = Mirror::with_habits(truth.root(), &scene.path("disk"), habits, |_| Act::Pass);
+    let night = || {
+        let fault = Strace::inject(&scene, "fstatfs", "poke_exit=@arg2=444d000000000000");
+        let fault = fault.exactly_on(scene.path("disk/out"));
+        let args = ["-i", "src", "-o", "disk/out", "--mirror", "--overwrite-policy=update"];
+        let run = fault.run(scene.bare(args));
+        fault.fired(&run);
+        run.assert_code(0);
+        run
+    };
+    night();
+    night().assert_prints(&["unchanged", "2 files"]);
+    for edit in ["EDITED", "AGAIN!"] {
+        shell(
+            &scene,
+            &format!(
+                "touch -r src/a time; printf {edit} | dd of=src/a conv=notrunc; touch -r time src/a"
+            ),
+        );
+        night().assert_says("its content differs although size and time are the same");
+        assert!(scene.src.read("a") == truth.read("out/a"), "{edit}");
+        night().assert_prints(&["unchanged", "2 files"]);
+    }
+    // Reading tells that this is no edit.
+    shell(&scene, "chmod 600 src/b; chmod 644 src/b");
+    night().assert_prints(&["unchanged", "2 files"]);
 }
