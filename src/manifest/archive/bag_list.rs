@@ -88,7 +88,7 @@ fn not_computed(path: &Path, by: &[ManifestBy]) -> Error {
     if by.is_empty() {
         return Error::finding(DEED, path, "it has no manifest of its payload");
     }
-    let names = by.iter().map(|by| by.map_or_else(|it| it.to_string(), |it| it.name().to_owned()));
+    let names = by.iter().map(|by| by.map_or_else(|it| it.to_string(), |it| it.shown().to_owned()));
     let names: Vec<String> = names.collect();
     let program = match by.iter().any(std::result::Result::is_ok) {
         true => "dirverify",

@@ -121,8 +121,8 @@ fn lists_that_a_copy_does_not_compute_are_named() {
         refused(expected, "by blake2b, which a copy", "a program that knows it");
     }
     by("sha384sum data/a data/c >manifest-sha384.txt; cp manifest-sha384.txt manifest-tiger.txt");
-    refused("dst", "sha384", "dirverify");
-    refused("dst/manifest-sha384.txt", "by sha384, which a copy", "dirverify");
+    refused("dst", "SHA-384", "dirverify");
+    refused("dst/manifest-sha384.txt", "by SHA-384, which a copy", "dirverify");
     by("true");
     unpack(&scene, "dst/data", "dst").assert_code(2).assert_says("no manifest of its payload");
     scene.command(["-o", "card", "--format", "mhl1", "-q"]).run().assert_code(0);
