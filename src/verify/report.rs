@@ -18,6 +18,8 @@ pub struct Checked {
     /// Listed files, and parts of archives, that are not there, or not as regular files that can be reached without
     /// following a symbolic link.
     pub missing: u64,
+    /// Parts of archives that must be there and are not, or are not what the archive says of itself.
+    pub incomplete: u64,
     /// Files that could not be read.
     pub unreadable: u64,
     /// Names that are refused.
@@ -110,7 +112,7 @@ impl Checked {
                 return;
             }
             Finding::Nothing | Finding::Unproven { .. } => &mut self.empty,
-            Finding::Incomplete(_) => &mut self.missing,
+            Finding::Incomplete(_) => &mut self.incomplete,
             Finding::Unlisted(_) => &mut self.unlisted,
             Finding::Compared(comparison) if !comparison.good.is_empty() => &mut self.repairable,
             Finding::Unsearched(_) | Finding::Broken(_) => &mut self.broken,
@@ -140,7 +142,8 @@ impl Checked {
 
     /// Whether a listed file is not what its manifest says, or a file is not listed that should be.
     pub fn is_untrue(&self) -> bool {
-        self.differ + self.missing + self.contradicted + self.unlisted + self.conflicting > 0
+        let wrong = self.differ + self.missing + self.incomplete + self.contradicted;
+        wrong + self.unlisted + self.conflicting > 0
     }
 
     /// Whether a manifest could not be read as one, or there was none.

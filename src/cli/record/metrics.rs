@@ -189,7 +189,7 @@ pub fn checked(ran: &RunResult<'_>) -> LabelledCounts {
         files: vec![
             ("good", counts.good),
             ("differ", counts.differ),
-            ("missing", counts.missing),
+            ("missing", counts.missing + counts.incomplete),
             ("unreadable", counts.unreadable),
             ("not_listed", counts.unlisted),
         ],

@@ -63,7 +63,9 @@ impl RunFigures {
             title: verdict.title,
             bytes: copied.max(checked.bytes).max(receipt.bytes.unwrap_or(0)),
             seconds: receipt.elapsed_seconds,
-            failed: failed.saturating_add(checked.missing).saturating_add(checked.unreadable),
+            failed: [checked.missing, checked.incomplete, checked.unreadable]
+                .into_iter()
+                .fold(failed, u64::saturating_add),
             rotten: rotten.saturating_add(checked.differ),
             left: receipt.scrub.as_ref().map(|scrub| scrub.not_verified),
         }

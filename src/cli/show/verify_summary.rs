@@ -23,6 +23,12 @@ pub fn summary(report: &VerifyReport) -> Rows {
         Counted("differ", counts.differ, "file", ""),
         Counted("missing", counts.missing, "listed file", ""),
         Counted(
+            "incomplete",
+            counts.incomplete,
+            "part",
+            "of an archive: not there, or not as it says",
+        ),
+        Counted(
             "not checked",
             counts.unproven,
             "listed file",

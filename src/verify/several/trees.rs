@@ -72,8 +72,8 @@ fn verdict(tree: &CheckedTree) -> TreeVerdict {
     let CheckedTree { counts, none_found, .. } = tree;
     let Checked { good, differ, missing, unreadable, .. } = *counts;
     let Checked { refused, malformed, unproven, contradicted, unlisted, .. } = *counts;
-    let Checked { empty, unusable, broken, .. } = *counts;
-    let other =
-        refused + malformed + unproven + contradicted + unlisted + empty + unusable + broken;
+    let Checked { empty, unusable, broken, incomplete, .. } = *counts;
+    let of_lines = refused + malformed + unproven + contradicted + unlisted;
+    let other = of_lines + empty + unusable + broken + incomplete;
     TreeVerdict { good, differ, missing, unreadable, other, none_found: *none_found }
 }

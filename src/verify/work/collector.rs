@@ -103,9 +103,9 @@ impl<'a> Collector<'a> {
     pub fn tell_bags(&mut self, bags: &[Bag]) {
         for bag in bags {
             let found = self.bags.get(&bag.id).copied().unwrap_or_default();
-            let Checked { missing, contradicted, unlisted, broken, .. } = found;
+            let Checked { missing, incomplete, contradicted, unlisted, broken, .. } = found;
             let is_incomplete =
-                missing + contradicted + unlisted + broken > 0 || found.is_unusable();
+                missing + incomplete + contradicted + unlisted + broken > 0 || found.is_unusable();
             let verdict = match is_incomplete {
                 true => BagVerdict::Incomplete,
                 false if found.differ + found.unreadable > 0 => BagVerdict::Complete,

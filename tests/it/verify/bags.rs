@@ -111,6 +111,11 @@ fn what_is_missing_or_too_much_makes_a_bag_incomplete() {
         break_it(&scene.output());
         check(&scene, code).assert_says(words).assert_prints(&["not a"]);
     }
+    let scene = bag();
+    scene.output().file("bag-info.txt", "Payload-Oxum: 8.3\n");
+    let run = check(&scene, 4);
+    run.assert_prints(&["incomplete", "1 part"]);
+    assert!(!run.out().contains("missing"), "no file is: {}", run.out());
 }
 
 /// The last line is the verdict: it does not say that a bag is valid of whose manifests one cannot be read.

@@ -175,6 +175,7 @@ pub struct ReceiptChecked {
     pub good: u64,
     pub differ: u64,
     pub missing: u64,
+    pub incomplete: u64,
     pub unreadable: u64,
     pub unlisted: u64,
     pub bytes: u64,
