@@ -11,6 +11,7 @@ pub mod private_dir;
 #[cfg(any(test, feature = "internals"))]
 pub mod probe;
 pub mod record;
+pub mod recorded_at;
 pub mod reference_time;
 pub mod row;
 pub mod source_mark;

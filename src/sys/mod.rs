@@ -15,6 +15,7 @@ mod interrupted;
 mod part_name;
 #[cfg(not(target_os = "linux"))]
 mod portable;
+mod prefetch;
 pub mod stat;
 mod stream_end;
 pub mod traits;
@@ -28,6 +29,7 @@ pub use part_name::{
     PartOwner, PartTag, ShardTag, is_journal_name, is_journal_of, is_part_name, journal_name,
     part_name_of, shard_of_part,
 };
+pub use prefetch::prefetch;
 pub use types::{
     CachePolicy, Cloned, DataSharing, Extent, FreeSpace, IoPriority, KernelCopy, ListedEntry, Lock,
     MountedVolume, NamedInode, NoOwnMount, PendingCall, PlainUse, ResidentBytes, Spliced,

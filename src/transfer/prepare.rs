@@ -153,14 +153,21 @@ fn existing(
     seen: Option<Stat>,
 ) -> Result<Option<(Stat, Belief)>> {
     let Transfer { target, .. } = transfer;
+    if target.output.began_empty() && seen.is_none() {
+        return Ok(None);
+    }
+    let (known, path) = (context.shared.known, target.rel_path());
+    if let Some(known) = known {
+        known.prefetch(path.as_bytes());
+    }
     let there = match seen {
         None => target.look()?,
         seen => seen,
     };
     let Some(there) = there else { return Ok(None) };
     let source = SourceStat(&target.entry.stat);
-    let belief = context.shared.known.map_or(Belief::Nothing, |known| {
-        belief(known, &target.output, target.rel_path().as_bytes(), source, &there)
+    let belief = known.map_or(Belief::Nothing, |known| {
+        belief(known, &target.output, path.as_bytes(), source, &there)
     });
     unproven::file(context, &target.output, &target.entry, there, belief)
 }

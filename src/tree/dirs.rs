@@ -149,13 +149,19 @@ impl OutputDir {
         rel.full_path(&self.root)
     }
 
+    /// Whether nothing in it is older than this run, or than this attempt at a shard.
+    pub fn began_empty(&self) -> bool {
+        self.fresh || self.bare
+    }
+
     /// What is in it under this name.
     ///
     /// # Errors
     /// The system does not tell.
     pub fn look(&self, name: &OsStr) -> Result<Option<Stat>> {
-        let is_empty = self.fresh || self.bare;
-        let Some(dir) = self.handle.as_ref().filter(|_| !is_empty) else { return Ok(None) };
+        let Some(dir) = self.handle.as_ref().filter(|_| !self.began_empty()) else {
+            return Ok(None);
+        };
         match dir.stat(name, false) {
             Ok(stat) => Ok(Some(stat)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -38,9 +38,10 @@ pub fn show(path: &Path, follower: &Follower) -> Exit {
     };
     let all = match &seal {
         Some(seal) => format!("{} shards", seal.shards),
-        None => format!("{listed} shards so far, the plan is not complete"),
+        None => format!("{listed} shards so far"),
     };
-    follower.say(&format!("{done} of {all} done, {running} running"));
+    let incomplete = if seal.is_none() { "; the plan is not complete" } else { "" };
+    follower.say(&format!("{done} of {all} done, {running} running{incomplete}"));
     let of = |part: u64, whole: u64| part as f64 * 100.0 / whole.max(1) as f64;
     let size = |bytes| format_size(bytes, BINARY);
     match &seal {

@@ -158,6 +158,11 @@ impl Index {
         Ok(last.filter(|_| matches!(found, Lookup::Agreed { .. })))
     }
 
+    /// That name is asked for next: until then the processor can fetch what that takes.
+    pub(crate) fn prefetch(&self, path: &[u8]) {
+        self.parts.prefetch(&self.slots, self.hashing.hash(path));
+    }
+
     /// Whether a line is of that name, which is not visited by it.
     pub(crate) fn lists(&self, path: &[u8]) -> bool {
         self.peek(path).is_ok_and(|found| !matches!(found, Lookup::Nothing))

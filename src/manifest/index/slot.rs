@@ -4,6 +4,9 @@
 //! expected to have the same, and each such pair costs one line read in vain.
 
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+
+use crate::sys;
 
 /// The keyed hash of names.
 #[derive(Debug)]
@@ -84,10 +87,25 @@ impl Parts {
 
     /// The rank of the first of `slots`, those it was made of, whose hash is not below `hash`.
     pub fn rank(&self, slots: &[IndexSlot], hash: u64) -> usize {
+        let part = self.part(slots, hash);
+        let first = part.start;
+        first + slots.get(part).unwrap_or_default().partition_point(|slot| slot.hash() < hash)
+    }
+
+    /// Lets the processor fetch where [`rank`](Self::rank) is going to look.
+    pub fn prefetch(&self, slots: &[IndexSlot], hash: u64) {
+        // A part may lie across two lines of a cache.
+        if let Some([first, .., last]) = slots.get(self.part(slots, hash)) {
+            sys::prefetch(first);
+            sys::prefetch(last);
+        }
+    }
+
+    /// The ranks of the part that `hash` belongs to.
+    fn part(&self, slots: &[IndexSlot], hash: u64) -> Range<usize> {
         let part = (hash >> self.shift) as usize;
         let start = |part| self.starts.get(part).copied().unwrap_or(slots.len());
-        let (first, end) = (start(part), start(part + 1));
-        first + slots.get(first..end).unwrap_or_default().partition_point(|slot| slot.hash() < hash)
+        start(part)..start(part + 1)
     }
 }
 

@@ -6,7 +6,8 @@
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use crate::hash::Digest;
-use crate::state::knowledge::{Knowledge, RecordedAt};
+use crate::state::knowledge::Knowledge;
+use crate::state::recorded_at::RecordedAt;
 use crate::sys::stat::Time;
 
 /// So many rows are kept.
