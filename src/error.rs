@@ -84,6 +84,11 @@ impl Error {
         self.deed
     }
 
+    /// Whether it is about what goes with a file's content, as permissions and attributes, and not about the content.
+    pub fn is_about_attributes(&self) -> bool {
+        self.deed.starts_with("set ") || self.deed == "read the attributes of"
+    }
+
     /// The path as the system knows it: print it through [`Shown`] only.
     pub fn path(&self) -> &Path {
         &self.path

@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use crate::chain::record::{FIXED, HEAD, RecordHead};
 use crate::hash::Digest;
 use crate::hash::chain::Chain;
-use crate::sys::Dir;
 use crate::sys::stat::Kind;
+use crate::sys::{Dir, Uninterrupted};
 
 /// The most records that are looked at, of all side files that are open for one purpose: 256 MiB of memory.
 pub const MOST_RECORDS: usize = 1 << 24;
@@ -101,7 +101,7 @@ impl SideFile {
     /// Whether a file begins as a side file does.
     pub fn is_one(mut file: &File) -> bool {
         let mut head = [0; HEAD.len()];
-        file.rewind().is_ok() && file.read_exact(&mut head).is_ok() && head == HEAD
+        file.rewind().is_ok() && Uninterrupted(file).read_exact(&mut head).is_ok() && head == HEAD
     }
 
     /// The chain of the content with this digest, and the size of that, if there is a whole record of it.
@@ -151,7 +151,7 @@ pub fn key(digest: &Digest) -> u64 {
 
 /// Reads as much as there is room for; false if the file ends before that.
 fn fill(file: &mut File, room: &mut [u8]) -> io::Result<bool> {
-    match file.read_exact(room) {
+    match Uninterrupted(file).read_exact(room) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         read => read.map(|()| true),
     }

@@ -147,7 +147,7 @@ impl StatesFile {
         let (file, error) = (written.file.take(), written.error.take());
         let Some(file) = file else { return error.map_or(Ok(()), Err) };
         let published = error.map_or(Ok(()), Err).and_then(|()| {
-            sys::let_read(&file, mode);
+            sys::let_read(&file, mode)?;
             if durable {
                 sys::persist_file(&file)?;
             }

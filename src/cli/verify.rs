@@ -20,11 +20,11 @@ use crate::cli::show::gathered::{Gathered, LineKind};
 use crate::cli::show::line::Detail;
 use crate::cli::show::verify_messages::VerifyMessages;
 use crate::cli::show::verify_summary::{summary, verdict};
-use crate::copy::generations::set::{GenerationSet, path_of};
+use crate::copy::generations::set::{GenerationSet, latest, path_of};
 use crate::error::{Error, Result};
 use crate::event::{Observer, Progress, Stop};
 use crate::manifest::read::escape;
-use crate::sys::{self, Dir, PlainUse};
+use crate::sys::{self, Dir, PlainUse, Uninterrupted};
 use crate::verify::{
     Finding, FindingObserver, Target, Verdict, VerifyJob, VerifyReport, has_own_manifest,
 };
@@ -60,32 +60,58 @@ pub fn verify(name: &'static str, args: &VerifyArgs, command: &[OsString]) -> Ex
         heals: heal.is_some(),
         reads: args.shards.merge.is_none(),
     };
-    let (job, merge) = (each_generation(args.job()), args.merge_job());
-    checking.run(command, &job, |observer| match (&heal, &merge) {
-        (Some(job), _) => job.run(observer),
-        (None, Some(job)) => job.run(observer),
-        (None, None) => job.run(observer),
+    let ((job, untaken), merge) = (each_generation(args.job()), args.merge_job());
+    checking.run(command, &job, |observer| {
+        let mut report = match (&heal, &merge) {
+            (Some(job), _) => job.run(observer),
+            (None, Some(job)) => job.run(observer),
+            (None, None) => job.run(observer),
+        }?;
+        for finding in untaken.iter().filter(|_| merge.is_none()) {
+            report.counts.add(finding);
+            (observer.listen)(&Target::none(), finding);
+        }
+        Ok(report)
     })
 }
 
-/// The same check, with all complete generations in place of a directory that has generations and no manifest.
-fn each_generation(job: VerifyJob) -> VerifyJob {
+/// The same check, with all generations in place of a directory that has generations and no manifest. A directory that
+/// only has the name of one is checked too, and named.
+fn each_generation(job: VerifyJob) -> (VerifyJob, Vec<Finding>) {
+    let mut untaken = Vec::new();
     if !job.manifests.is_empty() || job.root.is_some() {
-        return job;
+        return (job, untaken);
     }
     let here = [PathBuf::from(".")];
     let given = if job.dirs.is_empty() { &here[..] } else { &job.dirs };
     let mut dirs = Vec::with_capacity(given.len());
     for dir in given {
-        let set = Dir::open(dir).ok().and_then(|root| GenerationSet::read(&root, dir).ok());
-        match set.map(|set| set.complete).unwrap_or_default() {
-            complete if complete.is_empty() || has_own_manifest(dir, job.state.as_deref()) => {
-                dirs.push(dir.clone());
+        let read = |root: Dir| Some((GenerationSet::read(&root, dir).ok()?, latest(&root)));
+        let (set, latest) = Dir::open(dir).ok().and_then(read).unwrap_or_default();
+        if set.complete.is_empty() || has_own_manifest(dir, job.state.as_deref()) {
+            dirs.push(dir.clone());
+            continue;
+        }
+        for name in set.named(dir) {
+            let path = path_of(dir, name);
+            if !set.complete.contains(&name) {
+                untaken.push(untaken_as_one(&path, latest == Some(name)));
             }
-            complete => dirs.extend(complete.into_iter().map(|name| path_of(dir, name))),
+            dirs.push(path);
         }
     }
-    VerifyJob { dirs, ..job }
+    (VerifyJob { dirs, ..job }, untaken)
+}
+
+/// What is to be said of a directory that only has the name of a generation: it is bad where `latest` leads there.
+fn untaken_as_one(path: &Path, is_latest: bool) -> Finding {
+    let finding =
+        "no run of yours left a finished record in it, so no run goes on from it or keeps it";
+    let error = Error::finding("take for a generation", path, finding);
+    match is_latest {
+        true => Finding::Unusable(error.with_note("; latest leads there: run the copy again")),
+        false => Finding::Notice(error),
+    }
 }
 
 /// Runs `dircopy heal`.
@@ -225,14 +251,15 @@ impl ListForm {
 
 /// The list of the files that failed, for scripts.
 struct FailedList {
-    file: Mutex<BufWriter<File>>,
+    file: Mutex<BufWriter<Uninterrupted<File>>>,
     form: ListForm,
     whole: AtomicBool,
 }
 
 impl FailedList {
     fn create(path: &Path, null: bool) -> std::io::Result<Self> {
-        let file = Mutex::new(BufWriter::new(sys::open_plain(path, PlainUse::Replace)?));
+        let file = Uninterrupted(sys::open_plain(path, PlainUse::Replace)?);
+        let file = Mutex::new(BufWriter::new(file));
         Ok(Self { file, form: ListForm::of(path, null), whole: AtomicBool::new(true) })
     }
 
@@ -246,7 +273,8 @@ impl FailedList {
             ListForm::Json => drop(serde_json::to_writer(&mut line, &entry())),
         }
         line.push(if self.form == ListForm::Null { 0 } else { b'\n' });
-        let written = self.file.lock().is_ok_and(|mut file| file.write_all(&line).is_ok());
+        let written =
+            self.file.lock().is_ok_and(|mut file| sys::write_all(&mut *file, &line).is_ok());
         self.whole.fetch_and(written, Relaxed);
     }
 

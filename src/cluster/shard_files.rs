@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::hash::Sha256;
 use crate::manifest::{Parsed, Parser};
 use crate::path::RelPath;
+use crate::sys::Uninterrupted;
 use crate::tree::names::order::compare;
 use crate::tree::names::planned::planned_size;
 use crate::tree::names::sorter::{RecordReader, SortedRecords};
@@ -89,7 +90,7 @@ impl<'a> ShardFiles<'a> {
 impl SortedLines {
     fn read(manifest: &Path) -> io::Result<Self> {
         let mut text = Vec::new();
-        File::open(manifest)?.take(MOST_LINES + 1).read_to_end(&mut text)?;
+        Uninterrupted(File::open(manifest)?).take(MOST_LINES + 1).read_to_end(&mut text)?;
         if text.len() as u64 > MOST_LINES {
             return Err(io::ErrorKind::FileTooLarge.into());
         }

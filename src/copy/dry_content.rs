@@ -12,6 +12,7 @@ use crate::event::Stop;
 use crate::hash::{Algorithm, Digest};
 use crate::io::read_back::ReadBack;
 use crate::io::watched_file::WatchedFile;
+use crate::manifest::index::NextLine;
 use crate::state::knowledge::{Belief, Knowledge};
 use crate::state::private_dir::{Missing, PrivateDir};
 use crate::sys::Medium;
@@ -65,7 +66,9 @@ impl<'a> DryContent<'a> {
         let path = output.rel.join(&entry.name);
         let stat = SourceStat(&entry.stat);
         let known = self.known.get_or_init(|| self.load()).as_ref();
-        let belief = known.map(|known| belief(known, output, path.as_bytes(), stat, there));
+        let belief = known.map(|known| {
+            belief(known, output, path.as_bytes(), stat, there, &mut NextLine::default())
+        });
         let belief = belief.unwrap_or(Belief::Nothing);
         let late = LateCopy::of(self.job.policy, output, &entry.stat, there, belief);
         let Some(LateCopy { is_late, .. }) = late else { return Ok(left) };

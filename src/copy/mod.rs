@@ -13,7 +13,7 @@ pub mod report;
 pub mod run;
 
 pub mod before;
-pub mod commit;
+mod commit;
 mod dry_content;
 mod dry_run;
 pub mod special;

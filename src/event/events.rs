@@ -26,6 +26,8 @@ pub enum Event<'a> {
     Departed(&'a [u8]),
     /// What is at this path of the output has no counterpart in the source, and stays: no earlier run listed it.
     Foreign(&'a [u8]),
+    /// So has the directory at this path, and stays: something is mounted on it.
+    ForeignMount(&'a [u8]),
     /// An old generation was moved to the trash.
     GenerationRemoved(&'a [u8]),
     /// Old trash was removed.

@@ -156,9 +156,10 @@ impl<'a> NewFile<'a> {
         attributes
             .shed_inherited(file)
             .map_err(|error| self.cannot("set the permissions of", error))?;
-        attributes.apply_to_new(file, like, gid, None, |deed, error| {
-            failed(Error::io(deed, self.path, error));
-        });
+        let failed = |deed, error| failed(Error::io(deed, self.path, error));
+        attributes
+            .apply_to_written(file, like, gid, None, failed)
+            .map_err(|error| self.cannot("write", error))?;
         sys::persist_file(file).map_err(|error| self.cannot("make durable", error))
     }
 

@@ -5,6 +5,7 @@ pub mod control;
 pub mod further;
 pub mod hash_thread;
 pub mod link_check;
+pub mod manifest_proof;
 pub mod options;
 pub mod rate_limit;
 pub mod read_back;

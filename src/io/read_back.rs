@@ -128,7 +128,7 @@ impl ReadBack {
         on_read: impl FnMut(u64),
     ) -> io::Result<Option<FileDigest>> {
         let hasher = ChainHasher::without(algorithm.start());
-        let read = self.read_to_end(medium, hasher, is_to_stop, on_read)?;
+        let read = self.hash_to_end(medium, hasher, is_to_stop, on_read)?;
         Ok(read.map(|read| read.finish().0))
     }
 
@@ -143,7 +143,7 @@ impl ReadBack {
         on_read: impl FnMut(u64),
     ) -> io::Result<Option<(FileDigest, Option<Chain>)>> {
         let hasher = ChainHasher::keeping(Algorithm::Sha256.start());
-        let read = self.read_to_end(medium, hasher, is_to_stop, on_read)?;
+        let read = self.hash_to_end(medium, hasher, is_to_stop, on_read)?;
         Ok(read.map(HashedFile::finish))
     }
 
@@ -172,7 +172,7 @@ impl ReadBack {
         on_read: impl FnMut(u64),
     ) -> io::Result<Option<(FileDigest, Option<Digests>)>> {
         let hasher = ChainHasher::without(algorithms.start());
-        let read = self.read_to_end(medium, hasher, is_to_stop, on_read)?;
+        let read = self.hash_to_end(medium, hasher, is_to_stop, on_read)?;
         Ok(read.map(|read| {
             let digests = read.hasher.hasher().clone().finish_all(algorithms);
             (read.finish().0, digests)
@@ -180,7 +180,7 @@ impl ReadBack {
     }
 
     /// Reads a file to its end, hashing with `hasher`.
-    fn read_to_end(
+    fn hash_to_end(
         &mut self,
         mut medium: Medium<'_>,
         mut hasher: ChainHasher,

@@ -146,7 +146,7 @@ impl<'a> WatchedFile<'a> {
         let all = Extent { start: 0, end: self.before.size };
         let first = sys::next_extent(&self.file, 0, self.before.size);
         let first = first.map_err(|error| self.error("find the holes of", error))?;
-        let found = io::Seek::rewind(&mut &self.file);
+        let found = sys::uninterrupted(|| io::Seek::rewind(&mut &self.file));
         found.map_err(|error| self.error("find the start of", error))?;
         Ok(first.is_some_and(|first| first != all))
     }
@@ -164,7 +164,7 @@ impl<'a> WatchedFile<'a> {
     /// Goes on reading at `to`; bytes from the start.
     pub fn seek(&self, to: u64) -> io::Result<()> {
         self.pages.sought(to);
-        io::Seek::seek(&mut &self.file, io::SeekFrom::Start(to)).map(drop)
+        sys::uninterrupted(|| io::Seek::seek(&mut &self.file, io::SeekFrom::Start(to))).map(drop)
     }
 
     /// Reads some bytes into `room`; 0 at the end of the file.
@@ -184,6 +184,15 @@ impl<'a> WatchedFile<'a> {
         // What has more than was listed may grow for ever.
         let enough = self.before.size.saturating_add(u64::from(!self.has_exact_size));
         read >= enough && self.before.size > 0
+    }
+
+    /// Whether its content ends at `at`, up to where it was read elsewhere. The position stays.
+    pub fn ends_at(&self, at: u64) -> Result<bool> {
+        let ends = self.has_exact_size || self.before.size == 0;
+        if ends {
+            return Ok(true);
+        }
+        sys::ends_at(&self.file, at).map_err(|error| self.error("read", error))
     }
 
     /// Its file system is one whose sizes are exact, so that nothing is behind the size that was listed.

@@ -9,8 +9,10 @@ mod name;
 pub mod other_name;
 pub mod read;
 pub mod readers;
+pub mod rewriting;
 mod stamp;
 pub mod summed;
+mod try_name;
 pub mod writer;
 
 pub use index::Index;

@@ -1,8 +1,11 @@
 //! Who may read a list: those who may read everything that it lists. A digest tells what is in a small file, and a
 //! name that there is one, so a list of what is closed to others is closed to them too.
 
-use crate::sys;
+use std::io;
+
+use crate::path::RelPath;
 use crate::sys::stat::{Kind, Stat};
+use crate::sys::{self, Dir};
 
 /// Others may read a file, …
 const OF_OTHERS: u32 = 0o044;
@@ -41,6 +44,18 @@ impl Readers {
             Self::Group(group) if group == stat.gid && may(needed << 3) => Self::Group(group),
             _ => Self::Owner,
         };
+    }
+
+    /// Something is listed that is in the directory `path` below `root`.
+    pub fn note_way(&mut self, root: &Dir, path: &RelPath) {
+        let entered = path.components().try_fold(root.try_clone(), |dir, name| {
+            let dir = dir?.open_dir(sys::name_from_bytes(name)?, false)?;
+            self.note(&dir.stat_self()?);
+            io::Result::Ok(Ok(dir))
+        });
+        if entered.is_err() {
+            *self = Self::Owner;
+        }
     }
 
     /// What these may read is listed too.

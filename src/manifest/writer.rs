@@ -2,10 +2,9 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use jiff::SignedDuration;
 
@@ -14,6 +13,8 @@ use crate::hash::{Algorithm, Hasher, Sha256};
 use crate::manifest::lists::ListKind;
 use crate::manifest::name::ManifestName;
 use crate::manifest::readers::Readers;
+use crate::manifest::rewriting::{HashedReader, ListSink, Rewrite};
+use crate::manifest::try_name::{both, is_absent, next};
 use crate::sys::stat::Time;
 use crate::sys::{self, Dir, PartOwner};
 
@@ -32,6 +33,8 @@ pub struct ManifestFile {
     hasher: Option<Hasher>,
     /// Whether a write failed, perhaps in the middle of a line.
     torn: bool,
+    /// What was told of writes that were lost after they had counted as done.
+    lost: Option<io::Error>,
     /// The lists beside it.
     lists: Vec<ListFile>,
     /// Who may read what is listed; until the end only the owner may.
@@ -44,41 +47,6 @@ struct ListFile {
     kind: ListKind,
     /// `None` once it is written anew: then it is closed, and durable if it is to be.
     file: Option<File>,
-}
-
-/// Takes the bytes that a list is written anew with, and hashes them.
-pub struct ListSink {
-    file: File,
-    hasher: Hasher,
-}
-
-impl ListSink {
-    /// Appends bytes.
-    ///
-    /// # Errors
-    /// They cannot be written.
-    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.hasher.update(bytes);
-        sys::write_all(&self.file, bytes)
-    }
-}
-
-/// Writes a list, or without a kind the manifest, anew from its text; false if the run is to stop.
-pub type Rewrite<'a> =
-    dyn FnMut(Option<ListKind>, &mut dyn Read, &mut ListSink) -> io::Result<bool> + 'a;
-
-/// Hashes what is read of a file.
-struct HashedReader {
-    file: File,
-    hasher: Hasher,
-}
-
-impl Read for HashedReader {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read(buffer)?;
-        self.hasher.update(&buffer[..read]);
-        Ok(read)
-    }
 }
 
 impl ManifestFile {
@@ -99,8 +67,9 @@ impl ManifestFile {
         if let Some(newest) =
             newest.filter(|newest| name.is_up_to(newest) && newest.time() <= limit)
         {
-            name = next(newest.finished().of(name.algorithm()), &path)?;
+            name = next(newest.finished().of(name.algorithm()), &path, 0)?;
         }
+        let mut tries = 0;
         loop {
             let (finished, unfinished) = both(name);
             let fail = |error| Error::io("begin the manifest", path.join(&unfinished), error);
@@ -113,7 +82,10 @@ impl ManifestFile {
             let beside =
                 both.iter().map(ManifestName::states).chain(both.into_iter().flat_map(lists_of));
             for name in [finished].into_iter().chain(beside.map(OsString::from)) {
-                free = free && !is_taken(&name) && is_absent(&root, &name).map_err(fail)?;
+                free = free && !is_taken(&name);
+                // What the source has is not endless, and does not count.
+                let is_there = free && !is_absent(&root, &name).map_err(fail)?;
+                (free, tries) = (free && !is_there, tries + u32::from(is_there));
             }
             if free {
                 // While it is locked no run takes it for one that was cut short.
@@ -127,16 +99,17 @@ impl ManifestFile {
                             file: Some(file),
                             hasher,
                             torn,
+                            lost: None,
                             lists: Vec::new(),
                             readers: Readers::default(),
                         };
                         return begun.with_lists(lists);
                     }
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => tries += 1,
                     Err(error) => return Err(fail(error)),
                 }
             }
-            name = next(name, &path)?;
+            name = next(name, &path, tries)?;
         }
     }
 
@@ -246,7 +219,7 @@ impl ManifestFile {
         drop(text);
         let replaced = written.and_then(|is_done| {
             if is_done {
-                sys::let_read(&file, |group| self.readers.mode(group));
+                sys::let_read(&file, |group| self.readers.mode(group))?;
                 if durable {
                     sys::persist_file(&file)?;
                 }
@@ -271,7 +244,8 @@ impl ManifestFile {
                 [self.name.unfinished(), self.name].map(|name| name.list(kind.suffix()));
             let fail = |deed, error| Error::io(deed, self.path.join(&from), error);
             if let Some(file) = &file {
-                sys::let_read(file, |group| readers.mode(group));
+                let lost = sys::let_read(file, |group| readers.mode(group));
+                lost.map_err(|error| fail("write the list", error))?;
             }
             if let Some(file) = file.as_ref().filter(|_| durable) {
                 sys::persist_file(file).map_err(|error| fail("make durable the list", error))?;
@@ -364,9 +338,15 @@ impl ManifestFile {
     }
 
     /// The same, when it has just been touched.
-    pub fn tick(&self) -> Option<Time> {
-        self.file.as_ref()?.set_modified(SystemTime::now()).ok()?;
-        self.clock()
+    pub fn tick(&mut self) -> Option<Time> {
+        match sys::touch(self.file.as_ref()?) {
+            Ok(true) => self.clock(),
+            Ok(false) => None,
+            Err(error) => {
+                self.lost.get_or_insert(error);
+                None
+            }
+        }
     }
 
     /// Waits until every line appended so far is on the device.
@@ -379,15 +359,19 @@ impl ManifestFile {
     /// The run ended: gives the manifest its final name, made durable first if `durable`. Returns
     /// its path.
     pub fn publish(mut self, durable: bool) -> Result<PathBuf> {
+        if let Some(error) = self.lost.take() {
+            return Err(self.error("write the manifest", error));
+        }
         // Where it had to be closed to be read (rclone without a cache), files have no permissions.
         if let Some(file) = &self.file {
-            sys::let_read(file, |group| self.readers.mode(group));
+            let lost = sys::let_read(file, |group| self.readers.mode(group));
+            lost.map_err(|error| self.error("write the manifest", error))?;
         }
         if durable {
             self.persist()?;
         }
         self.publish_lists(durable)?;
-        let unfinished = both(self.name).1;
+        let (unfinished, mut tries) = (both(self.name).1, 0);
         loop {
             let finished = both(self.name).0;
             match self.root.publish(&unfinished, &finished, false) {
@@ -405,7 +389,8 @@ impl ManifestFile {
                 }
                 // A file of the source may have been given that name meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    self.name = next(self.name, &self.path)?;
+                    tries += 1;
+                    self.name = next(self.name, &self.path, tries)?;
                 }
                 Err(error) => return Err(self.error("publish the manifest", error)),
             }
@@ -428,21 +413,4 @@ impl ManifestFile {
 
 fn is_closed() -> io::Error {
     io::Error::other("it is closed")
-}
-
-/// The finished and the unfinished file name.
-fn both(name: ManifestName) -> (OsString, OsString) {
-    (name.finished().to_string().into(), name.unfinished().to_string().into())
-}
-
-fn next(name: ManifestName, path: &Path) -> Result<ManifestName> {
-    name.next().ok_or_else(|| Error::finding("name a manifest in", path, "every name is taken"))
-}
-
-fn is_absent(root: &Dir, name: &OsStr) -> io::Result<bool> {
-    match root.stat(name, false) {
-        Ok(_) => Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(error),
-    }
 }

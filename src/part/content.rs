@@ -119,7 +119,7 @@ impl PartContent {
         self.pages.skipped(len);
         sys::allow_holes(&self.file);
         let len = i64::try_from(len).unwrap_or(i64::MAX);
-        self.file.seek(SeekFrom::Current(len)).map(drop)
+        sys::uninterrupted(|| self.file.seek(SeekFrom::Current(len))).map(drop)
     }
 
     /// How many bytes may be moved there before [`moved`](Self::moved) is told.

@@ -73,7 +73,7 @@ impl Part {
         target: &CopyTarget,
         make: impl Fn(&Dir) -> io::Result<(File, OsString)>,
     ) -> Result<Self> {
-        let CopyTarget { output, entry: SourceEntry { name, stat }, replaces } = target;
+        let CopyTarget { output, entry: SourceEntry { name, stat }, replaces, .. } = target;
         let create = || {
             let dir = output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
             if options.nameless && !*replaces {
@@ -353,7 +353,9 @@ impl Part {
                     .shed_inherited(content.file())
                     .unwrap_or_else(|error| warn("set the permissions of", error));
             }
-            attributes.apply_to_new(content.file(), &entry.stat, gid, born, warn);
+            attributes
+                .apply_to_written(content.file(), &entry.stat, gid, born, warn)
+                .map_err(|error| Error::io("write", self.path(), error))?;
         }
         if let Durability::Grouped { at_once } = options.durability
             && !(at_once && self.output.volume.with_root)

@@ -26,12 +26,14 @@ pub struct CopyTarget {
     pub entry: SourceEntry,
     /// Whether something at the output gives way for it.
     pub replaces: bool,
+    /// Whether nothing failed of reading its permissions, owner and attributes and setting them.
+    pub labelled: bool,
 }
 
 impl Transfer {
     /// A file for which nothing has to give way, as far as is known.
     pub fn new(source: Arc<SourceDir>, output: Arc<OutputDir>, entry: SourceEntry) -> Self {
-        Self { source, target: CopyTarget { output, entry, replaces: false } }
+        Self { source, target: CopyTarget { output, entry, replaces: false, labelled: true } }
     }
 
     /// The file as it was found in the source.

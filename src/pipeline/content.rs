@@ -1,4 +1,4 @@
-//! WatchedFile the content of a large file block by block, and sending it to the hasher.
+//! Reading the content of a large file block by block, and sending it to the hasher.
 
 use std::sync::Arc;
 
@@ -35,6 +35,16 @@ impl<'a> ContentFrom<'a> {
         match self {
             ContentFrom::Own(file) => file,
             ContentFrom::Shared(_, own) => own.file,
+        }
+    }
+
+    /// Whether `read` bytes that outputs shared are all there are: what is shared ends at the size that was
+    /// listed, whatever is behind it.
+    fn ends_at(self, read: u64) -> Result<bool, Error> {
+        match self {
+            ContentFrom::Own(_) => Ok(false),
+            ContentFrom::Shared(_, own) if read < own.entry.stat.size => Ok(false),
+            ContentFrom::Shared(_, own) => own.file.ends_at(read),
         }
     }
 }
@@ -96,7 +106,7 @@ impl ContentReader<'_> {
             self.seek(file, *total)?;
         }
         // Also after the extents: a file that grew is read to its end, and found to have grown.
-        while !file.is_all(*total) {
+        while !file.is_all(*total) && !from.ends_at(*total)? {
             if !self.read_block(large, from, u64::MAX, total)? {
                 if let ContentFrom::Shared(..) = from {
                     return Ok(false);

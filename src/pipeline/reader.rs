@@ -11,6 +11,7 @@ use crate::event::timing::Timer;
 use crate::hash::Algorithm;
 use crate::io::block::BlockPool;
 use crate::io::read_back::ReadBack;
+use crate::manifest::index::NextLine;
 use crate::part::resume::{self, ReadyPart, Resumed};
 use crate::part::transfer::Transfer;
 use crate::pipeline::content::{ContentFrom, ContentReader, ReadError};
@@ -77,7 +78,14 @@ impl FileReader<'_> {
         let mut warnings = Vec::new();
         let action = match context.control.stop.is_requested() {
             true => Action::Settled(Outcome::Abandoned),
-            false => prepare(context, &transfer, None, &mut self.read_back, &mut warnings),
+            false => prepare(
+                context,
+                &transfer,
+                None,
+                &mut NextLine::default(),
+                &mut self.read_back,
+                &mut warnings,
+            ),
         };
         let outcome = match action {
             Action::Settled(Outcome::Abandoned) => Outcome::Abandoned,

@@ -1,4 +1,4 @@
-//! WatchedFile a large file together with other outputs, and what is left of it where that ends.
+//! Reading a large file together with other outputs, and what is left of it where that ends.
 
 use crate::fanout::origin::OwnOrigin;
 use crate::fanout::subscription::Subscription;

@@ -9,6 +9,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 
 use crate::path::RelPath;
 use crate::state::private_dir::PrivateDir;
+use crate::sys::Uninterrupted;
 
 const FILE: &str = "departing";
 
@@ -28,7 +29,7 @@ impl Departing {
         let mut departing = Self::default();
         let Ok(Some((file, _))) = private.dir().open_ours(FILE.as_ref()) else { return departing };
         let mark = private.mark().of_file(&file);
-        let (mut reader, mut path) = (BufReader::new(file), Vec::new());
+        let (mut reader, mut path) = (BufReader::new(Uninterrupted(file)), Vec::new());
         // The first says of which output, and which making of the file, the others are.
         let mut is_first = true;
         loop {
@@ -66,7 +67,7 @@ impl Departing {
     pub fn write(private: &PrivateDir, paths: impl Iterator<Item = RelPath>) -> io::Result<()> {
         private.write(FILE.as_ref(), true, |file| {
             let mark = private.mark().of_file(file);
-            let mut writer = BufWriter::new(file);
+            let mut writer = BufWriter::new(Uninterrupted(file));
             writer.write_all(mark.text().as_bytes())?;
             writer.write_all(b"\0")?;
             for path in paths {

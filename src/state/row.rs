@@ -9,7 +9,9 @@
 //! |---|---|---|
 //! | 1 | `s` `t` | the digest is of what was read from the source, or only of what stood there |
 //! | 2 | `=` `?` | any later change shows in the change time, or one in the same clock tick may not |
-//! | 3 | `-` `m` | the modification time is what it should be, or could not be set |
+//! | 3 | `-` `m` `l` `b` | nothing is missing; or the modification time could not be set, or labels, or both |
+//!
+//! Labels are permissions, owner and attributes.
 //!
 //! Behind the flags further digests of the content may stand, each as `,NAME:DIGEST`. Earlier versions take a row with
 //! some for one in doubt.
@@ -70,7 +72,12 @@ pub struct Row {
     pub sure: bool,
     /// Whether its modification time could not be set.
     pub late: bool,
+    /// Whether its permissions, its owner and its attributes could be read and set.
+    pub labelled: bool,
 }
+
+/// The most digits of a number.
+const MOST_DIGITS: usize = 16;
 
 /// How many fields stand before the line of a manifest.
 const FIELDS: usize = 5;
@@ -95,7 +102,12 @@ impl Row {
         let Trace { ino, size, mtime, ctime } = self.trace;
         out.push(if self.origin == Origin::Source { b's' } else { b't' });
         out.push(if self.sure { b'=' } else { b'?' });
-        out.push(if self.late { b'm' } else { b'-' });
+        out.push(match (self.late, self.labelled) {
+            (false, true) => b'-',
+            (true, true) => b'm',
+            (false, false) => b'l',
+            (true, false) => b'b',
+        });
         for digest in further {
             out.push(b',');
             out.extend_from_slice(digest.algorithm().name().as_bytes());
@@ -129,20 +141,20 @@ impl Row {
 
     /// Reads what stands before the digest of a line; the digest is known already.
     pub fn read(line: &[u8], digest: Digest) -> Option<Self> {
-        let mut fields = line.splitn(FIELDS + 1, |&byte| byte == b' ');
-        let &[origin, sure, late, ref further @ ..] = fields.next()? else { return None };
-        if !matches!(further.first(), None | Some(b',')) {
-            return None;
-        }
-        let number = |field: Option<&[u8]>| read_hex(field?);
-        let time = |field: Option<&[u8]>| {
-            let field = field?;
-            let point = memchr::memchr(b'.', field)?;
-            let nanos = u32::try_from(read_hex(&field[point + 1..])?).ok()?;
-            Some(Time { secs: read_hex(&field[..point])? as i64, nanos })
+        let &[origin, sure, missing, ref behind @ ..] = line else { return None };
+        let numbers = match behind.first()? {
+            b' ' => behind,
+            // Further digests.
+            b',' => behind.get(memchr::memchr(b' ', behind)?..)?,
+            _ => return None,
         };
-        let (ino, size) = (number(fields.next())?, number(fields.next())?);
-        let (mtime, ctime) = (time(fields.next())?, time(fields.next())?);
+        let mut numbers = Numbers(numbers.get(1..)?);
+        let (ino, size) = (numbers.next(b' ')?, numbers.next(b' ')?);
+        let mut time = || {
+            let (secs, nanos) = (numbers.next(b'.')? as i64, numbers.next(b' ')?);
+            Some(Time { secs, nanos: u32::try_from(nanos).ok()? })
+        };
+        let (mtime, ctime) = (time()?, time()?);
         Some(Self {
             digest,
             origin: match origin {
@@ -151,8 +163,9 @@ impl Row {
                 _ => return None,
             },
             trace: Trace { ino, size, mtime, ctime },
-            sure: flag(sure, b'=', b'?')?,
-            late: flag(late, b'm', b'-')?,
+            sure: flag(sure, b"=", b"?")?,
+            late: flag(missing, b"mb", b"-l")?,
+            labelled: flag(missing, b"-m", b"lb")?,
         })
     }
 }
@@ -178,8 +191,9 @@ pub fn further(line: &[u8]) -> Vec<Digest> {
     flags.split(|&byte| byte == b',').skip(1).map(read).collect::<Option<_>>().unwrap_or_default()
 }
 
-fn flag(letter: u8, yes: u8, no: u8) -> Option<bool> {
-    (letter == yes || letter == no).then_some(letter == yes)
+fn flag(letter: u8, yes: &[u8], no: &[u8]) -> Option<bool> {
+    let is_yes = yes.contains(&letter);
+    (is_yes || no.contains(&letter)).then_some(is_yes)
 }
 
 /// By hand: six numbers a row through `write!` took longer than all else that is done for one.
@@ -189,18 +203,27 @@ fn write_hex(out: &mut Vec<u8>, number: u64) {
     out.extend((0..digits).rev().map(digit));
 }
 
-fn read_hex(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 16 {
-        return None;
+/// The numbers of a row that are still to be read.
+struct Numbers<'a>(&'a [u8]);
+
+impl Numbers<'_> {
+    /// The next one, which ends with the byte `end`. In one pass: a later run asks for a row of each file.
+    fn next(&mut self, end: u8) -> Option<u64> {
+        let mut number = 0;
+        for (at, &byte) in self.0.iter().enumerate().take(MOST_DIGITS + 1) {
+            let digit = match byte {
+                b'0'..=b'9' => byte - b'0',
+                b'a'..=b'f' => byte - b'a' + 10,
+                _ if byte == end && at > 0 => {
+                    self.0 = &self.0[at + 1..];
+                    return Some(number);
+                }
+                _ => return None,
+            };
+            number = number << 4 | u64::from(digit);
+        }
+        None
     }
-    digits.iter().try_fold(0, |number, &digit| {
-        let value = match digit {
-            b'0'..=b'9' => digit - b'0',
-            b'a'..=b'f' => digit - b'a' + 10,
-            _ => return None,
-        };
-        Some(number << 4 | u64::from(value))
-    })
 }
 
 #[cfg(test)]
@@ -211,16 +234,17 @@ mod tests {
     fn rows() -> impl Strategy<Value = Row> {
         let time = || (any::<i64>(), 0..1_000_000_000_u32);
         let trace = (any::<u64>(), any::<u64>(), time(), time());
-        (any::<[u8; 32]>(), trace, any::<[bool; 3]>()).prop_map(|(digest, trace, flags)| {
+        (any::<[u8; 32]>(), trace, any::<[bool; 4]>()).prop_map(|(digest, trace, flags)| {
             let time = |(secs, nanos)| Time { secs, nanos };
             let (ino, size, mtime, ctime) = trace;
-            let [from_source, sure, late] = flags;
+            let [from_source, sure, late, labelled] = flags;
             Row {
                 digest: Digest::sha256(digest),
                 origin: if from_source { Origin::Source } else { Origin::There },
                 trace: Trace { ino, size, mtime: time(mtime), ctime: time(ctime) },
                 sure,
                 late,
+                labelled,
             }
         })
     }

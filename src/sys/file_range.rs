@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::{self, Read};
 
+use crate::sys::interrupted::lasting;
 #[cfg(unix)]
-use crate::sys::unix::read_at;
+use crate::sys::unix::{has_exact_sizes, read_at};
 #[cfg(windows)]
-use crate::sys::windows::read_at;
+use crate::sys::windows::{has_exact_sizes, read_at};
 
 /// The bytes of a file from one offset up to another.
 #[derive(Debug)]
@@ -33,10 +34,20 @@ impl<'a> FileRange<'a> {
     }
 }
 
+/// Whether the content of a file of `size` bytes ends where its size says. Where sizes are not exact, only a
+/// read tells.
+///
+/// # Errors
+/// It could not be read.
+pub fn ends_at(file: &File, size: u64) -> io::Result<bool> {
+    Ok(has_exact_sizes(file) || read_at(file, &mut [0], size)? == 0)
+}
+
 impl Read for FileRange<'_> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let now = room.len().min(usize::try_from(self.left()).unwrap_or(usize::MAX));
-        let got = read_at(self.file, &mut room[..now], self.from)?;
+        let from = self.from;
+        let got = lasting(|| read_at(self.file, &mut room[..now], from))?;
         self.from += got as u64;
         Ok(got)
     }

@@ -35,6 +35,18 @@ pub fn write_all(mut to: impl Write, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// The same for readers and writers that make an interrupted call again for ever: what does not end is another
+/// error to them.
+///
+/// # Errors
+/// Those of the call.
+pub(super) fn lasting<T>(call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    uninterrupted(call).map_err(|error| match error.kind() {
+        ErrorKind::Interrupted => io::Error::other("each call was interrupted"),
+        _ => error,
+    })
+}
+
 /// A file for readers and writers that make an interrupted call again for ever, as those of the standard
 /// library do: what does not end is another error to them.
 #[derive(Debug)]
@@ -42,10 +54,7 @@ pub struct Uninterrupted<F>(pub F);
 
 impl<F> Uninterrupted<F> {
     fn call<T>(&mut self, mut call: impl FnMut(&mut F) -> io::Result<T>) -> io::Result<T> {
-        uninterrupted(|| call(&mut self.0)).map_err(|error| match error.kind() {
-            ErrorKind::Interrupted => io::Error::other("each call was interrupted"),
-            _ => error,
-        })
+        lasting(|| call(&mut self.0))
     }
 }
 

@@ -23,7 +23,7 @@ mod types;
 
 pub use dir::{Dir, LinkTarget};
 pub use dir_listing::DirListing;
-pub use file_range::FileRange;
+pub use file_range::{FileRange, ends_at};
 pub use interrupted::{Uninterrupted, uninterrupted, write_all};
 pub use part_name::{
     PartOwner, PartTag, ShardTag, is_journal_name, is_journal_of, is_part_name, journal_name,
@@ -49,16 +49,16 @@ use windows as system;
 pub use system::{
     ALIGNMENT, Attributes, DirReader, Helper, Manager, Medium, Mover, OutputPages, Place,
     SourcePages, StreamEnd, address_space_left, allow_holes, capacity, clone_file, close_file,
-    data_sharing, descriptors_are_wanted, has_exact_sizes, heed_memory_limit, host_name,
-    is_device_error, is_disk_full, is_for_want_of_means, is_on_turning_disk, is_output_gone,
-    is_synthetic, keep_locked, let_read, lock_holder, longest_name, may_give_away, may_read,
-    most_below, mounted_volumes, name_from_bytes, names_device, new_file_mode, next_extent,
-    no_own_mount, on_interrupt, on_status_request, open_file_limit, open_plain, pending_calls,
-    permit_threads, persist_content, persist_file, pipe, place_all_data, place_on_disk,
-    raise_open_file_limit, read_at, reserve, room, set_io_priority, set_nice, settings_directories,
-    shared_place, shows_unicode, splice, standard_input, subject_of, swallowed_quote,
-    take_waiting_signals, tee, unusable, volume_details, volume_label, wait_readable,
-    was_closed_at_start, what_protects, widen,
+    data_sharing, descriptors_are_wanted, flush_file, has_exact_sizes, heed_memory_limit,
+    host_name, is_device_error, is_disk_full, is_for_want_of_means, is_on_turning_disk,
+    is_output_gone, is_synthetic, keep_locked, let_read, lock_holder, longest_name, may_give_away,
+    may_read, most_below, mounted_volumes, name_from_bytes, names_device, new_file_mode,
+    next_extent, no_own_mount, on_interrupt, on_status_request, open_file_limit, open_plain,
+    pending_calls, permit_threads, persist_content, persist_file, pipe, place_all_data,
+    place_on_disk, raise_open_file_limit, read_at, reserve, room, set_io_priority, set_nice,
+    settings_directories, shared_place, shows_unicode, splice, standard_input, subject_of,
+    swallowed_quote, take_waiting_signals, tee, touch, unusable, volume_details, volume_label,
+    volume_uuid, wait_readable, was_closed_at_start, what_protects, widen,
 };
 
 #[cfg(test)]

@@ -57,8 +57,8 @@ pub struct UnmetFiles {
 }
 
 impl Baseline {
-    /// Reads the manifest at `path`, which may be that of a bag, twice; it is held against `source`. It takes 13 to
-    /// 14 bytes and 1 bit of memory a line. Nothing more is read once `is_to_stop` says so.
+    /// Reads the manifest at `path`, which may be that of a bag, twice; it is held against `source`. It takes 14 to
+    /// 15 bytes of memory a line. Nothing more is read once `is_to_stop` says so.
     ///
     /// # Errors
     /// It is not a regular file, cannot be read, or lists nothing and is not the manifest of a bag.

@@ -11,7 +11,7 @@ use crate::hash::chain::Chain;
 use crate::hash::multibuffer::Backend;
 use crate::io::link_check::{ChainedContent, LinkCheck, LinkReads};
 use crate::io::read_back::HashedFrom;
-use crate::sys::{Dir, Medium, is_on_turning_disk};
+use crate::sys::{self, Dir, Medium, is_on_turning_disk};
 use crate::transfer::context::Context;
 
 /// Smaller copies are hashed as a whole as fast.
@@ -55,7 +55,8 @@ impl ChainedCopy<'_> {
         let from = if medium.finish() { HashedFrom::Device } else { HashedFrom::Cache };
         // One that grew meanwhile has more than its links.
         let is_as_large = || Dir::stat_file(self.file).is_ok_and(|now| now.size == size);
-        (bad.is_empty() && is_as_large()).then_some(from)
+        let ends = || sys::ends_at(self.file, size).unwrap_or(false);
+        (bad.is_empty() && is_as_large() && ends()).then_some(from)
     }
 
     /// Adds to `error` where the copy differs, if its chain is known.

@@ -1,5 +1,6 @@
 //! What is to be done about a file, what became of it, and how that reaches the committer.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use crate::error::Error;
@@ -107,6 +108,22 @@ pub struct TransferResult {
     pub warnings: Vec<Error>,
     /// So many of its bytes were not read, because a run that was killed had copied them.
     pub resumed: u64,
+}
+
+impl TransferResult {
+    /// Whether nothing is known to be missing of its permissions, owner and attributes that another attempt may bring.
+    /// What the output does not have or allow would only be tried in vain at each run.
+    pub fn is_labelled(&self) -> bool {
+        let was_labelled = match &self.outcome {
+            Outcome::Kept { row: Some(row), .. } => row.row().labelled,
+            _ => true,
+        };
+        let is_in_vain = |error: &Error| {
+            matches!(error.kind(), Some(ErrorKind::Unsupported | ErrorKind::PermissionDenied))
+        };
+        let mut labels = self.warnings.iter().filter(|warning| warning.is_about_attributes());
+        was_labelled && labels.all(is_in_vain)
+    }
 }
 
 /// A complete part file that waits for its final name.

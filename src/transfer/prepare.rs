@@ -5,6 +5,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest};
 use crate::io::read_back::ReadBack;
+use crate::manifest::index::NextLine;
 use crate::part::transfer::Transfer;
 use crate::state::knowledge::{Belief, Knowledge, Remembered};
 use crate::state::row::Row;
@@ -25,10 +26,11 @@ pub fn prepare(
     context: &Context<'_>,
     transfer: &Transfer,
     seen: Option<Stat>,
+    next: &mut NextLine,
     read_back: &mut ReadBack,
     warnings: &mut Vec<Error>,
 ) -> Action {
-    let action = prepare_any(context, transfer, seen, read_back, warnings);
+    let action = prepare_any(context, transfer, seen, next, read_back, warnings);
     let (output, name) = (&transfer.target.output, &transfer.target.entry.name);
     match action {
         Action::Copy { .. } if !context.control.gate.lets_pass() => {
@@ -50,6 +52,7 @@ fn prepare_any(
     context: &Context<'_>,
     transfer: &Transfer,
     seen: Option<Stat>,
+    next: &mut NextLine,
     read_back: &mut ReadBack,
     warnings: &mut Vec<Error>,
 ) -> Action {
@@ -58,13 +61,13 @@ fn prepare_any(
     // What an earlier manifest lists of it is carried over, as that of a file which left the source.
     if let Some(why) = leave_large(context.options.max_size, source) {
         if context.options.prunes
-            && let Err(error) = existing(context, transfer, seen)
+            && let Err(error) = existing(context, transfer, seen, next)
         {
             return failed(error);
         }
         return Action::Settled(Outcome::Left(why));
     }
-    let there = match existing(context, transfer, seen) {
+    let there = match existing(context, transfer, seen, next) {
         Ok(there) => there,
         Err(error) => return failed(error),
     };
@@ -151,6 +154,7 @@ fn existing(
     context: &Context<'_>,
     transfer: &Transfer,
     seen: Option<Stat>,
+    next: &mut NextLine,
 ) -> Result<Option<(Stat, Belief)>> {
     let Transfer { target, .. } = transfer;
     if target.output.began_empty() && seen.is_none() {
@@ -158,7 +162,7 @@ fn existing(
     }
     let (known, path) = (context.shared.known, target.rel_path());
     if let Some(known) = known {
-        known.prefetch(path.as_bytes());
+        known.prefetch(path.as_bytes(), next);
     }
     let there = match seen {
         None => target.look()?,
@@ -167,7 +171,7 @@ fn existing(
     let Some(there) = there else { return Ok(None) };
     let source = SourceStat(&target.entry.stat);
     let belief = known.map_or(Belief::Nothing, |known| {
-        belief(known, &target.output, path.as_bytes(), source, &there)
+        belief(known, &target.output, path.as_bytes(), source, &there, next)
     });
     unproven::file(context, &target.output, &target.entry, there, belief)
 }
@@ -180,10 +184,11 @@ pub fn belief(
     path: &[u8],
     source: SourceStat<'_>,
     there: &Stat,
+    next: &mut NextLine,
 ) -> Belief {
     let as_given = output.as_given(source.0.mtime, there);
     let as_before = output.as_before(there).chain(as_given);
-    let mut beliefs = as_before.map(|there| known.belief(path, &there));
+    let mut beliefs = as_before.map(|there| known.belief_near(path, &there, next));
     beliefs.find(|belief| *belief != Belief::Nothing).unwrap_or(Belief::Nothing)
 }
 
@@ -198,7 +203,8 @@ fn with_labels(
     let Action::Settled(Outcome::Kept { row, proof, labels: before }) = action else {
         return action;
     };
-    let labels = match labels::bring_over(context, transfer, there, warnings) {
+    let (labelled, told) = (row.is_none_or(|row| row.row().labelled), warnings.len());
+    let labels = match labels::bring_over(context, transfer, there, labelled, warnings) {
         Labels::Same => before,
         labels => labels,
     };
@@ -209,7 +215,7 @@ fn with_labels(
             let output = &transfer.target.output;
             let sure = row.sure && output.volume.with_root;
             let trace = output.trace_of(&transfer.entry().stat, now);
-            KeptRow::New(Row { trace, sure, ..row })
+            KeptRow::New(Row { trace, sure, labelled: warnings.len() == told, ..row })
         }),
         Labels::Same | Labels::Differ => row,
     };

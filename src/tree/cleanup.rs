@@ -2,9 +2,10 @@
 //!
 //! Only in directories that are copied to, and only what is provably of this user's runs at this output: a part
 //! file and a journal by the tags in their names, which are made from a secret in the private directory. So what only
-//! has such a name stays, and so does what a run left that keeps its records elsewhere, and may be at work. Nor is
-//! anything removed that the source has. What stays to be gone on with is the part file whose journal says that it is
-//! the beginning of a file that the source still has in the same version.
+//! has such a name stays, and so does what a run left that keeps its records elsewhere, and may be at work. Only in
+//! a tree that is to become a generation nothing is another's. Nor is anything removed that the source has. What stays
+//! to be gone on with is the part file whose journal says that it is the beginning of a file that the source still has
+//! in the same version.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -62,6 +63,9 @@ pub enum Cleanup<'a> {
     Unknown,
     /// Those of all runs that know this secret: this one is alone.
     OfRuns(Secret),
+    /// Those of all runs, as what they are in is to become a generation: nothing in it is another's. A run may have
+    /// failed to make the secret, and another made one since.
+    OfTree(Option<Secret>),
     /// Those that these attempts at a shard left, which are dead.
     OfAttempts(&'a [ShardTag]),
     /// Those that shards of this plan left.
@@ -78,6 +82,7 @@ impl Cleanup<'_> {
     fn concerns(self, name: &OsStr) -> bool {
         match self {
             Cleanup::Nothing | Cleanup::Unknown => false,
+            Cleanup::OfTree(_) => true,
             Cleanup::OfRuns(secret) => secret.of_parts().is_in(name),
             Cleanup::OfAttempts(dead) => shard_of_part(name).is_some_and(|tag| dead.contains(&tag)),
             Cleanup::OfPlan(plan) => shard_of_part(name).is_some_and(|tag| tag.plan == plan),
@@ -93,7 +98,7 @@ impl Cleanup<'_> {
     /// What the journals are sealed with that are removed, if any are.
     fn seal(self) -> Option<Sha256> {
         match self {
-            Cleanup::OfRuns(secret) => Some(secret.of_journals()),
+            Cleanup::OfRuns(secret) | Cleanup::OfTree(Some(secret)) => Some(secret.of_journals()),
             _ => None,
         }
     }
@@ -152,6 +157,7 @@ pub fn clean_up(
                     _ => &mut parts,
                 },
                 () if seal.is_some_and(|seal| journal::is_name_by(name, &seal)) => &mut journals,
+                () if matches!(cleanup, Cleanup::OfTree(_)) && is_journal_name(name) => &mut parts,
                 () if unknown.len() <= MOST_NAMED && cleanup.names_unknown(name) => &mut unknown,
                 () => continue,
             };

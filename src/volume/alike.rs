@@ -6,6 +6,8 @@
 
 use unicode_normalization::UnicodeNormalization;
 
+use crate::sys::stat::{Kind, Stat, Time};
+
 /// What all names that are alike have in common. What is not UTF-8 stays as it is: where names are folded, such bytes
 /// are not.
 pub fn form_of(name: &[u8]) -> Vec<u8> {
@@ -28,6 +30,14 @@ pub fn are_alike(one: &[u8], other: &[u8]) -> bool {
 /// The text without what tells simple forms of letter case and of Unicode apart, as most file systems fold.
 pub fn fold_simply(text: &str) -> String {
     text.to_lowercase().nfc().collect()
+}
+
+/// By what an entry is known again where its inode number is another for each name.
+pub type Sameness = (Kind, u64, Time, Time);
+
+/// By what an entry is known again where inode numbers do not tell.
+pub fn sameness(stat: &Stat) -> Sameness {
+    (stat.kind, stat.size, stat.mtime, stat.ctime)
 }
 
 fn folded(text: &str) -> String {

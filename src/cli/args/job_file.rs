@@ -18,7 +18,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::{Error, Result};
 use crate::path::Shown;
-use crate::sys::{self, PlainUse};
+use crate::sys::{self, PlainUse, Uninterrupted};
 
 /// Long options that are no keys: those that end the program, that name the job itself, or that make a job
 /// do nothing.
@@ -189,7 +189,7 @@ fn find(name: &OsStr) -> Result<(PathBuf, File)> {
 fn read(path: &Path, file: File) -> Result<String> {
     let mut text = String::new();
     let fail = |error| Error::io("read the job", path, error);
-    file.take(MOST_BYTES + 1).read_to_string(&mut text).map_err(fail)?;
+    Uninterrupted(file).take(MOST_BYTES + 1).read_to_string(&mut text).map_err(fail)?;
     match text.len() as u64 > MOST_BYTES {
         true => Err(Error::finding("read the job", path, "it is larger than 1 MiB")),
         false => Ok(text),

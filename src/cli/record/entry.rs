@@ -111,6 +111,7 @@ impl<'a> RecordEntry<'a> {
             }
             Event::Departed(path) => (Self::named("departed", path, None), true),
             Event::Foreign(path) => (Self::named("foreign", path, None), true),
+            Event::ForeignMount(path) => (Self::named("foreign", path, None), true),
             Event::GenerationRemoved(path) => {
                 (Self::named("generation-removed", path, None), false)
             }

@@ -1,7 +1,6 @@
 //! The log: a line for each event, in a file or on standard error, as text or as JSON.
 
 use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -87,8 +86,8 @@ impl Log {
         // In one call, so that the lines of two programs that share a log do not mix.
         let line = format!("{line}\n");
         // A line is in it or not, also after a panic elsewhere.
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = file.write_all(line.as_bytes()) {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = sys::write_all(&*file, line.as_bytes()) {
             self.lost.get_or_init(|| Error::io("write to the log", &self.path, error));
         }
     }

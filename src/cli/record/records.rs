@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
@@ -40,6 +39,7 @@ use crate::event::{Event, SampleSeries};
 use crate::hash::{Algorithm, Digest};
 use crate::path::{Shown, directory_of};
 use crate::stream::Endpoint;
+use crate::sys;
 use crate::verify::{Finding, Target, Verdict};
 
 /// The files that a run records itself in.
@@ -200,7 +200,7 @@ impl<'a> Records<'a> {
         let Some(dir) = &self.page_beside else { return place.write(write) };
         place.write(|file| {
             let page = page_of(tempfile::tempfile_in(dir)?, write)?;
-            file.write_all(page.as_bytes())
+            sys::write_all(file, page.as_bytes())
         })
     }
 
@@ -373,7 +373,7 @@ impl<'a> Records<'a> {
             before: &before,
         };
         let text = metrics.text();
-        place.write(|file| file.write_all(text.as_bytes()))
+        place.write(|file| sys::write_all(file, text.as_bytes()))
     }
 }
 

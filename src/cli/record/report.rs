@@ -18,7 +18,7 @@ use crate::hash::Algorithm;
 use crate::io::read_back::HashedFrom;
 use crate::part::method::{Method, Tally};
 use crate::stream::outcome::OutputOutcome;
-use crate::sys;
+use crate::sys::{self, Uninterrupted};
 use crate::verify::{Checked, Coverage, ShardCoverage};
 
 /// The version of the format; it counts up when a report changes in a way that may break a reader.
@@ -353,7 +353,7 @@ impl ReportJson<'_> {
     pub fn write(mut self, samples: &[String], spool: &mut Spool, to: &mut File) -> io::Result<()> {
         self.entries_left_out = spool.left_out();
         let head = serde_json::to_string_pretty(&self)?;
-        let mut to = BufWriter::new(to);
+        let mut to = BufWriter::new(Uninterrupted(to));
         // Samples and entries are the last members of the object, and each has a line.
         to.write_all(json::harmless(head.trim_end_matches(['\n', '}'])).as_bytes())?;
         if !samples.is_empty() {

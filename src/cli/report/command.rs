@@ -1,6 +1,5 @@
 //! `dircopy report`, from its arguments to its exit code.
 
-use std::io::Write;
 use std::path::Path;
 
 use crate::cli::args::report::ReportArgs;
@@ -10,6 +9,7 @@ use crate::cli::report::render::{PageBuilder, is_page, refuse_foreign};
 use crate::cli::show::console::Console;
 use crate::error::{Error, Result};
 use crate::path::Shown;
+use crate::sys;
 
 /// Makes a page of receipts.
 pub fn report(args: &ReportArgs, console: &Console) -> Exit {
@@ -28,7 +28,7 @@ pub fn report(args: &ReportArgs, console: &Console) -> Exit {
         }
     }
     let Some(page) = builder.page(unread) else { return Exit::Refused };
-    if let Err(error) = destination.write(|file| file.write_all(page.as_bytes())) {
+    if let Err(error) = destination.write(|file| sys::write_all(file, page.as_bytes())) {
         console.refused(&error);
         return Exit::Refused;
     }

@@ -12,7 +12,7 @@ use crate::cli::report::receipt::read::Receipt;
 use crate::cli::report::run_sections;
 use crate::cli::report::words::{counted, moment};
 use crate::error::{Error, Result};
-use crate::sys::{self, PlainUse};
+use crate::sys::{self, PlainUse, Uninterrupted};
 
 /// Whether a path is that of a page.
 pub fn is_page(path: &Path) -> bool {
@@ -24,7 +24,7 @@ pub fn is_page(path: &Path) -> bool {
 pub fn refuse_foreign(path: &Path) -> Result<()> {
     let mut begin = Vec::new();
     let read = sys::open_plain(path, PlainUse::Read)
-        .and_then(|file| file.take(MARK.len() as u64).read_to_end(&mut begin));
+        .and_then(|file| Uninterrupted(file).take(MARK.len() as u64).read_to_end(&mut begin));
     match read {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(Error::io("replace", path, error)),

@@ -67,7 +67,7 @@ impl Console {
         }
         self.write(1, line, |line| {
             let mut out = io::stdout().lock();
-            out.write_all(line).and_then(|()| out.flush())
+            sys::write_all(&mut out, line).and_then(|()| sys::uninterrupted(|| out.flush()))
         });
     }
 
@@ -124,7 +124,7 @@ impl Console {
     }
 
     fn write_err(&self, line: &str) {
-        self.write(2, line, |line| io::stderr().lock().write_all(line));
+        self.write(2, line, |line| sys::write_all(io::stderr().lock(), line));
     }
 
     fn write(&self, descriptor: u8, line: &str, write: impl Fn(&[u8]) -> io::Result<()>) {

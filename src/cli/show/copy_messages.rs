@@ -64,6 +64,10 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
             "stays at the output: {}: it is not in the source, and no earlier run listed it",
             Shown::bytes(path)
         )),
+        Event::ForeignMount(path) => err(format!(
+            "stays at the output: {}: it is not in the source, and something else is mounted there",
+            Shown::bytes(path)
+        )),
         Event::GenerationRemoved(path) => {
             err(format!("moved the generation {} to the trash", Shown::bytes(path)))
         }

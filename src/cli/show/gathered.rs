@@ -39,14 +39,14 @@ impl LineKind {
     /// source, unless the cause is the output as a whole, nor of files whose content was in doubt, which are all named.
     pub fn of_event(event: &Event<'_>) -> Option<Self> {
         Some(match event {
-            Event::Warning(error) if is_about_attributes(error) => Self::of_error(error),
+            Event::Warning(error) if error.is_about_attributes() => Self::of_error(error),
             Event::Failed(error) if error.is_of_all() => Self::of_error(error),
             Event::Skipped(_, kind) => Self { why: kind.name(), ..Self::of("skipped") },
             Event::LeftoverRemoved(_) => Self::of("leftover removed"),
             Event::ManifestRemoved(_) => Self::of("manifest removed"),
             Event::OtherVolume(_) => Self::of("other volume"),
             Event::Departed(_) => Self::of("departed"),
-            Event::Foreign(_) => Self::of("foreign"),
+            Event::Foreign(_) | Event::ForeignMount(_) => Self::of("foreign"),
             Event::GenerationRemoved(_) => Self::of("generation removed"),
             Event::TrashRemoved(_) => Self::of("trash removed"),
             Event::IdlePattern(_) => Self::of("idle pattern"),
@@ -63,12 +63,6 @@ impl LineKind {
             _ => return None,
         })
     }
-}
-
-/// Whether an error is about what goes with the content and not about the content: the two sorts of warnings that
-/// every file of an output can have for one reason.
-fn is_about_attributes(error: &Error) -> bool {
-    error.deed().starts_with("set ") || error.deed() == "read the attributes of"
 }
 
 /// The lines that were gathered.

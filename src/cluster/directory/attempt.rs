@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::thread::Scope;
 use std::time::Duration;
@@ -20,6 +20,9 @@ use crate::cluster::directory::plan_dir::{PlanDir, RUNNING, shard_number};
 use crate::error::{Error, Result};
 use crate::sys::stat::Time;
 use crate::sys::{self, Dir, PlainUse, ShardTag};
+
+/// So many numbers are tried for an attempt.
+const MOST_TRIES: u32 = 1000;
 
 /// How often an attempt says that it is alive, or four times until it would be taken for dead.
 const BEAT: Duration = Duration::from_secs(5);
@@ -54,8 +57,8 @@ impl Clock {
 }
 
 /// When a file that is written to now was written to, by the clock of its file system.
-fn written_at(mut file: &File) -> std::io::Result<Time> {
-    file.write_all(b".")?;
+fn written_at(file: &File) -> std::io::Result<Time> {
+    sys::write_all(file, b".")?;
     sys::persist_file(file)?;
     Ok(Dir::stat_file(file)?.mtime)
 }
@@ -122,7 +125,7 @@ impl Attempt {
     /// Begins an attempt at a shard.
     pub fn begin(plan: &PlanDir, shard: u32) -> Result<Self> {
         let fail = |error| Error::io("begin the shard in", plan.below(RUNNING), error);
-        loop {
+        for _ in 0..MOST_TRIES {
             let attempt = RandomState::new().build_hasher().finish() as u32;
             let dir = plan.below(RUNNING).join(format!("{shard:04}.{attempt:08x}"));
             match fs::create_dir(&dir) {
@@ -134,6 +137,7 @@ impl Attempt {
             let tag = ShardTag { plan: plan.plan.plan, shard, attempt };
             return Ok(Self { tag, dir, beat });
         }
+        Err(fail(io::ErrorKind::AlreadyExists.into()))
     }
 
     /// Says in a thread that the attempt is alive until `over` has no sender any more; one that is silent for so

@@ -14,7 +14,7 @@ use crate::manifest::summed::blocks::{Blocks, SummedFile};
 use crate::manifest::summed::{SummedReader, SummedWriter, Trailer};
 use crate::manifest::{Parsed, Parser, line};
 use crate::path::RelPath;
-use crate::sys::{self, PlainUse};
+use crate::sys::{self, PlainUse, Uninterrupted};
 
 /// Before the line of a file that is of another size than planned.
 const SIZE: &[u8] = b"# size ";
@@ -239,7 +239,7 @@ pub fn totals(path: &Path) -> Option<DoneTotals> {
     let len = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(len.saturating_sub(TAIL))).ok()?;
     let mut tail = Vec::new();
-    file.take(TAIL).read_to_end(&mut tail).ok()?;
+    Uninterrupted(file).take(TAIL).read_to_end(&mut tail).ok()?;
     let text = String::from_utf8_lossy(&tail);
     let mut lines = text.lines().rev();
     let mut parts = lines.next()?.strip_prefix("# end ")?.split(' ');

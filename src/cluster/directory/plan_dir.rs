@@ -4,7 +4,7 @@
 //! read from it is checked.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::io::options::{Cache, Damaged, Reflink, Sparse};
-use crate::sys::{self, Dir, PlainUse};
+use crate::sys::{self, Dir, PlainUse, Uninterrupted};
 use crate::tree::filter::Pattern;
 use crate::tree::overwrite::Policy;
 
@@ -235,7 +235,7 @@ impl PlanDir {
         let fail = |error| Error::io("write", self.path.join(name), error);
         let dir = Dir::open(&self.path).map_err(fail)?;
         let text = serde_json::to_string_pretty(value).map_err(|error| fail(error.into()))?;
-        let fill = |file: &mut fs::File| file.write_all(text.as_bytes());
+        let fill = |file: &mut fs::File| sys::write_all(file, text.as_bytes());
         dir.write_atomically(fill, |part| dir.publish(part, name.as_ref(), replaces)).map_err(fail)
     }
 
@@ -294,6 +294,6 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
         opened => opened.map_err(fail)?,
     };
     let mut text = String::new();
-    file.take(MOST_JSON).read_to_string(&mut text).map_err(fail)?;
+    Uninterrupted(file).take(MOST_JSON).read_to_string(&mut text).map_err(fail)?;
     serde_json::from_str(&text).map(Some).map_err(|error| fail(error.into()))
 }

@@ -219,7 +219,8 @@ impl<'a> FinishTree<'a> {
             return Err(Error::finding("make the hard link", output.path_of(&entry.name), finding));
         }
         let SourceEntry { name, .. } = first_entry;
-        let first = First { dir, name, stat: entry.stat, digests: None, there: true };
+        let first =
+            First { dir, name, stat: entry.stat, digests: None, there: true, labelled: true };
         let policy = self.plan.plan.options.policy;
         let (root, link) = (&self.prepared.output, &Link { output, entry });
         hard_link::make(root, link, &first, policy, &Gate::default())

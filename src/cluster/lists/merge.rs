@@ -5,7 +5,7 @@
 //! and then there is no list.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -103,7 +103,7 @@ impl MergeLists {
         };
         let sorted = sorter.finish().map_err(fail)?;
         let fill = |file: &mut File| {
-            sys::let_read(file, |group| readers.mode(group));
+            sys::let_read(file, |group| readers.mode(group))?;
             self.write(algorithm, &sorted, file, &mut merged, observer)?;
             // What is not in order gets no name.
             if merged.is_sound() { Ok(()) } else { Err(ErrorKind::InvalidData.into()) }
@@ -120,7 +120,7 @@ impl MergeLists {
         &self,
         algorithm: Algorithm,
         sorted: &SortedRecords,
-        mut file: &File,
+        file: &File,
         merged: &mut MergedLists,
         observer: &EventObserver<'_>,
     ) -> io::Result<()> {
@@ -145,7 +145,7 @@ impl MergeLists {
             let digest = Digest::parse(algorithm, &found.digest).ok_or(ErrorKind::InvalidData)?;
             line::write_path(&mut text, &digest, &found.path);
             if text.len() >= LINES {
-                file.write_all(&text)?;
+                sys::write_all(file, &text)?;
                 text.clear();
                 merged.interrupted = observer.stop.requested();
                 if merged.interrupted.is_some() {
@@ -154,7 +154,7 @@ impl MergeLists {
             }
             last = Some(found);
         }
-        file.write_all(&text)
+        sys::write_all(file, &text)
     }
 
     fn contradiction(&self, first: &FoundLine, second: &FoundLine) -> Error {

@@ -115,10 +115,11 @@ impl TagFile<'_> {
         if self.is_there(&digests) {
             return Ok(Some((digests, false)));
         }
-        sys::let_read(&self.file, |_| self.mode);
-        if durable {
-            sys::persist_file(&self.file).map_err(|error| self.fail("make durable", error))?;
-        }
+        sys::let_read(&self.file, |_| self.mode).map_err(|error| self.fail("write", error))?;
+        match durable {
+            true => sys::persist_file(&self.file).map_err(|error| self.fail("make durable", error)),
+            false => sys::flush_file(&self.file).map_err(|error| self.fail("close", error)),
+        }?;
         if self.with.verify {
             let file = root.dir.open_file(&self.part, false);
             let hashed = file.and_then(|file| self.hash(&file, digests.proof.algorithm()));

@@ -72,6 +72,7 @@ impl CopyJob {
             names: if self.dry_run { UntriedNames::Doubtful } else { UntriedNames::Held },
             shard: self.shard.as_ref().map(|shard| shard.tag),
             private: self.private_place(),
+            must_be_private: self.mirror.is_some(),
         };
         if self.names.is_some() && open_source(&self.source)?.1.is_some() {
             let finding = "it is a file, and names below a directory were asked for";

@@ -39,6 +39,9 @@ pub struct Prepared {
     pub warnings: Vec<Error>,
 }
 
+/// What to do where there can be no private directory, and a mirror was asked for.
+pub const MIRROR_NEEDS_IT: &str = "; --mirror needs it (--state DIR keeps it elsewhere)";
+
 /// What is asked of the output before it is taken.
 #[derive(Clone, Copy)]
 pub struct Demands<'a> {
@@ -58,6 +61,8 @@ pub struct Demands<'a> {
     pub shard: Option<ShardTag>,
     /// Where the private directory is.
     pub private: PrivatePlace<'a>,
+    /// An output where there can be none is refused.
+    pub must_be_private: bool,
 }
 
 /// Opens the source and the output, makes the output's directory if it is missing, and refuses a pair that is not
@@ -246,7 +251,13 @@ impl Root {
             root.private = opened.ok().flatten();
         }
         if !dry {
-            root.open_private(to, place)?;
+            let opened = root.open_private(to, demands);
+            if let (Err(_), true, Some(above)) = (&opened, fresh, &root.parent) {
+                // As it was. What something else is in by now stays.
+                let _ = root.handle.as_ref().map(|root| root.remove_dir(NAME.as_ref()));
+                let _ = new_name(to).map(|name| above.remove_dir(&name));
+            }
+            opened?;
             if let Some(private) = &root.private {
                 let sharing =
                     if shard.is_some() { LockShare::WithShards } else { LockShare::Alone };
@@ -288,8 +299,9 @@ impl Root {
         }
     }
 
-    /// Opens the private directory, or makes it. That there can be none is a warning.
-    fn open_private(&mut self, to: &Path, place: PrivatePlace<'_>) -> Result<()> {
+    /// Opens the private directory, or makes it. That there can be none is a warning, or refuses the run.
+    fn open_private(&mut self, to: &Path, demands: Demands<'_>) -> Result<()> {
+        let Demands { private: place, must_be_private, .. } = demands;
         let Some(handle) = &self.handle else { return Ok(()) };
         let mut opened = PrivateDir::open_at(handle, to, place, Missing::Leave);
         let is_missing = |opened: &Option<PrivateDir>| match (place, opened) {
@@ -307,6 +319,7 @@ impl Root {
         }
         match opened {
             Ok(opened) => self.private = opened,
+            Err(error) if must_be_private => return Err(error.with_note(MIRROR_NEEDS_IT)),
             Err(error) => {
                 let note = "; so every file that is there is read, and no other run is kept out";
                 self.warnings.push(error.with_note(note));

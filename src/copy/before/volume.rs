@@ -68,7 +68,11 @@ pub fn look_at(
     let open = || root.open_dir(NAME.as_ref(), false).ok();
     let (traits, own) = match &private {
         Some(private) => {
-            let own = private.dir().try_clone().ok().filter(|_| is_with(root, private));
+            let own = match is_with(root, private) {
+                true => private.dir().try_clone().ok(),
+                // That of the lock, which says as much of names.
+                false => open(),
+            };
             (NotePlace::Private(private).read().ok().flatten(), own)
         }
         // Only where nothing can be private a run keeps anything in the open.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::copy::commit::accounting::copy_of;
 use crate::copy::commit::committer::Committer;
 use crate::copy::mirror::departures::Departures;
+use crate::copy::record::recording::Recording;
 use crate::copy::record::rows::PendingRows;
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest, Digests};
@@ -26,8 +27,10 @@ use crate::state::row::{Row, Trace};
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Dir, Medium};
 use crate::transfer::context::Context;
-use crate::tree::dirs::OutputDir;
+use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::last_dir::LastDir;
+use crate::volume::alike::sameness;
+use crate::volume::other_spellings::OtherSpellings;
 
 /// So many bytes of lines are written at a time.
 const LINE_BYTES: usize = 1 << 20;
@@ -37,7 +40,11 @@ impl Committer<'_> {
     /// stays unfinished, and the earlier ones stay too.
     ///
     /// What is to leave the output, `departures`, is listed no more.
-    pub(crate) fn carry_over(&mut self, departures: Option<&Departures>) -> Result<()> {
+    pub(crate) fn carry_over(
+        &mut self,
+        departures: Option<&Departures>,
+        source: Option<&SourceDir>,
+    ) -> Result<()> {
         let (Some(known), Some(_), Some(_)) =
             (self.context.shared.known, &self.root().handle, &self.manifest)
         else {
@@ -45,7 +52,8 @@ impl Committer<'_> {
         };
         let stop = self.context.control.stop;
         let root = Arc::clone(self.root());
-        let mut carried = CarriedLines::new(self.context, &root);
+        let mut carried = CarriedLines::new(self.context, &root, source);
+        carried.is_all_listed = self.accounting.counts.is_whole();
         known.unsettled(&|| stop.is_requested(), |path, unsettled| {
             // The run goes on with the chain of a history, and does not list it.
             let is_chain = || self.context.options.histories && is_chain(path.as_bytes());
@@ -86,11 +94,9 @@ impl Committer<'_> {
         carried.lists.clear();
         let lacking = std::mem::take(&mut carried.lacking);
         lacking.into_iter().for_each(|finding| self.accounting.tell_lacking(Some(finding)));
-        if let Some(recording) = &mut self.recording
-            && let Some(warning) = recording.append(&mut carried.rows, manifest)
-        {
-            self.accounting.warn(&warning);
-        }
+        let append = |recording: &mut Recording<'_>| recording.append(&mut carried.rows, manifest);
+        let failed = self.recording.as_mut().and_then(append);
+        self.not_recorded(failed);
         Ok(())
     }
 }
@@ -107,6 +113,10 @@ struct CarriedLines<'a> {
     number: u64,
     read_back: ReadBack,
     last: LastDir,
+    /// What the source has in other spellings.
+    spellings: Option<OtherSpellings<'a>>,
+    /// Whether everything that is in the source is listed.
+    is_all_listed: bool,
     /// Who may read what is carried over, and the directory of which that is known.
     readers: Readers,
     way: Option<Vec<u8>>,
@@ -125,7 +135,9 @@ enum CarryResult {
 }
 
 impl<'a> CarriedLines<'a> {
-    fn new(context: &'a Context<'a>, root: &'a OutputDir) -> Self {
+    fn new(context: &'a Context<'a>, root: &'a OutputDir, source: Option<&'a SourceDir>) -> Self {
+        let spellings =
+            source.map(|source| OtherSpellings::new(&source.handle, context.options.follow));
         let (lists, lacking) = (Vec::new(), Vec::new());
         let (lines, rows, read_back) = (Vec::new(), PendingRows::default(), ReadBack::new());
         let (last, readers) = (LastDir::default(), Readers::default());
@@ -139,6 +151,8 @@ impl<'a> CarriedLines<'a> {
             number: 0,
             read_back,
             last,
+            spellings,
+            is_all_listed: false,
             readers,
             way: None,
         }
@@ -162,6 +176,9 @@ impl<'a> CarriedLines<'a> {
             }
             Err(error) => return CarryResult::Dropped(self.kept_in_mind(path, remembered, &error)),
         };
+        if self.is_all_listed && self.is_respelled(path, &there) {
+            return CarryResult::Gone;
+        }
         if let Some(row) = remembered.row {
             if trusted
                 && row.sure
@@ -173,6 +190,9 @@ impl<'a> CarriedLines<'a> {
                 return CarryResult::Settled;
             }
             if !self.looks_like(&row, &there) {
+                if self.is_respelled(path, &there) {
+                    return CarryResult::Gone;
+                }
                 return dropped("it was changed after an earlier run recorded it");
             }
         }
@@ -183,9 +203,12 @@ impl<'a> CarriedLines<'a> {
                 let Remembered { origin, late, .. } = remembered;
                 let digest = all.proof;
                 self.note_readers(path, &there);
-                self.keep(path, Row { digest, origin, trace, sure, late }, &[], true);
+                let labelled = remembered.is_labelled();
+                let row = Row { digest, origin, trace, sure, late, labelled };
+                self.keep(path, row, &[], true);
                 CarryResult::Settled
             }
+            Ok(Some(_)) if self.is_respelled(path, &there) => CarryResult::Gone,
             Ok(Some(_)) => {
                 let error = error(
                     "its content is not what an earlier run recorded, although size and time are the \
@@ -201,6 +224,25 @@ impl<'a> CarriedLines<'a> {
                 CarryResult::Dropped(error)
             }
         }
+    }
+
+    /// Whether the source has what is at `path` by another spelling, which this output takes for the same: by that it
+    /// is listed. What cannot be looked at is not.
+    fn is_respelled(&mut self, path: &RelPath, there: &Stat) -> bool {
+        let (Some(spellings), Some(root), Some((above, _))) =
+            (&mut self.spellings, &self.root.handle, path.split())
+        else {
+            return false;
+        };
+        let folds_by_itself = |dir: &Dir| dir.folds_by_itself();
+        if !self.root.volume.folds_names()
+            && !self.last.enter(root, &above).is_ok_and(folds_by_itself)
+        {
+            return false;
+        }
+        let others = spellings.of(path).unwrap_or_default();
+        let is_same = |now: Stat| now.id == there.id || sameness(&now) == sameness(there);
+        others.iter().any(|other| self.last.stat(root, other, false).is_ok_and(is_same))
     }
 
     /// Whether what is there may be the file of `row`, as far as its size and its time tell: that may have moved, or be
@@ -220,15 +262,9 @@ impl<'a> CarriedLines<'a> {
             return;
         }
         self.way = Some(above.as_bytes().to_vec());
-        let root = self.root.handle.as_ref().map(Dir::try_clone);
-        let root = root.unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()));
-        let entered = above.components().try_fold(root, |dir, name| {
-            let dir = dir?.open_dir(sys::name_from_bytes(name)?, false)?;
-            self.readers.note(&dir.stat_self()?);
-            io::Result::Ok(Ok(dir))
-        });
-        if entered.is_err() {
-            self.readers = Readers::Owner;
+        match &self.root.handle {
+            Some(root) => self.readers.note_way(root, &above),
+            None => self.readers = Readers::Owner,
         }
     }
 

@@ -16,7 +16,7 @@ use crate::copy::commit::group::Group;
 use crate::copy::commit::output_health::is_in_place;
 use crate::copy::commit::read_back_queue::{Answer, ReadBackQueue};
 use crate::copy::commit::sync_state::SyncState;
-use crate::copy::record::recording::{Recording, left_as, row_of};
+use crate::copy::record::recording::{Recording, row_of_copy};
 use crate::copy::record::rows::PendingRows;
 use crate::copy::special::hard_link::{HardLinks, Link};
 use crate::error::Error;
@@ -28,7 +28,6 @@ use crate::manifest::writer::ManifestFile;
 use crate::part::method::Method;
 use crate::part::part_file;
 use crate::part::transfer::{CopyTarget, Transfer};
-use crate::state::row::Origin;
 use crate::sys;
 use crate::sys::stat::Stat;
 use crate::transfer::context::Context;
@@ -241,8 +240,10 @@ impl<'a> Committer<'a> {
     }
 
     fn settle(&mut self, result: TransferResult) {
-        let TransferResult { transfer: Transfer { source, target }, outcome, warnings, resumed } =
-            result;
+        let labelled = result.is_labelled();
+        let TransferResult { transfer, outcome, warnings, resumed } = result;
+        let Transfer { source, mut target } = transfer;
+        target.labelled = labelled;
         let CopyTarget { output, entry, .. } = &target;
         self.context.control.progress.handled.fetch_add(1, Relaxed);
         self.lists(&entry.stat);
@@ -346,7 +347,7 @@ impl<'a> Committer<'a> {
         if let Some(error) = self.syncs.failure() {
             return self.not_durable(&file, &error);
         }
-        let CopyTarget { output, entry, replaces } = &file.target;
+        let CopyTarget { output, entry, replaces, .. } = &file.target;
         let WrittenPart { part, digest, method } = &file.written;
         match part_file::publish(output, part, &entry.name, *replaces) {
             Ok(()) => {
@@ -394,13 +395,11 @@ impl<'a> Committer<'a> {
         method: Method,
         stands: Option<Stat>,
     ) {
-        let CopyTarget { output, entry, replaces } = target;
+        let CopyTarget { output, entry, replaces, .. } = target;
         self.accounting.count_bytes(method, entry.stat.size);
         let done = if *replaces { Done::Replaced } else { Done::Copied };
-        let row = digest.filter(|_| self.recording.is_some()).and_then(|digest| match stands {
-            Some(stands) => row_of(output, entry, &stands, digest, Origin::Source),
-            None => left_as(output, entry, digest, Origin::Source),
-        });
+        let recorded = digest.filter(|_| self.recording.is_some());
+        let row = recorded.and_then(|digest| row_of_copy(target, stands, digest));
         if row.is_some_and(|row| row.late) && output.loses_time(entry.stat.mtime) {
             self.accounting.warn(&late::lost(target));
         }
@@ -438,7 +437,7 @@ impl<'a> Committer<'a> {
         if let Some(slot) = self.context.shared.slot {
             slot.finish(output, entry);
         }
-        self.settle_names(output, entry, digest, there);
+        self.settle_names(output, entry, digest, there, target.labelled);
         self.arrived(output);
     }
 

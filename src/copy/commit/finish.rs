@@ -5,20 +5,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::copy::commit::committer::Committer;
-use crate::copy::commit::manifest_proof::is_proven;
 use crate::copy::media::seal::MediaSeal;
 use crate::copy::mirror::removal::Removal;
 use crate::copy::record::beside;
-use crate::copy::record::recording::Recording;
+use crate::copy::record::recording::{DEED, Recording};
 use crate::copy::record::rotation::Rotation;
 use crate::error::{Error, Result};
 use crate::hash::Sha256;
+use crate::io::manifest_proof::is_proven;
 use crate::io::options::Durability;
 use crate::manifest::writer::ManifestFile;
 use crate::state::record::closed::FinishedManifest;
 use crate::sys::stat::Stat;
 use crate::sys::{Attributes, Dir};
-use crate::tree::dirs::OutputDir;
+use crate::tree::dirs::{OutputDir, SourceDir};
 
 /// What a run leaves at the output beside the copies.
 pub struct RunLeft {
@@ -34,6 +34,8 @@ pub struct RunLeft {
 
 /// What a run does when all is copied.
 pub struct RunEndings<'a> {
+    /// The source, if it is a directory.
+    pub source: Option<&'a SourceDir>,
     /// Which old manifests it removes.
     pub rotation: Option<&'a Rotation>,
     /// How what has left the source leaves the output.
@@ -47,13 +49,13 @@ impl Committer<'_> {
     /// longer in the source, publishes the manifest, removes old ones, writes the Media Hash List, and moves what has
     /// left the source. Returns where the manifest, the list and the trash are.
     pub fn finish(&mut self, endings: RunEndings<'_>) -> RunLeft {
-        let RunEndings { rotation, removal, media } = endings;
+        let RunEndings { source, rotation, removal, media } = endings;
         self.check_place();
         let root = Arc::clone(self.root());
         let cut_short = self.is_cut_short();
         let removal = removal.filter(|removal| !cut_short && self.may_remove(removal));
         let departures = removal.map(|removal| removal.departures);
-        if !cut_short && let Err(error) = self.carry_over(departures) {
+        if !cut_short && let Err(error) = self.carry_over(departures, source) {
             self.accounting.give_up(error);
         }
         self.record_last();
@@ -76,16 +78,16 @@ impl Committer<'_> {
         let manifest = match published {
             Ok(Some(path)) => {
                 self.finish_record(&path, digest);
-                self.remove_superseded();
-                self.tell_stale_lists(&path);
-                if let Some(rotation) = rotation {
-                    self.accounting.rotate(rotation, &path);
+                if !self.accounting.is_broken() {
+                    self.remove_superseded();
+                    self.tell_stale_lists(&path);
+                    rotation.iter().for_each(|rotation| self.accounting.rotate(rotation, &path));
                 }
                 Some(path)
             }
             Ok(None) => {
-                let warning = self.recording.as_mut().and_then(Recording::leave);
-                warning.iter().for_each(|warning| self.accounting.warn(warning));
+                let failed = self.recording.as_mut().and_then(Recording::leave);
+                self.not_recorded(failed);
                 lists.clear();
                 unfinished
             }
@@ -186,9 +188,15 @@ impl Committer<'_> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let manifest = FinishedManifest { name, digest };
         let known = self.context.shared.known;
-        let finish = |recording: &mut Recording<'_>| recording.finish(known, &manifest);
-        let warning = self.recording.as_mut().and_then(finish);
-        warning.iter().for_each(|warning| self.accounting.warn(warning));
+        let failed = match &mut self.recording {
+            Some(recording) => recording.finish(known, &manifest),
+            // Why was told.
+            None if self.context.options.pruned => {
+                Some(Error::finding(DEED, self.root().path(), "there is no private directory"))
+            }
+            None => None,
+        };
+        self.not_recorded(failed);
     }
 
     /// Gives the manifest and its side file their final names, and returns the manifest's path; with `--verify` only

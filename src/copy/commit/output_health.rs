@@ -1,6 +1,6 @@
 //! Whether an output is still of use after errors on it.
 
-use std::io::{self, Write};
+use std::io;
 
 use crate::sys::{self, Dir, PartOwner};
 use crate::tree::dirs::OutputDir;
@@ -71,8 +71,8 @@ pub fn is_in_place(root: &OutputDir) -> bool {
 
 /// Whether the output takes some bytes for good.
 fn takes_bytes(root: &Dir, parts: PartOwner) -> bool {
-    let Ok((mut file, part)) = root.create_part(parts) else { return false };
-    let written = file.write_all(&[0; 4096]).and_then(|()| sys::persist_file(&file)).is_ok();
+    let Ok((file, part)) = root.create_part(parts) else { return false };
+    let written = sys::write_all(&file, &[0; 4096]).and_then(|()| sys::persist_file(&file)).is_ok();
     root.remove(&part).is_ok() && written
 }
 

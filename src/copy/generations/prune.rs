@@ -12,13 +12,13 @@ use std::path::Path;
 
 use crate::copy::mirror::departures::Departures;
 use crate::copy::mirror::search::SUBVOLUME_THAT_WAS;
-use crate::copy::mirror::trash::TreeRemoval;
+use crate::copy::mirror::tree_removal::TreeRemoval;
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::manifest::ManifestName;
 use crate::path::RelPath;
 use crate::state::knowledge::{Belief, Knowledge};
-use crate::state::private_dir::NAME;
+use crate::state::private_dir::{NAME, TRASH};
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Dir, DirReader, is_journal_name, is_part_name};
 use crate::transfer::unproven::{is_as, is_same_link};
@@ -75,7 +75,8 @@ fn remove_one(new: &Dir, above: &RelPath, name: &[u8], stop: &Stop) -> io::Resul
 fn remove_dir(above: &Dir, name: &OsStr, mut remove: RemoveEntry, stop: &Stop) -> io::Result<()> {
     // A directory is no other generation's.
     let enter = &|dir: &Dir| _ = dir.unprotect();
-    TreeRemoval { stop, enter, remove: &mut remove }.run(above, name).map(drop)
+    let removed = TreeRemoval { stop, enter, remove: &mut remove }.run(above, name);
+    removed.map(drop).map_err(|stuck| stuck.error)
 }
 
 /// How a file or a link is removed.
@@ -141,15 +142,20 @@ impl Pruning<'_> {
         let is_leftover = is_part_name(name) || is_journal_name(name);
         let there = dir.new.stat(name, false)?;
         let is_dir = there.kind == Kind::Dir;
-        // A directory is no manifest, whatever it is called.
+        // What is no file is no manifest, whatever it is called.
         let is_list = || {
-            !is_dir && ManifestName::of_any(name).is_some() && !self.known.lists(path.as_bytes())
+            there.kind == Kind::File
+                && ManifestName::of_any(name).is_some()
+                && !self.known.lists(path.as_bytes())
         };
         if is_leftover || dir.rel.is_root() && (*name == *NAME || is_list()) {
             return Ok(false);
         }
         let inclusion = self.classifier.filter.judge(path.as_bytes(), is_dir, dir.inclusion);
+        // What the source has of this name is never copied.
+        let is_no_trash = dir.rel.is_root() && *name == *TRASH;
         let counterpart = dir.source.stat(name, self.classifier.follow).ok();
+        let counterpart = counterpart.filter(|_| !is_no_trash);
         match counterpart.filter(|_| inclusion != Inclusion::Out) {
             Some(stat)
                 if is_dir
@@ -188,7 +194,8 @@ impl Pruning<'_> {
 
     /// Whether a file is what the source had when it was recorded, and the source has the same still.
     fn proves(&self, path: &[u8], source: &Stat, there: &Stat) -> bool {
-        let is_untouched = || matches!(self.known.belief(path, there), Belief::Untouched(..));
+        let is_untouched =
+            || matches!(self.known.belief(path, there), Belief::Untouched(row, _) if row.labelled);
         is_as(source, there) && is_untouched()
     }
 }

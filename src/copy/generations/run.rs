@@ -13,7 +13,7 @@ use crate::copy::generations::options::Generations;
 use crate::copy::generations::prune::{Pruning, remove_found};
 use crate::copy::generations::seed::{Seeded, Seeding};
 use crate::copy::generations::set::{GenerationNote, GenerationSet, LATEST, lead_to, path_of};
-use crate::copy::generations::unfinished::{Beginning, TreePlace, UnfinishedTree};
+use crate::copy::generations::unfinished::{Beginning, TreePlace, UnfinishedTree, cannot_make};
 use crate::copy::job::CopyJob;
 use crate::copy::mirror::look::{Looked, MirrorLook};
 use crate::copy::mirror::lost_names::{LostNames, TreeRecord};
@@ -163,7 +163,7 @@ impl GenerationRun<'_> {
         let Self { job, observer, .. } = *self;
         tree.unprotect();
         let UnfinishedTree { dir: new, name: part, path, beginning } = tree;
-        let fail = |error| Error::io("make the tree", &path, error);
+        let fail = |error| cannot_make(&root.dir, &part, &path, error);
         let last = root.set.newest();
         Attributes::default().shed_inherited(&new).map_err(fail)?;
         // By this a later run knows the tree as one to go on with, also if this one is refused.
@@ -433,7 +433,10 @@ pub fn discard(
         tell(Event::GenerationRemoved(text.as_bytes()));
     }
     if let Some(keep) = keep_trash {
-        trash.expire(keep, stop, lost, |name| tell(Event::TrashRemoved(name.as_bytes())))?;
+        trash.expire(keep, stop, lost, |removed| match removed {
+            Ok(name) => tell(Event::TrashRemoved(name.as_bytes())),
+            Err(error) => tell(Event::Warning(&error)),
+        })?;
     }
     Ok(trash.path())
 }

@@ -3,6 +3,7 @@
 //! A directory with the name of a generation counts only if it has a private directory of this user with a finished
 //! record, which only a complete run leaves.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -68,6 +69,17 @@ impl GenerationSet {
         self.complete.last().copied()
     }
 
+    /// All directories at `path`, where the set is, with the name of a generation, whether they are one or not; the
+    /// oldest first.
+    pub fn named(&self, path: &Path) -> Vec<DatedName> {
+        let is_dir = |name: &DatedName| {
+            path_of(path, *name).symlink_metadata().is_ok_and(|found| found.is_dir())
+        };
+        let foreign = self.foreign.iter().copied().filter(is_dir);
+        let all: BTreeSet<_> = self.complete.iter().copied().chain(foreign).collect();
+        all.into_iter().collect()
+    }
+
     /// The name of a generation that is made now: later than all that are there.
     pub fn next_name(&self, now: DatedName) -> DatedName {
         let all = self.complete.iter().chain(&self.foreign);
@@ -130,7 +142,7 @@ impl GenerationNote {
 /// # Errors
 /// It cannot be made.
 pub fn lead_to(root: &Dir, name: DatedName) -> io::Result<bool> {
-    if !is_to_give_way(root)? {
+    if matches!(Latest::read(root)?, Latest::Foreign) {
         return Ok(false);
     }
     let name = name.to_string();
@@ -154,26 +166,44 @@ pub fn lead_to(root: &Dir, name: DatedName) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether there is no `latest`, or one as runs make them: that leads to the name of a generation, and says no more.
-fn is_to_give_way(root: &Dir) -> io::Result<bool> {
-    let stat = match root.stat(LATEST.as_ref(), false) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-        stat => stat?,
-    };
-    let is_generation = |text: &str| DatedName::parse(text).is_some();
-    match stat.kind {
-        Kind::Symlink => {
-            let target = root.read_name_link(LATEST.as_ref())?;
-            Ok(target.as_deref().and_then(OsStr::to_str).is_some_and(is_generation))
-        }
-        Kind::File if stat.size <= MOST_LATEST => {
-            let mut content = Vec::new();
-            let file = root.open_file(LATEST.as_ref(), false)?;
-            Uninterrupted(file).take(MOST_LATEST + 1).read_to_end(&mut content)?;
-            let text = content.strip_suffix(b"\n").and_then(|text| str::from_utf8(text).ok());
-            Ok(text.is_some_and(is_generation))
-        }
-        _ => Ok(false),
+/// The generation that `latest` leads to.
+pub fn latest(root: &Dir) -> Option<DatedName> {
+    match Latest::read(root) {
+        Ok(Latest::Of(name)) => Some(name),
+        _ => None,
+    }
+}
+
+/// What there is of the name `latest`.
+enum Latest {
+    Missing,
+    /// One as runs make them: it leads to the name of a generation, and says no more.
+    Of(DatedName),
+    /// What no run made.
+    Foreign,
+}
+
+impl Latest {
+    fn read(root: &Dir) -> io::Result<Self> {
+        let stat = match root.stat(LATEST.as_ref(), false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Missing),
+            stat => stat?,
+        };
+        let name = match stat.kind {
+            Kind::Symlink => {
+                let target = root.read_name_link(LATEST.as_ref())?;
+                target.as_deref().and_then(OsStr::to_str).and_then(DatedName::parse)
+            }
+            Kind::File if stat.size <= MOST_LATEST => {
+                let mut content = Vec::new();
+                let file = root.open_file(LATEST.as_ref(), false)?;
+                Uninterrupted(file).take(MOST_LATEST + 1).read_to_end(&mut content)?;
+                let text = content.strip_suffix(b"\n").and_then(|text| str::from_utf8(text).ok());
+                text.and_then(DatedName::parse)
+            }
+            _ => None,
+        };
+        Ok(name.map_or(Self::Foreign, Self::Of))
     }
 }
 

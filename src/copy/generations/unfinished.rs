@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use crate::copy::dated_name::DatedName;
 use crate::copy::generations::set::{GenerationSet, UNFINISHED};
-use crate::copy::mirror::trash::TreeRemoval;
+use crate::copy::mirror::tree_removal::TreeRemoval;
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::state::private_dir::NAME;
-use crate::sys::{Dir, DirListing};
+use crate::sys::{self, Dir, DirListing};
 
 /// How a tree came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl TreePlace<'_> {
             return Ok(None);
         };
         let (name, path) = self.named(self.set.next_name(self.now));
-        let fail = |error| Error::io("make the tree", &path, error);
+        let fail = |error| cannot_make(self.root, &name, &path, error);
         let last = self.root.open_dir(last.to_string().as_ref(), false).map_err(fail)?;
         if !self.root.make_snapshot(&last, name.as_ref()).map_err(fail)? {
             return Ok(None);
@@ -71,7 +71,7 @@ impl TreePlace<'_> {
     pub fn take(&self) -> Result<UnfinishedTree> {
         let left = self.set.unfinished.last().copied();
         let (name, path) = self.named(left.unwrap_or(self.set.next_name(self.now)));
-        let fail = |error| Error::io("make the tree", &path, error);
+        let fail = |error| cannot_make(self.root, &name, &path, error);
         if left.is_none() {
             self.root.make_tree(name.as_ref()).map_err(fail)?;
         }
@@ -87,10 +87,17 @@ impl TreePlace<'_> {
     }
 }
 
+/// What the tree `name` of `root` failed with, and what helps.
+pub fn cannot_make(root: &Dir, name: &str, path: &Path, error: io::Error) -> Error {
+    let note = sys::what_protects(root, name.as_ref()).unwrap_or_default();
+    Error::io("make the tree", path, error).with_note(note)
+}
+
 impl UnfinishedTree {
-    /// Takes from what runs keep there for themselves what protects it, as all of the last generation may be protected.
-    /// What cannot be done shows where it is written to.
+    /// Takes from the tree itself and from what runs keep there for themselves what protects it, as all of the last
+    /// generation may be protected. What cannot be done shows where it is written to.
     pub fn unprotect(&self) {
+        self.dir.unprotect();
         let Ok(private) = self.dir.open_dir(NAME.as_ref(), false) else { return };
         private.unprotect();
         for entry in DirListing::of(&private).into_iter().flatten().flatten() {
@@ -110,8 +117,8 @@ impl UnfinishedTree {
         }
         let mut removal = TreeRemoval { stop, enter: &|_| (), remove: &mut Dir::remove };
         match removal.run(root, name.as_ref()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(Error::io("remove the unfinished tree", path, error))
+            Err(stuck) if stuck.error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::io("remove the unfinished tree", path.join(stuck.path), stuck.error))
             }
             _ => Ok(()),
         }

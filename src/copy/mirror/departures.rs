@@ -6,11 +6,11 @@ use std::ffi::OsString;
 use std::io;
 use std::sync::OnceLock;
 
-use crate::copy::mirror::spelling::sameness;
+use crate::error::Error;
 use crate::path::RelPath;
 use crate::sys::stat::Stat;
 use crate::sys::{Dir, name_from_bytes};
-use crate::volume::alike::form_of;
+use crate::volume::alike::{form_of, sameness};
 
 /// So many bytes of names are kept; what is beyond goes in a later run.
 const MOST_BYTES: usize = 24 << 20;
@@ -45,6 +45,8 @@ pub struct Departures {
     pub unfit: Vec<RelPath>,
     /// Directories in which nothing can be changed, because they are protected; searched for on request.
     pub protected: Vec<RelPath>,
+    /// That a file system was mounted in the source last time, and not even its directory is there now.
+    pub missed: Option<Box<Error>>,
     /// Whether more than that may be in the way of a copy.
     pub may_lack_unfit: bool,
     /// How many items were too many to be kept.

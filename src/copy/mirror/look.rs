@@ -1,10 +1,12 @@
 //! The look before a mirror run: what would go, and whether the run is refused for it.
 
 use std::cell::OnceCell;
+use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 
-use crate::copy::before::prepare::Prepared;
+use crate::copy::before::prepare::{MIRROR_NEEDS_IT, Prepared};
 use crate::copy::job::CopyJob;
 use crate::copy::mirror::departures::Departures;
 use crate::copy::mirror::moved::MovedFiles;
@@ -13,7 +15,7 @@ use crate::copy::mirror::search::DepartureSearch;
 use crate::copy::report::Counts;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventListener, Stop};
-use crate::path::Shown;
+use crate::path::{RelPath, Shown};
 use crate::state::departing::Departing;
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::{Missing, NAME, PrivateDir, TRASH};
@@ -22,6 +24,7 @@ use crate::sys::stat::Kind;
 use crate::sys::{self, DirListing};
 use crate::tree::classify::Classifier;
 use crate::tree::walk::most_levels;
+use crate::volume::alike::form_of;
 
 /// What the look is given.
 pub struct MirrorLook<'a> {
@@ -82,6 +85,9 @@ impl Looked {
 struct EarlierLists {
     known: OnceCell<Knowledge>,
     departing: OnceCell<Departing>,
+    /// By what names that are alike are known, as hashes.
+    forms: OnceCell<HashSet<u64>>,
+    hashing: RandomState,
 }
 
 impl EarlierLists {
@@ -97,6 +103,20 @@ impl EarlierLists {
             let (known, _) = Knowledge::load(private, root, path, &is_in_source, &is_to_stop);
             known.proving_with(look.job.algorithm)
         }))
+    }
+
+    /// Whether a file of a name that is alike was listed: by the spelling that the source had then. The output keeps
+    /// the one that it has.
+    fn has_alike(&self, known: &Knowledge, path: &[u8]) -> bool {
+        let hash = |path: &[u8]| self.hashing.hash_one(form_of(path));
+        let forms = self.forms.get_or_init(|| {
+            let mut all = HashSet::new();
+            // Of what cannot be read nothing is known.
+            let add = |path: &RelPath, _| Ok(_ = all.insert(hash(path.as_bytes())));
+            let _ = known.unsettled(&|| false, add);
+            all
+        });
+        forms.contains(&hash(path))
     }
 }
 
@@ -124,14 +144,15 @@ impl MirrorLook<'_> {
             last: last.as_ref(),
             deed: self.deed(),
             if_meant: &self.if_meant(),
-            tell_other: &|path| (self.listen)(&Event::Foreign(path)),
+            tell_other: self.listen,
             most_levels: most_levels(sys::open_file_limit()),
             stop: self.stop,
         };
         match search.run() {
-            Ok(found) => {
+            Ok(mut found) => {
+                let missed = found.missed.take().map(|missed| *missed);
                 let moved = || self.moved(&found, lists.known(self, private.as_ref())?);
-                self.refuse(&found, last.as_ref(), &moved).map(|()| Looked::Found(found))
+                self.refuse(&found, last.as_ref(), missed, &moved).map(|()| Looked::Found(found))
             }
             // That the source is not what it was.
             Err(error) if error.kind().is_none() => Err(error),
@@ -154,17 +175,18 @@ impl MirrorLook<'_> {
             ));
         }
         let elsewhere = self.job.state.as_deref();
-        PrivateDir::open(root, &self.job.output, elsewhere, Missing::Leave).map_err(|error| {
-            error.with_note("; --mirror needs it (--state DIR keeps it elsewhere)")
-        })
+        PrivateDir::open(root, &self.job.output, elsewhere, Missing::Leave)
+            .map_err(|error| error.with_note(MIRROR_NEEDS_IT))
     }
 
     /// Whether an earlier run listed a file at `path`.
     fn is_listed(&self, lists: &EarlierLists, private: Option<&PrivateDir>, path: &[u8]) -> bool {
         let departing = || private.map(Departing::read).unwrap_or_default();
         let known = lists.known(self, private);
-        known.is_some_and(|known| known.has_heard_of(path))
-            || known.is_some() && lists.departing.get_or_init(departing).covers(path)
+        let folds = || self.prepared.output.volume.folds_names();
+        known.is_some_and(|known| {
+            known.has_heard_of(path) || folds() && lists.has_alike(known, path)
+        }) || known.is_some() && lists.departing.get_or_init(departing).covers(path)
     }
 
     /// How many of the files that have left the source were renamed, as far as is known.
@@ -195,6 +217,7 @@ impl MirrorLook<'_> {
         &self,
         found: &Departures,
         last: Option<&SourceMark>,
+        missed: Option<Error>,
         moved: &dyn Fn() -> Option<u64>,
     ) -> Result<()> {
         if found.is_empty() || self.stop.is_requested() {
@@ -212,7 +235,7 @@ impl MirrorLook<'_> {
         }
         let mark = SourceMark::of(&prepared.source.handle, Mounts::default());
         let now = &mark.root;
-        let last = last.filter(|last| last.is_known() && last.root != *now);
+        let last = last.filter(|last| last.is_known() && now.is_other_than(&last.root));
         if last.is_some() && !mark.is_known() {
             let finding = "the system does not tell which file system it is on; nothing was touched; if no more \
                            files may be open, allow more, or try again with less at work";
@@ -225,6 +248,7 @@ impl MirrorLook<'_> {
                  touched; if it was moved on purpose, {if_meant}"
             ));
         }
+        missed.map_or(Ok(()), Err)?;
         let all = found.entries + found.present;
         if mirror.most.allows(found.entries, all) {
             return Ok(());

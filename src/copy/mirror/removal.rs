@@ -92,12 +92,11 @@ impl Removal<'_> {
         if let Some(keep) =
             self.mirror.keep_trash.filter(|_| is_all && accounting.counts.is_whole())
         {
-            let (mut removed, mut lost) = (Vec::new(), LostNames::default());
-            let expired =
-                trash.expire(keep, self.stop, &mut lost, |name| removed.push(name.to_owned()));
-            for name in removed {
-                (accounting.listen())(&Event::TrashRemoved(name.as_bytes()));
-            }
+            let mut lost = LostNames::default();
+            let expired = trash.expire(keep, self.stop, &mut lost, |removed| match removed {
+                Ok(name) => (accounting.listen())(&Event::TrashRemoved(name.as_bytes())),
+                Err(error) => accounting.warn(&error),
+            });
             expired.err().iter().for_each(|error| accounting.warn(error));
             if let (Some(private), Some(root)) = (self.private, &self.output.handle) {
                 let tree = TreeRecord { root, path: &self.output.root, private, proof: self.proof };

@@ -1,8 +1,8 @@
 //! Finding what has left the source: both trees are listed side by side, as far as the output has directories.
 //!
 //! Names of the source are remembered as hashes, a directory at a time, and whatever seems to be missing is looked
-//! for by its name once more, and under [other spellings](super::spelling). What cannot be listed ends the search: then
-//! nothing is known to be absent.
+//! for by its name once more, and under [other spellings](crate::volume::counterpart). What cannot be listed ends the
+//! search: then nothing is known to be absent.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -10,12 +10,10 @@ use std::io;
 use std::sync::Arc;
 
 use crate::copy::mirror::departures::{DepartedItem, Departures};
-use crate::copy::mirror::name_set::NameSet;
-use crate::copy::mirror::spelling::{Counterpart, SpellingLook};
 use crate::error::{Error, Result};
-use crate::event::Stop;
+use crate::event::{Event, Stop};
 use crate::manifest::ManifestName;
-use crate::path::{DirPath, Shown};
+use crate::path::{DirPath, RelPath, Shown};
 use crate::state::private_dir::{NAME, TRASH};
 use crate::state::source_mark::SourceMark;
 use crate::sys::stat::{Kind, Stat};
@@ -23,6 +21,8 @@ use crate::sys::{Dir, DirReader, ListedEntry, is_journal_name, is_part_name};
 use crate::tree::classify::Classifier;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::filter::Inclusion;
+use crate::volume::counterpart::{Counterpart, SpellingLook};
+use crate::volume::name_set::NameSet;
 
 /// The number of what a subvolume is in a snapshot of what it is in: an empty directory, in which nothing can be made.
 /// On other file systems something else may have it, which is only copied anew.
@@ -48,7 +48,7 @@ pub struct DepartureSearch<'a> {
     /// protected.
     pub unfit: bool,
     /// Is told of each entry that has no counterpart and stays.
-    pub tell_other: &'a dyn Fn(&[u8]),
+    pub tell_other: &'a dyn Fn(&Event<'_>),
     pub most_levels: usize,
     pub stop: &'a Stop,
 }
@@ -108,7 +108,7 @@ impl DepartureSearch<'_> {
                 let cause = "it is too many levels down for the number of files that may be open";
                 return Err(Error::io("compare", path, io::Error::other(cause)));
             }
-            match self.enter(top_of(&mut stack)?, &subdir)? {
+            match self.enter(top_of(&mut stack)?, &subdir, &mut departures)? {
                 Some(entered) => {
                     if self.unfit && entered.output.is_protected() {
                         departures.add_protected(entered.rel.path());
@@ -130,6 +130,7 @@ impl DepartureSearch<'_> {
         &self,
         parent: &mut ComparedDir,
         subdir: &ComparedSubdir,
+        departures: &mut Departures,
     ) -> Result<Option<ComparedDir>> {
         let ComparedSubdir { name, inclusion, counterpart } = subdir;
         let rel = parent.rel.below(name);
@@ -148,23 +149,38 @@ impl DepartureSearch<'_> {
             }
             _ => None,
         };
-        if let (Some(dir), Some(above)) = (&source, &parent.source) {
-            if dev(dir) != dev(above) {
-                if self.classifier.one_file_system {
-                    return Ok(None);
-                }
-            } else if self.last.is_some_and(|last| last.mounts.has(&rel.path())) {
-                let finding = format!(
-                    "another file system was mounted there last time, and is not now: is its disk missing? nothing \
-                     was touched; if it was taken away for good, {}",
-                    self.if_meant
-                );
-                let path = self.source.path_below(&rel.path());
-                return Err(Error::finding(self.deed, path, finding));
+        let is_mount = match (&source, &parent.source) {
+            (Some(dir), Some(above)) => dev(dir) != dev(above),
+            _ => false,
+        };
+        let one_file_system = self.classifier.one_file_system;
+        if is_mount && one_file_system {
+            return Ok(None);
+        }
+        if self.last.is_some_and(|last| last.mounts.has(&rel.path())) && !is_mount {
+            let missed = self.missed(&rel.path());
+            if source.is_some() {
+                return Err(missed);
+            }
+            // A directory that was made for a mount is removed with it (udisks, autofs).
+            if !one_file_system {
+                departures.missed = Some(Box::new(missed));
             }
         }
-        let output = match parent.output.open_dir(name, false) {
+        let has_left = source.is_none() && !self.unfit;
+        let opened = match has_left {
+            true => parent.output.open_unmounted(name),
+            false => parent.output.open_dir(name, false),
+        };
+        let output = match opened {
             Ok(dir) => dir,
+            // It is no part of the output, so it goes neither to the trash nor away with it.
+            Err(error) if has_left && error.kind() == io::ErrorKind::CrossesDevices => {
+                parent.stays = true;
+                departures.others += 1;
+                (self.tell_other)(&Event::ForeignMount(rel.path().as_bytes()));
+                return Ok(None);
+            }
             Err(error) => {
                 let path = self.output.path_below(&rel.path());
                 return Err(Error::io("open directory", path, error));
@@ -176,6 +192,16 @@ impl DepartureSearch<'_> {
             return Ok(None);
         }
         Ok(Some(ComparedDir::new(source, output, rel, *inclusion)))
+    }
+
+    /// That the file system is not there which was mounted at `path` in the source.
+    fn missed(&self, path: &RelPath) -> Error {
+        let finding = format!(
+            "another file system was mounted there last time, and is not now: is its disk missing? nothing was \
+             touched; if it was taken away for good, {}",
+            self.if_meant
+        );
+        Error::finding(self.deed, self.source.path_below(path), finding)
     }
 
     /// Lists a directory: what is in both, what goes, what stays.
@@ -212,6 +238,10 @@ impl DepartureSearch<'_> {
                 let name = names.hash(&listed.name);
                 at_output.push(name);
                 let has = names.has(name);
+                if self.is_made_up(top, &listed.name, has) {
+                    departures.add_unfit(top.rel.join(&listed.name));
+                    continue;
+                }
                 if self.unfit && has && !self.is_own(top, &listed.name) {
                     match listed.kind {
                         Some(kind) if names.has_kind(name, kind) => {}
@@ -348,7 +378,7 @@ impl DepartureSearch<'_> {
         } else {
             top.stays = true;
             departures.others += 1;
-            (self.tell_other)(path.as_bytes());
+            (self.tell_other)(&Event::Foreign(path.as_bytes()));
         }
         Ok(())
     }
@@ -359,11 +389,18 @@ impl DepartureSearch<'_> {
         is_file && self.classifier.filter.is_empty() && !self.is_own(dir, &listed.name)
     }
 
-    /// Whether it is what runs keep in the root for themselves. A directory is no manifest, whatever it is called.
+    /// Whether it only has a name that runs give: a generation has no trash, that of all is beside it, and what is no
+    /// file is no manifest. Nothing of it has left the source.
+    fn is_made_up(&self, dir: &ComparedDir, name: &OsStr, is_in_source: bool) -> bool {
+        let is_list = || ManifestName::of_any(name).is_some() && !self.is_own(dir, name);
+        self.unfit && dir.rel.is_root() && (name == TRASH || !is_in_source && is_list())
+    }
+
+    /// Whether it is what runs keep in the root for themselves. What is no file is no manifest, whatever it is called.
     fn is_own(&self, dir: &ComparedDir, name: &OsStr) -> bool {
         let is_list = || {
             let stat = || dir.output.stat(name, false);
-            ManifestName::of_any(name).is_some() && !stat().is_ok_and(|it| it.kind == Kind::Dir)
+            ManifestName::of_any(name).is_some() && !stat().is_ok_and(|it| it.kind != Kind::File)
         };
         let is_listed = || (self.is_listed)(dir.rel.join(name).as_bytes());
         dir.rel.is_root() && (name == NAME || name == TRASH || is_list() && !is_listed())

@@ -9,14 +9,13 @@ use jiff::Timestamp;
 
 use crate::copy::dated_name::DatedName;
 use crate::copy::mirror::lost_names::LostNames;
+use crate::copy::mirror::tree_removal::TreeRemoval;
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::path::RelPath;
 use crate::state::private_dir::TRASH;
-use crate::sys::stat::Kind;
-use crate::sys::{self, Dir, DirListing, DirReader};
+use crate::sys::{self, Dir, DirListing};
 use crate::tree::dirs::OutputDir;
-use crate::tree::walk::most_levels;
 
 /// So many names are tried for a run's own trash.
 const TRIES: usize = 100;
@@ -96,22 +95,22 @@ impl<'a> Trash<'a> {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Removes the trash of earlier runs that is older than `keep`; `tell` is told its names. It ends early once
-    /// `stop` says so. Which files lost names by that, `lost` knows afterwards.
+    /// Removes the trash of earlier runs that is older than `keep`; `tell` is told the name of each that went, and why
+    /// one did not. It ends early once `stop` says so. Which files lost names by that, `lost` knows afterwards.
     ///
     /// # Errors
-    /// Something of it cannot be removed.
+    /// The trash cannot be listed.
     pub fn expire(
         &self,
         keep: Duration,
         stop: &Stop,
         lost: &mut LostNames,
-        mut tell: impl FnMut(&str),
+        mut tell: impl FnMut(Result<String>),
     ) -> Result<()> {
         let path = self.output.root.join(TRASH);
         let fail = |error| Error::io("remove old trash from", &path, error);
         let Some(root) = &self.output.handle else { return Ok(()) };
-        let trash = match root.open_dir(TRASH.as_ref(), false) {
+        let trash = match root.open_unmounted(TRASH.as_ref()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             opened => opened.map_err(fail)?,
         };
@@ -132,88 +131,18 @@ impl<'a> Trash<'a> {
             let remove = &mut |dir: &Dir, name: &OsStr| lost.remove(dir, name);
             let mut removal = TreeRemoval { stop, enter: &|_| (), remove };
             match removal.run(&trash, name.as_ref()) {
-                Ok(true) => tell(&name),
+                Ok(true) => tell(Ok(name)),
                 Ok(false) => break,
-                Err(error) => return Err(Error::io("remove old trash", path.join(name), error)),
+                Err(stuck) => {
+                    let stays = path.join(name).join(&stuck.path);
+                    let error = Error::io("remove old trash", stays, stuck.error);
+                    tell(Err(error.with_note(match stuck.others {
+                        0 => String::new(),
+                        others => format!("; so it is with {others} more there"),
+                    })));
+                }
             }
         }
         Ok(())
-    }
-}
-
-/// The removal of a directory with everything in it.
-pub struct TreeRemoval<'a> {
-    pub stop: &'a Stop,
-    /// Told of each directory before anything in it goes.
-    pub enter: &'a dyn Fn(&Dir),
-    /// Removes what is no directory.
-    pub remove: &'a mut dyn FnMut(&Dir, &OsStr) -> io::Result<()>,
-}
-
-/// A directory that is being removed.
-struct EmptiedDir {
-    dir: Dir,
-    name: OsString,
-    subdirs: Vec<OsString>,
-}
-
-impl TreeRemoval<'_> {
-    /// Removes the directory `name` in `above`; false if it was stopped. No link is followed.
-    ///
-    /// # Errors
-    /// Something in it cannot be removed.
-    pub fn run(&mut self, above: &Dir, name: &OsStr) -> io::Result<bool> {
-        let (mut reader, most_levels) = (DirReader::default(), most_levels(sys::open_file_limit()));
-        let mut stack = vec![self.empty(above, name, &mut reader)?];
-        while let Some(top) = stack.last_mut() {
-            if self.stop.is_requested() {
-                return Ok(false);
-            }
-            if let Some(subdir) = top.subdirs.pop() {
-                if top.dir.destroy_tree(&subdir) {
-                    continue;
-                }
-                let entered = self.empty(&top.dir, &subdir, &mut reader)?;
-                if stack.len() > most_levels {
-                    return Err(io::Error::other(
-                        "it has too many levels for the files that may be open",
-                    ));
-                }
-                stack.push(entered);
-            } else if let Some(done) = stack.pop() {
-                drop(done.dir);
-                stack.last().map_or(above, |parent| &parent.dir).remove_dir(&done.name)?;
-            }
-        }
-        Ok(true)
-    }
-
-    /// Removes everything but directories from the directory `name`, which stays open.
-    fn empty(
-        &mut self,
-        above: &Dir,
-        name: &OsStr,
-        reader: &mut DirReader,
-    ) -> io::Result<EmptiedDir> {
-        let dir = above.open_dir(name, false)?;
-        (self.enter)(&dir);
-        dir.open_up(&dir.stat_self()?)?;
-        let (mut files, mut subdirs) = (Vec::new(), Vec::new());
-        loop {
-            let batch = reader.next_batch(&dir)?;
-            if batch.is_empty() {
-                break;
-            }
-            for listed in batch {
-                let kind = match listed.kind {
-                    Some(kind) => kind,
-                    None => dir.stat(&listed.name, false)?.kind,
-                };
-                let names = if kind == Kind::Dir { &mut subdirs } else { &mut files };
-                names.push(listed.name.to_os_string());
-            }
-        }
-        files.iter().try_for_each(|file| (self.remove)(&dir, file))?;
-        Ok(EmptiedDir { dir, name: name.to_os_string(), subdirs })
     }
 }

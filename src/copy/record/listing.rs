@@ -9,11 +9,12 @@ use crate::copy::commit::committer::Committer;
 use crate::copy::record::near::NearLists;
 use crate::copy::record::recording::Recording;
 use crate::copy::record::sorted::put_in_order;
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::hash::{Digest, Digests};
 use crate::io::options::Options;
 use crate::manifest::lists::ListKind;
 use crate::state::private_dir::PrivateDir;
+use crate::sys;
 use crate::tree::dirs::OutputDir;
 use crate::tree::overwrite::Policy;
 
@@ -27,8 +28,25 @@ impl<'a> Committer<'a> {
 
     /// The private record gets its file now.
     pub fn begin_record(&mut self) {
-        let warning = self.recording.as_mut().and_then(Recording::begin);
-        warning.iter().for_each(|warning| self.accounting.warn(warning));
+        let failed = self.recording.as_mut().and_then(Recording::begin);
+        self.not_recorded(failed);
+    }
+
+    /// The private record cannot be written. What it would have said the next run reads. But a generation is one only
+    /// with its record: without it the tree stays unfinished, and so does one of a run that was cut short.
+    pub(crate) fn not_recorded(&mut self, failed: Option<Error>) {
+        let Some(error) = failed else { return };
+        if !self.context.options.pruned || self.is_cut_short() {
+            let error = error.with_note("; the next run reads what it would have said");
+            return self.accounting.warn(&error);
+        }
+        let remedy = match error.cause() {
+            Cause::Io(cause) if sys::is_disk_full(cause) => "make room, and run again",
+            _ => "run again",
+        };
+        let note =
+            format!("; without it the tree is no generation, and stays unfinished: {remedy}");
+        self.accounting.give_up(error.with_note(note));
     }
 
     /// The lines of what is published and durable go into the manifest.
@@ -42,21 +60,19 @@ impl<'a> Committer<'a> {
         }
         rows = std::mem::take(&mut self.rows).and(rows);
         let append = |recording: &mut Recording<'_>| recording.append(&mut rows, manifest);
-        if let Some(warning) = self.recording.as_mut().and_then(append) {
-            self.accounting.warn(&warning);
-        }
+        let failed = self.recording.as_mut().and_then(append);
         self.rows = rows;
+        self.not_recorded(failed);
     }
 
     /// What waits is written, before the manifest gets its name or is left.
     pub(crate) fn record_last(&mut self) {
-        let (Some(recording), Some(manifest)) = (&mut self.recording, &self.manifest) else {
+        let (Some(recording), Some(manifest)) = (&mut self.recording, &mut self.manifest) else {
             return;
         };
         let cut_short = self.accounting.is_broken() || self.context.control.stop.is_requested();
-        if let Some(warning) = recording.append_last(&mut self.rows, manifest, cut_short) {
-            self.accounting.warn(&warning);
-        }
+        let failed = recording.append_last(&mut self.rows, manifest, cut_short);
+        self.not_recorded(failed);
     }
 
     /// The file stays as it is: an earlier line for it is carried over, if it still holds.

@@ -14,7 +14,7 @@ use crate::hash::{Algorithm, Algorithms, Digest};
 use crate::io::options::Durability;
 use crate::manifest::index::Lookup;
 use crate::manifest::lists::{Form, ListKind};
-use crate::manifest::writer::ListSink;
+use crate::manifest::rewriting::ListSink;
 use crate::manifest::{Entries, Index, Parsed, line};
 use crate::path::RelPath;
 use crate::sys::stat::Stat;

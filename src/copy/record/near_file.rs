@@ -155,7 +155,7 @@ impl NearFile {
         }
         self.flush(dir)?;
         if let Some((file, _)) = &self.part {
-            sys::let_read(file, |group| self.readers.mode(group));
+            sys::let_read(file, |group| self.readers.mode(group))?;
             if durable {
                 sys::persist_file(file)?;
             }

@@ -3,7 +3,8 @@
 //! A row says as what a file was left. Whether any later change of it shows depends on the clock of its
 //! file system, which moves in steps: a change in the step of the last one looks like none. So rows wait
 //! until the manifest was written to, which tells that clock, and those of the same step are in doubt. A
-//! record that cannot be written is a warning: the next run reads what this one would have known.
+//! record that cannot be written is a warning: the next run reads what this one would have known. Only a generation
+//! is none without it.
 
 use std::io;
 use std::thread::sleep;
@@ -13,6 +14,7 @@ use crate::copy::record::rows::PendingRows;
 use crate::error::Error;
 use crate::hash::Digest;
 use crate::manifest::writer::ManifestFile;
+use crate::part::transfer::CopyTarget;
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::PrivateDir;
 use crate::state::record::closed::FinishedManifest;
@@ -29,6 +31,9 @@ const STEPS: u32 = 4;
 
 /// So many bytes of rows that still hold are copied at a time.
 const HELD_BYTES: usize = 1 << 20;
+
+/// What fails where there is no record.
+pub const DEED: &str = "write the private record in";
 
 /// The record of a run, while it can be written. It has no file before there is a row to write.
 pub struct Recording<'a> {
@@ -66,7 +71,7 @@ impl<'a> Recording<'a> {
     pub fn append_last(
         &mut self,
         rows: &mut PendingRows,
-        manifest: &ManifestFile,
+        manifest: &mut ManifestFile,
         is_cut_short: bool,
     ) -> Option<Error> {
         let (mut now, latest) = (manifest.clock(), rows.latest());
@@ -153,8 +158,7 @@ impl<'a> Recording<'a> {
     fn told(&mut self, result: io::Result<()>) -> Option<Error> {
         let error = result.err()?;
         (self.file, self.is_given_up) = (None, true);
-        let error = Error::io("write the private record in", self.private.path(), error);
-        Some(error.with_note("; the next run reads what it would have said"))
+        Some(Error::io(DEED, self.private.path(), error))
     }
 }
 
@@ -170,8 +174,22 @@ pub(crate) fn left_as(
     row_of(output, entry, &stands, digest, origin)
 }
 
+/// The same of a file that was copied, and `stands` so if that is known.
+pub(crate) fn row_of_copy(
+    target: &CopyTarget,
+    stands: Option<Stat>,
+    digest: Digest,
+) -> Option<Row> {
+    let CopyTarget { output, entry, labelled, .. } = target;
+    let row = match stands {
+        Some(stands) => row_of(output, entry, &stands, digest, Origin::Source),
+        None => left_as(output, entry, digest, Origin::Source),
+    };
+    row.map(|row| Row { labelled: *labelled, ..row })
+}
+
 /// The same of a file that was looked at already.
-pub(crate) fn row_of(
+fn row_of(
     output: &OutputDir,
     entry: &SourceEntry,
     stat: &Stat,
@@ -183,5 +201,12 @@ pub(crate) fn row_of(
     }
     let late = !output.holds_time_as(entry.stat.mtime, stat.mtime);
     let sure = !late && output.volume.with_root;
-    Some(Row { digest, origin, trace: output.trace_of(&entry.stat, stat), sure, late })
+    Some(Row {
+        digest,
+        origin,
+        trace: output.trace_of(&entry.stat, stat),
+        sure,
+        late,
+        labelled: true,
+    })
 }

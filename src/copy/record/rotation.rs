@@ -17,7 +17,8 @@ use crate::copy::record::beside::{self, is_made_here};
 use crate::error::{Error, Result};
 use crate::manifest::carry::ours;
 use crate::manifest::{Entries, ManifestName, Parsed};
-use crate::sys::Dir;
+use crate::sys::stat::Kind;
+use crate::sys::{Dir, DirListing};
 use crate::tree::dirs::{OutputDir, SourceDir};
 
 /// How many manifests stay.
@@ -26,8 +27,8 @@ pub struct Rotation {
     pub keep: NonZero<usize>,
     /// The root of the source.
     pub source: Arc<SourceDir>,
-    /// The output is a tree that is to become a generation. It has nothing but what the source has and what runs made,
-    /// so an empty one that is not in the source goes too, and none is worth telling of.
+    /// The output is a tree that is to become a generation. It is to have nothing but what the source has and what this
+    /// run made, so all others go, with what stands beside manifests, and none is worth telling of.
     pub in_generation: bool,
 }
 
@@ -37,6 +38,9 @@ impl Rotation {
     pub fn run(&self, output: &OutputDir, newest: &Path) -> (Vec<ManifestName>, Option<Error>) {
         let Some(root) = &output.handle else { return (Vec::new(), None) };
         let mut removed = Vec::new();
+        if self.in_generation {
+            return (removed, clear(root, output, newest).err());
+        }
         let done = self.surplus(root, output, newest).and_then(|(surplus, listed)| {
             let is_copied = |name: &OsStr| {
                 self.is_in_source(name) || name.to_str().is_some_and(|name| listed.contains(name))
@@ -45,12 +49,12 @@ impl Rotation {
                 let file_name = name.to_string();
                 // They are known by what it lists.
                 let lists = beside::lists_of(root, name, &is_copied);
-                self.remove(root, file_name.as_ref()).map_err(|error| {
+                root.remove(file_name.as_ref()).map_err(|error| {
                     Error::io("remove the old manifest", output.path_of(file_name.as_ref()), error)
                 })?;
                 self.remove_states(root, name);
                 // One that stays is in nothing's way.
-                lists.iter().for_each(|list| drop(self.remove(root, list.as_ref())));
+                lists.iter().for_each(|list| drop(root.remove(list.as_ref())));
                 removed.push(name);
                 Ok(())
             })
@@ -64,15 +68,7 @@ impl Rotation {
         let states = name.states();
         let file = || root.open_file(states.as_ref(), false);
         if !self.is_in_source(states.as_ref()) && file().is_ok_and(|file| SideFile::is_one(&file)) {
-            let _ = self.remove(root, states.as_ref());
-        }
-    }
-
-    fn remove(&self, root: &Dir, name: &OsStr) -> io::Result<()> {
-        match self.in_generation {
-            // All of the last one may be protected, of which this is a snapshot.
-            true => root.remove_protected(name),
-            false => root.remove(name),
+            let _ = root.remove(states.as_ref());
         }
     }
 
@@ -104,11 +100,40 @@ impl Rotation {
             return Ok(nothing);
         }
         // What only has the name of a manifest is a file of the user.
-        finished.retain(|name| self.in_generation || begins_as_one(root, *name));
+        finished.retain(|name| begins_as_one(root, *name));
         let listed = listed(root, newest, &finished).map_err(fail)?;
         finished.retain(|name| !listed.contains(&name.to_string()));
         Ok((finished.split_off(finished.len().min(self.keep.get() - 1)), listed))
     }
+}
+
+/// Removes from a tree that is to become a generation every file with the name of a manifest, or of what stands beside
+/// one, that neither this run wrote nor the source has: its manifest at `newest` does not list it.
+fn clear(root: &Dir, output: &OutputDir, newest: &Path) -> Result<()> {
+    let fail = |error| Error::io("look for old manifests in", output.path(), error);
+    let Some(newest) = newest.file_name().and_then(ManifestName::parse) else { return Ok(()) };
+    let (mut strays, mut names) = (Vec::new(), Vec::new());
+    for entry in DirListing::of(root).map_err(fail)? {
+        let name = entry.map_err(fail)?.name;
+        let of = ManifestName::of_any(&name).filter(|of| !of.is_of_run(&newest));
+        let is_file = || root.stat(&name, false).is_ok_and(|stat| stat.kind == Kind::File);
+        if let Some(of) = of
+            && is_file()
+        {
+            strays.push(name);
+            names.push(of);
+        }
+    }
+    let listed = match &names[..] {
+        [] => return Ok(()),
+        names => listed(root, newest, names).map_err(fail)?,
+    };
+    for name in strays.iter().filter(|name| !name.to_str().is_some_and(|it| listed.contains(it))) {
+        // All of the last generation may be protected, of which this is a snapshot.
+        root.remove_protected(name)
+            .map_err(|error| Error::io("remove the old manifest", output.path_of(name), error))?;
+    }
+    Ok(())
 }
 
 /// Whether the first line of a file is one of a manifest. An empty one may be anything.

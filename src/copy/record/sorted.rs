@@ -8,7 +8,7 @@ use std::io::{self, Read};
 
 use crate::manifest::lists::ListKind;
 use crate::manifest::read::scan::Text;
-use crate::manifest::writer::ListSink;
+use crate::manifest::rewriting::ListSink;
 use crate::manifest::{Parsed, Parser, Scanner};
 use crate::tree::names::sorter::Sorter;
 

@@ -181,7 +181,7 @@ impl EarlierRecords {
             return Ok(());
         }
         // What this run did not enter may be mounted all the same.
-        if let Some(mut last) = last.filter(|last| last.root == now.root) {
+        if let Some(mut last) = last.filter(|last| !now.root.is_other_than(&last.root)) {
             let is_part = job.names.is_some() || job.shard.is_some();
             last.mounts.keep_only(|path| is_part || !was_visited(job, source, path));
             now.mounts.add_earlier(last.mounts);

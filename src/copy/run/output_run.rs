@@ -261,9 +261,7 @@ impl OutputRun<'_> {
         let verifiers = job.verify.map_or(0, |_| workers.verifiers(&prepared.output));
         let (mut committer, verifier_threads) =
             self.committer(&context, &mut prepared, earlier, verifiers);
-        if let Some(slot) = slot {
-            slot.begin(started, stop);
-        }
+        slot.iter().for_each(|slot| slot.begin(started, stop));
         let source_volume = sys::volume_details(&prepared.source.handle);
         let output_volume = prepared.output.handle.as_ref().map(sys::volume_details);
         let (source, parts) = (Arc::clone(&prepared.source), prepared.output.volume.parts);
@@ -283,7 +281,8 @@ impl OutputRun<'_> {
         earlier.settle_departures(&mut committer.accounting);
         let removal = earlier.removal(job, &committer, &source, walk.cleanup, stop);
         let media = MediaSeal::of(job, stop, parts, secret.as_ref());
-        let endings = RunEndings { rotation: rotation.as_ref(), removal: removal.as_ref(), media };
+        let (source, removal, rotation) = (tree.as_deref(), removal.as_ref(), rotation.as_ref());
+        let endings = RunEndings { source, rotation, removal, media };
         let RunLeft { manifest, trash, media_list, lists } = committer.finish(endings);
         let mut counts = Counts { seen: found, ..committer.accounting.counts };
         counts.foreign = earlier.departures().map_or(0, |found| found.others);

@@ -26,6 +26,7 @@ impl CopyJob {
             dry,
             cleanup: match (&self.shard, prepared.secret) {
                 (Some(shard), _) => Cleanup::OfAttempts(&shard.dead),
+                (None, secret) if self.pruned && !dry => Cleanup::OfTree(secret),
                 (None, Some(secret)) if prepared.is_ours_alone => Cleanup::OfRuns(secret),
                 (None, None) if !dry => Cleanup::Unknown,
                 (None, _) => Cleanup::Nothing,

@@ -42,6 +42,8 @@ pub struct First {
     pub digests: Option<Digests>,
     /// Whether it stands at the output.
     pub there: bool,
+    /// Whether it has the source's permissions, owner and attributes, as far as is known.
+    pub labelled: bool,
 }
 
 impl First {
@@ -197,6 +199,12 @@ pub fn make(
             if let Err(error) = dir.publish(&part, &entry.name, true) {
                 let _ = dir.remove(&part);
                 return Err(fail(error));
+            }
+            // A rename onto a name of the same file does nothing (rename(2)). Some file systems of FUSE number each
+            // name, so that it is not known for one.
+            match dir.remove(&part) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
+                _ => {}
             }
         }
     }

@@ -27,11 +27,12 @@ impl Committer<'_> {
         entry: &SourceEntry,
         digest: Option<Digest>,
         there: bool,
+        labelled: bool,
     ) {
         if let Some(links) = self.links.as_mut().filter(|_| entry.stat.links > 1) {
             let (dir, name) = (output.rel.path(), entry.name.clone());
             let digests = digest.map(|digest| self.accounting.listed_with(digest));
-            let first = First { dir, name, stat: entry.stat, digests, there };
+            let first = First { dir, name, stat: entry.stat, digests, there, labelled };
             for (link, first) in links.settle(entry, first) {
                 self.link(&link, &first);
             }
@@ -52,7 +53,7 @@ impl Committer<'_> {
             self.accounting.warn(warning);
         }
         let there = matches!(made, Ok((LinkOutcome::Made | LinkOutcome::Kept, _)));
-        self.settle_names(output, entry, None, there);
+        self.settle_names(output, entry, None, there, true);
         self.linked(output, entry, made.map(|(linked, _)| linked), None, Done::Symlinked);
     }
 
@@ -117,7 +118,14 @@ impl Committer<'_> {
         let Some(stat) = stat.ok().filter(|stat| stat.size == first.stat.size) else { return };
         let late = !self.root().holds_time_as(first.stat.mtime, stat.mtime);
         let (origin, trace) = (Origin::Source, Trace::of(&stat));
-        let row = Row { digest: digests.proof, origin, trace, sure: !late, late };
+        let row = Row {
+            digest: digests.proof,
+            origin,
+            trace,
+            sure: !late,
+            late,
+            labelled: first.labelled,
+        };
         let path = first.dir.join(&first.name);
         if let Some(known) = self.context.shared.known {
             known.supersede(path.as_bytes());

@@ -10,6 +10,7 @@ use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 
 use crate::hash::{Algorithm, Digest};
 use crate::manifest::archive::mhl_chain::ChainLink;
+use crate::sys;
 
 /// Whether XML 1.0 can hold this text.
 pub fn is_text(bytes: &[u8]) -> bool {
@@ -295,7 +296,7 @@ impl<W: Write> MhlWriter<W> {
 
     fn end(self) -> io::Result<W> {
         let mut out = self.xml.into_inner();
-        out.write_all(b"\n")?;
+        sys::write_all(&mut out, b"\n")?;
         Ok(out)
     }
 

@@ -1,8 +1,8 @@
 //! What an earlier manifest says about a path: how a re-run keeps the digests it need not compute.
 //!
-//! A manifest of a hundred million lines does not fit into memory, but a little of each line does: **13 to 14 bytes
-//! and 1 bit** (48 bits of a keyed hash of the name, 48 bits of the line's offset, where to look for it, whether it
-//! was looked up), beside about half a MiB once, or 4 MiB where every line is as long as a line may be. While an
+//! A manifest of a hundred million lines does not fit into memory, but a little of each line does: **14 to 15 bytes**
+//! (48 bits of a keyed hash of the name, 48 bits of the line's offset, where to look for it, whether it was looked
+//! up), beside about half a MiB once, or 4 MiB where every line is as long as a line may be. While an
 //! index is built there are another 256 KiB and nothing else: the lines are counted before they are stored.
 //!
 //! The hash only says where to look. The name is always compared with the line itself, and the
@@ -21,6 +21,7 @@ use crate::path::RelPath;
 use super::bits::Bits;
 use super::builder::IndexBuilder;
 use super::own::{self, Lines, Strip};
+use super::place::{LinePlace, NextLine};
 use super::slot::{Hashing, IndexSlot, Parts};
 use super::window::Window;
 use crate::manifest::read::record::Record;
@@ -43,17 +44,11 @@ pub struct Index {
     /// Sorted: so lines of one name stand together, in the order of the file.
     slots: Vec<IndexSlot>,
     parts: Parts,
-    /// One bit a slot.
+    /// No line is shorter than so many bytes with its end, so each has a bit of its own.
+    shortest: u64,
     visited: Bits,
-}
-
-/// Where a line stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinePlace {
-    /// Its start in the file, in bytes.
-    pub offset: u64,
-    /// Its number in the index, in no order of the file.
-    pub rank: usize,
+    /// Whether no two lines have one hash, so none has the name of another.
+    distinct: bool,
 }
 
 impl Index {
@@ -73,8 +68,14 @@ impl Index {
 
     /// An index of the lines in `builder`, of the first `len` bytes of a file whose lines are those of a
     /// manifest once `strip` took off what stands before.
-    pub(crate) fn of(builder: IndexBuilder, file: File, len: u64, strip: Strip) -> Self {
-        Self::finish(builder, Window::new(file), len, strip)
+    pub(crate) fn of(
+        builder: IndexBuilder,
+        file: File,
+        len: u64,
+        strip: Strip,
+        shortest: u64,
+    ) -> Self {
+        Self::finish(builder, Window::new(file), len, strip, shortest)
     }
 
     fn build_with(
@@ -100,16 +101,50 @@ impl Index {
         // lines count to its end.
         while lines.next_record(&mut add)?.unwrap_or(false) {}
         let skipped = lines.skipped();
-        Ok(Self { skipped, algorithms, ..Self::finish(builder, window, len, strip) })
+        Ok(Self {
+            skipped,
+            algorithms,
+            ..Self::finish(builder, window, len, strip, own::SHORTEST as u64 + 1)
+        })
     }
 
-    fn finish(builder: IndexBuilder, window: Window, len: u64, strip: Strip) -> Self {
+    fn finish(
+        builder: IndexBuilder,
+        window: Window,
+        len: u64,
+        strip: Strip,
+        shortest: u64,
+    ) -> Self {
         let IndexBuilder { hashing, mut slots, .. } = builder;
         slots.shrink_to_fit();
         slots.sort_unstable();
-        let (parts, visited) = (Parts::of(&slots), Bits::new(slots.len()));
+        let parts = Parts::of(&slots);
+        let distinct = slots.windows(2).all(|pair| pair[0].hash() != pair[1].hash());
         let (skipped, algorithms) = (0, Algorithms::default());
-        Self { window, len, skipped, algorithms, strip, hashing, slots, parts, visited }
+        let index = Self {
+            window,
+            len,
+            skipped,
+            algorithms,
+            strip,
+            hashing,
+            slots,
+            parts,
+            shortest,
+            visited: Bits::default(),
+            distinct,
+        };
+        Self { visited: index.bits(), ..index }
+    }
+
+    /// A bit for each line, none of them set.
+    pub(crate) fn bits(&self) -> Bits {
+        Bits::new((self.len / self.shortest) as usize + 1)
+    }
+
+    /// The bit of the line at `offset`.
+    fn bit(&self, offset: u64) -> usize {
+        (offset / self.shortest) as usize
     }
 
     /// By which algorithms the digests of its lines are, where it was built from the lines of a manifest.
@@ -140,27 +175,55 @@ impl Index {
     ///
     /// What reading the manifest failed with.
     pub fn lookup(&self, path: &[u8]) -> io::Result<Option<Digest>> {
-        Ok(self.lookup_line(path, |_, digest| digest)?.map(|(digest, _)| digest))
+        Ok(self
+            .lookup_line(path, &mut NextLine::default(), |_, digest| digest)?
+            .map(|found| found.0))
     }
 
     /// What `read` makes of the last line of that name, as it stands in the file, and of its digest; and the
-    /// place of that line. It is called under the lock of the line.
+    /// place of that line, which is looked for at `next` first. It is called under the lock of the line.
     pub(crate) fn lookup_line<T>(
         &self,
         path: &[u8],
+        next: &mut NextLine,
         mut read: impl FnMut(&[u8], Digest) -> T,
     ) -> io::Result<Option<(T, LinePlace)>> {
-        let mut last = None;
-        let found = self.find(path, |place, line, digest| {
-            self.visited.set(place.rank);
+        let (mut last, expected) = (None, next.0.take());
+        let mut see = |place: LinePlace, line: &[u8], digest| {
+            self.visited.set(place.bit);
+            next.0 = Some(place.offset + line.len() as u64 + 1);
             last = Some((read(line, digest), place));
-        })?;
+        };
+        if let Some(offset) = expected.filter(|offset| self.distinct && *offset < self.len)
+            && self.line_of(path, offset, &mut see)?.is_some()
+        {
+            return Ok(last);
+        }
+        let found = self.find(path, see)?;
         Ok(last.filter(|_| matches!(found, Lookup::Agreed { .. })))
     }
 
-    /// That name is asked for next: until then the processor can fetch what that takes.
-    pub(crate) fn prefetch(&self, path: &[u8]) {
-        self.parts.prefetch(&self.slots, self.hashing.hash(path));
+    /// The digest on the line at `offset`, if that is of this name; `each` is told its place and what stands there.
+    fn line_of(
+        &self,
+        path: &[u8],
+        offset: u64,
+        each: &mut impl FnMut(LinePlace, &[u8], Digest),
+    ) -> io::Result<Option<Digest>> {
+        let digest_of = |line: &[u8]| {
+            let digest = own::digest_of(path, (self.strip)(line)?)?;
+            each(LinePlace { offset, bit: self.bit(offset) }, line, digest);
+            Some(digest)
+        };
+        Ok(self.window.with_line(offset, digest_of)?.flatten())
+    }
+
+    /// That name is asked for next: until then the processor can fetch what that takes, unless its line is expected at
+    /// `next`.
+    pub(crate) fn prefetch(&self, path: &[u8], next: &NextLine) {
+        if next.0.is_none() {
+            self.parts.prefetch(&self.slots, self.hashing.hash(path));
+        }
     }
 
     /// Whether a line is of that name, which is not visited by it.
@@ -176,7 +239,7 @@ impl Index {
     /// What reading the manifest failed with.
     pub fn visit(&self, path: &[u8]) -> io::Result<bool> {
         let mut first = false;
-        self.find(path, |place, _, _| first |= self.visited.set(place.rank))?;
+        self.find(path, |place, _, _| first |= self.visited.set(place.bit))?;
         Ok(first)
     }
 
@@ -216,17 +279,9 @@ impl Index {
             return Ok(Lookup::Unclear);
         }
         let mut found = Lookup::Nothing;
-        for (rank, slot) in self.slots.iter().enumerate().skip(first) {
-            if slot.hash() != hash {
-                break;
-            }
-            let offset = slot.offset();
-            let digest_of = |line: &[u8]| {
-                let digest = own::digest_of(path, (self.strip)(line)?)?;
-                each(LinePlace { offset, rank }, line, digest);
-                Some(digest)
-            };
-            if let Some(digest) = self.window.with_line(offset, digest_of)?.flatten() {
+        let alike = self.slots.iter().skip(first).take_while(|slot| slot.hash() == hash);
+        for offset in alike.map(|slot| slot.offset()) {
+            if let Some(digest) = self.line_of(path, offset, &mut each)? {
                 found = found.and(digest, offset);
             }
         }
@@ -239,16 +294,16 @@ impl Index {
     ///
     /// What reading the manifest failed with.
     pub(crate) fn forget_visit(&self, path: &[u8]) -> io::Result<()> {
-        self.each_line_of(path, |rank| self.visited.clear(rank))
+        self.each_line_of(path, |bit| self.visited.clear(bit))
     }
 
-    /// Tells `each` the ranks of the lines of that name.
+    /// Tells `each` the bits of the lines of that name.
     ///
     /// # Errors
     ///
     /// What reading the manifest failed with.
     pub(crate) fn each_line_of(&self, path: &[u8], mut each: impl FnMut(usize)) -> io::Result<()> {
-        self.find(path, |place, _, _| each(place.rank)).map(drop)
+        self.find(path, |place, _, _| each(place.bit)).map(drop)
     }
 
     /// Hands to `see` each line whose bit is set in `chosen`, as it stands in the file without its end, in the
@@ -266,27 +321,14 @@ impl Index {
         let mut scanner = Scanner::new(self.window.range(0, self.len));
         while let Some(line) = scanner.next_line()? {
             let Text::Whole(text) = line.text else { continue };
-            let Some(stripped) = (self.strip)(text).filter(|_| line.ended) else { continue };
-            let rank = |name: &[u8]| self.rank_of(name, line.offset);
-            let is_chosen = || match own::plain_name(stripped) {
-                Some(name) => rank(name).is_some_and(|rank| chosen.has(rank)),
-                None => own::with_record(stripped, |record| rank(record.name))
-                    .flatten()
-                    .is_some_and(|rank| chosen.has(rank)),
-            };
-            if all || is_chosen() {
+            if !line.ended || (self.strip)(text).is_none() {
+                continue;
+            }
+            if all || chosen.has(self.bit(line.offset)) {
                 see(text)?;
             }
         }
         Ok(())
-    }
-
-    /// The rank of the line at `offset`, which is of `name`.
-    fn rank_of(&self, name: &[u8], offset: u64) -> Option<usize> {
-        let hash = self.hashing.hash(name);
-        let first = self.parts.rank(&self.slots, hash);
-        let alike = self.slots.get(first..)?.iter().take_while(|slot| slot.hash() == hash);
-        alike.map(|slot| slot.offset()).position(|at| at == offset).map(|behind| first + behind)
     }
 
     /// What `see` makes of the line at `offset`, as it stands in the file.
@@ -317,18 +359,8 @@ impl Index {
 
     /// Whether the record at `offset` is what [`unvisited`](Self::unvisited) is to give.
     fn is_unvisited(&self, offset: u64, name: &[u8]) -> io::Result<bool> {
-        let hash = self.hashing.hash(name);
-        let Ok(rank) = self.slots.binary_search(&IndexSlot::new(hash, offset)) else {
-            return Ok(false);
-        };
-        if self.visited.has(rank) {
-            return Ok(false);
-        }
-        let has_hash = |rank: Option<usize>| {
-            rank.and_then(|rank| self.slots.get(rank)).is_some_and(|slot| slot.hash() == hash)
-        };
-        if !has_hash(rank.checked_sub(1)) && !has_hash(Some(rank + 1)) {
-            return Ok(true);
+        if self.distinct || self.visited.has(self.bit(offset)) {
+            return Ok(!self.visited.has(self.bit(offset)));
         }
         let found = self.peek(name)?;
         Ok(matches!(found, Lookup::Agreed { last, .. } if last == offset))
@@ -503,6 +535,28 @@ mod tests {
         }
     }
 
+    /// Where a line is expected decides how fast it is found, and nothing else.
+    #[test]
+    fn a_line_is_found_wherever_it_is_expected() {
+        let names: Vec<String> = (0..60).map(|i| format!("dir/{i}")).collect();
+        let records: Vec<(&str, u64)> = names.iter().map(String::as_str).zip(0..).collect();
+        let bytes = manifest(&records);
+        let twice = [&bytes[..], &manifest(&[("dir/7", 70)])].concat();
+        for (bytes, seven) in [(&bytes, Some(digest(7))), (&twice, None)] {
+            let ends = memchr::memchr_iter(b'\n', bytes).map(|end| end as u64 + 1);
+            for expected in ends.chain([0, bytes.len() as u64 + 100]) {
+                let index = Index::build(file(bytes), &|| false).unwrap();
+                let mut next = NextLine(Some(expected));
+                for (name, seed) in records.iter().skip(5).take(4).chain(&records[..2]) {
+                    let found = index.lookup_line(name.as_bytes(), &mut next, |_, digest| digest);
+                    let known = if *seed == 7 { seven } else { Some(digest(*seed)) };
+                    assert_eq!(found.unwrap().map(|(digest, _)| digest), known, "{name}");
+                }
+                assert_eq!(unvisited(&index).len(), 60 - 6);
+            }
+        }
+    }
+
     #[test]
     fn a_name_many_times_over_costs_no_time() {
         let mut records = vec![("again", 1); 200_000];
@@ -541,7 +595,7 @@ mod tests {
         let index = Index::build(file(&bytes), &|| false).unwrap();
         assert_eq!(index.len() as u64, LINES);
         let bits = index.slots.capacity() * size_of::<IndexSlot>() * 8 + index.visited.bytes() * 8;
-        assert!(bits as u64 <= LINES * (12 * 8 + 1) + 64, "{bits} bits");
+        assert!(bits as u64 <= LINES * (12 * 8 + 6) + 64, "{bits} bits");
 
         // Several threads at once, one of them backwards, through the first hundredth.
         std::thread::scope(|scope| {

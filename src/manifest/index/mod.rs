@@ -4,7 +4,9 @@ pub mod bits;
 pub mod builder;
 pub mod lookup;
 mod own;
+mod place;
 mod slot;
 mod window;
 
 pub use lookup::{Index, Lookup};
+pub use place::{LinePlace, NextLine};

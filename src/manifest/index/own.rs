@@ -15,7 +15,7 @@ use crate::manifest::read::scan::{Scanner, Text};
 const ASK: u64 = 1 << 14;
 
 /// The shortest line that can be a record, in bytes without its end: a digest of 64 bits, a blank and a name.
-const SHORTEST: usize = 16 + 2;
+pub const SHORTEST: usize = 16 + 2;
 
 /// How many lines are long enough for a record, whatever they say; fewer if `is_to_stop` says so
 /// meanwhile. Shorter ones would let a list of empty lines claim twelve times its size in memory.

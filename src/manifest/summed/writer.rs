@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use crate::hash::Hasher;
 use crate::manifest::summed::trailer::{SUM, Trailer, numbers};
+use crate::sys;
 
 /// So many bytes are hashed and written at a time.
 const TOGETHER: usize = 256 << 10;
@@ -35,7 +36,7 @@ impl<W: Write> SummedWriter<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.hasher.update(&self.text);
-        self.out.write_all(&self.text)?;
+        sys::write_all(&mut self.out, &self.text)?;
         self.text.clear();
         Ok(())
     }
@@ -53,7 +54,7 @@ impl<W: Write> SummedWriter<W> {
         self.flush()?;
         let Self { mut out, hasher, end, records, .. } = self;
         let sum = hasher.finish().ok_or(io::ErrorKind::Unsupported)?;
-        out.write_all(&[sum.to_string().as_bytes(), &[end]].concat())?;
+        sys::write_all(&mut out, &[sum.to_string().as_bytes(), &[end]].concat())?;
         out.flush()?;
         Ok(Trailer { records, bytes, sum })
     }

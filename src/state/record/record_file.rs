@@ -143,7 +143,7 @@ pub fn load(file: File, mark: &Mark, is_to_stop: &dyn Fn() -> bool) -> io::Resul
     let mut index = IndexBuilder::with_room(most)?;
     let (closed, body) = read(&file, mark, is_to_stop, |row, at| index.add_line(row, at))?;
     index.truncate(usize::try_from(closed.rows).unwrap_or(usize::MAX));
-    let index = Index::of(index, file, closed.len, strip);
+    let index = Index::of(index, file, closed.len, strip, row::SHORTEST);
     Ok(LoadedRecord { closed, index, body })
 }
 
@@ -204,7 +204,8 @@ mod tests {
         let time = Time { secs: -5, nanos: 7 };
         let trace = Trace { ino: 3, size: 4, mtime: time, ctime: time };
         let digest = Digest::sha256([7; 32]);
-        let row = Row { digest, origin: Origin::Source, trace, sure: true, late: false };
+        let row =
+            Row { digest, origin: Origin::Source, trace, sure: true, late: false, labelled: true };
         let mut line = Vec::new();
         row.write(&mut line, &[], path.as_bytes());
         line

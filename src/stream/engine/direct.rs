@@ -102,8 +102,8 @@ fn step(
             *how = MoveBy::Through;
             Ok(None)
         }
-        // The stated size of a file may mean nothing: reading will show.
-        Spliced::Bytes(0) if input.stat().kind == Kind::File && input.came() == 0 => {
+        // What the kernel moves of a file ends at the stated size, whatever is behind it: reading will show.
+        Spliced::Bytes(0) if input.stat().kind == Kind::File => {
             *how = MoveBy::Through;
             Ok(None)
         }

@@ -154,12 +154,12 @@ impl TeeEngine<'_, '_> {
             let spliced = sys::splice(input.file(), &self.head.1, most);
             let spliced = spliced.map_err(|error| FeedError::Input(input.error("copy", error)))?;
             match spliced {
-                Spliced::Bytes(bytes) if bytes > 0 || input.came() > 0 => {
+                Spliced::Bytes(bytes) if bytes > 0 || input.stat().kind != Kind::File => {
                     input.moved(bytes);
                     return Ok(Some(bytes));
                 }
                 Spliced::Wait => return Ok(None),
-                // Made up as it is read, or a size that means nothing.
+                // Made up as it is read, or at the size that is stated, whatever is behind it.
                 Spliced::Bytes(_) | Spliced::NotHere => *how = false,
             }
         }
@@ -172,7 +172,7 @@ impl TeeEngine<'_, '_> {
             ReadResult::End => Ok(Some(0)),
             ReadResult::Bytes(bytes) => {
                 self.scratch.fill(bytes);
-                let written = io::Write::write_all(&mut &self.head.1, &self.scratch);
+                let written = sys::write_all(&self.head.1, &self.scratch);
                 written.map_err(|error| FeedError::Input(input.error("pass on", error)))?;
                 Ok(Some(bytes as u64))
             }

@@ -169,7 +169,8 @@ impl<'a> AtomicFile<'a> {
 /// Where the file is to stand, with these attributes.
 fn target_of(place: &FilePlace, stat: Stat) -> CopyTarget {
     let entry = SourceEntry { name: place.name.as_os_str().into(), stat };
-    CopyTarget { output: Arc::clone(&place.dir), entry, replaces: place.there.is_some() }
+    let (output, replaces) = (Arc::clone(&place.dir), place.there.is_some());
+    CopyTarget { output, entry, replaces, labelled: true }
 }
 
 /// What the finished file is to be: as any that is made now, or like the one whose place it takes.

@@ -1,18 +1,22 @@
 //! What a copy takes over besides the content: permissions, times, owner, extended attributes.
 //!
 //! POSIX ACLs are extended attributes here (`system.posix_acl_*`). What cannot be set is collected,
-//! never fatal: the content is right whatever the label says.
+//! never fatal: the content is right whatever the label says. But a call that sets a label may bring an error
+//! of what was written before.
 
 use std::ffi::{CStr, CString};
+use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{Mode, XattrFlags};
 use rustix::io::Errno;
 
+use crate::sys::interrupted::uninterrupted;
 use crate::sys::stat::Stat;
 use crate::sys::unix::dir::{owner_of, times_of};
 use crate::sys::unix::process::{acting_as, is_root};
+use crate::sys::unix::volume::flush_file;
 
 /// The extended attributes of a file or directory that a copy should have too.
 #[derive(Debug, Default)]
@@ -105,45 +109,42 @@ impl Attributes {
         owned: bool,
         failed: impl FnMut(&'static str, io::Error),
     ) {
-        self.apply_to_born(to, source, owned, None, failed);
+        self.set_all(to.as_fd(), source, owned, None, &mut told_to(failed));
     }
 
-    /// The same for an entry that was made with the permissions `born`, if they are known.
-    fn apply_to_born(
+    /// The same for an entry that was made with the permissions `born`, if they are known. Each label is set by
+    /// `set`, which says whether it was.
+    fn set_all(
         &self,
-        to: impl AsFd,
+        to: BorrowedFd<'_>,
         source: &Stat,
         owned: bool,
         born: Option<u32>,
-        mut failed: impl FnMut(&'static str, io::Error),
+        set: &mut dyn FnMut(&'static str, SetLabel<'_>) -> bool,
     ) {
-        let to = to.as_fd();
         let root = is_root();
         let mut mode = source.mode;
         // The owner first: changing it clears set-user-ID and file capabilities (chown(2)).
         if root && !owned {
             let (uid, gid) = owner_of(source);
-            if let Err(error) = rustix::fs::fchown(to, uid, gid) {
+            if !set("set the owner of", &|| rustix::fs::fchown(to, uid, gid)) {
                 mode &= 0o1777;
-                failed("set the owner of", error.into());
             }
         } else if !owned {
             // A set-user-ID program that changes hands must not keep the bit.
             mode &= 0o1777;
         }
         for (name, value) in &self.0 {
-            if let Err(error) = rustix::fs::fsetxattr(to, name, value, XattrFlags::empty()) {
-                failed("set an extended attribute of", error.into());
-            }
+            let label = || rustix::fs::fsetxattr(to, name, value, XattrFlags::empty());
+            set("set an extended attribute of", &label);
         }
         // An ACL that was set has changed them.
         let has_mode = born == Some(mode) && self.0.is_empty();
-        if !has_mode && let Err(error) = rustix::fs::fchmod(to, Mode::from_raw_mode(mode as _)) {
-            failed("set the permissions of", error.into());
+        if !has_mode {
+            let mode = Mode::from_raw_mode(mode as _);
+            set("set the permissions of", &|| rustix::fs::fchmod(to, mode));
         }
-        if let Err(error) = rustix::fs::futimens(to, &times_of(source)) {
-            failed("set the modification time of", error.into());
-        }
+        set("set the modification time of", &|| rustix::fs::futimens(to, &times_of(source)));
     }
 
     /// Whether what is made in this directory gets access lists from it.
@@ -193,6 +194,61 @@ impl Attributes {
     pub fn set_time(to: impl AsFd, _there: &Stat, source: &Stat) -> io::Result<()> {
         Ok(rustix::fs::futimens(to, &times_of(source))?)
     }
+}
+
+/// Sets one label of an entry.
+type SetLabel<'a> = &'a dyn Fn() -> rustix::io::Result<()>;
+
+/// Sets labels, and hands to `failed` what could not be set.
+fn told_to(
+    mut failed: impl FnMut(&'static str, io::Error),
+) -> impl FnMut(&'static str, SetLabel<'_>) -> bool {
+    move |deed, label| match uninterrupted(|| Ok(label()?)) {
+        Ok(()) => true,
+        Err(error) => {
+            failed(deed, error);
+            false
+        }
+    }
+}
+
+/// Sets a label of a file that was just written; what refuses the label is within.
+///
+/// The kernel tells of a write that was lost in whatever call is next, and only there: of FUSE with a cache for writes
+/// that is often the setting of a label, and `close` is silent then. Whether an error is the label's own is found out
+/// by doing it again, when all that was written has arrived.
+///
+/// # Errors
+/// Something of the content is lost.
+pub(super) fn label_written(file: &File, label: SetLabel<'_>) -> io::Result<io::Result<()>> {
+    let set = || uninterrupted(|| Ok(label()?));
+    let Err(error) = set() else { return Ok(Ok(())) };
+    if is_refusal(&error) {
+        return Ok(Err(error));
+    }
+    flush_file(file)?;
+    match set() {
+        Err(again) if again.raw_os_error() == error.raw_os_error() => Ok(Err(again)),
+        _ => Err(error),
+    }
+}
+
+/// Whether an error says of a label alone that it cannot be set.
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::PERM
+                | Errno::ACCESS
+                | Errno::OPNOTSUPP
+                | Errno::NOSYS
+                | Errno::NOTTY
+                | Errno::INVAL
+                | Errno::RANGE
+                | Errno::TOOBIG
+                | Errno::OVERFLOW
+        )
+    )
 }
 
 /// Which attributes belong to the data: the user's, ACLs, and for root those of the system that
@@ -292,7 +348,35 @@ impl Attributes {
         born: Option<u32>,
         failed: impl FnMut(&'static str, io::Error),
     ) {
-        self.apply_to_born(to, source, is_born_owned(source, dir_gid), born, failed);
+        let owned = is_born_owned(source, dir_gid);
+        self.set_all(to.as_fd(), source, owned, born, &mut told_to(failed));
+    }
+
+    /// The same for a file whose content was just written.
+    ///
+    /// # Errors
+    /// Something of the content is lost, as the system said meanwhile.
+    pub fn apply_to_written(
+        &self,
+        to: &File,
+        source: &Stat,
+        dir_gid: u32,
+        born: Option<u32>,
+        mut failed: impl FnMut(&'static str, io::Error),
+    ) -> io::Result<()> {
+        let (mut lost, owned) = (None, is_born_owned(source, dir_gid));
+        self.set_all(to.as_fd(), source, owned, born, &mut |deed, label| {
+            if lost.is_some() {
+                return false;
+            }
+            match label_written(to, label) {
+                Ok(Ok(())) => return true,
+                Ok(Err(refused)) => failed(deed, refused),
+                Err(error) => lost = Some(error),
+            }
+            false
+        });
+        lost.map_or(Ok(()), Err)
     }
 }
 

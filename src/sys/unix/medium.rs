@@ -106,6 +106,9 @@ mod linux {
     /// Files of btrfs up to this size may lie within its metadata, which stays in memory.
     const MOST_INLINE: u64 = 4096;
 
+    /// The largest file that metadata has room for on any file system: a block of 64 KiB; bytes.
+    const MOST_WITHIN: u64 = 64 << 10;
+
     /// A file being read.
     pub struct Medium<'a> {
         file: &'a File,
@@ -246,7 +249,9 @@ mod linux {
         /// Whether the content lies in blocks of its own, not within metadata.
         fn keeps_content_apart(self, stat: &Stat) -> bool {
             let inline = self == Self::Btrfs && stat.size <= MOST_INLINE;
-            stat.size == 0 || !inline && (stat.allocated > 0 || self == Self::Roundabout)
+            // What no metadata has room for and takes no blocks is one hole.
+            let has_blocks = stat.allocated > 0 || stat.size > MOST_WITHIN;
+            stat.size == 0 || !inline && (has_blocks || self == Self::Roundabout)
         }
 
         /// Makes reads of `file` go around the cache, where they can be relied on to.

@@ -77,7 +77,7 @@ pub use process::{
 pub use protected::what_protects;
 #[cfg(target_os = "linux")]
 pub use splice::{capacity, pipe, splice, tee, widen};
-pub use stream::{StreamEnd, let_read, may_read, new_file_mode};
+pub use stream::{StreamEnd, let_read, may_read, new_file_mode, touch};
 #[cfg(target_os = "linux")]
 pub use threads::permit_threads;
 #[cfg(target_os = "linux")]
@@ -85,10 +85,11 @@ pub use transfer::{Mover, clone_file};
 #[cfg(target_os = "linux")]
 pub use volume::reserve;
 pub use volume::{
-    allow_holes, close_file, has_exact_sizes, is_device_error, is_disk_full, is_for_want_of_means,
-    is_output_gone, is_synthetic, longest_name, most_below, next_extent, persist_file, room,
+    allow_holes, close_file, flush_file, has_exact_sizes, is_device_error, is_disk_full,
+    is_for_want_of_means, is_output_gone, is_synthetic, longest_name, most_below, next_extent,
+    persist_file, room,
 };
-pub use volumes::{mounted_volumes, volume_details, volume_label};
+pub use volumes::{mounted_volumes, volume_details, volume_label, volume_uuid};
 
 #[cfg(not(target_os = "linux"))]
 pub use crate::sys::portable::{

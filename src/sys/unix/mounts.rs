@@ -1,6 +1,6 @@
 //! What is mounted where, as `/proc/self/mountinfo` tells (proc_pid_mountinfo(5)).
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use crate::sys::types::NoOwnMount;
+#[cfg(target_os = "linux")]
+use crate::sys::unix::descriptors::patiently;
 use crate::sys::unix::dir::Dir;
 
 /// A line of the table.
@@ -56,11 +58,7 @@ impl MountLine {
     /// The mount that an open directory was reached by; `None` if it is that of something outside of this process'
     /// root.
     pub fn of(dir: &Dir) -> io::Result<Option<Self>> {
-        let missing = || io::Error::from(io::ErrorKind::Unsupported);
-        // Unlike a path it names one mount, also where several cover each other.
-        let told = fs::read_to_string(format!("/proc/self/fdinfo/{}", dir.as_fd().as_raw_fd()))?;
-        let id = told.lines().find_map(|line| line.strip_prefix("mnt_id:"));
-        let id: u64 = id.and_then(|id| id.trim().parse().ok()).ok_or_else(missing)?;
+        let id = mount_id(dir)?;
         Ok(Self::all()?.into_iter().find(|line| line.id == id))
     }
 
@@ -76,6 +74,45 @@ impl MountLine {
     fn is_subvolume(&self) -> bool {
         rustix::fs::stat(&self.point).is_ok_and(|stat| stat.st_ino == 256)
     }
+}
+
+impl Dir {
+    /// Opens the directory `name` in this one, which no link is followed to. Where something is mounted on it, that is
+    /// an error (`CrossesDevices`).
+    pub fn open_unmounted(&self, name: &OsStr) -> io::Result<Self> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{Mode, OFlags, ResolveFlags};
+            use rustix::io::Errno;
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            let stay = ResolveFlags::NO_XDEV;
+            match patiently(|| rustix::fs::openat2(&self.0, name, flags, Mode::empty(), stay)) {
+                // Before Linux 5.6, and where calls are filtered.
+                Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => {}
+                Err(Errno::XDEV) => return Err(something_mounted()),
+                opened => return Ok(Self(opened?)),
+            }
+        }
+        let dir = self.open_dir(name, false)?;
+        let is_same = match (mount_id(self), mount_id(&dir)) {
+            (Ok(above), Ok(below)) => above == below,
+            _ => self.identity()?.dev == dir.identity()?.dev,
+        };
+        if is_same { Ok(dir) } else { Err(something_mounted()) }
+    }
+}
+
+fn something_mounted() -> io::Error {
+    io::Error::new(io::ErrorKind::CrossesDevices, "something else is mounted there")
+}
+
+/// The number of the mount that an open directory was reached by.
+fn mount_id(dir: &Dir) -> io::Result<u64> {
+    let missing = || io::Error::from(io::ErrorKind::Unsupported);
+    // Unlike a path it names one mount, also where several cover each other.
+    let told = fs::read_to_string(format!("/proc/self/fdinfo/{}", dir.as_fd().as_raw_fd()))?;
+    let id = told.lines().find_map(|line| line.strip_prefix("mnt_id:"));
+    id.and_then(|id| id.trim().parse().ok()).ok_or_else(missing)
 }
 
 /// Why `dir` does not lie on a file system that was mounted for it, if so; an error where the system does not tell.

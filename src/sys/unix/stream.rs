@@ -12,10 +12,13 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT,
+};
 use rustix::io::Errno;
 
 use crate::sys::stat::{Kind, Stat};
+use crate::sys::unix::attributes::label_written;
 use crate::sys::unix::dir::Dir;
 use crate::sys::unix::process::{has_hung_up, standard_input, wait_readable, wait_writable};
 
@@ -166,12 +169,27 @@ fn told_umask() -> Option<u32> {
 
 /// Gives a file of our own the permissions that `mode` says for its group. Where it cannot have them it stays as it is:
 /// not more open than it was.
+///
+/// # Errors
+/// Something that was written to it is lost, as the system said meanwhile.
 // The type differs between systems, so a cast that is empty here is needed there.
 #[allow(clippy::unnecessary_cast)]
-pub fn let_read(file: &File, mode: impl Fn(u32) -> u32) {
+pub fn let_read(file: &File, mode: impl Fn(u32) -> u32) -> io::Result<()> {
     if let Ok(stat) = rustix::fs::fstat(file) {
-        let _ = rustix::fs::fchmod(file, Mode::from_raw_mode(mode(stat.st_gid) as _));
+        let mode = Mode::from_raw_mode(mode(stat.st_gid) as _);
+        let _refused = label_written(file, &|| rustix::fs::fchmod(file, mode))?;
     }
+    Ok(())
+}
+
+/// Gives a file of our own the time of now; whether that could be done.
+///
+/// # Errors
+/// Something that was written to it is lost, as the system said meanwhile.
+pub fn touch(file: &File) -> io::Result<bool> {
+    let now = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
+    let times = Timestamps { last_access: now(UTIME_OMIT), last_modification: now(UTIME_NOW) };
+    Ok(label_written(file, &|| rustix::fs::futimens(file, &times))?.is_ok())
 }
 
 fn is_fifo(path: &Path) -> bool {

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::io::Errno;
 
 use crate::sys::unix::dir::Dir;
+use crate::sys::unix::place::Place;
 use crate::sys::unix::volume::is_on_btrfs;
 
 // _IOW(0x94, …, struct btrfs_ioctl_vol_args) and _IOW(0x94, 23, struct btrfs_ioctl_vol_args_v2) (linux/btrfs.h).
@@ -66,9 +67,11 @@ impl Dir {
         made.close_to_others().map(|()| true)
     }
 
-    /// Removes the subvolume `name` with everything in it at once; false where that cannot be or may not be done.
+    /// Removes the subvolume `name` with everything in it at once; false where that cannot be or may not be done, and
+    /// where something is mounted in it: no message would name that.
     pub fn destroy_tree(&self, name: &OsStr) -> bool {
-        let is_one = || self.open_dir(name, false).is_ok_and(|dir| dir.is_subvolume());
+        let is_whole = |dir: &Dir| dir.is_subvolume() && !Place::has_mounts_below(dir);
+        let is_one = || self.open_unmounted(name).is_ok_and(|dir| is_whole(&dir));
         let destroy = |name| self.order(SNAP_DESTROY, &VolArgs { fd: 0, name });
         is_one() && field(name).is_ok_and(|name| destroy(name).is_ok())
     }

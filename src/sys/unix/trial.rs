@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
@@ -14,6 +14,7 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, Uid};
 use rustix::io::Errno;
 
+use crate::sys::interrupted::{Uninterrupted, write_all};
 use crate::sys::part_name::{PartOwner, is_part_name, under_part_name};
 use crate::sys::stat::{Kind, Time};
 use crate::sys::traits::{LONGEST_NAME, NameTraits, TimeTraits, Traits, TriedName};
@@ -90,10 +91,10 @@ impl Dir {
     ///
     /// # Errors
     /// It cannot be closed or removed.
-    pub fn remove_trial(&self, mut file: File, name: &OsStr) -> io::Result<()> {
+    pub fn remove_trial(&self, file: File, name: &OsStr) -> io::Result<()> {
         if is_on_fuse(self) {
             // Where there is no room it may well come back.
-            let _ = file.write_all(b"trial");
+            let _ = write_all(&file, b"trial");
         }
         close_file(file)?;
         self.remove(name)
@@ -259,12 +260,12 @@ impl Dir {
     /// Whether a file that was written, and given its time, still has it when it was read. While rclone has not
     /// yet sent a file on, it dates it to each reading.
     fn keeps_times(&self) -> io::Result<bool> {
-        let (mut file, name) = self.create_part(PartOwner::default())?;
-        file.write_all(b"read")?;
+        let (file, name) = self.create_part(PartOwner::default())?;
+        write_all(&file, b"read")?;
         let set = stored(file.as_fd(), MIDDLE)?;
         close_file(file)?;
-        let mut file = self.open_file(&name, false)?;
-        file.read_exact(&mut [0; 4])?;
+        let file = self.open_file(&name, false)?;
+        Uninterrupted(&file).read_exact(&mut [0; 4])?;
         let now = Dir::stat_file(&file)?.mtime;
         close_file(file)?;
         self.remove(&name)?;

@@ -8,7 +8,6 @@ use std::sync::OnceLock;
 
 use rustix::io::Errno;
 
-#[cfg(target_os = "linux")]
 use crate::sys::interrupted::uninterrupted;
 use crate::sys::types::{Extent, FreeSpace, UsedSpace};
 use crate::sys::unix::dir::Dir;
@@ -21,14 +20,18 @@ use crate::sys::unix::process::kernel_at_least;
 /// when only a hole is left. `None` where the file system keeps no such map.
 pub fn next_extent(file: &File, offset: u64, size: u64) -> io::Result<Option<Extent>> {
     use rustix::fs::{SeekFrom, seek};
-    let start = match seek(file, SeekFrom::Data(offset)) {
+    let seek = |to| {
+        let found = uninterrupted(|| Ok(seek(file, to)?));
+        found.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    };
+    let start = match seek(SeekFrom::Data(offset)) {
         Ok(start) => start.min(size),
         // No data at or after the offset (lseek(2)).
         Err(Errno::NXIO) => return Ok(Some(Extent { start: size, end: size })),
         Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(None),
         Err(other) => return Err(other.into()),
     };
-    let end = match seek(file, SeekFrom::Hole(start)) {
+    let end = match seek(SeekFrom::Hole(start)) {
         Ok(end) => end.min(size),
         Err(Errno::NXIO) => size,
         Err(other) => return Err(other.into()),
@@ -77,6 +80,11 @@ pub fn close_file(file: File) -> io::Result<()> {
         Err(Errno::INTR) => Ok(()),
         closed => Ok(closed?),
     }
+}
+
+/// Asks for what [`close_file`] would be told, and leaves the file open.
+pub fn flush_file(file: &File) -> io::Result<()> {
+    close_file(file.try_clone()?)
 }
 
 /// From linux/magic.h.

@@ -30,7 +30,10 @@ pub fn mounted_volumes() -> io::Result<Vec<MountedVolume>> {
         let Ok(dir) = Dir::open(&mount.point) else { continue };
         volumes.push(MountedVolume {
             label: label(&dir, &mount),
-            uuid: uuid(&dir).or_else(|| in_udev(&mount, "ID_FS_UUID_ENC")?.into_string().ok()),
+            uuid: own_uuid(&dir)
+                .ok()
+                .flatten()
+                .or_else(|| in_udev(&mount, "ID_FS_UUID_ENC")?.into_string().ok()),
             point: mount.point,
         });
         seen.push(mount.device);
@@ -51,11 +54,33 @@ pub fn volume_details(dir: &Dir) -> VolumeDetails {
     let noted = |key: &str| in_udev(mount.as_ref()?, key);
     VolumeDetails {
         label: mount.as_ref().and_then(|mount| label(dir, mount)),
-        uuid: uuid(dir).or_else(|| noted("ID_FS_UUID_ENC")?.into_string().ok()),
+        uuid: volume_uuid(dir).ok().flatten(),
         serial: noted("ID_SERIAL_SHORT").or_else(|| device_serial(mount.as_ref()?)),
         file_system: mount.as_ref().map(|mount| String::from_utf8_lossy(&mount.kind).into_owned()),
         size: size.filter(|size| *size > 0),
     }
+}
+
+/// The UUID of the file system that `dir` lies on, if it has one.
+///
+/// # Errors
+/// It cannot be asked now.
+pub fn volume_uuid(dir: &Dir) -> io::Result<Option<String>> {
+    if let Some(uuid) = own_uuid(dir)? {
+        return Ok(Some(uuid));
+    }
+    let noted = match MountLine::of(dir) {
+        Ok(mount) => {
+            mount.map(|mount| noted_in_udev(&mount, "ID_FS_UUID_ENC")).transpose()?.flatten()
+        }
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::Unsupported) =>
+        {
+            None
+        }
+        Err(error) => return Err(error),
+    };
+    Ok(noted.and_then(|uuid| uuid.into_string().ok()))
 }
 
 /// The serial number that the kernel has of the disk that is mounted, or that the mounted partition is on.
@@ -85,8 +110,36 @@ fn own_label(dir: &Dir) -> Option<OsString> {
     (failed == 0).then(|| OsString::from_vec(label.to_vec()))
 }
 
-/// What the file system says of its UUID (Linux 6.9).
-fn uuid(dir: &Dir) -> Option<String> {
+/// So often is a file system asked whose answer a signal cuts off.
+const ASKED: u32 = 3;
+
+/// What the file system says of its UUID (Linux 6.9); `None` if it has no answer, or the kernel none for this program.
+fn own_uuid(dir: &Dir) -> io::Result<Option<String>> {
+    let mut asked = 0;
+    loop {
+        asked += 1;
+        match ask_uuid(dir) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted && asked < ASKED => {}
+            Err(error) => {
+                let none = [
+                    libc::ENOTTY,
+                    libc::EOPNOTSUPP,
+                    libc::ENOSYS,
+                    libc::EINVAL,
+                    libc::EPERM,
+                    libc::EACCES,
+                ];
+                return match error.raw_os_error().is_some_and(|code| none.contains(&code)) {
+                    true => Ok(None),
+                    false => Err(error),
+                };
+            }
+            told => return told,
+        }
+    }
+}
+
+fn ask_uuid(dir: &Dir) -> io::Result<Option<String>> {
     // _IOR(0x15, 0, struct fsuuid2) (linux/fs.h).
     const FS_IOC_GETFSUUID: u32 = 0x8011_1500;
     #[repr(C)]
@@ -99,33 +152,56 @@ fn uuid(dir: &Dir) -> Option<String> {
     // SAFETY: the call writes that structure, and keeps no pointer.
     let failed =
         unsafe { libc::ioctl(dir.as_fd().as_raw_fd(), FS_IOC_GETFSUUID as _, &raw mut told) };
-    (failed == 0 && told.len == 16).then(|| {
+    if failed != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((told.len == 16).then(|| {
         told.uuid.iter().enumerate().fold(String::new(), |mut text, (at, byte)| {
             let dash = if [4, 6, 8, 10].contains(&at) { "-" } else { "" };
             // Writing to a string does not fail.
             let _ = write!(text, "{dash}{byte:02x}");
             text
         })
-    })
+    }))
+}
+
+/// What udev noted of the device that is mounted, as far as it tells now.
+fn in_udev(mount: &MountLine, key: &str) -> Option<OsString> {
+    noted_in_udev(mount, key).ok().flatten()
 }
 
 /// What udev noted of the device that is mounted.
-fn in_udev(mount: &MountLine, key: &str) -> Option<OsString> {
-    let device = std::str::from_utf8(&mount.device).ok()?;
+fn noted_in_udev(mount: &MountLine, key: &str) -> io::Result<Option<OsString>> {
+    let Ok(device) = std::str::from_utf8(&mount.device) else { return Ok(None) };
     // btrfs makes numbers up; the device has its own.
     let device = match device.strip_prefix("0:") {
         None => device.to_owned(),
         Some(_) => {
             let name = mount.source.canonicalize().unwrap_or_else(|_| mount.source.clone());
-            let block = Path::new("/sys/class/block").join(name.file_name()?).join("dev");
-            fs::read_to_string(block).ok()?.trim().to_owned()
+            let Some(name) = name.file_name() else { return Ok(None) };
+            match read_if_there(&Path::new("/sys/class/block").join(name).join("dev"))? {
+                Some(device) => String::from_utf8_lossy(device.trim_ascii()).into_owned(),
+                None => return Ok(None),
+            }
         }
     };
-    let noted = fs::read(format!("/run/udev/data/b{device}")).ok()?;
+    let Some(noted) = read_if_there(Path::new(&format!("/run/udev/data/b{device}")))? else {
+        return Ok(None);
+    };
     let value = noted.split(|&byte| byte == b'\n').find_map(|line| {
         line.strip_prefix(b"E:")?.strip_prefix(key.as_bytes())?.strip_prefix(b"=")
-    })?;
-    Some(decoded(value))
+    });
+    Ok(value.map(decoded))
+}
+
+fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    match fs::read(path) {
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) => {
+            Ok(None)
+        }
+        read => read.map(Some),
+    }
 }
 
 /// udev writes what is no plain character as `\xNN`.

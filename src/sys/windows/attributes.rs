@@ -102,6 +102,22 @@ impl Attributes {
         self.apply(to, source, true, failed);
     }
 
+    /// The same for a file whose content was just written.
+    ///
+    /// # Errors
+    /// None: labels tell nothing of the content here.
+    pub fn apply_to_written(
+        &self,
+        to: impl AsHandle,
+        source: &Stat,
+        dir_gid: u32,
+        born: Option<u32>,
+        failed: impl FnMut(&'static str, io::Error),
+    ) -> io::Result<()> {
+        self.apply_to_new(to, source, dir_gid, born, failed);
+        Ok(())
+    }
+
     /// Whether `there` has `source`'s attributes.
     pub fn are_labelled(there: &Stat, source: &Stat) -> bool {
         !Self::may_differ(there, source)

@@ -50,12 +50,13 @@ pub use process::{
     on_status_request, open_file_limit, raise_open_file_limit, settings_directories, shows_unicode,
     standard_input, take_waiting_signals, wait_readable, was_closed_at_start,
 };
-pub use stream::{StreamEnd, let_read, may_read, new_file_mode};
+pub use stream::{StreamEnd, let_read, may_read, new_file_mode, touch};
 pub use volume::{
-    allow_holes, close_file, has_exact_sizes, is_device_error, is_disk_full, is_for_want_of_means,
-    is_output_gone, is_synthetic, longest_name, most_below, next_extent, persist_file, room,
+    allow_holes, close_file, flush_file, has_exact_sizes, is_device_error, is_disk_full,
+    is_for_want_of_means, is_output_gone, is_synthetic, longest_name, most_below, next_extent,
+    persist_file, room,
 };
-pub use volumes::{mounted_volumes, volume_details, volume_label};
+pub use volumes::{mounted_volumes, volume_details, volume_label, volume_uuid};
 
 pub use crate::sys::portable::{
     Mover, OutputPages, SourcePages, capacity, clone_file, data_sharing, pending_calls,

@@ -1,6 +1,6 @@
 //! Whether a directory lies on a volume of its own.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::windows::ffi::OsStringExt;
 use std::path::Path;
@@ -9,6 +9,13 @@ use windows_sys::Win32::System::SystemInformation::GetSystemWindowsDirectoryW;
 
 use crate::sys::types::NoOwnMount;
 use crate::sys::windows::dir::Dir;
+
+impl Dir {
+    /// Opens the directory `name` in this one. A folder in which a volume is mounted is refused as a link is.
+    pub fn open_unmounted(&self, name: &OsStr) -> io::Result<Self> {
+        self.open_dir(name, false)
+    }
+}
 
 /// Why `dir` does not lie on a volume of its own, if so: it lies on that of Windows. A volume whose letter or folder is
 /// gone cannot be opened at all.

@@ -35,8 +35,19 @@ pub fn volume_label(dir: &Dir) -> io::Result<Option<OsString>> {
 /// What is known of the volume that `dir` lies on.
 pub fn volume_details(dir: &Dir) -> VolumeDetails {
     let (label, serial) = told(dir).map_or((None, None), |(label, serial)| (label, Some(serial)));
-    let uuid = serial.map(|serial| format!("{:04X}-{:04X}", serial >> 16, serial & 0xffff));
-    VolumeDetails { label, uuid, ..VolumeDetails::default() }
+    VolumeDetails { label, uuid: serial.map(as_uuid), ..VolumeDetails::default() }
+}
+
+/// The serial number of the volume that `dir` lies on, which stands for a UUID.
+///
+/// # Errors
+/// It cannot be asked now.
+pub fn volume_uuid(dir: &Dir) -> io::Result<Option<String>> {
+    told(dir).map(|(_, serial)| Some(as_uuid(serial)))
+}
+
+fn as_uuid(serial: u32) -> String {
+    format!("{:04X}-{:04X}", serial >> 16, serial & 0xffff)
 }
 
 /// The label and the serial number.

@@ -102,6 +102,15 @@ impl ExistingFile<'_> {
         }
     }
 
+    /// Whether no record says that it lacks permissions or attributes of the source's.
+    pub fn is_labelled(&self) -> bool {
+        match self.belief {
+            Belief::Nothing => true,
+            Belief::Untouched(row, _) => row.labelled,
+            Belief::Doubtful(remembered) => remembered.is_labelled(),
+        }
+    }
+
     /// Whether the record has all that is to be listed of the file. It waits to be listed then.
     fn take_recorded(&self, digest: Digest, place: RowPlace) -> bool {
         let context = self.context;
@@ -115,7 +124,7 @@ impl ExistingFile<'_> {
         let Transfer { target, .. } = self.transfer;
         let trace = target.output.trace_of(&target.entry.stat, self.there);
         let sure = self.context.shared.known.is_some_and(|known| known.is_past(trace.ctime));
-        let row = Row { digest, origin, trace, sure, late: false };
+        let row = Row { digest, origin, trace, sure, late: false, labelled: self.is_labelled() };
         match self.belief {
             Belief::Untouched(recorded, place)
                 if recorded == row && self.context.further().is_none() =>

@@ -26,18 +26,19 @@ pub enum Labels {
     Shared,
 }
 
-/// Brings over what differs, if the policy is to follow the source. `there` is the kept file. What could not
-/// be done is told in `warnings`.
+/// Brings over what differs, if the policy is to follow the source. `there` is the kept file, which an earlier run
+/// `labelled` unless it told that it could not. What could not be done is told in `warnings`.
 pub fn bring_over(
     context: &Context<'_>,
     transfer: &Transfer,
     there: &Stat,
+    labelled: bool,
     warnings: &mut Vec<Error>,
 ) -> Labels {
-    if !Attributes::may_differ(there, &transfer.entry().stat) {
+    if labelled && !Attributes::may_differ(there, &transfer.entry().stat) {
         return Labels::Same;
     }
-    compare(context, transfer, there, warnings).unwrap_or_else(|error| {
+    compare(context, transfer, there, labelled, warnings).unwrap_or_else(|error| {
         warnings.push(error);
         Labels::Same
     })
@@ -47,6 +48,7 @@ fn compare(
     context: &Context<'_>,
     transfer: &Transfer,
     there: &Stat,
+    labelled: bool,
     warnings: &mut Vec<Error>,
 ) -> Result<Labels> {
     let Transfer { source, target } = transfer;
@@ -62,6 +64,10 @@ fn compare(
         return Ok(Labels::Same);
     }
     if !target.output.volume.can_hold(dir, &attributes, stat) {
+        if !labelled {
+            let finding = "the output does not hold all of those of the source";
+            warnings.push(Error::finding("set the attributes of", target.path(), finding));
+        }
         return Ok(Labels::Same);
     }
     match context.options.policy {

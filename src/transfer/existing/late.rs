@@ -109,7 +109,14 @@ pub fn mend(
     let stands = if let Labels::Set(now) = &labels { now } else { there };
     let trace = output.trace_of(&transfer.entry().stat, stands);
     let sure = !late && output.volume.with_root;
-    let row = Some(KeptRow::New(Row { digest, origin, trace, sure, late }));
+    let row = Some(KeptRow::New(Row {
+        digest,
+        origin,
+        trace,
+        sure,
+        late,
+        labelled: existing.is_labelled(),
+    }));
     let proof = context.options.verify.map(|_| proof);
     Ok(Some(Action::Settled(Outcome::Kept { row, proof, labels })))
 }

@@ -142,6 +142,10 @@ impl ContentMove<'_> {
     fn read_and_write(&mut self, most: u64) -> Result<u64> {
         let source = self.filling.source;
         if let Some(subscription) = self.subscription {
+            // What is shared ends at the size that was listed, whatever is behind it.
+            if self.at >= source.entry.stat.size && source.file.ends_at(self.at)? {
+                return Ok(0);
+            }
             if let Some(chunk) = subscription.next(source, self.at, most) {
                 self.part.write(&chunk)?;
                 return Ok(chunk.len() as u64);

@@ -156,6 +156,10 @@ impl Copying<'_> {
         let Some(chunk) = subscription.next(&own, 0, size) else {
             return Ok(control.stop.is_urgent().then_some(FillResult::Stopped));
         };
+        // What more there is this output finds by itself.
+        if !self.file.ends_at(chunk.len() as u64)? {
+            return Ok(None);
+        }
         self.timer.switch(&timings.hash.busy);
         chunk.hash(&mut hasher);
         further.update(&chunk);

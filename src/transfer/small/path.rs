@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::event::timing::Timings;
 use crate::io::block::Block;
 use crate::io::read_back::ReadBack;
+use crate::manifest::index::NextLine;
 use crate::part::transfer::Transfer;
 use crate::sys::stat::Stat;
 use crate::transfer::context::Context;
@@ -35,7 +36,14 @@ pub fn copy_files(
     let timings = Timings::default();
     let results = Vec::with_capacity(files.len());
     let batch = SmallBatch::new(context, &timings);
-    let mut path = SmallPath { context, timings: &timings, batch, scratch, results };
+    let mut path = SmallPath {
+        context,
+        timings: &timings,
+        batch,
+        next: NextLine::default(),
+        scratch,
+        results,
+    };
     for (entry, seen) in files.into_iter().zip(seen) {
         let transfer = Transfer::new(Arc::clone(&source), Arc::clone(&output), entry);
         path.take(transfer, seen, read_back);
@@ -52,6 +60,8 @@ struct SmallPath<'a> {
     timings: &'a Timings,
     /// Those that wait to be hashed together; their contents are in `scratch`.
     batch: SmallBatch<'a>,
+    /// Where in the record the next file is expected.
+    next: NextLine,
     scratch: &'a mut Block,
     /// What became of each so far, in their order.
     results: Vec<TransferResult>,
@@ -63,7 +73,9 @@ impl SmallPath<'_> {
         let mut warnings = Vec::new();
         let action = match self.context.control.stop.is_requested() {
             true => Action::Settled(Outcome::Abandoned),
-            false => prepare(self.context, &transfer, seen, read_back, &mut warnings),
+            false => {
+                prepare(self.context, &transfer, seen, &mut self.next, read_back, &mut warnings)
+            }
         };
         let outcome = match action {
             Action::Settled(outcome) => outcome,

@@ -13,6 +13,7 @@ use std::io::{self, Read};
 use crate::hash::Sha256;
 use crate::hash::chain::MOST_STATES;
 use crate::hash::state::ChainingState;
+use crate::sys::Uninterrupted;
 
 /// The bytes of a state.
 const STATE: usize = 32;
@@ -44,7 +45,7 @@ pub fn encode(new: &NewStates, header: &Sha256) -> Vec<u8> {
 pub fn read(from: impl Read, header: &Sha256) -> io::Result<(Vec<ChainingState>, u64)> {
     let (mut states, mut end) = (Vec::new(), 0);
     // Bounded: the sums of their batches take less than the states.
-    let mut rest = from.take(2 * (STATE * MOST_STATES) as u64);
+    let mut rest = Uninterrupted(from).take(2 * (STATE * MOST_STATES) as u64);
     let mut batch = Vec::new();
     loop {
         batch.clear();

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use crate::event::Stop;
 use crate::hash::{Hasher, Sha256};
-use crate::sys;
+use crate::sys::{self, Uninterrupted};
 
 /// Reads a file and looks for a request to stop while it waits: a pipe may be silent for ever.
 pub struct StoppableReader<'a> {
@@ -31,7 +31,7 @@ impl Read for StoppableReader<'_> {
                 return Err(io::ErrorKind::TimedOut.into());
             }
         }
-        let read = self.file.read(room)?;
+        let read = Uninterrupted(&self.file).read(room)?;
         if let Some(hasher) = &mut self.hasher {
             hasher.update(&room[..read]);
         }

@@ -6,7 +6,7 @@ use std::io;
 use crate::hash::Digest;
 use crate::path::RelPath;
 use crate::sys::stat::Stat;
-use crate::sys::{Dir, Medium};
+use crate::sys::{self, Dir, Medium};
 
 /// A file that was found.
 pub struct FoundFile {
@@ -31,9 +31,10 @@ impl FoundFile {
         Medium::of(&self.file, &self.stat)
     }
 
-    /// Whether it still has the size that it had when it was found.
+    /// Whether it still has the size that it had when it was found, and no more content than that.
     pub fn is_still_as_large(&self) -> bool {
         Dir::stat_file(&self.file).is_ok_and(|now| now.size == self.stat.size)
+            && sys::ends_at(&self.file, self.stat.size).unwrap_or(false)
     }
 }
 

@@ -347,3 +347,65 @@ fn a_file_with_more_attributes_than_are_taken_fails_alone() {
     scene.judge(&run).lists(&["good"]).verifies().lacks("bad").no_leftovers();
     drop(mount);
 }
+
+/// An attribute that could not be set once was missing for ever, without a word: later runs took the file for labelled.
+#[test]
+fn what_could_not_be_set_once_is_set_later_or_named() {
+    need!(Strace, Attr);
+    for policy in ["update", "default"] {
+        let scene = Scene::on_disk();
+        scene.src.file("file", "x").xattr("file", "user.text", b"value").file("plain", "y");
+        let policy_of = format!("--overwrite-policy={policy}");
+        let args = [policy_of.as_str()];
+        let strace = Strace::inject(&scene, "fsetxattr", "error=EIO");
+        let run = strace.run(scene.command(args));
+        strace.fired(&run);
+        run.assert_says("cannot set an extended attribute of");
+        let again = scene.copy(&args);
+        if policy == "default" {
+            again.assert_code(1).assert_says("file: its permissions, owner or attributes differ");
+            continue;
+        }
+        again.assert_code(0).assert_prints(&["attributes", "1 file"]);
+        let text = shell(&scene, "getfattr --only-values -n user.text dst/file");
+        assert_eq!(text, "value");
+        let last = scene.copy(&args);
+        last.assert_code(0);
+        assert!(!last.out().contains("attributes"), "{}", last.out());
+        scene.judge(&last).complete();
+    }
+}
+
+/// A generation was given the file of the one before, which lacks the attribute.
+#[test]
+fn a_file_that_lacks_an_attribute_is_not_shared() {
+    need!(Strace, Attr);
+    let scene = Scene::on_disk();
+    scene.src.file("file", "x").xattr("file", "user.text", b"value").file("plain", "y");
+    let strace = Strace::inject(&scene, "fsetxattr", "error=EIO");
+    let run = strace.run(scene.command(["--generations"]));
+    strace.fired(&run);
+    run.assert_says("cannot set an extended attribute of");
+    shell(&scene, "sleep 1.1");
+    scene.copy(&["--generations"]).assert_code(0);
+    let text = shell(&scene, "getfattr --only-values -n user.text dst/latest/file");
+    assert_eq!(text, "value");
+}
+
+/// ext4 with blocks of 1 KiB has no space for large attributes: only the first run said so.
+#[test]
+fn what_the_output_has_no_space_for_is_told_in_each_run() {
+    need!(Strace, Attr);
+    let scene = Scene::on_disk();
+    scene.src.file("file", "x").xattr("file", "user.text", b"value").file("plain", "y");
+    for _ in 0..3 {
+        let strace = Strace::inject(&scene, "fsetxattr", "error=ENOSPC");
+        let run = strace.run(scene.command(["--overwrite-policy=update"]));
+        strace.fired(&run);
+        run.assert_code(0).assert_says("cannot set");
+        assert!(!run.err().contains("plain"), "{}", run.err());
+    }
+    let run = scene.copy(&["--overwrite-policy=update"]);
+    scene.judge(&run).complete();
+    run.assert_prints(&["attributes", "1 file"]);
+}

@@ -411,3 +411,22 @@ fn a_list_that_is_interrupted_without_end_is_unreadable() {
     strace.fired(&run);
     scene.judge(&run).complete();
 }
+
+/// A run that could not see what it had made tried one name after the other, without end.
+#[test]
+fn a_name_for_the_manifest_is_not_looked_for_without_end() {
+    need!(Strace);
+    // How many calls the loader makes before depends on where it looks.
+    let is_told = (8..200).step_by(3).any(|first| {
+        let scene = Scene::new();
+        scene.src.file("d/a", "a").file("d/b", "b").file("d/c", "c");
+        scene.tree("state").mode(".", 0o700);
+        let args = ["--mirror=all", "--overwrite-policy=always", "--state=state"];
+        scene.copy(&args).assert_code(0);
+        shell(&scene, "echo more >>src/d/a; rm src/d/b");
+        let fault = format!("error=ENOENT:when={first}+");
+        let run = Strace::inject(&scene, "newfstatat", &fault).run(scene.command(args));
+        run.err().contains("too many names are taken")
+    });
+    assert!(is_told, "no run was at the place");
+}

@@ -13,7 +13,7 @@ use super::judge::ctimes;
 
 /// The tests that run with one output whatever is asked for, by how their names begin (with or without the
 /// folder of their promise), and why.
-const ALONE: [(&str, &str); 49] = [
+const ALONE: [(&str, &str); 51] = [
     ("outputs::", "has outputs of its own"),
     ("basics::a_dry_run_says", "looks at all that is beside the output"),
     ("cache::", "counts the pages that one output brings in"),
@@ -32,12 +32,14 @@ const ALONE: [(&str, &str); 49] = [
     ("faults::a_directory_that", "counts what is said, which each output says"),
     ("faults::a_disk_that_is_full_at_the_last_block", "only the first output is full"),
     ("faults::a_file_that_cannot_be_opened", "counts what is said"),
+    ("faults::a_name_for_the_manifest", "the words for one output"),
     ("faults::a_read_error", "an error that does not come again"),
     ("faults::a_rename_error", "counts what is said"),
     ("interrupt::", "looks at what one output has at the moment of the signal"),
     ("kill::", "counts bytes that one output reads again"),
     ("limits::", "counts threads and memory of one output"),
     ("metadata::a_file_that_is_made_with_its_mode", "counts calls of one output"),
+    ("metadata::a_file_that_lacks", "generations are made at one output"),
     ("metadata::permissions_that_changed", "counts what is said"),
     ("nights::", "the report of several outputs is another"),
     ("policies::lines_of_files_that_left", "a further output is a copy, whose times are of now"),

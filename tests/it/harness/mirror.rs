@@ -122,6 +122,10 @@ pub enum Habit {
     /// Line feeds in names are shown as another sign, but for entries made since it was mounted whose directory was not
     /// renamed: rclone.
     RemembersLineFeeds,
+    /// Each write is interrupted, those of trials too.
+    InterruptsWrites,
+    /// The kernel keeps what is written, and hands it on later.
+    CachesWrites,
     /// It states another size of this name than there is.
     States(&'static str, u64),
 }
@@ -485,6 +489,9 @@ impl Shown {
         (offset, data): (u64, &[u8]),
     ) -> Result<u32> {
         let file = self.file(file)?;
+        if self.has(Habit::InterruptsWrites) {
+            return Err(Errno::EINTR);
+        }
         let act = self.act(request, Deed::Write, &self.path(node)?)?;
         let mut data = data.to_vec();
         match act {

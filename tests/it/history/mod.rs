@@ -13,3 +13,4 @@ mod spelling;
 mod strict;
 mod trash;
 mod unchanged;
+mod unrecorded;

@@ -1,6 +1,6 @@
 //! A disk that was mounted in the source and is missing takes nothing from an output.
 
-use crate::harness::{Mount, Run, Scene, need, shell};
+use crate::harness::{Mount, Run, Scene, Strace, need, shell};
 
 /// A source with a disk in it.
 fn scene() -> (Scene, Mount) {
@@ -34,6 +34,29 @@ fn one_that_was_there_in_one_run_is_missed() {
     scene.copy(&[]).assert_code(0);
     scene.copy(&all).assert_code(0);
     assert!(!scene.dst.join("sub/x").exists());
+}
+
+/// Desktops make the directory of a mount, and remove it with the mount.
+#[test]
+fn one_whose_directory_left_with_it_is_missed() {
+    need!(Mount);
+    Mount::privately();
+    let scene = Scene::on_disk();
+    scene.src.file("a", "a").dir("media/card");
+    let disk = Mount::tmpfs(&scene.src.path("media/card"), "8m");
+    scene.src.file("media/card/x", "x");
+    let all = ["--mirror", "--max-delete=100%"];
+    scene.copy(&all).assert_code(0);
+    drop(disk);
+    for gone in ["media/card", "media"] {
+        shell(&scene, &format!("rmdir src/{gone}"));
+        is_refused(&scene.copy(&all));
+        assert!(scene.dst.join("media/card/x").exists());
+    }
+    // One without --mirror takes the source as it is.
+    scene.copy(&[]).assert_code(0);
+    scene.copy(&all).assert_code(0);
+    assert!(!scene.dst.join("media").exists());
 }
 
 /// Each tree is a new one, in which none was ever noted.
@@ -99,4 +122,43 @@ fn it_is_forgotten_with_one_file_system_too() {
     scene.copy(&["-x"]).assert_code(0);
     scene.copy(&all).assert_code(0);
     assert!(!scene.dst.join("sub/x").exists());
+}
+
+/// The file system of the source could not be asked once, or a kernel before had no answer: no later run is refused.
+#[test]
+fn what_could_not_be_asked_once_is_no_other_file_system() {
+    need!(Root, Mount, Loop, Kinds, Strace);
+    Mount::privately();
+    let scene = Scene::new();
+    let _mount = Mount::of_kind("xfs", &scene.path("image"), scene.src.root());
+    for number in 0..10 {
+        scene.src.file(format!("{number}"), "content");
+    }
+    let noted = || shell(&scene, "grep -ao 'root [a-z]*' dst/.dircopy/source").trim().to_owned();
+    let run = || scene.copy(&["--mirror"]);
+    for (number, (fault, note)) in
+        [("EINTR", "root unknown"), ("EIO", "root unknown"), ("ENOTTY", "root kind")]
+            .into_iter()
+            .enumerate()
+    {
+        shell(&scene, "rm -rf dst/.dircopy/source");
+        let strace = Strace::inject(&scene, "ioctl", &format!("error={fault}"));
+        let first = strace.run(scene.command(["--mirror"]));
+        strace.fired(&first);
+        first.assert_code(0);
+        assert_eq!(noted(), note, "{fault}");
+        scene.src.remove(format!("{number}"));
+        run().assert_code(0);
+        assert_eq!(noted(), "root uuid", "{fault}");
+    }
+    // Nor does a note that was damaged refuse one.
+    for (at, number) in [(40, 5), (200, 6)] {
+        shell(
+            &scene,
+            &format!("printf '\\377' | dd of=dst/.dircopy/source bs=1 seek={at} conv=notrunc"),
+        );
+        scene.src.remove(format!("{number}"));
+        run().assert_code(0);
+        assert_eq!(noted(), "root uuid", "{at}");
+    }
 }

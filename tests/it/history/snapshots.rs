@@ -193,6 +193,8 @@ fn a_night_looks_at_each_file_once() {
     need!(Kinds, Strace, Setpriv);
     for (nobody, at_output) in [(false, 0), (true, 1)] {
         let (scene, _mount) = scene("");
+        // Where space is ample nothing is looked at for it.
+        shell(&scene, "head -c 200M /dev/zero >dst/filler; sync -f dst");
         shell(&scene, if nobody { "chown -R 65534 . && chmod 755 ." } else { "true" });
         let command = || {
             // A file of more than a block is looked at by itself.
@@ -365,6 +367,39 @@ fn the_manifest_of_an_empty_night_is_not_in_the_next() {
     shell(&scene, "mv kept/* src");
     night(&scene, || scene.copy(&["--generations"]));
     night(&scene, || scene.copy(&["--generations"]));
+}
+
+/// Whoever can write to the last generation may put there what has a name that runs give.
+#[test]
+fn what_only_has_the_name_of_a_run_is_not_in_the_next() {
+    need!(Kinds, Strace);
+    let plant = "ln -s /etc/passwd dircopy-20200101T000000Z.sha256sum
+        mkfifo dircopy-20200102T000000Z.sha256sum; mkdir dircopy-20200104T000000Z.sha256sum
+        echo x >dircopy-20200103T000000Z.states; echo x >dircopy-20200103T000000Z.md5sum
+        echo \"$(printf '%064d' 0)  d0/photo-0\" >dircopy-20200105T000000Z.sha256sum
+        touch -d @1 dircopy-20200105T000000Z.sha256sum; : >dircopy-20200106T000000Z.sha256sum.part
+        mkdir .dircopy-trash; echo y >.dircopy-trash/y";
+    for killed in [false, true] {
+        let (scene, _mount) = scene("");
+        // Names like these the source may have.
+        scene.src.file("dircopy-20200107T000000Z.md5sum", "of the source").dir(".dircopy-trash");
+        scene.copy(&["--generations"]).assert_code(0);
+        shell(&scene, &format!("cd dst/latest; {plant}"));
+        if killed {
+            let strace = Strace::inject(&scene, "unlinkat", "signal=KILL:when=1");
+            assert_ne!(strace.run(scene.command(["--generations"])).code, Some(0));
+            shell(&scene, "ls -d dst/*.part");
+        }
+        for _ in 0..2 {
+            scene.copy(&["--generations"]).assert_code(0);
+            let there = shell(&scene, "cd dst/latest/ && ls -d .dircopy* dircopy-*");
+            let there: Vec<_> = there.lines().collect();
+            assert_eq!(there[..2], [".dircopy", "dircopy-20200107T000000Z.md5sum"], "{killed}");
+            assert_eq!(there.len(), 3, "{there:?}");
+            shell(&scene, "cd dst/latest && sha256sum -c --strict --quiet dircopy-*.sha256sum");
+            scene.bare(["verify", "--complete", "dst/latest"]).run().assert_code(0);
+        }
+    }
 }
 
 /// A subvolume is an empty directory in a snapshot of what it is in, where nothing can be made.

@@ -137,3 +137,96 @@ fn an_excluded_name_keeps_nothing_under_another_spelling() {
         assert_eq!(names(&scene), "./stays ./too");
     }
 }
+
+/// The new line is of the spelling that the source has, and the old one was held against what the new one is of: exit 4,
+/// every night.
+#[test]
+fn what_was_edited_and_respelled_has_not_rotted() {
+    need!(Fuse);
+    for has_record in [false, true] {
+        let scene = Scene::new();
+        scene.src.file("notes", "one").file("d/x", "x").file("k", "k");
+        scene.src.mtime("notes", 1_600_000_000, 0);
+        let truth = scene.tree("truth");
+        let habits = &[Habit::FoldsCase];
+        let _mirror = Mirror::with_habits(truth.root(), &scene.path("disk"), habits, |_| Act::Pass);
+        let night = || {
+            let args = ["-i", "src", "-o", "disk/out", "--overwrite-policy=update"];
+            let args = args.into_iter().chain(has_record.then_some("--mirror"));
+            scene.bare(args).run()
+        };
+        night().assert_code(0);
+        if !has_record {
+            shell(&scene, "rm -r truth/out/.dircopy");
+        }
+        // With a record the size and the time stay, too.
+        let text = if has_record { "two" } else { "longer" };
+        shell(&scene, &format!("sleep 0.1; cd src && mv notes Notes && printf {text} >Notes"));
+        if has_record {
+            scene.src.mtime("Notes", 1_600_000_000, 0);
+        }
+        shell(&scene, "cd src && mv d D && echo new >D/new");
+        for _ in 0..2 {
+            let run = night();
+            run.assert_code(0);
+            assert!(!run.err().contains("recorded"), "{}", run.err());
+            assert_eq!(shell(&scene, "cat disk/out/Notes"), text);
+            let newest = "$(ls -t disk/out/dircopy-*.sha256sum | head -1)";
+            let lines = shell(&scene, &format!("cut -c67- {newest} | sort"));
+            assert_eq!(lines, "D/new\nD/x\nNotes\nk\n");
+        }
+    }
+}
+
+/// The record had it by the source's spelling, the output lists its own: it stayed, as a file of others.
+#[test]
+fn what_was_recorded_by_another_spelling_leaves() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("d/x", "x").file("d/y", "y").file("k", "k").file("l", "l");
+    let truth = scene.tree("truth");
+    let habits = &[Habit::FoldsCase];
+    let _mirror = Mirror::with_habits(truth.root(), &scene.path("disk"), habits, |_| Act::Pass);
+    mirror(&scene, None, &[]);
+    shell(&scene, "mv src/d src/D");
+    mirror(&scene, None, &[]);
+    shell(&scene, "echo more >>src/D/x; echo more >>src/D/y");
+    mirror(&scene, None, &[]);
+    shell(&scene, "rm src/D/x");
+    assert_eq!(departed(&mirror(&scene, None, &[])), ["d/x"]);
+    assert_eq!(names(&scene), "./d ./d/y ./k ./l");
+    shell(&scene, "rm -r src/D");
+    assert_eq!(departed(&mirror(&scene, None, &[])), ["d"]);
+    assert_eq!(names(&scene), "./k ./l");
+}
+
+/// The first run made a mirror that no later one goes on with.
+#[test]
+fn a_mirror_that_can_have_no_record_is_refused_before_it_is_made() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    let truth = scene.tree("truth");
+    let habits = &[Habit::HasNoPermissions];
+    let _mirror = Mirror::with_habits(truth.root(), &scene.path("disk"), habits, |_| Act::Pass);
+    for _ in 0..2 {
+        let run = scene.bare(["-i", "src", "-o", "disk/out", "--mirror"]).run();
+        run.assert_code(2).assert_says("--state DIR keeps it elsewhere");
+        assert!(!truth.root().join("out").exists());
+    }
+}
+
+/// Either might be the one that was respelled, by what is known of folding, so both stayed without a word.
+#[test]
+fn of_two_that_are_alike_the_one_that_was_respelled_stays() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("a\u{e9}", "one").file("ae\u{301}", "another").file("k", "k").file("l", "l");
+    let truth = scene.tree("truth");
+    let habits = &[Habit::FoldsCase];
+    let _mirror = Mirror::with_habits(truth.root(), &scene.path("disk"), habits, |_| Act::Pass);
+    mirror(&scene, None, &[]);
+    shell(&scene, "cd src && mv a\u{e9} A\u{e9} && rm ae\u{301}");
+    assert_eq!(departed(&mirror(&scene, None, &[])), ["ae\u{301}"]);
+    assert_eq!(names(&scene), "./a\u{e9} ./k ./l");
+}

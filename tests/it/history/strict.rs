@@ -365,3 +365,38 @@ fn an_edit_is_seen_where_the_output_has_no_change_times() {
     shell(&scene, "chmod 600 src/b; chmod 644 src/b");
     night().assert_prints(&["unchanged", "2 files"]);
 }
+
+/// A run is killed between making the snapshot and taking away what protects its top.
+#[test]
+fn a_snapshot_that_was_left_protected_is_gone_on_with() {
+    need!(Root, Mount, Loop, Kinds, Strace, Setpriv);
+    let (scene, _mount) = scene("btrfs");
+    scene.src.file("d/a", "a").file("b", "b");
+    shell(&scene, "chmod 755 .");
+    for protect in ["+a", "+i"] {
+        night(&scene).assert_code(0);
+        shell(&scene, &format!("chattr {protect} dst/latest/; echo more >>src/d/a"));
+        let killed = (1..15).any(|when| {
+            let strace = Strace::inject(&scene, "ioctl", &format!("signal=KILL:when={when}"));
+            strace.run(scene.command(["--generations"]));
+            let left = shell(&scene, "lsattr -d dst/20*.part 2>/dev/null || true");
+            left.split(' ').next().is_some_and(|flags| flags.contains(['i', 'a']))
+        });
+        assert!(killed, "{protect}");
+        night(&scene).assert_code(0);
+        shell(&scene, "diff -r -x .dircopy -x 'dircopy-*' src dst/latest/");
+        shell(&scene, "ls -d dst/20*.part 2>/dev/null | wc -l | grep -qx 0");
+        shell(&scene, "chattr -i -a dst/20*Z");
+    }
+    // Who may not take it away is told what helps, also of the tree that is left then.
+    shell(&scene, "chown -R 65534 src dst");
+    let night = || scene.command(["--generations"]).under_nobody().run();
+    night().assert_code(0);
+    shell(&scene, "chattr +a dst/latest/");
+    for _ in 0..2 {
+        night().assert_code(2).assert_says("; it is protected: chattr -i -a removes that");
+    }
+    shell(&scene, "chattr -a dst/20*.part");
+    night().assert_code(0);
+    shell(&scene, "chattr -a dst/20*Z");
+}

@@ -83,3 +83,71 @@ fn an_edit_hides_behind_no_removed_name() {
     sly("dst/latest/d/photo-5");
     night(&scene, &[], 2);
 }
+
+/// A source of which `d` has left, after a run that copied it.
+fn scene_of_a_mirror() -> Scene {
+    let scene = Scene::on_disk();
+    for name in ["1", "2", "3", "4", "5", "d/x"] {
+        scene.src.file(name, name);
+    }
+    scene.copy(&["--mirror=all"]).assert_code(0);
+    shell(&scene, "rm -r src/d");
+    scene
+}
+
+#[test]
+fn what_is_mounted_at_an_output_does_not_go_to_the_trash() {
+    need!(Mount);
+    Mount::privately();
+    let scene = scene_of_a_mirror();
+    shell(&scene, "mkdir dst/d/disk dst/d/bound other; echo precious > other/file");
+    let _disk = Mount::tmpfs(&scene.dst.join("d/disk"), "1m");
+    // Of the same file system, so that only the mount tells.
+    let _bound = Mount::bind(&scene.path("other"), &scene.dst.join("d/bound"));
+    shell(&scene, "echo precious > dst/d/disk/file");
+    for _ in 0..2 {
+        let run = scene.copy(&["--mirror=all"]);
+        run.assert_code(0).assert_says("stays at the output: d/disk").assert_says("d/bound");
+        run.assert_says("something else is mounted there");
+    }
+    assert_eq!(shell(&scene, "cd dst/d; cat disk/file bound/file"), "precious\nprecious\n");
+    assert!(!scene.dst.join("d/x").exists());
+}
+
+#[test]
+fn old_trash_goes_without_what_is_mounted_in_it() {
+    need!(Mount);
+    Mount::privately();
+    let scene = scene_of_a_mirror();
+    let trash = "dst/.dircopy-trash/2001-01-01T000000Z";
+    shell(&scene, &format!("mkdir -p {trash}/d/disk {trash}/d/bound {trash}/e other"));
+    shell(&scene, &format!("echo old > {trash}/d/old; cp {trash}/d/old {trash}/e"));
+    let at = |name: &str| scene.path(&format!("{trash}/d/{name}"));
+    let _disk = Mount::tmpfs(&at("disk"), "1m");
+    let _bound = Mount::bind(&scene.path("other"), &at("bound"));
+    shell(&scene, &format!("for d in disk bound; do echo precious > {trash}/d/$d/file; done"));
+    let run = scene.copy(&["--mirror=all", "--keep-trash=30d"]);
+    run.assert_code(0).assert_says("something else is mounted there; so it is with 1 more there");
+    let left = shell(&scene, &format!("cd {trash} && find . -type f | sort"));
+    assert_eq!(left, "./d/bound/file\n./d/disk/file\n");
+}
+
+#[test]
+fn trash_that_cannot_be_removed_keeps_no_other() {
+    need!(Mount);
+    Mount::privately();
+    let scene = scene_of_a_mirror();
+    let script = "mkdir -p dst/.dircopy-trash; cd dst/.dircopy-trash; for y in 2001 2003 2005 2006; do \
+                  mkdir $y-01-01T000000Z; echo x > $y-01-01T000000Z/x; done; \
+                  echo > 2002-01-01T000000Z; mkdir 2004-01-01T000000Z";
+    shell(&scene, script);
+    let stuck = scene.dst.join(".dircopy-trash/2005-01-01T000000Z/disk");
+    let _disk = Mount::tmpfs(&stuck, "1m");
+    for _ in 0..2 {
+        let run = scene.copy(&["--mirror", "--keep-trash=30d"]);
+        run.assert_code(0).assert_says("cannot remove old trash").assert_says("2002-01-01T000000Z");
+        run.assert_says("2005-01-01T000000Z/disk");
+        let left = shell(&scene, "ls dst/.dircopy-trash | grep ^200");
+        assert_eq!(left, "2002-01-01T000000Z\n2005-01-01T000000Z\n");
+    }
+}

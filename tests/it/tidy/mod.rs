@@ -146,6 +146,37 @@ fn the_library_neither_prints_nor_exits_nor_panics() {
     hold("nobody panics", &occurrences(&panics, |_| true));
 }
 
+/// The loops of the standard library make an interrupted call again for ever, and then no request to stop is seen.
+#[test]
+fn interrupted_calls_are_not_made_again_for_ever() {
+    // Methods of our own of that name.
+    let own = ["pages.write_all(", "end.write_all(", "self.write_all(", "records.write_all("];
+    let mut writing = Vec::new();
+    for source in sources().iter().filter(|source| !source.is_below(&["sys"])) {
+        // What goes through a buffer is bounded behind that: see below.
+        let is_buffered = source.code.contains("BufWriter");
+        let bad =
+            |line: &str| line.contains(".write_all(") && !own.iter().any(|own| line.contains(own));
+        let lines = source.code.lines().enumerate().filter(|(_, line)| !is_buffered && bad(line));
+        writing.extend(lines.map(|(i, _)| source.fault(i, ".write_all")));
+    }
+    hold("sys::write_all writes", &writing);
+    let loops = [
+        ".read_to_end(",
+        ".read_to_string(",
+        ".read_exact(",
+        ".read_until(",
+        "io::copy(",
+        "BufReader::",
+        "BufWriter::",
+    ];
+    let bounded = ["Uninterrupted", "FileRange", "StoppableReader"];
+    let unbounded = |source: &Source| {
+        !source.is_below(&["sys"]) && !bounded.iter().any(|it| source.code.contains(it))
+    };
+    hold("Uninterrupted reads and writes", &occurrences(&loops, unbounded));
+}
+
 #[test]
 fn nothing_is_left_for_later() {
     let mut faults = occurrences(&["todo!", "unimplemented!"], |_| true);

@@ -81,6 +81,22 @@ fn what_was_not_in_memory_is_not_left_there() {
     assert_eq!(pages_in_memory(&scene, "other"), 0);
 }
 
+/// A file that is one hole takes no blocks, and its pages are dropped all the same.
+#[test]
+fn a_hole_is_not_left_in_memory() {
+    need!(Loop);
+    while_pages_stay(|| {
+        let scene = Scene::on_disk();
+        let _mount = Mount::ext4(&scene.path("image"), 64, &scene.path("mount"));
+        scene.src.sparse("hole", 30 << 20, &[]).file("small", "small");
+        let run = scene.command_to(scene.src.root(), scene.path("mount"), ["-q"]).run();
+        run.assert_code(0);
+        assert_eq!(pages_in_memory(&scene, "hole"), 0);
+        scene.bare(["verify", "mount"]).run().assert_code(0);
+        assert_eq!(pages_in_memory(&scene, "hole"), 0);
+    });
+}
+
 /// What was just written is in memory only; it must be on the device before that is read.
 #[test]
 fn what_is_not_written_yet_is_written_first() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::copy::bag::options::BagOptions;
 use crate::manifest::archive::bag_info::InfoTag;
 use crate::path::Shown;
-use crate::sys::{self, PlainUse};
+use crate::sys::{self, PlainUse, Uninterrupted};
 
 /// A file of tags is no longer than this; bytes.
 const MOST_TAGS: u64 = 1 << 20;
@@ -50,7 +50,10 @@ impl BagArgs {
 fn read(path: &Path) -> Result<Vec<InfoTag>, String> {
     let mut text = String::new();
     let file = sys::open_plain(path, PlainUse::Read).map_err(|error| error.to_string())?;
-    file.take(MOST_TAGS + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    Uninterrupted(file)
+        .take(MOST_TAGS + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| error.to_string())?;
     if text.len() as u64 > MOST_TAGS {
         return Err("it is larger than 1 MiB".into());
     }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::path::directory_of;
-use crate::sys::Dir;
 use crate::sys::stat::Kind;
+use crate::sys::{Dir, Uninterrupted};
 
 /// The destination of a file that is written when the run ends.
 #[derive(Debug)]
@@ -50,7 +50,8 @@ impl Destination {
     pub fn read(&self, most: u64) -> io::Result<Vec<u8>> {
         use std::io::Read;
         let mut bytes = Vec::new();
-        self.dir.open_file(&self.name, false)?.take(most).read_to_end(&mut bytes)?;
+        let file = self.dir.open_file(&self.name, false)?;
+        Uninterrupted(file).take(most).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 

@@ -19,7 +19,7 @@ use crate::cli::report::render::{is_page, refuse_foreign};
 use crate::error::{Error, Result};
 use crate::manifest::Stamp;
 use crate::sys::stat::Kind;
-use crate::sys::{Dir, DirListing};
+use crate::sys::{Dir, DirListing, Uninterrupted};
 
 /// The part of a file that is read to find out whether it is a report; bytes.
 const HEAD: u64 = 1 << 20;
@@ -141,13 +141,17 @@ impl ReportDirectory {
             let last = self.stamps().ok().and_then(|all| all.into_iter().filter(is_near).max());
             own.stamp = last.and_then(Stamp::next).unwrap_or(own.stamp);
         }
-        let publish = |temporary: &OsStr| loop {
-            match self.dir.publish(temporary, &self.name(own.stamp), own.written) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !own.written => {
-                    own.stamp = own.stamp.next().ok_or(error)?;
+        let publish = |temporary: &OsStr| {
+            // On a broken file system each may be called taken.
+            for _ in 0..1000 {
+                match self.dir.publish(temporary, &self.name(own.stamp), own.written) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !own.written => {
+                        own.stamp = own.stamp.next().ok_or(error)?;
+                    }
+                    published => return published.map(|()| own.written = true),
                 }
-                published => return published.map(|()| own.written = true),
             }
+            Err(io::ErrorKind::AlreadyExists.into())
         };
         let written = self.dir.write_atomically(fill, publish);
         written.map_err(|error| Error::io(WRITE, &self.path, error))
@@ -218,7 +222,7 @@ impl ReportDirectory {
 
 /// Reads a report line by line; the members of its top level are indented by two spaces, all others by more.
 fn was_complete(file: impl Read) -> io::Result<Option<bool>> {
-    let mut lines = BufReader::new(file.take(HEAD)).lines();
+    let mut lines = BufReader::new(Uninterrupted(file).take(HEAD)).lines();
     let mut next = || lines.next().transpose();
     if next()?.as_deref() != Some("{")
         || next()?.as_deref() != Some("  \"format\": \"dircopy-report\",")

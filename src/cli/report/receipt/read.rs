@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::cli::report::receipt::bounded::{AtMost, ClippedText};
 use crate::error::{Error, Result};
-use crate::sys::{self, PlainUse};
+use crate::sys::{self, PlainUse, Uninterrupted};
 
 /// A receipt that is larger is refused; bytes. One has 200 bytes for each entry about which something is amiss.
 const MOST_BYTES: u64 = 256 << 20;
@@ -236,7 +236,7 @@ impl Receipt {
 
     /// The receipt in `input`.
     pub fn read(input: impl Read) -> io::Result<Self> {
-        let mut input = BufReader::new(input.take(MOST_BYTES));
+        let mut input = BufReader::new(Uninterrupted(input).take(MOST_BYTES));
         let read: serde_json::Result<Self> = serde_json::from_reader(&mut input);
         if input.get_ref().limit() == 0 {
             return Err(io::Error::other(format!("it has more than {} MiB", MOST_BYTES >> 20)));

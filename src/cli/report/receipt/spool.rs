@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 
-use crate::sys;
+use crate::sys::{self, Uninterrupted};
 
 /// So many bytes are written at a time.
 const BUFFER: usize = 64 << 10;
@@ -68,7 +68,7 @@ impl Spool {
     pub fn copy_to(&mut self, to: &mut impl Write) -> io::Result<()> {
         self.flush();
         self.file.rewind()?;
-        let copied = io::copy(&mut (&self.file).take(self.good), to)?;
+        let copied = io::copy(&mut Uninterrupted(&self.file).take(self.good), to)?;
         match copied == self.good {
             true => Ok(()),
             false => Err(io::ErrorKind::UnexpectedEof.into()),

@@ -86,10 +86,11 @@ impl<'a> MediaFile<'a> {
         let digest = self.hasher.clone().finish();
         let missing = || io::Error::other("it has no digest; this is a defect of dircopy");
         let digest = digest.ok_or_else(|| self.fail("hash", missing()))?;
-        sys::let_read(&self.file, |_| self.with.mode);
-        if self.with.durable {
-            sys::persist_file(&self.file).map_err(|error| self.fail("make durable", error))?;
-        }
+        sys::let_read(&self.file, |_| self.with.mode).map_err(|error| self.fail("write", error))?;
+        match self.with.durable {
+            true => sys::persist_file(&self.file).map_err(|error| self.fail("make durable", error)),
+            false => sys::flush_file(&self.file).map_err(|error| self.fail("close", error)),
+        }?;
         if self.with.verify
             && self.read_back().map_err(|error| self.fail("read back", error))? != Some(digest)
         {

@@ -7,9 +7,10 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, LockOwner,
-    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow,
+    WriteFlags,
 };
 
 use super::{Deed, Habit, Shown, TTL};
@@ -27,6 +28,13 @@ macro_rules! answer {
 const GENERATION: Generation = Generation(0);
 
 impl Filesystem for Shown {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        if self.has(Habit::CachesWrites) {
+            config.add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE).unwrap();
+        }
+        Ok(())
+    }
+
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let found = self.child(parent, name).and_then(|path| self.look(path));
         answer!(reply, found, attr => reply.entry(&TTL, &attr, GENERATION));
@@ -153,13 +161,13 @@ impl Filesystem for Shown {
         let made =
             self.new_child(parent, name).and_then(|path| self.create_file(request, path, mode));
         answer!(reply, made, (attr, file) => {
-            reply.created(&TTL, &attr, GENERATION, file, FopenFlags::FOPEN_DIRECT_IO);
+            reply.created(&TTL, &attr, GENERATION, file, self.how_opened());
         });
     }
 
     fn open(&self, _: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let opened = self.open_file(node, flags);
-        answer!(reply, opened, file => reply.opened(file, FopenFlags::FOPEN_DIRECT_IO));
+        answer!(reply, opened, file => reply.opened(file, self.how_opened()));
     }
 
     fn read(
@@ -273,5 +281,14 @@ impl Filesystem for Shown {
             }
             reply.ok();
         });
+    }
+}
+
+impl Shown {
+    fn how_opened(&self) -> FopenFlags {
+        match self.has(Habit::CachesWrites) {
+            true => FopenFlags::empty(),
+            false => FopenFlags::FOPEN_DIRECT_IO,
+        }
     }
 }

@@ -3,18 +3,19 @@
 //!
 //! A name that the output finds and does not list stands for one that it lists. What file systems fold differs, and
 //! inode numbers do not always tell. So of what seems to be missing it is the entry that is the same but for case and
-//! form, or one that is [alike](crate::volume::alike), or else each that has the same size and times. Where that leaves
-//! a choice, all of them stay. A name that is not copied stands for nothing.
+//! form, or one that is [alike](crate::volume::alike), or else each that has the same size and times. Of several it is
+//! the one of the same size and times. Where that leaves a choice, all of them stay. A name that is not copied stands
+//! for nothing.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
 
-use crate::copy::mirror::name_set::NameSet;
-use crate::sys::stat::{Kind, Stat, Time};
+use crate::sys::stat::Stat;
 use crate::sys::{Dir, DirReader, ListedEntry};
-use crate::volume::alike::{fold_simply, form_of};
+use crate::volume::alike::{Sameness, fold_simply, form_of, sameness};
+use crate::volume::name_set::NameSet;
 
 /// What an entry of the output is in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,9 +39,6 @@ pub struct SpellingLook<'a> {
     /// Whether what the source lists is copied.
     pub is_copied: &'a dyn Fn(&ListedEntry) -> io::Result<bool>,
 }
-
-/// By what an entry is known again where its inode number is another for each name.
-pub type Sameness = (Kind, u64, Time, Time);
 
 impl SpellingLook<'_> {
     /// Which of what is missing the source has under another spelling.
@@ -74,7 +72,11 @@ impl SpellingLook<'_> {
                     missing => missing.insert(self.candidates()?),
                 };
                 let same = candidates.of(&name, &there);
-                for other in same {
+                // Of several it is the one that is what the output finds by the new name.
+                let is_it = |other: &&Arc<OsStr>| candidates.is_as(other, &there);
+                let exact: Vec<_> = same.iter().filter(is_it).collect();
+                let same = if exact.len() == 1 { exact } else { same.iter().collect() };
+                for other in same.iter().copied() {
                     let is_clear = same.len() == 1 && !found.contains_key(other);
                     let counterpart = match is_clear {
                         true => Counterpart::Named(Arc::clone(&name)),
@@ -109,6 +111,11 @@ struct Candidates {
 }
 
 impl Candidates {
+    /// Whether this one is what is `there`.
+    fn is_as(&self, other: &Arc<OsStr>, there: &Stat) -> bool {
+        self.by_stat.get(&sameness(there)).is_some_and(|same| same.contains(other))
+    }
+
     /// What may be the entry that the output finds by this name.
     fn of(&self, name: &OsStr, there: &Stat) -> &[Arc<OsStr>] {
         let by_form = || self.by_form.get(&form_of(name.as_encoded_bytes()));
@@ -120,11 +127,6 @@ impl Candidates {
 
 fn folded(name: &OsStr) -> String {
     fold_simply(&name.to_string_lossy())
-}
-
-/// By what an entry is known again where inode numbers do not tell.
-pub fn sameness(stat: &Stat) -> Sameness {
-    (stat.kind, stat.size, stat.mtime, stat.ctime)
 }
 
 /// What `name` is in `dir`; `None` if nothing is called so, or nothing can be.
