@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest, Digests};
 use crate::manifest::carry::Carry;
 use crate::manifest::index::bits::Bits;
-use crate::manifest::index::{LinePlace, Lookup, NextLine};
+use crate::manifest::index::{LinePlace, NextLine};
 use crate::manifest::{Index, ManifestName};
 use crate::path::RelPath;
 use crate::state::private_dir::PrivateDir;
@@ -250,12 +250,12 @@ impl Knowledge {
         }
     }
 
-    /// What the newest record of this very output says of the file at `path`. Nothing is settled by that.
-    pub fn recorded_trace(&self, path: &[u8]) -> Option<Trace> {
-        self.records.iter().filter(|it| it.trusted).find_map(|it| match it.index.peek(path) {
-            Ok(Lookup::Agreed { digest, last }) => it.row_at(last, digest).map(|row| row.trace),
-            _ => None,
-        })
+    /// What the newest record of this very output says of the file at `path`, asked for as in
+    /// [`belief_near`](Self::belief_near). Nothing is settled by that.
+    pub fn recorded_trace(&self, path: &[u8], next: &mut NextLine) -> Option<Trace> {
+        let mut of_this_output = self.records.iter().filter(|record| record.trusted);
+        let row = |it: &OpenRecord| it.index.peek_line(path, next, Row::read).ok()??;
+        of_this_output.find_map(row).map(|row| row.trace)
     }
 
     /// The row at `place` still holds: the next record has it as it stands.

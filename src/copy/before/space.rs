@@ -17,6 +17,7 @@ use crate::copy::before::prepare::Prepared;
 use crate::copy::before::reservation::{Certainty, Claim, Reservations};
 use crate::error::{Error, Result};
 use crate::event::{Progress, Stop};
+use crate::manifest::index::NextLine;
 use crate::path::Shown;
 use crate::state::knowledge::Knowledge;
 use crate::state::row::Trace;
@@ -193,7 +194,7 @@ impl SpaceCheck<'_> {
         };
         self.snapshot.is_some_and(|known| {
             let path = output.rel.join(&entry.name);
-            known.recorded_trace(path.as_bytes()).is_some_and(is_as)
+            known.recorded_trace(path.as_bytes(), &mut NextLine::default()).is_some_and(is_as)
         })
     }
 

@@ -6,18 +6,17 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::copy::commit::output_health::Health;
 use crate::copy::mirror::departures::DepartedItem;
+use crate::copy::record::published::Published;
 use crate::copy::record::rotation::Rotation;
-use crate::copy::record::rows::PendingRows;
 use crate::copy::report::Counts;
 use crate::error::{Cause, Error};
 use crate::event::{Done, Event, EventListener, Stop};
 use crate::hash::{Digest, Digests};
 use crate::io::options::Durability;
-use crate::manifest::line;
 use crate::part::method::{Method, Tally};
 use crate::path::{DirPath, RelPath};
 use crate::state::row::Row;
@@ -27,57 +26,6 @@ use crate::transfer::existing::labels::Labels;
 use crate::transfer::outcome::KeptRow;
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;
-
-/// Entries that stand at the output, and the lines that wait for their names to be durable.
-#[derive(Default)]
-pub struct Published {
-    pub lines: Vec<u8>,
-    /// Only kept where there is a sync that may fail: where in `paths` each ends, and why it stands.
-    entries: Vec<(usize, Done)>,
-    /// One behind the other, so that they are no piece of memory each.
-    paths: Vec<u8>,
-    /// What the private record is to say of them.
-    pub rows: PendingRows,
-    /// What goes into each list beside the manifest.
-    pub lists: Vec<Vec<u8>>,
-    since: Option<Instant>,
-}
-
-/// So many bytes of lines, or so many entries, are enough to be made durable and recorded.
-const LINE_BYTES: usize = 1 << 20;
-const ENTRIES: usize = 8192;
-
-/// Lines wait no longer than this.
-const AGE: Duration = Duration::from_secs(5);
-
-impl Published {
-    /// Adds the line of the file at `path`, and its row, which is `fresh` if the file was changed by this run.
-    fn list(&mut self, digests: &Digests, path: &[u8], row: Option<Row>, fresh: bool) {
-        let start = self.lines.len();
-        line::write_path(&mut self.lines, &digests.proof, path);
-        if let Some(row) = row {
-            let further = digests.further.as_deref().unwrap_or_default();
-            match digests.proof.algorithm().is_known_by_length() {
-                true => self.rows.push_before(&row, further, &self.lines[start..], fresh),
-                false => self.rows.push(&row, further, path, fresh),
-            }
-        }
-    }
-
-    /// Whether so much waits that it should be recorded.
-    pub fn is_much(&self) -> bool {
-        self.lines.len() >= LINE_BYTES || self.entries.len() >= ENTRIES
-    }
-
-    /// When it should be recorded; `None` while nothing waits.
-    pub fn due(&self) -> Option<Instant> {
-        self.since.map(|since| since + AGE)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.since.is_none()
-    }
-}
 
 /// Why a file with the source's content is left.
 const LABELS_DIFFER: &str =
@@ -90,7 +38,12 @@ pub struct Accounting<'a> {
     root: Arc<OutputDir>,
     pub counts: Counts,
     methods: [Tally; Method::ALL.len()],
+    /// What stands and is to be durable before it is listed.
     pub published: Published,
+    /// What was durable before the run, and is listed without that.
+    pub standing: Published,
+    /// Whether all that was at the output before the run is durable, names and contents.
+    pub is_earlier_durable: bool,
     /// What the file that was listed last has, where more is computed than what proves.
     pub(crate) listed: Option<Digests>,
     /// What is mounted in the source.
@@ -104,6 +57,8 @@ pub struct Accounting<'a> {
 struct Listing {
     digest: Option<Digest>,
     is_read: bool,
+    /// Whether it stands as an earlier run left it, which is durable.
+    is_durable: bool,
     done: Done,
 }
 
@@ -113,6 +68,7 @@ struct ListedContent {
     digest: Digest,
     size: u64,
     is_read: bool,
+    is_durable: bool,
 }
 
 /// Tells the observer, without an allocation for each path.
@@ -148,6 +104,8 @@ impl<'a> Accounting<'a> {
             counts: Counts::default(),
             methods: Default::default(),
             published: Published::default(),
+            standing: Published::default(),
+            is_earlier_durable: false,
             listed: None,
             mounts: Mounts::default(),
             health: Health::default(),
@@ -191,7 +149,7 @@ impl<'a> Accounting<'a> {
         done: Done,
     ) {
         let is_read = !matches!(done, Done::Kept | Done::Relabelled);
-        self.stands_as(output, entry, row, Listing { digest, is_read, done });
+        self.stands_as(output, entry, row, Listing { digest, is_read, is_durable: false, done });
     }
 
     /// The same, as `listing` says.
@@ -202,22 +160,22 @@ impl<'a> Accounting<'a> {
         row: Option<Row>,
         listing: Listing,
     ) {
-        let Listing { digest, is_read, done } = listing;
+        let Listing { digest, is_read, is_durable, done } = listing;
         *self.count_of(done) += 1;
         if matches!(done, Done::Copied | Done::Replaced) {
             self.health.good();
         }
-        self.published.since.get_or_insert_with(Instant::now);
         // Once: on a way of many levels it costs more than everything else here.
         self.events.path(&output.rel, &entry.name);
         if let Some(digest) = digest {
-            let listed = ListedContent { digest, size: entry.stat.size, is_read };
+            let listed = ListedContent { digest, size: entry.stat.size, is_read, is_durable };
             self.list_all(listed, row, done != Done::Kept);
         }
-        if self.context.options.durability != Durability::Off {
-            let Published { entries, paths, .. } = &mut self.published;
-            paths.extend_from_slice(&self.events.path);
-            entries.push((paths.len(), done));
+        match self.context.options.durability {
+            Durability::Grouped { .. } if !is_durable => {
+                self.published.note(&self.events.path, done);
+            }
+            _ => {}
         }
         self.events.tell(&Event::Stands(&self.events.path, done));
     }
@@ -234,6 +192,7 @@ impl<'a> Accounting<'a> {
     ) {
         let digest = row.map(|row| row.row().digest);
         let is_read = is_proven || matches!(row, Some(KeptRow::New(_)));
+        let is_untouched = matches!(row, Some(KeptRow::Recorded(..)));
         let row = row.and_then(|row| match (row, self.context.shared.known) {
             (KeptRow::Recorded(_, place), Some(known)) => {
                 known.hold(place);
@@ -245,12 +204,9 @@ impl<'a> Accounting<'a> {
             Labels::Differ => {
                 // The content is right, and listed.
                 if let Some(digest) = digest {
-                    self.list_at(
-                        output,
-                        entry,
-                        row,
-                        ListedContent { digest, size: entry.stat.size, is_read },
-                    );
+                    let size = entry.stat.size;
+                    let listed = ListedContent { digest, size, is_read, is_durable: false };
+                    self.list_at(output, entry, row, listed);
                 }
                 return self.left(output, &entry.name, LABELS_DIFFER);
             }
@@ -259,7 +215,11 @@ impl<'a> Accounting<'a> {
         };
         self.counts.unchanged_bytes = self.counts.unchanged_bytes.saturating_add(entry.stat.size);
         self.counts.attributes += u64::from(done == Done::Relabelled);
-        self.stands_as(output, entry, row, Listing { digest, is_read, done });
+        let is_durable = self.is_earlier_durable
+            && is_untouched
+            && done == Done::Kept
+            && output.volume.with_root;
+        self.stands_as(output, entry, row, Listing { digest, is_read, is_durable, done });
     }
 
     /// The content of a file of so many bytes came by `method`.
@@ -283,7 +243,8 @@ impl<'a> Accounting<'a> {
         digest: &Digest,
         row: Option<Row>,
     ) {
-        let listed = ListedContent { digest: *digest, size: entry.stat.size, is_read: true };
+        let (digest, size) = (*digest, entry.stat.size);
+        let listed = ListedContent { digest, size, is_read: true, is_durable: false };
         self.list_at(output, entry, row, listed);
     }
 
@@ -294,22 +255,22 @@ impl<'a> Accounting<'a> {
         row: Option<Row>,
         listed: ListedContent,
     ) {
-        self.published.since.get_or_insert_with(Instant::now);
         self.events.path(&output.rel, &entry.name);
         self.list_all(listed, row, true);
     }
 
     /// Lists the file whose path is at hand: in the manifest, in the lists beside it, and in the record.
     fn list_all(&mut self, listed: ListedContent, row: Option<Row>, fresh: bool) {
-        let ListedContent { digest, size, is_read } = listed;
+        let ListedContent { digest, size, is_read, is_durable } = listed;
         let path = &self.events.path;
+        let waiting = if is_durable { &mut self.standing } else { &mut self.published };
         let Some(further) = self.context.shared.further else {
-            return self.published.list(&digest.into(), path, row, fresh);
+            return waiting.list(&digest.into(), path, row, fresh);
         };
         let content = further.take(path, size, digest, is_read);
         let digests = content.as_ref().map_or_else(|| digest.into(), |it| it.digests.clone());
-        self.published.list(&digests, path, row, fresh);
-        let lacking = further.list(&mut self.published.lists, content.as_ref(), path);
+        waiting.list(&digests, path, row, fresh);
+        let lacking = further.list(&mut waiting.lists, content.as_ref(), path);
         self.listed = Some(digests);
         self.tell_lacking(lacking);
     }
@@ -355,15 +316,18 @@ impl<'a> Accounting<'a> {
         }
     }
 
+    /// When what waits should be listed; `None` while nothing does.
+    pub fn due(&self) -> Option<Instant> {
+        [self.published.due(), self.standing.due()].into_iter().flatten().min()
+    }
+
     /// What was published since the last sync may not be durable, because of `error`: it counts as
     /// failed and is not recorded.
     pub fn published_in_vain(&mut self, error: &io::Error) {
-        let Published { entries, paths, .. } = std::mem::take(&mut self.published);
-        let mut start = 0;
-        for (end, done) in entries {
-            let path = RelPath::parse(paths.get(start..end).unwrap_or_default());
-            let path = self.root.path_below(&path.unwrap_or_default());
-            start = end;
+        let published = std::mem::take(&mut self.published);
+        for (path, done) in published.entries() {
+            let path = RelPath::parse(path).unwrap_or_default();
+            let path = self.root.path_below(&path);
             *self.count_of(done) -= 1;
             self.failed(&Error::io("make durable the name of", path, copy_of(error)));
         }

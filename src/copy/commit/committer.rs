@@ -126,6 +126,9 @@ impl<'a> Committer<'a> {
             if self.group.is_full() || self.accounting.published.is_much() {
                 self.commit();
             }
+            if self.accounting.standing.is_much() {
+                self.record_standing();
+            }
         }
         // Once for the content and the names of the last group, once more for its lines.
         self.commit();
@@ -137,7 +140,7 @@ impl<'a> Committer<'a> {
 
     /// Waits for what comes next.
     fn next(&self, inbox: &Receiver<CommitterMessage>) -> CommitterWake {
-        let due = [self.group.due(), self.accounting.published.due()].into_iter().flatten().min();
+        let due = [self.group.due(), self.accounting.due()].into_iter().flatten().min();
         let left = |due: Instant| due.saturating_duration_since(Instant::now());
         loop {
             let wait = due.map_or(Duration::MAX, |due| left(due).min(LOOK));
@@ -196,11 +199,6 @@ impl<'a> Committer<'a> {
             ReadBackVerdict::Failed(error) => self.failed(&file.target, &error),
             ReadBackVerdict::Abandoned => self.abandoned(&file.target),
         }
-    }
-
-    /// The manifest lists this, or what is in it.
-    pub(crate) fn lists(&mut self, stat: &Stat) {
-        self.manifest.iter_mut().for_each(|manifest| manifest.readers.note(stat));
     }
 
     pub(crate) fn check_place(&mut self) {
@@ -297,6 +295,7 @@ impl<'a> Committer<'a> {
     /// Makes the gathered group durable and publishes it, or has it read back first, and records what was
     /// published before.
     pub(crate) fn commit(&mut self) {
+        self.record_standing();
         let files = self.group.take();
         if files.is_empty() && self.accounting.published.is_empty() {
             return;

@@ -19,6 +19,7 @@ use crate::path::{RelPath, Shown};
 use crate::state::departing::Departing;
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::{Missing, NAME, PrivateDir, TRASH};
+use crate::state::record::closed::FinishedManifest;
 use crate::state::source_mark::{Mounts, SourceMark};
 use crate::sys::stat::Kind;
 use crate::sys::{self, DirListing};
@@ -85,6 +86,8 @@ impl Looked {
 struct EarlierLists {
     known: OnceCell<Knowledge>,
     departing: OnceCell<Departing>,
+    /// The manifest of the last run.
+    last: OnceCell<Option<FinishedManifest>>,
     /// By what names that are alike are known, as hashes.
     forms: OnceCell<HashSet<u64>>,
     hashing: RandomState,
@@ -181,6 +184,12 @@ impl MirrorLook<'_> {
 
     /// Whether an earlier run listed a file at `path`.
     fn is_listed(&self, lists: &EarlierLists, private: Option<&PrivateDir>, path: &[u8]) -> bool {
+        // The manifest of the last run is on no list. Mostly nothing else is asked for, and for that the rows of all
+        // files need not be read.
+        let named = || lists.last.get_or_init(|| FinishedManifest::last_named(private?));
+        if named().as_ref().is_some_and(|last| last.name.as_bytes() == path) {
+            return false;
+        }
         let departing = || private.map(Departing::read).unwrap_or_default();
         let known = lists.known(self, private);
         let folds = || self.prepared.output.volume.folds_names();

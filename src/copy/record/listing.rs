@@ -4,17 +4,19 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use crate::copy::commit::accounting::{Accounting, Published};
+use crate::copy::commit::accounting::Accounting;
 use crate::copy::commit::committer::Committer;
 use crate::copy::record::near::NearLists;
+use crate::copy::record::published::Published;
 use crate::copy::record::recording::Recording;
 use crate::copy::record::sorted::put_in_order;
 use crate::error::{Cause, Error};
 use crate::hash::{Digest, Digests};
-use crate::io::options::Options;
+use crate::io::options::{Durability, Options};
 use crate::manifest::lists::ListKind;
 use crate::state::private_dir::PrivateDir;
 use crate::sys;
+use crate::sys::stat::Stat;
 use crate::tree::dirs::OutputDir;
 use crate::tree::overwrite::Policy;
 
@@ -49,10 +51,31 @@ impl<'a> Committer<'a> {
         self.accounting.give_up(error.with_note(note));
     }
 
+    /// The manifest lists this, or what is in it.
+    pub(crate) fn lists(&mut self, stat: &Stat) {
+        self.manifest.iter_mut().for_each(|manifest| manifest.readers.note(stat));
+    }
+
     /// The lines of what is published and durable go into the manifest.
     pub(crate) fn record(&mut self) {
-        let Published { lines, mut rows, lists, .. } =
-            std::mem::take(&mut self.accounting.published);
+        let published = std::mem::take(&mut self.accounting.published);
+        self.put_on_record(published);
+        // The sync that came before was one of all that was there.
+        let durability = self.context.options.durability;
+        self.accounting.is_earlier_durable = durability == Durability::Grouped { at_once: true };
+    }
+
+    /// So do those of what was durable before the run.
+    pub(crate) fn record_standing(&mut self) {
+        if !self.accounting.standing.is_empty() {
+            self.check_place();
+            let standing = std::mem::take(&mut self.accounting.standing);
+            self.put_on_record(standing);
+        }
+    }
+
+    fn put_on_record(&mut self, published: Published) {
+        let Published { lines, mut rows, lists, .. } = published;
         let Some(manifest) = &mut self.manifest else { return };
         let appended = manifest.append(&lines).and_then(|()| manifest.append_to_lists(&lists));
         if let Err(error) = appended {

@@ -7,6 +7,7 @@ mod listing;
 mod media;
 mod near;
 mod near_file;
+pub mod published;
 pub mod recording;
 pub mod rotation;
 pub mod rows;

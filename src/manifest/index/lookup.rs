@@ -18,6 +18,7 @@ use std::io;
 use crate::hash::{Algorithms, Digest};
 use crate::path::RelPath;
 
+use super::agreement::Lookup;
 use super::bits::Bits;
 use super::builder::IndexBuilder;
 use super::own::{self, Lines, Strip};
@@ -182,15 +183,36 @@ impl Index {
 
     /// What `read` makes of the last line of that name, as it stands in the file, and of its digest; and the
     /// place of that line, which is looked for at `next` first. It is called under the lock of the line.
+    /// The lines of that name are now visited.
     pub(crate) fn lookup_line<T>(
         &self,
         path: &[u8],
         next: &mut NextLine,
+        read: impl FnMut(&[u8], Digest) -> T,
+    ) -> io::Result<Option<(T, LinePlace)>> {
+        self.line_near(path, next, |bit| _ = self.visited.set(bit), read)
+    }
+
+    /// The same, and nothing is visited by it.
+    pub(crate) fn peek_line<T>(
+        &self,
+        path: &[u8],
+        next: &mut NextLine,
+        read: impl FnMut(&[u8], Digest) -> T,
+    ) -> io::Result<Option<T>> {
+        Ok(self.line_near(path, next, |_| (), read)?.map(|found| found.0))
+    }
+
+    fn line_near<T>(
+        &self,
+        path: &[u8],
+        next: &mut NextLine,
+        mut visit: impl FnMut(usize),
         mut read: impl FnMut(&[u8], Digest) -> T,
     ) -> io::Result<Option<(T, LinePlace)>> {
         let (mut last, expected) = (None, next.0.take());
         let mut see = |place: LinePlace, line: &[u8], digest| {
-            self.visited.set(place.bit);
+            visit(place.bit);
             next.0 = Some(place.offset + line.len() as u64 + 1);
             last = Some((read(line, digest), place));
         };
@@ -364,32 +386,6 @@ impl Index {
         }
         let found = self.peek(name)?;
         Ok(matches!(found, Lookup::Agreed { last, .. } if last == offset))
-    }
-}
-
-/// What the lines of one name say.
-#[derive(Clone, Copy, Debug)]
-pub enum Lookup {
-    Nothing,
-    /// All of them have this digest; the last stands at this offset, in bytes.
-    Agreed {
-        digest: Digest,
-        last: u64,
-    },
-    /// They have different digests, or there are more of them than are read.
-    Unclear,
-}
-
-impl Lookup {
-    /// The same with one more line, which stands at `last`.
-    fn and(self, digest: Digest, last: u64) -> Self {
-        match self {
-            Lookup::Nothing => Lookup::Agreed { digest, last },
-            Lookup::Agreed { digest: other, .. } if other == digest => {
-                Lookup::Agreed { digest, last }
-            }
-            Lookup::Agreed { .. } | Lookup::Unclear => Lookup::Unclear,
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! An index of a manifest that dircopy wrote: what it says of a path, in a few bytes a line.
 
+mod agreement;
 pub mod bits;
 pub mod builder;
 pub mod lookup;
@@ -8,5 +9,6 @@ mod place;
 mod slot;
 mod window;
 
-pub use lookup::{Index, Lookup};
+pub use agreement::Lookup;
+pub use lookup::Index;
 pub use place::{LinePlace, NextLine};

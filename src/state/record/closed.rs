@@ -7,13 +7,16 @@ use crate::hash::{Algorithm, Hasher, Sha256};
 use crate::state::private_dir::{Mark, PrivateDir};
 use crate::state::row::strip;
 use crate::sys::stat::Kind;
-use crate::sys::{self, Dir, Uninterrupted};
+use crate::sys::{self, Dir, FileRange, Uninterrupted};
 
 /// The first line of a record, the mark left out.
 pub const HEAD: &str = "dircopy record 1";
 
 /// What the finished record is called; those of runs on their way have a number behind a point.
 pub const FINISHED: &str = "record";
+
+/// More bytes than the last two lines of a finished record have: two digests, a name and a number.
+const LAST_LINES: u64 = 1024;
 
 /// The manifest that a record was finished with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +117,20 @@ impl Closed {
 }
 
 impl FinishedManifest {
+    /// The one that the finished record in `private` names at its end, of which no sum is looked at; `None` also for a
+    /// record that does not end so.
+    pub fn last_named(private: &PrivateDir) -> Option<Self> {
+        let file = private.dir().open_file(FINISHED.as_ref(), false).ok()?;
+        let stat = Dir::stat_file(&file).ok().filter(|stat| stat.kind == Kind::File)?;
+        let mut end = Vec::new();
+        FileRange::new(&file, stat.size.saturating_sub(LAST_LINES), stat.size)
+            .read_to_end(&mut end)
+            .ok()?;
+        let mut lines = end.strip_suffix(b"\n")?.rsplit(|byte| *byte == b'\n');
+        let is_sum = lines.next()?.starts_with(b"= ");
+        lines.next().filter(|_| is_sum).and_then(read_name_line)
+    }
+
     /// Whether it is in this directory, as it was written.
     pub fn is_in(&self, root: &Dir) -> bool {
         let name = OsStr::new(&self.name);

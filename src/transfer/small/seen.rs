@@ -5,6 +5,7 @@
 //! each in memory ([`Dir::stat_committed`](crate::sys::Dir::stat_committed)). What it does not tell so is looked at by
 //! its name. Only of a snapshot that the run has just made is all that is asked for committed.
 
+use crate::manifest::index::NextLine;
 use crate::sys::NamedInode;
 use crate::sys::stat::Stat;
 use crate::transfer::context::Context;
@@ -19,10 +20,11 @@ pub fn look_at_all(context: &Context<'_>, batch: &Batch) -> Vec<Option<Stat>> {
         return seen;
     };
     let (mut path, mut asked, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    let mut next = NextLine::default();
     for (at, entry) in batch.files.iter().enumerate() {
         path.clear();
         output.rel.join_into(&entry.name, &mut path);
-        if let Some(trace) = known.recorded_trace(&path) {
+        if let Some(trace) = known.recorded_trace(&path, &mut next) {
             asked.push(NamedInode { name: &entry.name, ino: trace.ino });
             places.push(at);
         }

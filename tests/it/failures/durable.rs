@@ -111,6 +111,32 @@ fn small_files_share_their_flushes() {
     assert!(flushes <= 100, "{flushes} flushes for 500 small files");
 }
 
+/// One sync makes all durable that was there before a run; the lines of what it finds untouched need no further one.
+#[test]
+fn what_was_durable_before_waits_for_one_flush() {
+    need!(Strace);
+    let scene = Scene::new();
+    // Each line is so long that 3,000 of them are much.
+    let tail = "x".repeat(240);
+    for i in 0..12_000 {
+        scene.src.file(format!("{i:05}{tail}"), "");
+    }
+    for _ in 0..2 {
+        scene.command(["-q"]).run().assert_code(0);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    scene.src.file("new", "new");
+    let flushes = |args: &[&str]| {
+        let strace = Strace::watch(&scene, "syncfs");
+        let run = strace.run(scene.command(args));
+        scene.judge(&run).complete();
+        strace.log().lines().filter(|line| !line.contains("syncfs(-1")).count()
+    };
+    // The first lines wait for one, the new file for two, of which the last has the names of all, and the directory for one.
+    let known = flushes(&[]);
+    assert!(known <= 4, "{known} flushes for one new file");
+}
+
 #[test]
 fn no_sync_means_no_flush_of_the_files() {
     need!(Strace);
