@@ -118,7 +118,7 @@ fn what_was_durable_before_waits_for_one_flush() {
     let scene = Scene::new();
     // Each line is so long that 3,000 of them are much.
     let tail = "x".repeat(240);
-    for i in 0..12_000 {
+    for i in 0..30_000 {
         scene.src.file(format!("{i:05}{tail}"), "");
     }
     for _ in 0..2 {
