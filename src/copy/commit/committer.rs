@@ -66,7 +66,7 @@ pub struct Committer<'a> {
     verifying: ReadBackQueue,
     /// The files with several names, where these are kept.
     pub(crate) links: Option<HardLinks>,
-    syncs: SyncState,
+    pub(crate) syncs: SyncState,
     /// On its work or on its wait.
     timer: Timer<'a>,
 }
@@ -303,14 +303,9 @@ impl<'a> Committer<'a> {
         // What is published meanwhile is made durable with this group.
         self.take_answers_while(ReadBackQueue::is_full);
         self.check_place();
-        if let Durability::Grouped { at_once: true } = self.context.options.durability
-            && let Some(root) = &self.root().handle
-            && let Err(error) = root.persist_all()
-        {
-            return self.sync_failed(files, &error);
-        }
-        // Names in these are durable only when their directories are.
-        if let Err(error) = self.syncs.persist() {
+        let root = Arc::clone(self.root());
+        let at_once = self.context.options.durability == (Durability::Grouped { at_once: true });
+        if let Err(error) = self.syncs.persist(root.handle.as_ref().filter(|_| at_once)) {
             return self.sync_failed(files, &error);
         }
         self.record();
@@ -320,7 +315,8 @@ impl<'a> Committer<'a> {
                 false => self.publish(file),
             }
         }
-        if let Err(error) = self.syncs.persist() {
+        // Names are durable only when their directories are.
+        if let Err(error) = self.syncs.persist(None) {
             return self.sync_failed(Vec::new(), &error);
         }
         // Where names are made durable directory by directory, the lines need not wait.

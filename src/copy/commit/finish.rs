@@ -116,6 +116,8 @@ impl Committer<'_> {
         {
             self.accounting.give_up(Error::io("make durable", root.path(), error));
         }
+        // Nothing is said to be at a path that leads elsewhere by now.
+        self.check_place();
         RunLeft { manifest, trash, media_list, lists }
     }
 
@@ -248,9 +250,10 @@ impl Committer<'_> {
     }
 
     /// Everything that was done since the last sync, directories' times among it, made durable.
+    /// Not once more where a sync failed: then the run ends without that.
     fn sync_root(&self) -> Result<()> {
         match (self.context.options.durability, &self.root().handle) {
-            (Durability::Grouped { at_once: true }, Some(root)) => root
+            (Durability::Grouped { at_once: true }, Some(root)) if !self.syncs.is_failed() => root
                 .persist_all()
                 .map_err(|error| Error::io("make durable", self.root().path(), error)),
             _ => Ok(()),

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::copy::commit::accounting::copy_of;
+use crate::sys::Dir;
 use crate::tree::dirs::OutputDir;
 
 /// The syncs of a run.
@@ -23,8 +24,14 @@ impl SyncState {
         }
     }
 
-    /// Makes the names in the directories durable that were added.
-    pub fn persist(&mut self) -> io::Result<()> {
+    /// Makes everything durable on the file system of `whole`, if that is given, and the names in the directories that
+    /// were added.
+    ///
+    /// # Errors
+    /// Also if an earlier sync failed: the kernel reports that once, and then says that all is well.
+    pub fn persist(&mut self, whole: Option<&Dir>) -> io::Result<()> {
+        self.failure().map_or(Ok(()), Err)?;
+        whole.map_or(Ok(()), Dir::persist_all)?;
         let mut dirs = std::mem::take(&mut self.unsynced);
         // Copies that are read back in parallel come back mixed.
         dirs.sort_unstable_by_key(Arc::as_ptr);
@@ -34,6 +41,10 @@ impl SyncState {
 
     pub fn fail(&mut self, error: &io::Error) {
         self.failure = Some(copy_of(error));
+    }
+
+    pub fn is_failed(&self) -> bool {
+        self.failure.is_some()
     }
 
     /// Why a sync failed, if one did.

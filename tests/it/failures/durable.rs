@@ -137,6 +137,27 @@ fn what_was_durable_before_waits_for_one_flush() {
     assert!(known <= 4, "{known} flushes for one new file");
 }
 
+/// The kernel reports a failed flush once: what waited for it is not listed after another that goes well.
+#[test]
+fn a_failed_flush_is_final_for_what_was_there() {
+    need!(Strace);
+    let scene = Scene::new();
+    let tail = "x".repeat(240);
+    for i in 0..12_000 {
+        scene.src.file(format!("{i:05}{tail}"), "");
+    }
+    scene.command(["-q"]).run().assert_code(0);
+    // The first only asks whether there is one for this process.
+    let strace = Strace::inject(&scene, "syncfs", "error=EIO:when=2");
+    let run = strace.run(scene.command(["-q"]));
+    strace.fired(&run);
+    run.assert_code(3).assert_says("cannot make durable");
+    let log = strace.log();
+    let flushes = log.lines().filter(|line| !line.contains("syncfs(-1")).count();
+    assert!(flushes == 1, "flushed again:\n{log}");
+    scene.judge(&run).does_not_list(&format!("00000{tail}"));
+}
+
 #[test]
 fn no_sync_means_no_flush_of_the_files() {
     need!(Strace);

@@ -1,7 +1,7 @@
 //! Nothing outside the output is ever changed: not through symlinks planted in it, not when it is
 //! unmounted from under us.
 
-use crate::harness::{Mount, Scene, Strace, content, ctimes, inventory, need, shell};
+use crate::harness::{Mount, NONE, Scene, Strace, content, ctimes, inventory, need, shell};
 
 /// A directory link in the output would lead every file below it somewhere else.
 #[test]
@@ -105,6 +105,21 @@ fn an_output_unmounted_meanwhile_ends_the_run() {
     let run = strace.run_stopped(command, || mount.detach());
     run.assert_code(3);
     assert_eq!(std::fs::read_dir(&scene.dst).unwrap().count(), 0, "went on below the mount point");
+}
+
+/// Up to the last thing that a run does, what it says of a path must be true of the path.
+#[test]
+fn an_output_replaced_at_the_end_is_not_done() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("file", content(100));
+    let strace =
+        Strace::inject(&scene, Strace::RENAMES, "signal=SIGSTOP:when=1").on_manifest(&scene);
+    let run = strace.run_stopped(scene.command(NONE), || {
+        shell(&scene, "mv dst gone; mkdir dst");
+    });
+    run.assert_code(3).assert_says("moved or replaced");
+    assert_eq!(std::fs::read_dir(&scene.dst).unwrap().count(), 0, "went on in another place");
 }
 
 #[test]
