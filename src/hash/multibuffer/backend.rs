@@ -110,7 +110,7 @@ impl Backend {
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2 => 1260,
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx512 => 2900,
+            Backend::Avx512 => 3180,
         }
     }
 

@@ -72,6 +72,16 @@ pub const K: [u32; 64] = [
 /// Turns the order of the bytes in each 32-bit word around: SHA-256 is big-endian.
 pub const TURN: [u8; 16] = [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12];
 
+/// `$each` with each of the numbers up to 15.
+macro_rules! sixteen_times {
+    ($each:ident) => {
+        sixteen_times!($each, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+    };
+    ($each:ident, $($number:literal)*) => {
+        $($each!($number);)*
+    };
+}
+
 /// The function itself, in terms of the register functions beside it: the same text for registers of
 /// any width. Lanes without a stream work through the first one's blocks, and what comes out is dropped.
 macro_rules! compress {
@@ -97,25 +107,36 @@ macro_rules! compress {
                 }
                 let mut w = words(&blocks);
                 let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = states;
-                for round in 0..4 {
-                    for t in 0..16 {
-                        if round > 0 {
-                            let (w15, w2) = (w[(t + 1) % 16], w[(t + 14) % 16]);
-                            let s0 =
-                                xor3(rotate::<7, 25>(w15), rotate::<18, 14>(w15), shift::<3>(w15));
-                            let s1 =
-                                xor3(rotate::<17, 15>(w2), rotate::<19, 13>(w2), shift::<10>(w2));
-                            w[t] = add(add(w[t], s0), add(w[(t + 9) % 16], s1));
-                        }
+                let (groups, _) = K.as_chunks::<16>();
+                let mut k = &groups[0];
+                // Written out: in a loop the words would go through memory, and the variables from register to
+                // register. 16 x 64 KiB in 512-bit registers, Intel Xeon, model 207: 2.98 GB/s with loops, 3.18
+                // without.
+                macro_rules! step {
+                    ($t:literal) => {
                         let sum1 =
                             xor3(rotate::<6, 26>(e), rotate::<11, 21>(e), rotate::<25, 7>(e));
-                        let t1 = add(add(h, splat(K[16 * round + t])), w[t]);
+                        let t1 = add(add(h, splat(k[$t])), w[$t]);
                         let t1 = add(add(t1, choose(e, f, g)), sum1);
                         let sum0 =
                             xor3(rotate::<2, 30>(a), rotate::<13, 19>(a), rotate::<22, 10>(a));
                         let t2 = add(sum0, majority(a, b, c));
                         (h, g, f, e, d, c, b, a) = (g, f, e, add(d, t1), c, b, a, add(t1, t2));
-                    }
+                    };
+                }
+                macro_rules! word_and_step {
+                    ($t:literal) => {
+                        let (w15, w2) = (w[($t + 1) % 16], w[($t + 14) % 16]);
+                        let s0 = xor3(rotate::<7, 25>(w15), rotate::<18, 14>(w15), shift::<3>(w15));
+                        let s1 = xor3(rotate::<17, 15>(w2), rotate::<19, 13>(w2), shift::<10>(w2));
+                        w[$t] = add(add(w[$t], s0), add(w[($t + 9) % 16], s1));
+                        step!($t);
+                    };
+                }
+                sixteen_times!(step);
+                for group in &groups[1..] {
+                    k = group;
+                    sixteen_times!(word_and_step);
                 }
                 for (state, new) in states.iter_mut().zip([a, b, c, d, e, f, g, h]) {
                     *state = add(*state, new);

@@ -155,7 +155,7 @@ fn a_failed_flush_is_final_for_what_was_there() {
     let log = strace.log();
     let flushes = log.lines().filter(|line| !line.contains("syncfs(-1")).count();
     assert!(flushes == 1, "flushed again:\n{log}");
-    scene.judge(&run).does_not_list(&format!("00000{tail}"));
+    scene.judge(&run).does_not_list(format!("00000{tail}"));
 }
 
 #[test]
