@@ -226,32 +226,6 @@ fn rooms_name_only_rooms_below_them() {
     hold("a room names only rooms on lower floors", &faults);
 }
 
-/// `super::Thing` and `crate::room::Thing` inside the room go through `mod.rs`; siblings are named.
-#[test]
-fn children_never_name_their_mod() {
-    let all = sources();
-    let mut faults = Vec::new();
-    for source in &all {
-        let Some((dir, file)) = source.name.rsplit_once('/') else { continue };
-        if file == "mod.rs" || dir == "bin" {
-            continue;
-        }
-        let is_sibling = |word: &str| {
-            let candidates = [format!("{dir}/{word}.rs"), format!("{dir}/{word}/mod.rs")];
-            word == "super" || all.iter().any(|s| candidates.contains(&s.name))
-        };
-        let own = format!("crate::{}::", dir.replace('/', "::"));
-        for prefix in ["super::", own.as_str()] {
-            for (line, word) in named_after(&source.code, prefix) {
-                if !is_sibling(word) {
-                    faults.push(source.fault(line, &format!("{prefix}{word} is in mod.rs")));
-                }
-            }
-        }
-    }
-    hold("children name siblings, not their mod.rs", &faults);
-}
-
 #[test]
 fn the_programs_are_a_few_lines_each() {
     let long = sources().into_iter().filter(|s| s.room() == "bin");
@@ -260,19 +234,8 @@ fn the_programs_are_a_few_lines_each() {
 }
 
 #[test]
-fn no_files_import_each_other_in_a_circle() {
-    hold("imports point one way", &structure::circles(&sources()));
-}
-
-#[test]
-fn a_type_name_has_one_meaning() {
-    hold("one meaning, one name", &structure::names_with_two_meanings(&sources()));
+fn types_leave_the_names_of_the_prelude_alone() {
     hold("the prelude's names are taken", &structure::names_of_the_prelude(&sources()));
-}
-
-#[test]
-fn no_room_is_too_large() {
-    hold("a folder has one subject", &structure::large_rooms(&sources()));
 }
 
 #[test]
@@ -308,9 +271,4 @@ fn functions_are_short_and_shallow() {
 #[test]
 fn parameters_are_not_packed_into_tuples() {
     hold("each parameter has a name", &shape::tuple_parameters(&sources()));
-}
-
-#[test]
-fn sentences_have_a_subject() {
-    hold("a thread, a type or a file does it", &shape::actors(&sources()));
 }

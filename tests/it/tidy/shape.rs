@@ -1,4 +1,4 @@
-//! Rules about single functions: how long they are, how deep they nest, what they take; and about words.
+//! Rules about single functions: how long they are, how deep they nest, what they take.
 
 use super::source::Source;
 
@@ -7,9 +7,6 @@ const MOST_LINES: usize = 80;
 
 /// … and its branches and loops stand in each other at most so deep.
 const MOST_NESTED: usize = 5;
-
-/// Words for an actor that is not there: the subject of a sentence is a thread, a type or a file.
-const ACTORS: &[&str] = &["nobody", "somebody", "whoever"];
 
 /// A function: its line, the text of its parameters, and its body.
 struct Function<'a> {
@@ -154,21 +151,6 @@ pub fn tuple_parameters(sources: &[Source]) -> Vec<String> {
     sources.iter().flat_map(each).collect()
 }
 
-/// Sentences in which somebody does something.
-pub fn actors(sources: &[Source]) -> Vec<String> {
-    let mut faults = Vec::new();
-    for source in sources {
-        for (i, line) in source.text.lines().enumerate() {
-            let line = line.to_lowercase();
-            let mut words = line.split(|c: char| !c.is_alphanumeric());
-            if let Some(word) = words.find(|word| ACTORS.contains(word)) {
-                faults.push(source.fault(i, word));
-            }
-        }
-    }
-    faults
-}
-
 #[test]
 fn each_rule_meets_a_planted_offence() {
     let planted = |text: &str| vec![Source::new("a/one.rs", text)];
@@ -187,5 +169,4 @@ fn each_rule_meets_a_planted_offence() {
         tuple_parameters(&planted(tuples)),
         ["src/a/one.rs:1: `f` takes a tuple", "src/a/one.rs:3: `h` takes a tuple"]
     );
-    assert_eq!(actors(&planted("// Nobody reads this.")), ["src/a/one.rs:1: nobody"]);
 }
