@@ -6,6 +6,7 @@
 //! the private record keeps the digest, so that every later run says it again until the file is what it
 //! was, or is gone.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 
@@ -35,15 +36,49 @@ use crate::volume::other_spellings::OtherSpellings;
 /// So many bytes of lines are written at a time.
 const LINE_BYTES: usize = 1 << 20;
 
+/// What becomes of a file that this run did not come upon.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Stays,
+    /// It is about to leave the output.
+    Goes,
+}
+
 impl Committer<'_> {
     /// Lists what is not settled and still holds. Not all of it once the run is to stop: then the manifest
     /// stays unfinished, and the earlier ones stay too.
     ///
-    /// What is to leave the output, `departures`, is listed no more.
+    /// What is to leave the output, `departures`, is listed no more. Only a piece that this run lists, or something in
+    /// it, does not leave: the walk saw it in the source, before or after the look that missed it, and the next run
+    /// decides anew. Returns these pieces.
     pub(crate) fn carry_over(
         &mut self,
         departures: Option<&Departures>,
         source: Option<&SourceDir>,
+    ) -> Result<HashSet<RelPath>> {
+        let Some(departures) = departures.filter(|it| !it.is_empty()) else {
+            return self.carry(source, &|_| Some(Fate::Stays)).map(|()| HashSet::new());
+        };
+        let root = Arc::clone(self.root());
+        let piece = |path: &RelPath| departures.piece_over(path, root.handle.as_ref());
+        self.carry(source, &|path| piece(path).is_none().then_some(Fate::Stays))?;
+        let mut stay = HashSet::new();
+        if let Some(manifest) = &mut self.manifest {
+            let stop = self.context.control.stop;
+            let named = |list| departures.named_in(list, root.handle.as_ref(), stop);
+            let named = manifest.open().and_then(named);
+            stay = named.map_err(|error| Error::io("read the manifest", manifest.path(), error))?;
+        }
+        let fate = |piece: RelPath| if stay.contains(&piece) { Fate::Stays } else { Fate::Goes };
+        self.carry(source, &|path| piece(path).map(fate))?;
+        Ok(stay)
+    }
+
+    /// Deals with what is not settled, as far as `fate` knows what becomes of it.
+    fn carry(
+        &mut self,
+        source: Option<&SourceDir>,
+        fate: &dyn Fn(&RelPath) -> Option<Fate>,
     ) -> Result<()> {
         let (Some(known), Some(_), Some(_)) =
             (self.context.shared.known, &self.root().handle, &self.manifest)
@@ -55,19 +90,18 @@ impl Committer<'_> {
         let mut carried = CarriedLines::new(self.context, &root, source);
         carried.is_all_listed = self.accounting.counts.is_whole();
         known.unsettled(&|| stop.is_requested(), |path, unsettled| {
+            let Some(fate) = fate(path) else { return Ok(()) };
             // The run goes on with the chain of a history, and does not list it.
-            let is_chain = || self.context.options.histories && is_chain(path.as_bytes());
-            let goes = |departures: &Departures| {
-                let respelled = |root: &Dir| departures.covers_respelled(path, root);
-                departures.covers(path) || root.handle.as_ref().is_some_and(respelled)
-            };
-            if departures.is_some_and(goes) || is_chain() {
+            if self.context.options.histories && is_chain(path.as_bytes()) {
                 self.accounting.counts.dropped_lines += 1;
                 return Ok(());
             }
+            carried.goes = fate == Fate::Goes;
             match carried.carry(path, unsettled) {
-                CarryResult::Settled => {}
-                CarryResult::Gone => self.accounting.counts.dropped_lines += 1,
+                CarryResult::Settled if fate == Fate::Stays => {}
+                CarryResult::Settled | CarryResult::Gone => {
+                    self.accounting.counts.dropped_lines += 1;
+                }
                 CarryResult::Dropped(warning) => self.accounting.warn(&warning),
                 CarryResult::Decayed(warning) => {
                     self.accounting.counts.decayed += 1;
@@ -81,7 +115,7 @@ impl Committer<'_> {
             }
         })?;
         self.write_carried(&mut carried)?;
-        self.accounting.counts.reused_lines = carried.number;
+        self.accounting.counts.reused_lines += carried.number;
         Ok(())
     }
 
@@ -117,6 +151,8 @@ struct CarriedLines<'a> {
     spellings: Option<OtherSpellings<'a>>,
     /// Whether everything that is in the source is listed.
     is_all_listed: bool,
+    /// Whether the present file is about to leave the output: it is held against the record, and not listed.
+    goes: bool,
     /// Who may read what is carried over, and the directory of which that is known.
     readers: Readers,
     way: Option<Vec<u8>>,
@@ -153,6 +189,7 @@ impl<'a> CarriedLines<'a> {
             last,
             spellings,
             is_all_listed: false,
+            goes: false,
             readers,
             way: None,
         }
@@ -161,10 +198,14 @@ impl<'a> CarriedLines<'a> {
     /// Takes over what is remembered of the file at `path`, if it still holds.
     fn carry(&mut self, path: &RelPath, unsettled: Unsettled) -> CarryResult {
         let Unsettled { remembered, trusted, further } = unsettled;
+        let goes = self.goes;
         let error = |finding: &'static str| {
             Error::finding("list any longer", self.root.path_below(path), finding)
         };
-        let dropped = |finding| CarryResult::Dropped(error(finding));
+        let dropped = |finding| match goes {
+            true => CarryResult::Gone,
+            false => CarryResult::Dropped(error(finding)),
+        };
         let there = match self.stat(path) {
             Ok(there) if there.kind == Kind::File => there,
             Ok(_) => return dropped("an earlier run recorded it, and it is no longer a file"),
@@ -183,7 +224,8 @@ impl<'a> CarriedLines<'a> {
             if trusted
                 && row.sure
                 && row.trace.is_of(&there)
-                && self.context.take_recorded(path.as_bytes(), row.digest, further.clone())
+                && (goes
+                    || self.context.take_recorded(path.as_bytes(), row.digest, further.clone()))
             {
                 self.note_readers(path, &there);
                 self.keep(path, row, &further, false);
@@ -215,7 +257,9 @@ impl<'a> CarriedLines<'a> {
                      same, and this run did not copy it",
                 );
                 self.remember(path, remembered);
-                CarryResult::Decayed(error)
+                let note =
+                    if goes { "; it leaves the output, as it has left the source" } else { "" };
+                CarryResult::Decayed(error.with_note(note))
             }
             // The run is to stop.
             Ok(None) => CarryResult::Settled,
@@ -254,6 +298,9 @@ impl<'a> CarriedLines<'a> {
 
     /// Notes who may read the file at `path`, which is `there`: the source does not tell any more.
     fn note_readers(&mut self, path: &RelPath, there: &Stat) {
+        if self.goes {
+            return;
+        }
         self.readers.note(there);
         let Some((above, _)) = path.split().filter(|_| self.readers != Readers::Owner) else {
             return;
@@ -270,6 +317,9 @@ impl<'a> CarriedLines<'a> {
 
     /// Lists a file, of which these further digests were recorded, and which was read if `is_read`.
     fn keep(&mut self, path: &RelPath, row: Row, recorded: &[Digest], is_read: bool) {
+        if self.goes {
+            return;
+        }
         self.number += 1;
         let bytes = path.as_bytes();
         line::write_path(&mut self.lines, &row.digest, bytes);
@@ -287,9 +337,9 @@ impl<'a> CarriedLines<'a> {
         }
     }
 
-    /// The record keeps the digest of a file that is not listed.
+    /// The record keeps the digest of a file that is not listed, and stays.
     fn remember(&mut self, path: &RelPath, remembered: Remembered) {
-        if let Some(row) = remembered.row {
+        if let Some(row) = remembered.row.filter(|_| !self.goes) {
             self.rows.push(&Row { sure: false, ..row }, &[], path.as_bytes(), false);
         }
     }
@@ -348,7 +398,9 @@ impl<'a> CarriedLines<'a> {
         };
         file.check(hashed.bytes)?;
         let Some(all) = all else { return Ok(None) };
-        context.put_all(path.as_bytes(), &all);
+        if !self.goes {
+            context.put_all(path.as_bytes(), &all);
+        }
         Ok(Some(all.proven_by(context.options.algorithm)))
     }
 }

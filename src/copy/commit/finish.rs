@@ -1,5 +1,6 @@
 //! The end of a run: what is carried over, the manifest's final name, the root's attributes.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,9 +56,11 @@ impl Committer<'_> {
         let cut_short = self.is_cut_short();
         let removal = removal.filter(|removal| !cut_short && self.may_remove(removal));
         let departures = removal.map(|removal| removal.departures);
-        if !cut_short && let Err(error) = self.carry_over(departures, source) {
+        let carried = (!cut_short).then(|| self.carry_over(departures, source));
+        let listed = carried.unwrap_or_else(|| Ok(HashSet::new())).unwrap_or_else(|error| {
             self.accounting.give_up(error);
-        }
+            HashSet::new()
+        });
         self.record_last();
         let durable = self.context.options.durability != Durability::Off;
         self.arrange_lists(durable);
@@ -107,7 +110,7 @@ impl Committer<'_> {
             _ => None,
         };
         let removal = removal.filter(|_| !self.is_cut_short());
-        let trash = removal.and_then(|removal| removal.run(&mut self.accounting));
+        let trash = removal.and_then(|removal| removal.run(&listed, &mut self.accounting));
         // Only now: the root may be to be read-only, and publishing changes its time.
         self.finish_directory(&root);
         if durable

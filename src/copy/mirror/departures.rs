@@ -1,12 +1,14 @@
 //! What has left the source and is still at the output: few pieces, because a directory that goes with everything in
 //! it is one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Read};
 use std::sync::OnceLock;
 
 use crate::error::Error;
+use crate::event::Stop;
+use crate::manifest::{Entries, Parsed};
 use crate::path::RelPath;
 use crate::sys::stat::Stat;
 use crate::sys::{Dir, name_from_bytes};
@@ -139,39 +141,71 @@ impl Departures {
         self.paths().take(MOST_EXAMPLES).collect()
     }
 
-    /// The same if `path` is another spelling of what goes, below the root of the output. What cannot be looked at is
-    /// not.
-    pub fn covers_respelled(&self, path: &RelPath, output: &Dir) -> bool {
+    /// Whether the file at `path`, or a directory above it, goes.
+    pub fn covers(&self, path: &RelPath) -> bool {
+        self.piece_over(path, None).is_some()
+    }
+
+    /// The piece that is the file at `path`, or has it in it; by another spelling too, below the root of the `output`.
+    pub fn piece_over(&self, path: &RelPath, output: Option<&Dir>) -> Option<RelPath> {
+        let mut path = path.clone();
+        while let Some((above, _)) = path.split() {
+            let piece = self.piece_at(&path, output);
+            if piece.is_some() {
+                return piece;
+            }
+            path = above;
+        }
+        None
+    }
+
+    /// The piece that is at `path`. What cannot be looked at is not another spelling of one.
+    fn piece_at(&self, path: &RelPath, output: Option<&Dir>) -> Option<RelPath> {
+        let (above, name) = path.split()?;
+        let by_name = |item: &DepartedItem| item.name.as_encoded_bytes().cmp(name);
+        let has = |items: &Vec<DepartedItem>| items.binary_search_by(by_name).is_ok();
+        if self.dirs.get(&above).is_some_and(has) {
+            return Some(path.clone());
+        }
+        let output = output?;
         let all = self.by_form.get_or_init(|| {
             let mut all: HashMap<_, Vec<_>> = HashMap::new();
             self.paths()
                 .for_each(|path| all.entry(form_of(path.as_bytes())).or_default().push(path));
             all
         });
-        let mut path = path.clone();
-        while let Some((above, _)) = path.split() {
-            let alike = all.get(&form_of(path.as_bytes())).into_iter().flatten();
-            let is_one = |goes: &RelPath| is_respelled(output, &path, goes).unwrap_or(false);
-            if alike.into_iter().any(is_one) {
-                return true;
-            }
-            path = above;
-        }
-        false
+        let is_one = |goes: &&RelPath| is_respelled(output, path, goes).unwrap_or(false);
+        all.get(&form_of(path.as_bytes()))?.iter().find(is_one).cloned()
     }
 
-    /// Whether the file at `path`, or a directory above it, goes.
-    pub fn covers(&self, path: &RelPath) -> bool {
-        let mut path = path.clone();
-        while let Some((above, name)) = path.split() {
-            let by_name = |item: &DepartedItem| item.name.as_encoded_bytes().cmp(name);
-            let has = |items: &Vec<DepartedItem>| items.binary_search_by(by_name).is_ok();
-            if self.dirs.get(&above).is_some_and(has) {
-                return true;
-            }
-            path = above;
+    /// The pieces that `list` names, or something in them; not all of them once `stop` says so.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn named_in(
+        &self,
+        list: impl Read,
+        output: Option<&Dir>,
+        stop: &Stop,
+    ) -> io::Result<HashSet<RelPath>> {
+        let (mut entries, mut found) = (Entries::of_all(list), HashSet::new());
+        // The lines of a directory stand together.
+        let mut last: Option<(RelPath, Option<RelPath>)> = None;
+        while let Some(entry) = entries.next_entry()? {
+            let Parsed::Record(record) = entry.parsed else { continue };
+            let Ok(path) = RelPath::parse(record.name) else { continue };
+            let Some((above, _)) = path.split() else { continue };
+            let piece = match &last {
+                Some((dir, piece)) if *dir == above => piece,
+                _ if stop.is_requested() => break,
+                _ => {
+                    let piece = self.piece_over(&above, output);
+                    &last.insert((above, piece)).1
+                }
+            };
+            found.extend(piece.clone().or_else(|| self.piece_at(&path, output)));
         }
-        false
+        Ok(found)
     }
 }
 
@@ -222,5 +256,18 @@ mod tests {
         }
         let paths: Vec<_> = departures.paths().map(|it| it.as_bytes().to_vec()).collect();
         assert_eq!(paths, [b"b".to_vec(), b"z".to_vec(), b"a/x".to_vec()]);
+    }
+    /// A directory that goes stays as a whole if a list names anything in it.
+    #[test]
+    fn a_list_names_pieces() {
+        let mut departures = Departures::default();
+        let item = |name: &str| DepartedItem { name: name.into(), entries: 1, bytes: 1 };
+        departures.add(RelPath::root(), vec![item("b"), item("z")]);
+        departures.add(RelPath::parse(b"a").unwrap(), vec![item("x"), item("y")]);
+        let names = ["a/w", "a/x", "b/c/d", "b/c/e", "zz"];
+        let list: String = names.iter().map(|it| format!("{}  {it}\n", "0".repeat(64))).collect();
+        let named = departures.named_in(list.as_bytes(), None, &Stop::default()).unwrap();
+        let path = |text: &str| RelPath::parse(text.as_bytes()).unwrap();
+        assert_eq!(named, HashSet::from(["a/x", "b"].map(path)));
     }
 }

@@ -1,9 +1,11 @@
 //! Moving what has left the source into the trash, at the end of a run.
 //!
 //! By then the new manifest has its name and does not list these files any more, so whenever the run is cut off
-//! here, every line of the newest manifest holds. What was about to go is noted in the private directory: the next
+//! here, every line of the newest manifest holds. What it lists all the same, because the walk saw it in the source,
+//! stays. What was about to go is noted in the private directory: the next
 //! run knows it for listed and goes on.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
@@ -60,8 +62,13 @@ impl Removal<'_> {
         Departing::write(private, self.departures.paths()).map_err(fail)
     }
 
-    /// Moves everything that goes, and removes old trash if the run is whole. Returns where the trash is.
-    pub fn run(&self, accounting: &mut Accounting<'_>) -> Option<PathBuf> {
+    /// Moves everything that goes but what this run `listed`, and removes old trash if the run is whole. Returns where
+    /// the trash is.
+    pub fn run(
+        &self,
+        listed: &HashSet<RelPath>,
+        accounting: &mut Accounting<'_>,
+    ) -> Option<PathBuf> {
         let mut trash = Trash::new(&self.output);
         if accounting.counts.failed == 0 {
             self.clean_up(accounting);
@@ -70,7 +77,11 @@ impl Removal<'_> {
             if self.stop.is_requested() {
                 break;
             }
-            if let Err(error) = self.empty(path, items, &mut trash, accounting) {
+            let goes = |item: &&DepartedItem| !listed.contains(&path.join(&item.name));
+            let items: Vec<_> = items.iter().filter(goes).collect();
+            if !items.is_empty()
+                && let Err(error) = self.empty(path, &items, &mut trash, accounting)
+            {
                 accounting.not_departed(items.len() as u64, &error);
             }
         }
@@ -151,7 +162,7 @@ impl Removal<'_> {
     fn empty(
         &self,
         path: &RelPath,
-        items: &[DepartedItem],
+        items: &[&DepartedItem],
         trash: &mut Trash<'_>,
         accounting: &mut Accounting<'_>,
     ) -> Result<()> {
@@ -165,7 +176,7 @@ impl Removal<'_> {
         let before = from.stat_self().map_err(look)?;
         from.open_up(&before).map_err(|error| Error::io("make writable", full(), error))?;
         let to = trash.dir(path)?;
-        for item in items {
+        for &item in items {
             if self.stop.is_requested() {
                 break;
             }

@@ -439,3 +439,48 @@ fn what_left_is_counted_where_listings_tell_no_kinds() {
         shell(&scene, &line);
     }
 }
+
+/// What the walk saw in the source, and the look a moment later did not, was listed and moved into the trash.
+#[test]
+fn what_the_run_lists_does_not_leave() {
+    need!(Strace);
+    let scene = scene();
+    // The copy comes to it, and only then asks for the look; the others of the directory were seen by then.
+    scene.src.mode("keep/9", 0o600);
+    let strace = Strace::inject(&scene, "openat", "signal=SIGSTOP:when=1");
+    let command = scene.command(["--mirror", "--overwrite-policy", "update", "-j1"]);
+    let leave = || drop(shell(&scene, "rm src/keep/3"));
+    let run = strace.on(scene.src.path("keep/9")).run_stopped(command, leave);
+    run.assert_code(0);
+    verifies(&scene);
+    assert!(scene.dst.join("keep/3").exists(), "{}", run.err());
+    scene.copy(&["--mirror"]).assert_code(0).assert_says("moved to the trash: keep/3");
+    is_mirror(&scene);
+}
+
+/// A copy that is known to have rotted went into the trash in silence, with its line.
+#[test]
+fn rot_does_not_leave_in_silence() {
+    let scene = scene();
+    let rot = |name: &str| {
+        shell(
+            &scene,
+            &format!(
+                "touch -r dst/{name} t && printf X | dd of=dst/{name} conv=notrunc status=none \
+                      && touch -r t dst/{name}"
+            ),
+        );
+    };
+    rot("go/sub/5");
+    rot("loose");
+    shell(&scene, "touch dst/go/sub/7 && rm -r src/go src/loose");
+    let run = scene.copy(&["--mirror", "--max-delete=90%"]);
+    run.assert_code(4).assert_prints(&["ROTTEN (exit 4)", "2 files at the output"]);
+    for name in ["go/sub/5", "loose"] {
+        run.assert_says(&format!("dst/{name}: its content is not what an earlier run recorded"));
+    }
+    assert!(!run.err().contains("go/sub/7: its content") && !run.err().contains("go/sub/6: its"));
+    is_mirror(&scene);
+    assert!(trash(&scene)[0].join("loose").exists());
+    scene.copy(&["--mirror"]).assert_code(0);
+}
