@@ -1,27 +1,25 @@
-//! What a dry run makes of a file that would be left because of its time, where that does not tell: as in a run its
-//! content decides, and nothing is set.
+//! What a dry run makes of a file whose time does not tell whether it is the source's: as in a run its content decides,
+//! and nothing is set.
 
 use std::cell::OnceCell;
 use std::ffi::OsStr;
-use std::io;
 use std::sync::Arc;
 
 use crate::copy::job::CopyJob;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::event::Stop;
-use crate::hash::{Algorithm, Digest};
-use crate::io::read_back::ReadBack;
-use crate::io::watched_file::WatchedFile;
+use crate::hash::Algorithm;
 use crate::manifest::index::NextLine;
 use crate::state::knowledge::{Belief, Knowledge};
 use crate::state::private_dir::{Missing, PrivateDir};
-use crate::sys::Medium;
 use crate::sys::stat::Stat;
+use crate::transfer::existing::both::BothFiles;
 use crate::transfer::existing::late::LateCopy;
-use crate::transfer::prepare::belief;
+use crate::transfer::prepare::{belief, compare_times};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
-use crate::tree::overwrite::{Decision, Policy, SourceStat};
+use crate::tree::overwrite::{self, Decision, DestinationStat, Policy, SourceStat};
+use crate::volume::times::TimeMatch;
 
 /// Compares files of both sides.
 pub struct DryContent<'a> {
@@ -48,7 +46,7 @@ impl<'a> DryContent<'a> {
         Self { job, follow, source, output, known: OnceCell::new(), stop }
     }
 
-    /// What becomes of a file of which it was decided by its time that it is left.
+    /// What becomes of a file, which is `there` at the output.
     ///
     /// # Errors
     /// Content decides, and one side cannot be read or changes meanwhile.
@@ -58,35 +56,54 @@ impl<'a> DryContent<'a> {
         output: &OutputDir,
         entry: &SourceEntry,
         there: &Stat,
-        left: Decision,
     ) -> Result<Decision> {
-        if self.job.algorithm == Algorithm::None || there.size != entry.stat.size {
-            return Ok(left);
-        }
-        let path = output.rel.join(&entry.name);
-        let stat = SourceStat(&entry.stat);
-        let known = self.known.get_or_init(|| self.load()).as_ref();
-        let belief = known.map(|known| {
-            belief(known, output, path.as_bytes(), stat, there, &mut NextLine::default())
-        });
-        let belief = belief.unwrap_or(Belief::Nothing);
-        let late = LateCopy::of(self.job.policy, output, &entry.stat, there, belief);
-        let Some(LateCopy { is_late, .. }) = late else { return Ok(left) };
-        let (Some(found), Some(read)) =
-            (self.hash_copy(output, entry, there)?, self.hash_source(source, entry)?)
-        else {
-            return Ok(left);
+        let (policy, algorithm, stat) =
+            (self.job.policy, self.job.algorithm, SourceStat(&entry.stat));
+        let decide_if = |same_time| {
+            let destination = DestinationStat { stat: there, same_time };
+            overwrite::decide(policy, stat, Some(destination))
         };
+        let mut time = output.compare_times(entry.stat.mtime, there.mtime, None);
+        let guessed = decide_if(time != TimeMatch::Other);
+        let is_clear = match guessed {
+            Decision::Keep => time == TimeMatch::Same,
+            Decision::Leave(_) => algorithm == Algorithm::None || there.size != entry.stat.size,
+            _ => true,
+        };
+        if is_clear {
+            return Ok(guessed);
+        }
+        let belief = self.belief(output, entry, there);
+        time = compare_times(algorithm, output, stat, there, belief);
+        let decision = decide_if(time != TimeMatch::Other);
+        let (is_late, otherwise) = match decision {
+            Decision::Keep if time == TimeMatch::Unclear => (false, decide_if(false)),
+            Decision::Leave(_) => match LateCopy::of(policy, output, &entry.stat, there, belief) {
+                Some(late) => (late.is_late, decision),
+                None => return Ok(decision),
+            },
+            _ => return Ok(decision),
+        };
+        let both = BothFiles { source, output, entry, there };
+        let Some(both) = both.hash(algorithm, self.follow, self.stop)? else { return Ok(decision) };
         let recorded = match belief {
             Belief::Doubtful(remembered) => Some(remembered.digest),
             _ => None,
         };
-        Ok(match found == read {
+        let is_damaged = (is_late || decision == Decision::Keep) && recorded == Some(both.source);
+        Ok(match both.source == both.copy {
             true => Decision::Keep,
-            false if is_late && recorded == Some(read) && self.job.policy != Policy::Never => {
-                Decision::Replace
-            }
-            false => left,
+            false if is_damaged && policy != Policy::Never => Decision::Replace,
+            false => otherwise,
+        })
+    }
+
+    /// What earlier runs found out about what is there.
+    fn belief(&self, output: &OutputDir, entry: &SourceEntry, there: &Stat) -> Belief {
+        let (path, stat) = (output.rel.join(&entry.name), SourceStat(&entry.stat));
+        let known = self.known.get_or_init(|| self.load()).as_ref();
+        known.map_or(Belief::Nothing, |known| {
+            belief(known, output, path.as_bytes(), stat, there, &mut NextLine::default())
         })
     }
 
@@ -98,36 +115,5 @@ impl<'a> DryContent<'a> {
         let is_in_source = |name: &OsStr| self.source.handle.stat(name, false).is_ok();
         let is_to_stop = || self.stop.is_requested();
         Some(Knowledge::load(private.as_ref(), root, path, &is_in_source, &is_to_stop).0)
-    }
-
-    fn hash_copy(
-        &self,
-        output: &OutputDir,
-        entry: &SourceEntry,
-        there: &Stat,
-    ) -> Result<Option<Digest>> {
-        let path = || output.path_of(&entry.name);
-        let Some(dir) = &output.handle else {
-            return Err(Error::io("read", path(), io::ErrorKind::NotFound.into()));
-        };
-        self.hash(&WatchedFile::open_copy(output, dir, &entry.name, there, &path)?)
-    }
-
-    fn hash_source(&self, source: &SourceDir, entry: &SourceEntry) -> Result<Option<Digest>> {
-        let path = || source.path_of(&entry.name);
-        let (dir, name) = (&source.handle, &entry.name);
-        self.hash(&WatchedFile::open(dir, name, self.follow, &entry.stat, &path)?)
-    }
-
-    /// The digest of a file; `None` if the run is to stop.
-    fn hash(&self, file: &WatchedFile<'_>) -> Result<Option<Digest>> {
-        let medium = Medium::any(file.file());
-        let is_to_stop = || self.stop.is_urgent();
-        let hashed = ReadBack::new().hash(medium, self.job.algorithm, is_to_stop, |_| ());
-        let Some(hashed) = hashed.map_err(|error| file.error("read", error))? else {
-            return Ok(None);
-        };
-        file.check(hashed.bytes)?;
-        Ok(hashed.digest)
     }
 }

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::event::{Done, Event, EventObserver, Stop};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::{Batch, SourceEntry, WalkEvent, WalkItem};
-use crate::tree::overwrite::{Decision, Policy, SourceStat, decide, leave_large, refuse_large};
+use crate::tree::overwrite::{Decision, Policy, SourceStat, leave_large, refuse_large};
 use crate::tree::walk::Walk;
 use crate::volume::output_volume::TOO_LONG_TO_REPLACE;
 
@@ -145,11 +145,10 @@ impl DryRun<'_> {
         }
         let there = output.look(&entry.name)?;
         let there = there.map(|there| source.as_stated(&entry.stat, &there));
-        let destination = there.as_ref().map(|there| output.destination(&entry.stat, there));
-        let mut decision = decide(self.policy, stat, destination);
-        if let (Decision::Leave(_), Some(there)) = (decision, &there) {
-            decision = self.content.decide(source, output, entry, there, decision)?;
-        }
+        let decision = match &there {
+            Some(there) => self.content.decide(source, output, entry, there)?,
+            None => Decision::Create,
+        };
         if matches!(decision, Decision::Create | Decision::Replace) {
             if let Some(why) = refuse_large(output.largest_file(), stat) {
                 return Ok(Decision::Refuse(why));

@@ -463,7 +463,15 @@ mod tests {
                 let trace = Trace::of(&dir.stat(name.as_ref(), false).unwrap());
                 let (digest, origin) = (Digest::sha256([7; 32]), Origin::Source);
                 let mut line = Vec::new();
-                let row = Row { digest, origin, trace, sure: true, late: false, labelled: true };
+                let row = Row {
+                    digest,
+                    origin,
+                    trace,
+                    given: None,
+                    sure: true,
+                    late: false,
+                    labelled: true,
+                };
                 row.write(&mut line, &[], name.as_bytes());
                 record.append(&line, 1).unwrap();
             }

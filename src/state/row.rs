@@ -13,8 +13,9 @@
 //!
 //! Labels are permissions, owner and attributes.
 //!
-//! Behind the flags further digests of the content may stand, each as `,NAME:DIGEST`. Earlier versions take a row with
-//! some for one in doubt.
+//! Behind the flags further digests of the content may stand, each as `,NAME:DIGEST`, and `,of:TIME`: the time that the
+//! file was given, that of its source, where `MTIME` is what became of it. Earlier versions take a row with some for
+//! one in doubt.
 
 use crate::hash::{Algorithm, Digest};
 use crate::manifest::line;
@@ -68,6 +69,9 @@ pub struct Row {
     pub origin: Origin,
     /// As what it was left.
     pub trace: Trace,
+    /// The time of the source's file that had this content, where the file shows another, or where one that is shown
+    /// may stand for many.
+    pub given: Option<Time>,
     /// Whether any change since then shows in the trace.
     pub sure: bool,
     /// Whether its modification time could not be set.
@@ -114,17 +118,27 @@ impl Row {
             out.push(b':');
             digest.write(out);
         }
+        if let Some(given) = self.given {
+            out.extend_from_slice(GIVEN);
+            write_time(out, given);
+        }
         for number in [ino, size] {
             out.push(b' ');
             write_hex(out, number);
         }
-        for Time { secs, nanos } in [mtime, ctime] {
+        for time in [mtime, ctime] {
             out.push(b' ');
-            write_hex(out, secs as u64);
-            out.push(b'.');
-            write_hex(out, nanos.into());
+            write_time(out, time);
         }
         out.push(b' ');
+    }
+
+    /// Whether the file, if it is untouched, is what the source's file is, and was since it was copied.
+    pub fn is_copy_of(&self, source: &Stat) -> bool {
+        let given = self.given.unwrap_or(self.trace.mtime);
+        source.kind == Kind::File
+            && (source.size, source.mtime) == (self.trace.size, given)
+            && source.ctime < self.trace.ctime
     }
 
     /// Whether what is there is the file of this row, as a run left it.
@@ -142,19 +156,21 @@ impl Row {
     /// Reads what stands before the digest of a line; the digest is known already.
     pub fn read(line: &[u8], digest: Digest) -> Option<Self> {
         let &[origin, sure, missing, ref behind @ ..] = line else { return None };
-        let numbers = match behind.first()? {
-            b' ' => behind,
-            // Further digests.
-            b',' => behind.get(memchr::memchr(b' ', behind)?..)?,
+        let (given, numbers) = match behind.first()? {
+            b' ' => (None, behind),
+            // Further digests, and the time that the file was given behind them.
+            b',' => {
+                let (more, numbers) = behind.split_at(memchr::memchr(b' ', behind)?);
+                let given = memchr::memmem::find(more, GIVEN).map(|at| at + GIVEN.len());
+                // Its end is that of all of these.
+                let given = given.map(|at| Numbers(behind.get(at..).unwrap_or_default()).time());
+                (given.map_or(Some(None), |given| given.map(Some))?, numbers)
+            }
             _ => return None,
         };
         let mut numbers = Numbers(numbers.get(1..)?);
         let (ino, size) = (numbers.next(b' ')?, numbers.next(b' ')?);
-        let mut time = || {
-            let (secs, nanos) = (numbers.next(b'.')? as i64, numbers.next(b' ')?);
-            Some(Time { secs, nanos: u32::try_from(nanos).ok()? })
-        };
-        let (mtime, ctime) = (time()?, time()?);
+        let (mtime, ctime) = (numbers.time()?, numbers.time()?);
         Some(Self {
             digest,
             origin: match origin {
@@ -163,12 +179,16 @@ impl Row {
                 _ => return None,
             },
             trace: Trace { ino, size, mtime, ctime },
+            given,
             sure: flag(sure, b"=", b"?")?,
             late: flag(missing, b"mb", b"-l")?,
             labelled: flag(missing, b"-m", b"lb")?,
         })
     }
 }
+
+/// What stands before the time that a file was given.
+const GIVEN: &[u8] = b",of:";
 
 /// What of a line of a record is the line of a manifest; `None` if it is no line of a file.
 pub fn strip(line: &[u8]) -> Option<&[u8]> {
@@ -188,6 +208,7 @@ pub fn further(line: &[u8]) -> Vec<Digest> {
         let algorithm = all.find(|one| one.name().as_bytes() == name)?;
         Digest::parse(algorithm, &digest[1..])
     };
+    let flags = memchr::memmem::find(flags, GIVEN).map_or(flags, |at| &flags[..at]);
     flags.split(|&byte| byte == b',').skip(1).map(read).collect::<Option<_>>().unwrap_or_default()
 }
 
@@ -203,10 +224,22 @@ fn write_hex(out: &mut Vec<u8>, number: u64) {
     out.extend((0..digits).rev().map(digit));
 }
 
+fn write_time(out: &mut Vec<u8>, Time { secs, nanos }: Time) {
+    write_hex(out, secs as u64);
+    out.push(b'.');
+    write_hex(out, nanos.into());
+}
+
 /// The numbers of a row that are still to be read.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {
+    /// The next time, which ends with a blank.
+    fn time(&mut self) -> Option<Time> {
+        let (secs, nanos) = (self.next(b'.')? as i64, self.next(b' ')?);
+        Some(Time { secs, nanos: u32::try_from(nanos).ok()? })
+    }
+
     /// The next one, which ends with the byte `end`. In one pass: a later run asks for a row of each file.
     fn next(&mut self, end: u8) -> Option<u64> {
         let mut number = 0;
@@ -234,19 +267,23 @@ mod tests {
     fn rows() -> impl Strategy<Value = Row> {
         let time = || (any::<i64>(), 0..1_000_000_000_u32);
         let trace = (any::<u64>(), any::<u64>(), time(), time());
-        (any::<[u8; 32]>(), trace, any::<[bool; 4]>()).prop_map(|(digest, trace, flags)| {
-            let time = |(secs, nanos)| Time { secs, nanos };
-            let (ino, size, mtime, ctime) = trace;
-            let [from_source, sure, late, labelled] = flags;
-            Row {
-                digest: Digest::sha256(digest),
-                origin: if from_source { Origin::Source } else { Origin::There },
-                trace: Trace { ino, size, mtime: time(mtime), ctime: time(ctime) },
-                sure,
-                late,
-                labelled,
-            }
-        })
+        let given = proptest::option::of(time());
+        (any::<[u8; 32]>(), trace, given, any::<[bool; 4]>()).prop_map(
+            |(digest, trace, given, flags)| {
+                let time = |(secs, nanos)| Time { secs, nanos };
+                let (ino, size, mtime, ctime) = trace;
+                let [from_source, sure, late, labelled] = flags;
+                Row {
+                    digest: Digest::sha256(digest),
+                    origin: if from_source { Origin::Source } else { Origin::There },
+                    trace: Trace { ino, size, mtime: time(mtime), ctime: time(ctime) },
+                    given: given.map(time),
+                    sure,
+                    late,
+                    labelled,
+                }
+            },
+        )
     }
 
     proptest! {

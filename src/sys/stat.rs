@@ -38,6 +38,9 @@ impl Kind {
     }
 }
 
+/// Nanoseconds in a second.
+const SECOND: u32 = 1_000_000_000;
+
 /// A time stamp: seconds since 1970 and nanoseconds within the second.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -51,9 +54,9 @@ pub struct Time {
 
 impl Time {
     /// Whether a copy that was given the time `self` may show the time `stored`: equal, or cut to
-    /// what the copy's file system can hold. 100 ns is NTFS, 1 µs some network file systems, 10 ms
-    /// exFAT, 1 s ext3 and HFS+, 2 s FAT.
-    pub fn is_stored_as(self, stored: Time) -> bool {
+    /// what some file system holds. 100 ns is NTFS, 1 µs some network file systems, 10 ms exFAT, 1 s
+    /// ext3 and HFS+, 2 s FAT. Many times are cut to one, so this raises a doubt and settles none.
+    pub fn may_be_stored_as(self, stored: Time) -> bool {
         // Most files are equal.
         self == stored || Self::STEPS.into_iter().any(|step| self.cut_to(step) == stored)
     }
@@ -63,12 +66,19 @@ impl Time {
 
     /// The last time before this one, or at it, in steps of so many nanoseconds.
     pub fn cut_to(self, step: u32) -> Time {
-        const SECOND: u32 = 1_000_000_000;
         match (step / SECOND, step) {
             (0, 0) => self,
             (0, step) => Time { nanos: self.nanos - self.nanos % step, ..self },
             (whole, _) => Time { secs: self.secs - self.secs.rem_euclid(whole.into()), nanos: 0 },
         }
+    }
+
+    /// The latest time that some file system cuts to this one.
+    pub fn latest_cut_to_this(self) -> Time {
+        let is_cut = |step: &u32| self.cut_to(*step) == self;
+        let rest = Self::STEPS.into_iter().rev().find(is_cut).unwrap_or(1) - 1;
+        let nanos = self.nanos + rest % SECOND;
+        Time { secs: self.secs.saturating_add((rest / SECOND).into()), nanos }
     }
 
     /// This time, so many seconds later.
@@ -153,8 +163,17 @@ mod tests {
             (time(1_700_000_001, 200_000_000), false),
             (time(1_699_999_999, 0), false),
         ] {
-            assert_eq!(source.is_stored_as(stored), same, "{stored:?}");
+            assert_eq!(source.may_be_stored_as(stored), same, "{stored:?}");
         }
-        assert!(time(-3, 5).is_stored_as(time(-4, 0)));
+        for (cut, latest) in [
+            (time(4, 0), time(5, 999_999_999)),
+            (time(5, 0), time(5, 999_999_999)),
+            (time(5, 20_000_000), time(5, 29_999_999)),
+            (time(5, 123_456_789), time(5, 123_456_789)),
+        ] {
+            assert_eq!(cut.latest_cut_to_this(), latest);
+            assert!(latest.may_be_stored_as(cut));
+        }
+        assert!(time(-3, 5).may_be_stored_as(time(-4, 0)));
     }
 }

@@ -85,7 +85,8 @@ impl Baseline {
             return Err(Error::finding("expect what is listed in", path, why_none(&file)));
         }
         // A time that was set by hand does not make it later than it is.
-        let written = stat.mtime.min(stat.ctime);
+        // Of one that was cut it is not known which it was.
+        let written = stat.mtime.min(stat.ctime).latest_cut_to_this();
         let (as_listed, edited) = (AtomicU64::new(0), AtomicU64::new(0));
         let (path, alike, visited) = (path.to_path_buf(), AtomicU64::new(0), AtomicU64::new(0));
         Ok(Self {

@@ -18,8 +18,11 @@ use crate::transfer::outcome::{Action, KeptRow, Outcome};
 use crate::transfer::renamed::share::share;
 use crate::transfer::{rot_check, source, unproven};
 use crate::tree::dirs::OutputDir;
-use crate::tree::overwrite::{Decision, SourceStat, decide, leave_large, refuse_large};
+use crate::tree::overwrite::{
+    Decision, DestinationStat, SourceStat, decide, leave_large, refuse_large,
+};
 use crate::volume::output_volume::TOO_LONG_TO_REPLACE;
+use crate::volume::times::TimeMatch;
 
 /// Decides about a file as [`prepare_any`], and refuses to replace one of a name that cannot be.
 pub fn prepare(
@@ -90,8 +93,12 @@ fn prepare_any(
     };
     let output = &transfer.target.output;
     let as_stated = transfer.source.as_stated(source.0, &there);
-    let destination = output.destination(source.0, &as_stated);
-    let decision = decide(context.options.policy, source, Some(destination));
+    let time = compare_times(context.options.algorithm, output, source, &as_stated, belief);
+    let decide_if = |same_time| {
+        let destination = DestinationStat { stat: &as_stated, same_time };
+        decide(context.options.policy, source, Some(destination))
+    };
+    let decision = decide_if(time != TimeMatch::Other);
     let mut source_digest = None;
     if matches!(decision, Decision::Keep | Decision::Leave(_)) {
         match check_for_rot(context, transfer, read_back) {
@@ -100,9 +107,11 @@ fn prepare_any(
             Err(error) => return failed(error),
         }
     }
-    // Its size says nothing, or names of the same size and time may have been exchanged: its content decides.
-    let is_unclear =
-        there.size != source.0.size || is_changed_since(context, output, source, &there, belief);
+    // Its time or its size says nothing, or names of the same size and time may have been exchanged: its content
+    // decides.
+    let is_unclear = time == TimeMatch::Unclear
+        || there.size != source.0.size
+        || is_changed_since(context, output, source, &there, belief);
     if decision == Decision::Keep && is_unclear && source_digest.is_none() {
         match source::hash(context, transfer, read_back) {
             Ok(None) if context.options.algorithm != Algorithm::None => {
@@ -112,7 +121,9 @@ fn prepare_any(
             Err(error) => return failed(error),
         }
     }
-    let existing = ExistingFile { context, transfer, there: &there, belief, source_digest };
+    let if_unlike = (time == TimeMatch::Unclear).then(|| decide_if(false));
+    let existing =
+        ExistingFile { context, transfer, there: &there, belief, source_digest, if_unlike };
     match decision {
         Decision::Create => copy(false),
         Decision::Replace => copy(true),
@@ -125,6 +136,24 @@ fn prepare_any(
         Decision::Keep => existing
             .check(read_back, warnings)
             .map_or_else(failed, |action| with_labels(context, transfer, &there, action, warnings)),
+    }
+}
+
+/// How the time of what is `there` stands to the source's. What no record tells its content does, if it is read and
+/// may be the same.
+pub fn compare_times(
+    algorithm: Algorithm,
+    output: &OutputDir,
+    source: SourceStat<'_>,
+    there: &Stat,
+    belief: Belief,
+) -> TimeMatch {
+    let Stat { mtime, size, .. } = *source.0;
+    match output.compare_times(mtime, there.mtime, output.time_given(&belief)) {
+        TimeMatch::Unclear if algorithm == Algorithm::None || size != there.size => {
+            output.compare_times_alone(mtime, there.mtime)
+        }
+        compared => compared,
     }
 }
 

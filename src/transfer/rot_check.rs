@@ -2,9 +2,9 @@
 //!
 //! An edit changes a file's size or time, rot changes neither. A manifest knows no times, so there are
 //! two witnesses for what these were. The copy at the output, if it is what the manifest lists: it has
-//! the size and time that the file had then. Otherwise the manifest itself: a file that has another
-//! digest, and was not modified since the manifest was written, was changed by no program that sets
-//! times. What has rotted is not copied, and whatever is at the output stays.
+//! the size and time that the file had then, where it is clear which time it was given. Otherwise the manifest
+//! itself: a file that has another digest, and was not modified since the manifest was written, was changed by no
+//! program that sets times. What has rotted is not copied, and whatever is at the output stays.
 
 use std::path::PathBuf;
 
@@ -26,6 +26,7 @@ use crate::transfer::outcome::Outcome;
 use crate::transfer::source;
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;
+use crate::volume::times::TimeMatch;
 
 /// Whether the baseline lists a file, so that it has to be read.
 pub fn is_listed(context: &Context<'_>, target: &CopyTarget) -> Result<bool> {
@@ -151,8 +152,8 @@ struct ExistingCopy {
     /// By the algorithm that the run proves with.
     digest: Digest,
     is_as_listed: bool,
-    /// Whether it has the size and time of the source's file.
-    alike: bool,
+    /// How its size and time stand to those of the source's file.
+    time: TimeMatch,
 }
 
 impl DifferingFile<'_> {
@@ -177,11 +178,11 @@ impl DifferingFile<'_> {
         let path = self.path.as_bytes();
         let manifest = Shown::path(baseline.path());
         let finding = match &witness {
-            Some(ExistingCopy { is_as_listed: true, alike: true, .. }) => format!(
+            Some(ExistingCopy { is_as_listed: true, time: TimeMatch::Same, .. }) => format!(
                 "it has rotted: it is not what {manifest} lists, and its copy, which is, has the \
                  same size and time; the copy stays"
             ),
-            Some(ExistingCopy { is_as_listed: true, alike: false, .. })
+            Some(ExistingCopy { is_as_listed: true, time: TimeMatch::Other, .. })
                 if !baseline.is_of_bag() =>
             {
                 return baseline.count_edited(path).map(|()| None);
@@ -206,17 +207,21 @@ impl DifferingFile<'_> {
         let Self { context, transfer, .. } = *self;
         let stat = &transfer.entry().stat;
         let target = &transfer.target;
-        let alike = stat.size == there.size && target.output.holds_time_as(stat.mtime, there.mtime);
         let known = context.shared.known;
         let belief = known.map(|it| it.belief(self.path.as_bytes(), there));
+        let given = belief.and_then(|belief| target.output.time_given(&belief));
+        let time = match stat.size == there.size {
+            true => target.output.compare_times(stat.mtime, there.mtime, given),
+            false => TimeMatch::Other,
+        };
         if let (Some(known), Some(Belief::Untouched(Row { digest, .. }, place))) = (known, belief) {
             let all = Digests::new(digest, known.further(place));
             if all.of(self.listed.algorithm()).is_some() {
-                return Ok(Some(self.copy_of(&all, alike)));
+                return Ok(Some(self.copy_of(&all, time)));
             }
         }
         // One of another time says no more than that the file is newer than the list.
-        let matters = alike || !self.baseline.is_older_than(stat);
+        let matters = time != TimeMatch::Other || !self.baseline.is_older_than(stat);
         let Some(dir) = target.output.handle.as_ref().filter(|_| matters) else { return Ok(None) };
         let path = || target.path();
         let file = WatchedFile::open_copy(&target.output, dir, &target.entry.name, there, &path)?;
@@ -233,12 +238,12 @@ impl DifferingFile<'_> {
             // It will be listed, and may not be on the device yet.
             sys::persist_file(file.file()).map_err(|error| file.error("make durable", error))?;
         }
-        Ok(all.map(|all| self.copy_of(&all.proven_by(options.algorithm), alike)))
+        Ok(all.map(|all| self.copy_of(&all.proven_by(options.algorithm), time)))
     }
 
     /// A copy with these digests, the one that the run proves with first.
-    fn copy_of(&self, all: &Digests, alike: bool) -> ExistingCopy {
+    fn copy_of(&self, all: &Digests, time: TimeMatch) -> ExistingCopy {
         let is_as_listed = is_as_listed(self.listed, |algorithm| all.of(algorithm));
-        ExistingCopy { digest: all.proof, is_as_listed, alike }
+        ExistingCopy { digest: all.proof, is_as_listed, time }
     }
 }

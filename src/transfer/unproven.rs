@@ -15,11 +15,11 @@ use crate::transfer::context::Context;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
 
-/// Whether a file of the source is, and was since it was copied, what is `there`.
-pub fn is_as(source: &Stat, there: &Stat) -> bool {
+/// Whether a file of the source may be, and was since it was copied, what is `there`; [`Row::is_copy_of`] tells.
+pub fn may_be_as(source: &Stat, there: &Stat) -> bool {
     source.kind == Kind::File
         && source.size == there.size
-        && source.mtime.is_stored_as(there.mtime)
+        && source.mtime.may_be_stored_as(there.mtime)
         && source.ctime < there.ctime
 }
 
@@ -37,7 +37,7 @@ pub fn is_same_link(source: &Dir, new: &Dir, name: &OsStr, stat: &Stat, there: &
         && there.kind == Kind::Symlink
         && (!sys::may_give_away() || is_owner())
         && stat.ctime < there.ctime
-        && stat.mtime.is_stored_as(there.mtime)
+        && stat.mtime == there.mtime
         && target(source).is_some_and(|it| Some(it) == target(new))
         && has_attributes()
 }
@@ -53,7 +53,7 @@ pub fn file(
     there: Stat,
     belief: Belief,
 ) -> Result<Option<(Stat, Belief)>> {
-    let is_proven = || is_as(&entry.stat, &there) && matches!(belief, Belief::Untouched(..));
+    let is_proven = || matches!(belief, Belief::Untouched(row, _) if row.is_copy_of(&entry.stat));
     if !context.options.prunes || is_proven() || !remove(context, output, entry, &there)? {
         return Ok(Some((there, belief)));
     }
@@ -79,9 +79,8 @@ pub fn link(
         Some(source) => is_same_link(&source.handle, dir, &entry.name, &entry.stat, &there),
         None => context.shared.known.is_some_and(|known| {
             let path = output.rel.join(&entry.name);
-            let is_untouched =
-                matches!(known.belief(path.as_bytes(), &there), Belief::Untouched(..));
-            is_as(&entry.stat, &there) && is_untouched
+            matches!(known.belief(path.as_bytes(), &there), Belief::Untouched(row, _)
+                if row.is_copy_of(&entry.stat))
         }),
     };
     if !stays {

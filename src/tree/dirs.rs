@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::path::{DirPath, RelPath};
-use crate::state::row::Trace;
+use crate::state::knowledge::{Belief, Remembered};
+use crate::state::row::{Origin, Trace};
 use crate::sys::stat::{Kind, Stat, Time};
 use crate::sys::{self, Attributes, Dir, Place};
 use crate::tree::overwrite::DestinationStat;
 use crate::volume::output_volume::OutputVolume;
+use crate::volume::times::TimeMatch;
 
 /// A directory of the source.
 #[derive(Debug)]
@@ -176,9 +178,43 @@ impl OutputDir {
         Some(format!("{}: {limits}", kind.as_deref().unwrap_or("this file system")))
     }
 
-    /// What is `there` beside `source`, as the policies look at it.
+    /// What is `there` beside `source`, as the policies look at it. A time that is unclear is not the same.
     pub fn destination<'a>(&self, source: &Stat, there: &'a Stat) -> DestinationStat<'a> {
-        DestinationStat { stat: there, same_time: self.holds_time_as(source.mtime, there.mtime) }
+        let same_time = self.compare_times(source.mtime, there.mtime, None) == TimeMatch::Same;
+        DestinationStat { stat: there, same_time }
+    }
+
+    /// How the time of what is `there` stands to `source`, where a record tells which it was `given`, or nothing does.
+    pub fn compare_times(&self, source: Time, there: Time, given: Option<Time>) -> TimeMatch {
+        self.volume.compare_times(source, there, given, self.handle.as_ref())
+    }
+
+    /// The same where no content is to be read: what the output makes of `source` is taken for that time.
+    pub fn compare_times_alone(&self, source: Time, there: Time) -> TimeMatch {
+        match self.holds_time_as(source, there) {
+            true => TimeMatch::Same,
+            false => TimeMatch::Other,
+        }
+    }
+
+    /// Which time a record is to say that a copy was given, which was given that of `source`; `None` where it has just
+    /// that time, and no other is shown so.
+    pub fn time_to_record(&self, source: Time, there: Time) -> Option<Time> {
+        let is_told = source == there && self.volume.tried.times.are_exact_at(source);
+        (!is_told).then_some(source)
+    }
+
+    /// Which time a copy was given of which an earlier run found this out.
+    pub fn time_given(&self, belief: &Belief) -> Option<Time> {
+        let (row, is_of_here) = match belief {
+            Belief::Untouched(row, _) => (row, true),
+            Belief::Doubtful(Remembered { row: Some(row), place, .. }) => (row, place.is_some()),
+            Belief::Doubtful(_) | Belief::Nothing => return None,
+        };
+        // Of a file that was found here nothing tells which time it was given elsewhere.
+        let is_told = is_of_here && !row.late && row.origin == Origin::Source;
+        let shown = row.trace.mtime;
+        row.given.or((is_told && self.volume.tried.times.are_exact_at(shown)).then_some(shown))
     }
 
     /// The largest file that can be here, if that is known to be small; bytes.
@@ -186,7 +222,7 @@ impl OutputDir {
         self.volume.largest_file(self.handle.as_ref())
     }
 
-    /// Whether a file here that was given the time `source` may have the time `there`.
+    /// Whether a file here that was given the time `source` has the time `there`, as others may.
     pub fn holds_time_as(&self, source: Time, there: Time) -> bool {
         self.volume.holds_time_as(source, there, self.handle.as_ref())
     }

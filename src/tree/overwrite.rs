@@ -30,7 +30,7 @@ pub struct SourceStat<'a>(pub &'a Stat);
 pub struct DestinationStat<'a> {
     /// What the system says of it.
     pub stat: &'a Stat,
-    /// Whether its time is the source's, as far as the output can hold that.
+    /// Whether its time is the source's.
     pub same_time: bool,
 }
 
@@ -118,7 +118,7 @@ mod tests {
     }
 
     fn beside<'a>(source: &Stat, stat: &'a Stat) -> Option<DestinationStat<'a>> {
-        Some(DestinationStat { stat, same_time: source.mtime.is_stored_as(stat.mtime) })
+        Some(DestinationStat { stat, same_time: source.mtime == stat.mtime })
     }
 
     const POLICIES: [Policy; 4] = [Policy::Default, Policy::Update, Policy::Never, Policy::Always];

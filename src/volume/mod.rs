@@ -6,4 +6,4 @@ mod limits;
 pub mod name_set;
 pub mod other_spellings;
 pub mod output_volume;
-mod times;
+pub mod times;

@@ -12,7 +12,7 @@ use crate::sys::traits::{NameTraits, Traits, TriedName};
 use crate::sys::{Attributes, Dir, PartOwner};
 use crate::volume::alike::{are_alike, fold_simply};
 use crate::volume::limits::limits;
-use crate::volume::times::VolumeTimes;
+use crate::volume::times::{TimeMatch, VolumeTimes};
 
 /// What is known of the file system that a directory of the output is on.
 #[derive(Debug, Default)]
@@ -253,8 +253,20 @@ impl OutputVolume {
         }
     }
 
-    /// Whether a file that was given the time `source` may have the time `there`; where only a trial tells, it is
-    /// made in `dir`.
+    /// How the time of what is `there` in `dir` stands to `source`, where a record tells which it was `given`, or
+    /// nothing does.
+    pub fn compare_times(
+        &self,
+        source: Time,
+        there: Time,
+        given: Option<Time>,
+        dir: Option<&Dir>,
+    ) -> TimeMatch {
+        self.tried.times.compare(source, there, given, &|time| self.ask_time(time, dir))
+    }
+
+    /// Whether a file here that was given the time `source` has the time `there`, as others may; where only a trial
+    /// tells, it is made in `dir`.
     pub fn holds_time_as(&self, source: Time, there: Time, dir: Option<&Dir>) -> bool {
         self.tried.times.is_held_as(source, there, &|time| self.ask_time(time, dir))
     }

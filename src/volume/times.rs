@@ -1,5 +1,9 @@
 //! Whether a file at the output has the time of its source, as far as its file system can hold that.
 //!
+//! A file system that cuts times, or makes others of them, shows one time for many. So what it makes of the source's
+//! time, as a trial shows, is no proof that the copy was given that one: the content is asked, unless a record tells
+//! which time it was given. Nor is a time that merely looks cut: such a copy may have come from another file system.
+//!
 //! A time that the file system does not hold (FAT begins with 1980) comes out as another, and its copy would look
 //! newer for ever. Which other is not guessed: the very time is given to a file of our own. And FAT stores what a
 //! clock on the wall says, so all its times move by whole quarters of an hour with the zone of the machine.
@@ -31,6 +35,17 @@ const DAY: i64 = 86_400;
 /// Which time a file has that is given one, found out by a trial; `None` if it cannot be tried.
 pub type TimeTrial<'a> = &'a dyn Fn(Time) -> Option<Time>;
 
+/// How the time of a file at the output stands to that of the source's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeMatch {
+    /// The copy was given that very time.
+    Same,
+    /// It may have been given that time, or another that is shown alike: content decides.
+    Unclear,
+    /// It was given another.
+    Other,
+}
+
 /// What a file system makes of times.
 #[derive(Debug)]
 pub struct VolumeTimes {
@@ -60,16 +75,47 @@ impl VolumeTimes {
         &self.moved
     }
 
-    /// Whether `there` is what a file has that was given the time `source`. If only a trial tells,
+    /// Whether this time is held as it is, and no other comes out as it.
+    pub fn are_exact_at(&self, time: Time) -> bool {
+        let TimeTraits { step, are_of_fat, .. } = self.traits;
+        step == Some(1) && !are_of_fat && self.moved.by.is_empty() && self.traits.hold(time)
+    }
+
+    /// How `there` stands to `source`, where a record tells which time the copy was `given`, or nothing does. If only a
+    /// trial tells, `try_out` makes it.
+    pub fn compare(
+        &self,
+        source: Time,
+        there: Time,
+        given: Option<Time>,
+        try_out: TimeTrial<'_>,
+    ) -> TimeMatch {
+        match given {
+            Some(given) if given == source => TimeMatch::Same,
+            Some(_) => TimeMatch::Other,
+            None if source == there && self.are_exact_at(source) => TimeMatch::Same,
+            None if source.may_be_stored_as(there) || self.is_held_as(source, there, try_out) => {
+                TimeMatch::Unclear
+            }
+            None => TimeMatch::Other,
+        }
+    }
+
+    /// Whether `there` is what a file has here that was given the time `source`. If only a trial tells,
     /// `try_out` makes it.
     pub fn is_held_as(&self, source: Time, there: Time, try_out: TimeTrial<'_>) -> bool {
         let is_of = |source: Time| {
-            source.is_stored_as(there)
-                || self.moved.by.iter().any(|by| source.is_stored_as(there.later_by(-by)))
+            self.is_cut_to(source, there)
+                || self.moved.by.iter().any(|by| self.is_cut_to(source, there.later_by(-by)))
         };
         is_of(source)
             || !self.traits.hold(source)
                 && (self.ask(source, try_out).is_some_and(is_of) || self.is_of_fat(source, there))
+    }
+
+    /// Whether `there` is `source`, or that cut to the steps here.
+    pub fn is_cut_to(&self, source: Time, there: Time) -> bool {
+        source == there || self.traits.step.is_some_and(|step| source.cut_to(step) == there)
     }
 
     /// Whether `there` is what FAT or exFAT may make on the disk of the time `source`, which it does not hold. It is
@@ -109,7 +155,7 @@ impl VolumeTimes {
             Some(own) => own.try_own_time(time).ok(),
             None => try_out(time),
         };
-        let held = held.filter(|held| time.is_stored_as(*held) || !is_about_now(*held));
+        let held = held.filter(|held| time.may_be_stored_as(*held) || !is_about_now(*held));
         let mut asked = asked();
         if asked.len() >= MOST_ASKED {
             asked.clear();
@@ -141,12 +187,13 @@ mod tests {
     fn times_that_have_moved_are_the_same() {
         let time = |secs| Time { secs, nanos: 500 };
         let moved = MovedTimes { by: vec![3600], is_new: false };
-        let times = VolumeTimes::new(TimeTraits::EVERY, moved, None);
+        let seconds = TimeTraits { step: Some(1_000_000_000), ..TimeTraits::EVERY };
+        let times = VolumeTimes::new(seconds, moved, None);
         for (there, same) in [(0, true), (3600, true), (-3600, false), (900, false)] {
             let there = Time { secs: 1_000_000_000 + there, nanos: 0 };
             assert_eq!(times.is_held_as(time(1_000_000_000), there, &|_| None), same, "{there:?}");
         }
-        let traits = TimeTraits::EVERY.of_fat(true);
+        let traits = seconds.of_fat(true);
         let fat = VolumeTimes::new(traits, MovedTimes::default(), None);
         // 1970, 2 January 2110, and 2108.
         for (source, there, same) in [
@@ -168,5 +215,33 @@ mod tests {
         }
         let there = time(1_000_003_600);
         assert!(!VolumeTimes::default().is_held_as(time(1_000_000_000), there, &|_| None));
+    }
+
+    #[test]
+    fn coarse_times_are_in_doubt_unless_a_record_tells() {
+        use TimeMatch::{Other, Same, Unclear};
+        let time = |secs: i64, nanos| Time { secs: 1_000_000_000 + secs, nanos };
+        let of = |step| {
+            let traits = TimeTraits { step: Some(step), ..TimeTraits::EVERY };
+            VolumeTimes::new(traits, MovedTimes::default(), None)
+        };
+        let (exact, seconds) = (of(1), of(1_000_000_000));
+        for (times, source, there, given, expected) in [
+            (&exact, time(0, 5), time(0, 5), None, Same),
+            (&exact, time(1, 0), time(0, 0), None, Unclear),
+            (&exact, time(1, 0), time(0, 0), Some(time(0, 0)), Other),
+            (&exact, time(0, 5), time(0, 0), Some(time(0, 5)), Same),
+            (&exact, time(2, 0), time(0, 0), None, Other),
+            (&seconds, time(0, 0), time(0, 0), None, Unclear),
+            (&seconds, time(0, 5), time(0, 0), None, Unclear),
+            (&seconds, time(0, 5), time(0, 0), Some(time(0, 5)), Same),
+            (&seconds, time(0, 6), time(0, 0), Some(time(0, 5)), Other),
+            (&seconds, time(0, 0), time(0, 0), Some(time(0, 5)), Other),
+        ] {
+            let compared = times.compare(source, there, given, &|_| None);
+            assert_eq!(compared, expected, "{source:?} {there:?} {given:?}");
+        }
+        assert!(seconds.is_held_as(time(0, 5), time(0, 0), &|_| None));
+        assert!(!exact.is_held_as(time(0, 5), time(0, 0), &|_| None));
     }
 }

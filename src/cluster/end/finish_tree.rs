@@ -262,7 +262,11 @@ impl<'a> FinishTree<'a> {
             Attributes::default()
         });
         let Some(handle) = &output.handle else { return };
-        if !handle.stat_self().is_ok_and(|now| attributes.are_at(&now, handle, stat)) {
+        let is_labelled = |now: Stat| {
+            output.volume.tried.times.is_cut_to(stat.mtime, now.mtime)
+                && attributes.are_at(&now, handle, stat)
+        };
+        if !handle.stat_self().is_ok_and(is_labelled) {
             attributes.apply(handle, stat, false, warn);
         }
     }

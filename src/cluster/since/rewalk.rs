@@ -18,17 +18,20 @@ use crate::copy::run::output_run::OutputRun;
 use crate::copy::special::symlink::{self, LinkOutcome, Plan};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver};
+use crate::hash::Algorithm;
 use crate::manifest::summed::SummedReader;
 use crate::path::RelPath;
 use crate::sys::stat::Stat;
 use crate::sys::{Attributes, Dir};
+use crate::transfer::existing::both::BothFiles;
 use crate::tree::dirs::{OutputDir, SourceDir, open_source_below};
 use crate::tree::filter::Filter;
 use crate::tree::found::{SourceEntry, WalkEvent, WalkItem};
 use crate::tree::last_dir::LastDir;
 use crate::tree::lock::Patience;
 use crate::tree::names::planned::PlannedStat;
-use crate::tree::overwrite::{Decision, Policy, SourceStat, decide};
+use crate::tree::overwrite::{Decision, DestinationStat, Policy, SourceStat, decide};
+use crate::volume::times::TimeMatch;
 
 const DEED: &str = "find at the output as it is in the source";
 
@@ -56,6 +59,7 @@ pub struct Rewalked {
 /// The walk while it goes on.
 struct Rewalk<'a> {
     observer: &'a EventObserver<'a>,
+    follow: bool,
     found: Rewalked,
 }
 
@@ -80,7 +84,8 @@ impl RewalkJob {
         }
         let walk = run.walk(&prepared, true, None);
         let Prepared { source, output, .. } = prepared;
-        let mut rewalk = Rewalk { observer, found: Rewalked::default() };
+        let follow = self.plan.plan.options.follow_links;
+        let mut rewalk = Rewalk { observer, follow, found: Rewalked::default() };
         self.name_departed(&source, &output, &mut rewalk)?;
         let _ = walk.run(source, output, |event| {
             rewalk.take(event);
@@ -203,8 +208,9 @@ impl Rewalk<'_> {
                 let judged = output.look(&entry.name).map(|there| match there {
                     None => Decision::Create,
                     Some(there) => {
-                        let destination = output.destination(&entry.stat, &there);
-                        match there.kind == entry.stat.kind && destination.same_time {
+                        let time = entry.stat.mtime;
+                        let same_time = output.holds_time_as(time, there.mtime);
+                        match there.kind == entry.stat.kind && same_time {
                             true => Decision::Keep,
                             false => Decision::Replace,
                         }
@@ -242,10 +248,24 @@ impl Rewalk<'_> {
         let mut is_labelled = true;
         let judged = output.look(&entry.name).map(|there| {
             let there = there.map(|there| source.as_stated(&entry.stat, &there));
-            let destination = there.as_ref().map(|there| output.destination(&entry.stat, there));
             is_labelled = there.is_none_or(|there| is_labelled_at(output, &there, &entry.stat));
-            decide(Policy::Never, SourceStat(&entry.stat), destination)
+            let Some(stat) = &there else { return Ok(Decision::Create) };
+            let compared = output.compare_times(entry.stat.mtime, stat.mtime, None);
+            let same_time = compared != TimeMatch::Other;
+            let destination = DestinationStat { stat, same_time };
+            let decision = decide(Policy::Never, SourceStat(&entry.stat), Some(destination));
+            if decision != Decision::Keep || compared == TimeMatch::Same {
+                return Ok(decision);
+            }
+            let both = BothFiles { source, output, entry, there: stat };
+            let both =
+                both.hash(Algorithm::default(), self.follow, &self.observer.stop.of_one())?;
+            Ok(match both.is_none_or(|both| both.source == both.copy) {
+                true => Decision::Keep,
+                false => Decision::Replace,
+            })
         });
+        let judged = judged.and_then(|judged| judged);
         match judged {
             Ok(Decision::Keep) if !is_labelled => {
                 self.observer.progress.entries.fetch_add(1, Relaxed);

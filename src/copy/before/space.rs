@@ -26,8 +26,11 @@ use crate::sys::{self, DirReader, FreeSpace, Place, UsedSpace};
 use crate::transfer::renamed::tree::RenamedFiles;
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::{SourceEntry, WalkEvent, WalkItem};
-use crate::tree::overwrite::{Decision, Policy, SourceStat, decide, leave_large, refuse_large};
+use crate::tree::overwrite::{
+    Decision, DestinationStat, Policy, SourceStat, decide, leave_large, refuse_large,
+};
 use crate::tree::walk::Walk;
+use crate::volume::times::TimeMatch;
 
 /// What a run needs.
 #[derive(Clone, Debug, Default)]
@@ -220,7 +223,11 @@ impl Need {
     fn add(&mut self, policy: Policy, output: &OutputDir, file: OneFile<'_>, free: &FreeSpace) {
         let OneFile { entry, there } = file;
         let source = SourceStat(&entry.stat);
-        let destination = there.map(|there| output.destination(&entry.stat, there));
+        // What may be the same mostly is.
+        let destination = there.map(|stat| {
+            let compared = output.compare_times(entry.stat.mtime, stat.mtime, None);
+            DestinationStat { stat, same_time: compared != TimeMatch::Other }
+        });
         let decision = decide(policy, source, destination);
         if !matches!(decision, Decision::Create | Decision::Replace) {
             return;

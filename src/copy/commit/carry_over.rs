@@ -32,6 +32,7 @@ use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::last_dir::LastDir;
 use crate::volume::alike::sameness;
 use crate::volume::other_spellings::OtherSpellings;
+use crate::volume::times::TimeMatch;
 
 /// So many bytes of lines are written at a time.
 const LINE_BYTES: usize = 1 << 20;
@@ -246,7 +247,11 @@ impl<'a> CarriedLines<'a> {
                 let digest = all.proof;
                 self.note_readers(path, &there);
                 let labelled = remembered.is_labelled();
-                let row = Row { digest, origin, trace, sure, late, labelled };
+                let given = remembered.row.filter(|row| !row.late).and_then(|row| {
+                    let is_other = row.trace.mtime != trace.mtime;
+                    row.given.or(is_other.then_some(row.trace.mtime))
+                });
+                let row = Row { digest, origin, trace, given, sure, late, labelled };
                 self.keep(path, row, &[], true);
                 CarryResult::Settled
             }
@@ -292,7 +297,10 @@ impl<'a> CarriedLines<'a> {
     /// Whether what is there may be the file of `row`, as far as its size and its time tell: that may have moved, or be
     /// another since the file system was mounted anew, and on some it tells nothing.
     fn looks_like(&self, row: &Row, there: &Stat) -> bool {
-        let has_time = || self.root.holds_time_as(row.trace.mtime, there.mtime);
+        let has_time = || {
+            let compared = self.root.compare_times(row.trace.mtime, there.mtime, None);
+            compared != TimeMatch::Other
+        };
         row.trace.size == there.size && (!self.root.keeps_times() || has_time())
     }
 

@@ -145,7 +145,7 @@ impl Committer<'_> {
                 |deed, error| self.accounting.warn(&Error::io(deed, output.path(), error));
             if output.fresh {
                 attributes.apply_to_new(handle, stat, output.gid, None, warn);
-            } else if !is_labelled(handle, attributes, stat, is_generation)
+            } else if !is_labelled(output, handle, attributes, stat, is_generation)
                 && self.context.control.gate.lets_pass()
             {
                 // A generation is as the source is. Another output may have attributes of its own.
@@ -265,9 +265,18 @@ impl Committer<'_> {
 }
 
 /// Whether a directory that is there already has what the source's has, and no more if it is of a generation.
-fn is_labelled(dir: &Dir, attributes: &Attributes, stat: &Stat, is_generation: bool) -> bool {
-    dir.stat_self().is_ok_and(|now| match is_generation {
-        true => attributes.are_all_at(&now, dir, stat),
-        false => attributes.are_at(&now, dir, stat),
+fn is_labelled(
+    output: &OutputDir,
+    dir: &Dir,
+    attributes: &Attributes,
+    stat: &Stat,
+    is_generation: bool,
+) -> bool {
+    dir.stat_self().is_ok_and(|now| {
+        output.volume.tried.times.is_cut_to(stat.mtime, now.mtime)
+            && match is_generation {
+                true => attributes.are_all_at(&now, dir, stat),
+                false => attributes.are_at(&now, dir, stat),
+            }
     })
 }

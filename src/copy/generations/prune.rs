@@ -21,7 +21,7 @@ use crate::state::knowledge::{Belief, Knowledge};
 use crate::state::private_dir::{NAME, TRASH};
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Dir, DirReader, is_journal_name, is_part_name};
-use crate::transfer::unproven::{is_as, is_same_link};
+use crate::transfer::unproven::{is_same_link, may_be_as};
 use crate::tree::classify::Classifier;
 use crate::tree::dirs::open_source_below;
 use crate::tree::filter::Inclusion;
@@ -194,8 +194,8 @@ impl Pruning<'_> {
 
     /// Whether a file is what the source had when it was recorded, and the source has the same still.
     fn proves(&self, path: &[u8], source: &Stat, there: &Stat) -> bool {
-        let is_untouched =
-            || matches!(self.known.belief(path, there), Belief::Untouched(row, _) if row.labelled);
-        is_as(source, there) && is_untouched()
+        may_be_as(source, there)
+            && matches!(self.known.belief(path, there), Belief::Untouched(row, _)
+                if row.labelled && row.is_copy_of(source))
     }
 }

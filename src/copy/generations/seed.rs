@@ -26,7 +26,7 @@ use crate::state::record::record_file::RecordFile;
 use crate::state::row::{Row, Trace};
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Attributes, Cloned, Dir, DirReader, Medium, PartOwner};
-use crate::transfer::unproven::is_as;
+use crate::transfer::unproven::may_be_as;
 use crate::tree::classify::Classifier;
 use crate::tree::filter::Inclusion;
 
@@ -214,14 +214,14 @@ impl Seeding<'_> {
     ) -> io::Result<Option<(Row, Vec<Digest>)>> {
         let follow = self.classifier.follow;
         let Ok(before) = top.source.stat(name, follow) else { return Ok(None) };
-        if !is_as(&before, there) {
+        if !may_be_as(&before, there) {
             return Ok(None);
         }
         let path = top.rel.join(name);
         let recorded = self.recorded(top, name, path.as_bytes(), there, seeded);
         // What happened to the source later than the copy is not in it, whatever happened to the copy since.
         let Some((row, place)) =
-            recorded.filter(|(row, _)| row.labelled && before.ctime < row.trace.ctime)
+            recorded.filter(|(row, _)| row.labelled && row.is_copy_of(&before))
         else {
             return Ok(None);
         };

@@ -23,6 +23,7 @@ use crate::state::row::{Origin, Row};
 use crate::sys::stat::{Kind, Stat};
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;
+use crate::volume::times::TimeMatch;
 
 /// A clock of a file system moves in steps of 1 to 10 ms (the kernel's tick); so long a step is waited for,
 /// and so many times.
@@ -199,12 +200,14 @@ fn row_of(
     if stat.kind != Kind::File || stat.size != entry.stat.size {
         return None;
     }
-    let late = !output.holds_time_as(entry.stat.mtime, stat.mtime);
+    let time = entry.stat.mtime;
+    let late = output.compare_times(time, stat.mtime, None) == TimeMatch::Other;
     let sure = !late && output.volume.with_root;
     Some(Row {
         digest,
         origin,
         trace: output.trace_of(&entry.stat, stat),
+        given: output.time_to_record(time, stat.mtime).filter(|_| !late),
         sure,
         late,
         labelled: true,

@@ -18,6 +18,7 @@ use crate::transfer::rot_check::{self, LinkedCopy};
 use crate::transfer::unproven;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
+use crate::volume::times::TimeMatch;
 
 impl Committer<'_> {
     /// Makes the further names that waited for the first, whose fate is known.
@@ -116,12 +117,15 @@ impl Committer<'_> {
         let (Some(root), Some(digests)) = (&self.root().handle, &first.digests) else { return };
         let stat = root.open_below(&first.dir).and_then(|dir| dir.stat(&first.name, false));
         let Some(stat) = stat.ok().filter(|stat| stat.size == first.stat.size) else { return };
-        let late = !self.root().holds_time_as(first.stat.mtime, stat.mtime);
+        let (root, time) = (self.root(), first.stat.mtime);
+        let late = root.compare_times(time, stat.mtime, None) == TimeMatch::Other;
+        let given = root.time_to_record(time, stat.mtime).filter(|_| !late);
         let (origin, trace) = (Origin::Source, Trace::of(&stat));
         let row = Row {
             digest: digests.proof,
             origin,
             trace,
+            given,
             sure: !late,
             late,
             labelled: first.labelled,

@@ -204,8 +204,15 @@ mod tests {
         let time = Time { secs: -5, nanos: 7 };
         let trace = Trace { ino: 3, size: 4, mtime: time, ctime: time };
         let digest = Digest::sha256([7; 32]);
-        let row =
-            Row { digest, origin: Origin::Source, trace, sure: true, late: false, labelled: true };
+        let row = Row {
+            digest,
+            origin: Origin::Source,
+            trace,
+            given: None,
+            sure: true,
+            late: false,
+            labelled: true,
+        };
         let mut line = Vec::new();
         row.write(&mut line, &[], path.as_bytes());
         line

@@ -285,8 +285,8 @@ pub(super) fn is_born_owned(source: &Stat, dir_gid: u32) -> bool {
 }
 
 impl Attributes {
-    /// Whether an entry that is `there` already has `source`'s owner (as root), permissions and
-    /// times, and these attributes: then touching it would only change its change time.
+    /// Whether an entry that is `there` already has `source`'s owner (as root) and permissions, these
+    /// attributes, and a time that may be `source`'s: then touching it would only change its change time.
     pub fn are_at(&self, there: &Stat, to: impl AsFd, source: &Stat) -> bool {
         self.held_at(there, to, source).is_some()
     }
@@ -299,7 +299,7 @@ impl Attributes {
 
     /// The attributes of an entry that is `there`, if these are among them and the rest is as `source` is.
     fn held_at(&self, there: &Stat, to: impl AsFd, source: &Stat) -> Option<Self> {
-        let is_as = is_labelled(there, source) && source.mtime.is_stored_as(there.mtime);
+        let is_as = is_labelled(there, source) && source.mtime.may_be_stored_as(there.mtime);
         let held = is_as.then(|| Self::read(to).ok()).flatten()?;
         self.0.iter().all(|one| held.0.contains(one)).then_some(held)
     }

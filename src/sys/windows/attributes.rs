@@ -129,11 +129,11 @@ impl Attributes {
         (source.mode ^ there.mode) & COPIED != 0
     }
 
-    /// Whether an entry that is `there` already has `source`'s attributes and times, and no stream is
-    /// lost: then there is nothing to do and nothing to say.
+    /// Whether an entry that is `there` already has `source`'s attributes and a time that may be `source`'s, and
+    /// no stream is lost: then there is nothing to do and nothing to say.
     pub fn are_at(&self, there: &Stat, to: impl AsHandle, source: &Stat) -> bool {
         (source.mode ^ there.mode) & COPIED == 0
-            && source.mtime.is_stored_as(there.mtime)
+            && source.mtime.may_be_stored_as(there.mtime)
             && self.streams.is_empty()
             && Self::read(to).is_ok_and(|there| there.created == self.created)
     }

@@ -1,9 +1,10 @@
 //! A file that is at the output already, with the size and time of the source's: is it kept?
 //!
 //! A file that a private record shows to be untouched is kept unread; with `--verify` it is read from its
-//! medium. Any other is read. If it is what was recorded, it is good. If it is not, the source is read too
-//! and decides: a copy that is not what the source is was damaged; a source that is not what was recorded,
-//! and whose copy is the same, was edited in both places. If all three differ, the file stays and is
+//! medium. Any other is read, and so is the source where its time may be another that the output shows alike: then
+//! content decides what the policies take for the same. If it is what was recorded, it is good. If it is not, the
+//! source is read too and decides: a copy that is not what the source is was damaged; a source that is not what was
+//! recorded, and whose copy is the same, was edited in both places. If all three differ, the file stays and is
 //! reported: a digest that was known is never replaced in silence.
 
 use std::io;
@@ -22,7 +23,7 @@ use crate::transfer::existing::labels::Labels;
 use crate::transfer::locate::{ChainedCopy, CheckControl};
 use crate::transfer::outcome::{Action, KeptRow, Outcome};
 use crate::transfer::source;
-use crate::tree::overwrite::Policy;
+use crate::tree::overwrite::{Decision, Policy};
 
 /// A file, and what is known of its copy.
 pub struct ExistingFile<'a> {
@@ -35,6 +36,8 @@ pub struct ExistingFile<'a> {
     pub belief: Belief,
     /// The digest of the source's file, if that was read already.
     pub source_digest: Option<Digest>,
+    /// What becomes of it if its content is not the source's, where its time does not tell that it is to be the same.
+    pub if_unlike: Option<Decision>,
 }
 
 impl ExistingFile<'_> {
@@ -52,7 +55,7 @@ impl ExistingFile<'_> {
                 if !verify && self.take_recorded(row.digest, place) =>
             {
                 if let Some(source) = source.filter(|source| *source != row.digest) {
-                    return Ok(self.differs(&source));
+                    return Ok(self.unlike(&source));
                 }
                 return kept(Some(KeptRow::Recorded(row, place)), None);
             }
@@ -76,12 +79,13 @@ impl ExistingFile<'_> {
             (Some(known), Some(source)) if !is_as_known && source != found => {
                 return Ok(match self.is_source(known, source, read_back)? {
                     Some(true) => self.differs(&source),
+                    Some(false) if self.if_unlike.is_some() => self.unlike(&source),
                     Some(false) => Action::Settled(Outcome::Left(ALL_DIFFER)),
                     None => Action::Settled(Outcome::Abandoned),
                 });
             }
             (Some(_), Some(_)) if !is_as_known => warnings.push(self.is_new()),
-            (_, Some(source)) if source != found => return Ok(self.differs(&source)),
+            (_, Some(source)) if source != found => return Ok(self.unlike(&source)),
             _ => {}
         }
         let origin = match (self.belief, source) {
@@ -124,7 +128,9 @@ impl ExistingFile<'_> {
         let Transfer { target, .. } = self.transfer;
         let trace = target.output.trace_of(&target.entry.stat, self.there);
         let sure = self.context.shared.known.is_some_and(|known| known.is_past(trace.ctime));
-        let row = Row { digest, origin, trace, sure, late: false, labelled: self.is_labelled() };
+        let given = target.output.time_to_record(target.entry.stat.mtime, self.there.mtime);
+        let labelled = self.is_labelled();
+        let row = Row { digest, origin, trace, given, sure, late: false, labelled };
         match self.belief {
             Belief::Untouched(recorded, place)
                 if recorded == row && self.context.further().is_none() =>
@@ -234,7 +240,17 @@ impl ExistingFile<'_> {
         })
     }
 
-    /// What is to be done when the content is not the source's, which has this digest.
+    /// What is to be done when the content is not the source's, which has this digest: the source was edited, if its
+    /// time may be another.
+    fn unlike(&self, source: &Digest) -> Action {
+        match self.if_unlike {
+            Some(Decision::Replace) => Action::Copy { replaces: true, warning: None },
+            Some(Decision::Leave(why)) => Action::Settled(Outcome::Left(why)),
+            _ => self.differs(source),
+        }
+    }
+
+    /// What is to be done when the content is not the source's, which has this digest, and was.
     pub fn differs(&self, source: &Digest) -> Action {
         if self.context.options.policy == Policy::Never {
             let why = "its content differs although size and time are the same, \

@@ -21,6 +21,7 @@ use crate::transfer::existing::labels::Labels;
 use crate::transfer::outcome::{Action, KeptRow, Outcome};
 use crate::tree::dirs::OutputDir;
 use crate::tree::overwrite::Policy;
+use crate::volume::times::TimeMatch;
 
 /// A copy whose time does not tell whether it is the source's: content decides.
 #[derive(Clone, Copy, Debug)]
@@ -107,12 +108,15 @@ pub fn mend(
     }
     let (digest, origin, late) = (found, Origin::Source, !can_have_time);
     let stands = if let Labels::Set(now) = &labels { now } else { there };
-    let trace = output.trace_of(&transfer.entry().stat, stands);
+    let stat = &transfer.entry().stat;
+    let trace = output.trace_of(stat, stands);
+    let given = output.time_to_record(stat.mtime, stands.mtime).filter(|_| !late);
     let sure = !late && output.volume.with_root;
     let row = Some(KeptRow::New(Row {
         digest,
         origin,
         trace,
+        given,
         sure,
         late,
         labelled: existing.is_labelled(),
@@ -143,7 +147,7 @@ fn set_time(existing: &ExistingFile<'_>) -> Result<Stat> {
         sys::persist_file(&copy).map_err(fail)?;
     }
     let now = Dir::stat_file(&copy).map_err(fail)?;
-    if !target.output.holds_time_as(source.mtime, now.mtime) {
+    if target.output.compare_times(source.mtime, now.mtime, None) == TimeMatch::Other {
         let finding = "the output cannot hold it";
         return Err(Error::finding("set the modification time of", target.path(), finding));
     }

@@ -146,7 +146,7 @@ impl<'a> RenamedFiles<'a> {
             let (path, row) = self.known().recorded(found.at)?;
             let is_it = row.digest == *digest
                 && row.trace.size == stat.size
-                && stat.mtime.is_stored_as(row.trace.mtime);
+                && stat.mtime == row.given.unwrap_or(row.trace.mtime);
             let take = &|| found.take();
             is_it.then(|| share(FormerFile { path, row, take })).flatten()
         })

@@ -21,4 +21,5 @@ mod policies;
 mod proofs;
 mod space;
 mod sparse;
+mod times;
 mod ways;
