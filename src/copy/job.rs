@@ -94,6 +94,8 @@ pub struct CopyJob {
     /// it would be kept. One that has another digest although nothing says that it was edited has rotted:
     /// it is not copied, and what is at the output stays. Needs an algorithm, and goes with no dry run.
     pub expect: Option<PathBuf>,
+    /// All is expected as that lists it: nothing counts as edited since, or as removed. So it is of a bag anyway.
+    pub expect_all: bool,
     /// Whether copies share their data with the source. [`Reflink::Always`] needs [`Sparse::Auto`].
     pub reflink: Reflink,
     /// What becomes of files that have another name at the source than at the output.
@@ -178,6 +180,7 @@ impl CopyJob {
             checkpoint: CHECKPOINT,
             verify: None,
             expect: None,
+            expect_all: false,
             reflink: Reflink::default(),
             renamed: Renamed::default(),
             sparse: Sparse::default(),

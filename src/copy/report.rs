@@ -97,7 +97,7 @@ pub struct Counts {
     pub edited: u64,
     /// Files that are expected and are not in the source.
     pub gone: u64,
-    /// Of these, files that a bag lists.
+    /// Of these, files of a list that was expected as it is, as a bag's.
     pub lost: u64,
     /// Lines of what is expected that were of no use: malformed, of names that no tree can hold, or of another tree.
     pub unusable_lines: u64,
@@ -191,7 +191,8 @@ pub enum Ending {
     /// some files not at the second attempt either: these are not at the output.
     Unproven,
     /// The run came to its end, but files of the source are not what was expected of it, and were not copied, or are
-    /// gone from a bag; or files that are only at the output are not what was recorded of them. They have rotted.
+    /// gone where all is expected; or files that are only at the output are not what was recorded of them. They have
+    /// rotted.
     Rotten,
     /// The run was given up: an output became unusable, the manifest could not be written, or the
     /// program broke.

@@ -48,6 +48,10 @@ pub enum Event<'a> {
     Rotten(&'a Error),
     /// A file is expected and is not in the source.
     Gone(&'a [u8]),
+    /// The same of one that was not to be removed.
+    Lost(&'a [u8]),
+    /// A file of the source is not what is expected of it, because it was edited since.
+    Edited(&'a [u8]),
     /// The entry is at the output, but something about it could not be done.
     Warning(&'a Error),
     /// A pattern of the filter, with its option, because of which no entry is in or out.

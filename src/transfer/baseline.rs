@@ -4,8 +4,8 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Algorithms, Digest};
@@ -35,12 +35,16 @@ pub struct Baseline {
     written: Time,
     as_listed: AtomicU64,
     edited: AtomicU64,
+    /// Where the lines of these stand.
+    edited_lines: Mutex<Vec<u64>>,
     /// Files that are as listed by the algorithm that the list was not taken to be of.
     alike: AtomicU64,
     /// Listed files that were come upon.
     visited: AtomicU64,
-    /// Of the manifest of a bag, in which no file is edited: what names of the payload begin with.
+    /// Of the manifest of a bag: what names of the payload begin with.
     payload: Option<&'static str>,
+    /// Whether all is expected as it is listed, as in a bag: then no file is edited, and none gone.
+    is_all: bool,
     /// A file of the payload that it does not list.
     unlisted: OnceLock<Vec<u8>>,
 }
@@ -57,12 +61,18 @@ pub struct UnmetFiles {
 }
 
 impl Baseline {
-    /// Reads the manifest at `path`, which may be that of a bag, twice; it is held against `source`. It takes 14 to
-    /// 15 bytes of memory a line. Nothing more is read once `is_to_stop` says so.
+    /// Reads the manifest at `path`, which may be that of a bag, twice; it is held against `source`, of which `all` may
+    /// be expected as it is listed. It takes 14 to 15 bytes of memory a line. Nothing more is read once `is_to_stop`
+    /// says so.
     ///
     /// # Errors
     /// It is not a regular file, cannot be read, or lists nothing and is not the manifest of a bag.
-    pub fn open(path: &Path, source: &Path, is_to_stop: &dyn Fn() -> bool) -> Result<Self> {
+    pub fn open(
+        path: &Path,
+        source: &Path,
+        all: bool,
+        is_to_stop: &dyn Fn() -> bool,
+    ) -> Result<Self> {
         let of_bag = bag_list::manifest_of(path)?;
         let path = of_bag.as_deref().unwrap_or(path);
         let fail = |error| Error::io("read the expected manifest", path, error);
@@ -90,6 +100,8 @@ impl Baseline {
         let (as_listed, edited) = (AtomicU64::new(0), AtomicU64::new(0));
         let (path, alike, visited) = (path.to_path_buf(), AtomicU64::new(0), AtomicU64::new(0));
         Ok(Self {
+            edited_lines: Mutex::default(),
+            is_all: all || payload.is_some(),
             index,
             path,
             named,
@@ -203,12 +215,17 @@ impl Baseline {
         &self.path
     }
 
-    /// Whether a file with these times was modified after the manifest was written. In a bag none is to be.
+    /// Whether a file with these times was edited after the manifest was written, if any may have been.
     pub fn is_older_than(&self, stat: &Stat) -> bool {
-        stat.mtime > self.written && self.payload.is_none()
+        stat.mtime > self.written && !self.is_all
     }
 
-    /// Whether it is the manifest of a bag, in which no file is edited, and none gone.
+    /// Whether all is expected as it is listed: no file is edited, and none gone.
+    pub fn expects_all(&self) -> bool {
+        self.is_all
+    }
+
+    /// Whether it is the manifest of a bag.
     pub fn is_of_bag(&self) -> bool {
         self.payload.is_some()
     }
@@ -267,7 +284,26 @@ impl Baseline {
 
     /// The file `path` was edited since.
     pub fn count_edited(&self, path: &[u8]) -> Result<()> {
+        if let Lookup::Agreed { last, .. } = self.listed(path)? {
+            self.edited_lines.lock().unwrap_or_else(PoisonError::into_inner).push(last);
+        }
         self.count(path, Some(&self.edited))
+    }
+
+    /// Hands to `tell` the files that were edited since, in the order of the list.
+    ///
+    /// # Errors
+    /// The manifest could not be read.
+    pub fn each_edited(&self, mut tell: impl FnMut(&RelPath)) -> Result<()> {
+        let mut lines = self.edited_lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.sort_unstable();
+        // A file may have been read again.
+        lines.dedup();
+        for line in lines.iter() {
+            let found = self.index.record_at(*line).map_err(|error| self.unreadable(error))?;
+            found.iter().for_each(|(path, _)| tell(path));
+        }
+        Ok(())
     }
 
     /// Counts the file `path`, unless that was done before: a file may be read again.

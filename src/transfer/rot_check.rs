@@ -13,7 +13,7 @@ use crate::hash::{Algorithm, Algorithms, Digest, Digests};
 use crate::io::options::Durability;
 use crate::io::read_back::ReadBack;
 use crate::io::watched_file::WatchedFile;
-use crate::manifest::index::Lookup;
+use crate::manifest::index::{Lookup, NextLine};
 use crate::part::transfer::{CopyTarget, Transfer};
 use crate::path::{RelPath, Shown};
 use crate::state::knowledge::Belief;
@@ -22,10 +22,13 @@ use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Medium};
 use crate::transfer::baseline::Baseline;
 use crate::transfer::context::Context;
+use crate::transfer::existing::file::known_of;
 use crate::transfer::outcome::Outcome;
+use crate::transfer::prepare::belief;
 use crate::transfer::source;
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;
+use crate::tree::overwrite::SourceStat;
 use crate::volume::times::TimeMatch;
 
 /// Whether the baseline lists a file, so that it has to be read.
@@ -120,8 +123,9 @@ pub fn check_further_name(
 
 /// Why a file that is not as listed was not edited.
 fn why_not(baseline: &Baseline) -> &'static str {
-    match baseline.is_of_bag() {
-        true => "and no file of a bag may change",
+    match baseline.expects_all() {
+        true if baseline.is_of_bag() => "and no file of a bag may change",
+        true => "and all is expected as it is listed",
         false => "although it was not modified since that was written",
     }
 }
@@ -152,6 +156,8 @@ struct ExistingCopy {
     /// By the algorithm that the run proves with.
     digest: Digest,
     is_as_listed: bool,
+    /// Whether it is what an earlier run recorded; `None` where none did.
+    is_as_known: Option<bool>,
     /// How its size and time stand to those of the source's file.
     time: TimeMatch,
 }
@@ -183,7 +189,7 @@ impl DifferingFile<'_> {
                  same size and time; the copy stays"
             ),
             Some(ExistingCopy { is_as_listed: true, time: TimeMatch::Other, .. })
-                if !baseline.is_of_bag() =>
+                if !baseline.expects_all() =>
             {
                 return baseline.count_edited(path).map(|()| None);
             }
@@ -191,33 +197,51 @@ impl DifferingFile<'_> {
                 return baseline.count_edited(path).map(|()| None);
             }
             _ => {
-                let kept =
-                    if is_there { "what is at the output stays" } else { "it is not copied" };
+                let kept = match &witness {
+                    Some(ExistingCopy { is_as_known: Some(false), .. }) => {
+                        "what is at the output stays, and is not what an earlier run recorded"
+                    }
+                    Some(ExistingCopy { is_as_listed: false, is_as_known: None, .. }) => {
+                        "what is at the output stays, and is not what that lists either"
+                    }
+                    _ if is_there => "what is at the output stays",
+                    _ => "it is not copied",
+                };
                 format!("it is not what {manifest} lists, {}; {kept}", why_not(baseline))
             }
         };
         baseline.visit(path)?;
         let error = Error::finding("copy", transfer.source_path(), finding);
-        Ok(Some(Outcome::Rotten { error, stands: witness.map(|witness| witness.digest) }))
+        // A digest that is known is not replaced by that of what may have rotted as well.
+        let is_good = |it: &ExistingCopy| it.is_as_known.unwrap_or(it.is_as_listed);
+        let stands = witness.filter(is_good).map(|witness| witness.digest);
+        Ok(Some(Outcome::Rotten { error, stands }))
     }
 
-    /// What the file's copy at the output holds. It is read only if no earlier manifest tells, and if that
+    /// What the file's copy at the output holds. It is read only if no record tells or that is to be proven, and if it
     /// matters.
     fn witness(&self, there: &Stat) -> Result<Option<ExistingCopy>> {
         let Self { context, transfer, .. } = *self;
         let stat = &transfer.entry().stat;
         let target = &transfer.target;
         let known = context.shared.known;
-        let belief = known.map(|it| it.belief(self.path.as_bytes(), there));
+        let belief = known.map(|known| {
+            let path = self.path.as_bytes();
+            belief(known, &target.output, path, SourceStat(stat), there, &mut NextLine::default())
+        });
         let given = belief.and_then(|belief| target.output.time_given(&belief));
         let time = match stat.size == there.size {
             true => target.output.compare_times(stat.mtime, there.mtime, given),
             false => TimeMatch::Other,
         };
-        if let (Some(known), Some(Belief::Untouched(Row { digest, .. }, place))) = (known, belief) {
+        let verify = context.options.verify.is_some();
+        let recorded = belief.and_then(known_of);
+        if let (Some(known), Some(Belief::Untouched(Row { digest, .. }, place)), false) =
+            (known, belief, verify)
+        {
             let all = Digests::new(digest, known.further(place));
             if all.of(self.listed.algorithm()).is_some() {
-                return Ok(Some(self.copy_of(&all, time)));
+                return Ok(Some(self.copy_of(&all, time, recorded)));
             }
         }
         // One of another time says no more than that the file is newer than the list.
@@ -226,9 +250,13 @@ impl DifferingFile<'_> {
         let path = || target.path();
         let file = WatchedFile::open_copy(&target.output, dir, &target.entry.name, there, &path)?;
         let (options, stop) = (&context.options, context.control.stop);
-        let medium = Medium::any(file.file());
+        let medium = match verify {
+            true => Medium::of(file.file(), there).map_err(|error| file.error("read", error))?,
+            false => Medium::any(file.file()),
+        };
         // Rot is rare: no room is kept for it.
-        let algorithms = context.algorithms().with(self.listed.algorithm());
+        let of_recorded = recorded.map_or(Algorithm::None, |digest| digest.algorithm());
+        let algorithms = context.algorithms().with(self.listed.algorithm()).with(of_recorded);
         let hashed = ReadBack::new().hash_by(medium, algorithms, || stop.is_urgent());
         let Some((hashed, all)) = hashed.map_err(|error| file.error("read", error))? else {
             return Ok(None);
@@ -238,12 +266,13 @@ impl DifferingFile<'_> {
             // It will be listed, and may not be on the device yet.
             sys::persist_file(file.file()).map_err(|error| file.error("make durable", error))?;
         }
-        Ok(all.map(|all| self.copy_of(&all.proven_by(options.algorithm), time)))
+        Ok(all.map(|all| self.copy_of(&all.proven_by(options.algorithm), time, recorded)))
     }
 
-    /// A copy with these digests, the one that the run proves with first.
-    fn copy_of(&self, all: &Digests, time: TimeMatch) -> ExistingCopy {
+    /// A copy with these digests, the one that the run proves with first, of which one is `recorded`.
+    fn copy_of(&self, all: &Digests, time: TimeMatch, recorded: Option<Digest>) -> ExistingCopy {
         let is_as_listed = is_as_listed(self.listed, |algorithm| all.of(algorithm));
-        ExistingCopy { digest: all.proof, is_as_listed, time }
+        let is_as_known = recorded.map(|known| all.of(known.algorithm()) == Some(known));
+        ExistingCopy { digest: all.proof, is_as_listed, is_as_known, time }
     }
 }

@@ -160,6 +160,13 @@ pub struct CopyArgs {
     )]
     pub expect: Option<PathBuf>,
 
+    /// With --expect: expect all as it is listed, as of a delivery
+    ///
+    /// No listed file counts as edited since, however new it is, and none as removed: one that differs is not copied,
+    /// and one that differs or is missing makes the exit code 4. So it is of a bag without this option.
+    #[arg(long, requires = "expect", hide_short_help = true, help_heading = "Proof")]
+    pub expect_all: bool,
+
     /// Digests of every file, with commas between them; "none" copies without digests and manifest
     ///
     /// Any of sha256, sha512, c4, blake3, sha1, md5, xxh128, xxh3 and xxh64, all computed from one reading. A run
@@ -296,6 +303,7 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
     }
     job.verify = args.verify.then_some(args.verify_failed);
     job.expect.clone_from(&args.expect);
+    job.expect_all = args.expect_all;
     job.reflink = args.reflink;
     job.renamed = args.renamed;
     job.sparse = args.sparse;

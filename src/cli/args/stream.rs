@@ -60,6 +60,7 @@ const OF_TREES: &[&str] = &[
     "bag_info",
     "bag_info_from",
     "expect",
+    "expect_all",
     "format",
     "sorted",
     "lag",

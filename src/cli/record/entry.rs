@@ -129,7 +129,8 @@ impl<'a> RecordEntry<'a> {
             }
             Event::Failed(error) => (Self::error("failed", error), true),
             Event::Rotten(error) => (Self::error("rotten", error), true),
-            Event::Gone(path) => (Self::named("gone", path, None), true),
+            Event::Gone(path) | Event::Lost(path) => (Self::named("gone", path, None), true),
+            Event::Edited(path) => (Self::named("edited", path, None), true),
             Event::Warning(error) => (Self::error("warning", error), true),
         }
     }

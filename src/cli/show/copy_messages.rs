@@ -33,6 +33,7 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
         Event::Left(path, why) => err(format!("left as it is: {}: {why}", Shown::bytes(path))),
         Event::Failed(error) | Event::Rotten(error) => err(error.to_string()),
         Event::Warning(error) => err(format!("warning: {error}")),
+        Event::Lost(path) => Some(not_in_source(path)),
         _ if detail == Detail::Quiet => None,
         Event::Skipped(path, kind) => {
             let what = match kind {
@@ -41,9 +42,8 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
             };
             err(format!("skipped {}: it is {what}", Shown::bytes(path)))
         }
-        Event::Gone(path) => {
-            err(format!("expected, and not in the source: {}", Shown::bytes(path)))
-        }
+        Event::Gone(path) => Some(not_in_source(path)),
+        Event::Edited(path) => Some(edited(path)),
         Event::LeftoverRemoved(path) => {
             err(format!("removed {}: a run that was killed left it", Shown::bytes(path)))
         }
@@ -88,4 +88,17 @@ pub fn message(event: &Event<'_>, detail: Detail) -> Option<ScreenLine> {
         Event::Limits(path, text) => err(format!("{}: {text}", Shown::path(path))),
         Event::Waiting(text) => err(format!("waiting: {text}")),
     }
+}
+
+/// That a file is expected and not there.
+fn not_in_source(path: &[u8]) -> ScreenLine {
+    ScreenLine::Err(format!("dircopy: expected, and not in the source: {}", Shown::bytes(path)))
+}
+
+/// That a file is not what is expected, and was not to stay that.
+fn edited(path: &[u8]) -> ScreenLine {
+    ScreenLine::Err(format!(
+        "dircopy: not as it is listed, but edited since: {}",
+        Shown::bytes(path)
+    ))
 }

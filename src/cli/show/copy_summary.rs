@@ -382,7 +382,7 @@ fn ending(report: &Report) -> (&'static str, String) {
         }
         Ending::Rotten if report.counts.rotten == 0 && report.counts.lost > 0 => {
             let lost = count(report.counts.lost, "file");
-            ("NOT COMPLETE", format!("{lost} that the bag lists: not in the source"))
+            ("NOT COMPLETE", format!("{lost} that is listed: not in the source"))
         }
         Ending::Rotten if report.counts.rotten == 0 => (
             "ROTTEN",

@@ -26,8 +26,10 @@ impl CopyJob {
         self.check_options()?;
         let stop = Stop::default();
         let patience = Patience { wait: false, deed: "copy to", tell: &|_| (), stop: &stop };
-        let expected =
-            self.expect.as_deref().map(|path| Baseline::open(path, &self.source, &|| false));
+        let expected = self
+            .expect
+            .as_deref()
+            .map(|path| Baseline::open(path, &self.source, self.expect_all, &|| false));
         expected.transpose()?;
         if self.bag.is_some() {
             BagRoot::find(self, self.further.with(self.algorithm))?;

@@ -282,10 +282,16 @@ impl<'a> Accounting<'a> {
         self.events.tell(&Event::Rotten(error));
     }
 
-    /// A file that is expected in the source is not there.
-    pub fn gone(&mut self, path: &RelPath) {
+    /// A file that is expected in the source is not there, which is a failure if it `is_lost`.
+    pub fn gone(&mut self, path: &RelPath, is_lost: bool) {
         self.counts.gone += 1;
-        self.events.tell(&Event::Gone(path.as_bytes()));
+        let path = path.as_bytes();
+        self.events.tell(&if is_lost { Event::Lost(path) } else { Event::Gone(path) });
+    }
+
+    /// A file of the source is not as listed, because it was edited since. It has been counted.
+    pub fn edited(&mut self, path: &RelPath) {
+        self.events.tell(&Event::Edited(path.as_bytes()));
     }
 
     /// An entry differs at the output and stays as it is.

@@ -31,7 +31,7 @@ impl Committer<'_> {
 
     /// Counts what was found as expected or edited, and tells which files are expected and are not in the
     /// source, of those that the walk did not come upon; in no source that is one file. The user may have
-    /// removed them, so it is no failure, but of a bag. A line that is of no use is one: it may be that of a
+    /// removed them, so it is no failure, unless all is expected. A line that is of no use is one: it may be that of a
     /// file that has rotted.
     pub fn settle_expected(&mut self, source: Option<&SourceDir>) {
         let Some(expected) = self.context.shared.baseline else { return };
@@ -43,14 +43,16 @@ impl Committer<'_> {
         let (mut left, mut settled) = (UnmetFiles::default(), Ok(()));
         if let Some(source) = source.filter(|_| !stop.is_requested()) {
             let is_to_stop = || stop.is_requested();
-            let gone = |path: &_| accounting.gone(path);
+            let is_lost = expected.expects_all();
+            let gone = |path: &_| accounting.gone(path, is_lost);
             match expected.gone(&source.handle, follow, &is_to_stop, gone) {
                 Ok(found) => left = found,
                 Err(error) => settled = Err(error),
             }
         }
+        settled = settled.and_then(|()| expected.each_edited(|path| accounting.edited(path)));
         accounting.counts.unusable_lines += left.refused;
-        accounting.counts.lost = if expected.is_of_bag() { left.gone } else { 0 };
+        accounting.counts.lost = if expected.expects_all() { left.gone } else { 0 };
         let unusable = expected.warning(accounting.counts.unusable_lines);
         let foreign =
             expected.told_foreign(left).filter(|_| settled.is_ok() && !stop.is_requested());

@@ -113,7 +113,7 @@ impl OutputRun<'_> {
         job.check_options()?;
         Means::of_one(self.outputs()).check(job)?;
         let is_to_stop = || stop.is_requested();
-        let open = |path| Baseline::open(path, &job.source, &is_to_stop);
+        let open = |path| Baseline::open(path, &job.source, job.expect_all, &is_to_stop);
         let baseline = job.expect.as_deref().map(open).transpose()?;
         let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
         let wait = job.wait && !job.dry_run;

@@ -99,11 +99,7 @@ impl ExistingFile<'_> {
 
     /// The digest that an earlier run recorded.
     pub fn known(&self) -> Option<Digest> {
-        match self.belief {
-            Belief::Nothing => None,
-            Belief::Untouched(row, _) => Some(row.digest),
-            Belief::Doubtful(remembered) => Some(remembered.digest),
-        }
+        known_of(self.belief)
     }
 
     /// Whether no record says that it lacks permissions or attributes of the source's.
@@ -276,6 +272,15 @@ impl ExistingFile<'_> {
         let finding = "its content is not what an earlier run recorded; the source has the same \
                        content now, so its new digest is listed";
         Error::finding("keep the recorded digest of", self.transfer.target.path(), finding)
+    }
+}
+
+/// The digest that an earlier run recorded of a file of which it found this out.
+pub fn known_of(belief: Belief) -> Option<Digest> {
+    match belief {
+        Belief::Nothing => None,
+        Belief::Untouched(row, _) => Some(row.digest),
+        Belief::Doubtful(remembered) => Some(remembered.digest),
     }
 }
 

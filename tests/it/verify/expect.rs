@@ -397,3 +397,102 @@ fn a_bag_of_another_algorithm_is_expected() {
         assert!(!scene.tree("new").has("a"));
     }
 }
+
+/// The source has rotted, and the copy as well: what the copy holds now is not listed in place of what was recorded,
+/// and every run says so until one of them is mended.
+#[test]
+fn a_copy_that_has_rotted_as_well_is_named_and_not_listed() {
+    for args in [&[][..], &["--verify"], &["--mirror"], &["--overwrite-policy", "update"]] {
+        for forgets in [false, true] {
+            let scene = scene();
+            scene.copy(&[]).assert_code(0);
+            rot(&scene, "src", "dir/small");
+            shell(
+                &scene,
+                "printf smAll >rotten; touch -r dst/dir/small rotten; cat rotten >dst/dir/small",
+            );
+            shell(&scene, "touch -r rotten dst/dir/small");
+            if forgets {
+                shell(&scene, "rm -r dst/.dircopy");
+            }
+            let run = expect(&scene, args);
+            run.assert_code(4).assert_says("src/dir/small: it is not what");
+            run.assert_says("and is not what an earlier run recorded");
+            run.assert_says("cannot list any longer");
+            lists(&scene, &run, &["dir/large", "other"]);
+            if !forgets {
+                // Both differ from what is recorded, which is not forgotten.
+                let again = scene.copy(&["--overwrite-policy", "update"]);
+                again.assert_code(1).assert_says("it is neither what an earlier run recorded");
+                lists(&scene, &again, &["dir/large", "other"]);
+                scene.src.file("dir/small", "small");
+                shell(&scene, "touch -d 2025-01-01 src/dir/small");
+                scene.copy(&[]).assert_code(0).assert_says("it is copied anew");
+                assert_eq!(scene.output().read("dir/small"), b"small");
+            }
+        }
+    }
+}
+
+/// Of a copy of which nothing is recorded the list says what it was.
+#[test]
+fn a_copy_that_is_not_what_is_listed_either_is_not_listed() {
+    let scene = scene();
+    shell(
+        &scene,
+        "cp -a src dst; printf smAll >dst/dir/small; touch -r src/dir/small dst/dir/small",
+    );
+    rot(&scene, "src", "dir/small");
+    let run = expect(&scene, &[]);
+    run.assert_code(4).assert_says("and is not what that lists either");
+    lists(&scene, &run, &["dir/large", "other"]);
+}
+
+/// What was edited or is gone since a list was written is named, each on a line and in the receipt.
+#[test]
+fn what_is_not_as_listed_is_named() {
+    let scene = scene();
+    scene.src.file("dir/small", "edits").remove("other");
+    let run = expect(&scene, &["--report", "report.json"]);
+    run.assert_code(0).assert_prints(&["expected", "1 file as listed, 1 edited since, 1 gone"]);
+    run.assert_says("not as it is listed, but edited since: dir/small");
+    run.assert_says("expected, and not in the source: other");
+    let report = std::fs::read_to_string(scene.path("report.json")).unwrap();
+    for event in [r#""event":"edited","path":"dir/small""#, r#""event":"gone","path":"other""#] {
+        assert!(report.replace(": ", ":").contains(event), "{report}");
+    }
+}
+
+/// A delivery with its list: is it whole?
+#[test]
+fn a_delivery_is_expected_as_its_list_came() {
+    let list =
+        |scene: &Scene| shell(scene, "cd src && md5sum dir/large dir/small other >checksums.md5");
+    let deliver = |scene: &Scene, args: &[&str]| {
+        let all = ["--expect", "src/checksums.md5", "--expect-all"];
+        scene.copy(&[&all[..], args].concat())
+    };
+    for args in [&[][..], &["-q"], &["--verify"], &["--overwrite-policy", "update"]] {
+        let scene = scene();
+        list(&scene);
+        deliver(&scene, args).assert_code(0);
+        // Newer than the list, as what a transfer damages is.
+        shell(&scene, "touch -d 2001-01-01 src/checksums.md5; printf Small >src/dir/small");
+        shell(&scene, "rm -r dst");
+        let run = deliver(&scene, args);
+        run.assert_code(4)
+            .assert_says("src/dir/small: it is not what src/checksums.md5 lists, and all is");
+        scene.judge(&run).lacks("dir/small").does_not_list("dir/small");
+        scene.src.file("dir/small", "small").remove("other");
+        let run = deliver(&scene, args);
+        run.assert_code(4).assert_says("expected, and not in the source: other");
+        if args != ["-q"] {
+            run.assert_prints(&["NOT COMPLETE (exit 4): 1 file that is listed: not in the source"]);
+        }
+        scene.src.file("other", "other");
+        shell(&scene, "touch -d 2025-01-01 src/other");
+        deliver(&scene, args).assert_code(0);
+    }
+    let scene = scene();
+    scene.copy(&["--expect-all"]).assert_code(2).assert_says("--expect <MANIFEST>");
+}
