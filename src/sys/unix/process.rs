@@ -15,17 +15,19 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 /// then the whole process group.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
+/// When the first of the signals came that end the program, in milliseconds; 0 before.
+static INTERRUPTED: AtomicU64 = AtomicU64::new(0);
+
 /// From now on SIGINT, SIGTERM and SIGHUP store 128 plus their number in `stop`, which is the exit
 /// code that shells expect. A further one, a second or more after the first, ends the process at once.
 /// A write beyond the file-size limit becomes an error of that write instead of a signal that kills.
 pub fn on_interrupt(stop: &Arc<AtomicUsize>) -> io::Result<()> {
-    let first = Arc::new(AtomicU64::new(0));
     for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)) {
         let code = 128 + signal;
-        let (first, stop) = (Arc::clone(&first), Arc::clone(stop));
+        let stop = Arc::clone(stop);
         let interrupted = move || {
             let now = milliseconds_since_boot();
-            match first.compare_exchange(0, now, Relaxed, Relaxed) {
+            match INTERRUPTED.compare_exchange(0, now, Relaxed, Relaxed) {
                 Ok(_) => stop.store(code as usize, Relaxed),
                 Err(first) if now.saturating_sub(first) < SAME_REQUEST.as_millis() as u64 => {}
                 Err(_) => signal_hook::low_level::exit(code),
@@ -37,6 +39,11 @@ pub fn on_interrupt(stop: &Arc<AtomicUsize>) -> io::Result<()> {
     }
     signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     Ok(())
+}
+
+/// A signal came that ends the program: nothing is worth a long wait any more.
+pub(super) fn is_interrupted() -> bool {
+    INTERRUPTED.load(Relaxed) != 0
 }
 
 /// Takes the signals that wait for a thread which hangs in a call: the kernel chooses one thread for each, often the

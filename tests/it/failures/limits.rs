@@ -53,6 +53,21 @@ fn few_descriptors_are_waited_for() {
     }
 }
 
+/// A slow disk keeps descriptors in a sync for many seconds; whoever needs one has to wait as long.
+#[test]
+fn descriptors_that_a_sync_holds_are_waited_for() {
+    need!(Strace);
+    let scene = Scene::new();
+    for i in 0..40 {
+        scene.src.file(format!("{i}/file"), content(i * 9000));
+    }
+    let strace = Strace::inject(&scene, "syncfs", "delay_enter=3000000:when=3+4");
+    let run = strace.run(scene.command(["-o", "further"]).after("ulimit -n 24"));
+    assert!(strace.log().contains("DELAYED"), "no sync was slow");
+    run.assert_code(0);
+    scene.judge(&run).complete();
+}
+
 /// Where memory is short there are fewer threads, and where it is too short the run is refused.
 #[test]
 fn little_memory_is_enough_or_a_refusal() {
