@@ -7,6 +7,9 @@
 // Everything here is a test, also what has no `#[test]`.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "it/harness/skipped.rs"]
+mod skipped;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
@@ -42,11 +45,7 @@ fn tree() -> Option<(TempDir, Vec<(String, bool)>)> {
     let root = TempDir::new().unwrap();
     let made = git(root.path()).args(["init", "-q"]).output();
     if !made.as_ref().is_ok_and(|made| made.status.success()) {
-        assert!(
-            std::env::var_os("DIRCOPY_TEST_ALL").is_none_or(|all| all != "1"),
-            "no git: {made:?}"
-        );
-        eprintln!("skipped: there is no git to ask");
+        skipped::lacking("git");
         return None;
     }
     let mut paths = Vec::new();

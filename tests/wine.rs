@@ -8,6 +8,10 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // a test says what it expects
 
+#[allow(dead_code)] // where there is no Wine, that is no failure
+#[path = "it/harness/skipped.rs"]
+mod skipped;
+
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -28,7 +32,9 @@ fn wine() -> Option<Wine> {
     match (from("DIRCOPY_WINE"), from("DIRCOPY_EXE")) {
         (Some(runner), Some(programs)) => Some(Wine { runner, programs }),
         _ => {
-            eprintln!("skipped: DIRCOPY_WINE and DIRCOPY_EXE do not say where to find the program");
+            skipped::skipped(
+                "DIRCOPY_WINE and DIRCOPY_EXE do not say where the Windows program is",
+            );
             None
         }
     }

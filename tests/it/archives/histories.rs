@@ -68,7 +68,7 @@ pub fn judge(scene: &Scene, dir: &str, codes: [i32; 2]) {
     }
 }
 
-/// Where the environment of Python is that the reference implementations are in (`clients` in `.ci/run`).
+/// Where the environment of Python is that the reference implementations are in (`clients` in `.ci/steps`).
 fn clients() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut dirs = std::env::split_paths(&path).filter_map(|dir| dir.canonicalize().ok());

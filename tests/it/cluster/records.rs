@@ -112,8 +112,6 @@ fn forged(whole: &[u8]) -> Vec<u8> {
 
 /// The list with other records, and with the end that belongs to them.
 fn listed_anew(whole: &[u8], change: impl FnOnce(&mut Vec<Vec<u8>>)) -> Vec<u8> {
-    use std::io::Write;
-    use std::process::{Command, Stdio};
     let mut records: Vec<Vec<u8>> = whole.split(|&b| b == 0).map(<[u8]>::to_vec).collect();
     records.pop();
     let end = String::from_utf8(records.pop().unwrap()).unwrap();
@@ -121,10 +119,8 @@ fn listed_anew(whole: &[u8], change: impl FnOnce(&mut Vec<Vec<u8>>)) -> Vec<u8> 
     let (count, bytes) = (records.len() - 1, end.split(' ').nth(3).unwrap());
     records.push(format!("# end {count} {bytes} ").into_bytes());
     let mut text = records.join(&0);
-    let mut sum =
-        Command::new("b3sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    sum.stdin.take().unwrap().write_all(&text).unwrap();
-    text.extend_from_slice(&sum.wait_with_output().unwrap().stdout[..64]);
+    let sum = blake3::hash(&text).to_hex();
+    text.extend_from_slice(sum.as_bytes());
     text.push(0);
     text
 }

@@ -59,7 +59,10 @@ fn files_of_every_length_arrive_whole_and_are_listed() {
         &["--sparse", "always"],
     ] {
         let scene = Scene::new();
-        for (i, len) in lengths().enumerate() {
+        // A quarter of a megabyte by blocks of a few bytes would take a minute and show no more.
+        let has_tiny_blocks = args.contains(&"5") || args.contains(&"16");
+        let longest = if has_tiny_blocks { 8193 } else { usize::MAX };
+        for (i, len) in lengths().filter(|len| *len <= longest).enumerate() {
             scene.src.file(format!("{}/{i}", i % 3), content(len));
             scene.src.file(format!("many/{i}"), content(len)).file(format!("many/{i}-empty"), "");
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::harness::{NONE, Scene, Strace, content, names_below, need, shell};
+use crate::harness::{NONE, Scene, Strace, content, names_below, need, shell, skipped};
 
 /// The root of a mounted CD or of a package store may not be written to, not even by its owner; so
 /// is the copy's root, after everything is in it.
@@ -100,8 +100,7 @@ fn names_that_differ_in_case_only() {
     );
     if !made.contains("made") {
         shell(&scene, "umount dst 2>/dev/null || true");
-        eprintln!("skipped: this kernel's ext4 does not fold case");
-        return;
+        return skipped("the kernel's ext4 does not fold case");
     }
     scene.src.file("a", "lower").file("A", "upper and longer").file("other", "x");
     let dst = scene.dst.join("folds");

@@ -1,7 +1,7 @@
 //! Errors on purpose. One bad file is one bad file: it is named, it is absent, it is not listed, the
 //! others are finished, and the exit code is not 0.
 
-use crate::harness::{Mount, NONE, Run, Scene, Strace, Tree, content, have, need, shell};
+use crate::harness::{Mount, NONE, Run, Scene, Strace, Tree, content, have, need, shell, skipped};
 
 /// Three files of several blocks; the one in the middle is going to have bad luck.
 fn three() -> Scene {
@@ -386,7 +386,7 @@ fn a_filter_that_forbids_to_start_threads_is_passed_by() {
     let scene = three();
     let probe = format!("{} true && echo filtered || true", wrapper.join(" "));
     if shell(&scene, &probe).trim() != "filtered" {
-        return eprintln!("skipped: no filter of system calls can be made here");
+        return skipped("no filter of system calls can be made");
     }
     let run = scene.command(NONE).under(wrapper).run();
     scene.judge(&run).complete();

@@ -13,6 +13,7 @@ mod random;
 mod run;
 mod scene;
 pub mod several;
+mod skipped;
 mod tree;
 
 pub use chain::states_of;
@@ -27,4 +28,5 @@ pub use need::{Need, have, long};
 pub use random::Random;
 pub use run::{Cmd, NONE, Run, Running, SOON, noon_in, shell, while_pages_stay};
 pub use scene::Scene;
+pub use skipped::skipped;
 pub use tree::{Tree, content};

@@ -1,8 +1,10 @@
-//! What a test needs of the machine, and what happens where it is missing: the test says so and is
-//! skipped, or fails where all of them are asked for with `DIRCOPY_TEST_ALL=1`.
+//! What a test needs of the machine, and what happens where it is missing: the test is skipped and counted
+//! (`skipped.rs`), or fails where all of them are asked for with `DIRCOPY_TEST_ALL=1`.
 
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+
+use super::skipped::lacking;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
@@ -41,18 +43,36 @@ pub enum Need {
 }
 
 /// Whether all of `needs` are here. Panics instead of saying no where every test must run.
+#[track_caller]
 pub fn have(needs: &[Need]) -> bool {
-    needs.iter().all(|&need| {
-        let here = probe(need);
-        if !here {
-            assert!(
-                std::env::var_os("DIRCOPY_TEST_ALL").is_none_or(|v| v != "1"),
-                "DIRCOPY_TEST_ALL=1, but this machine lacks {need:?}"
-            );
-            eprintln!("skipped: this machine lacks {need:?}");
+    let missing = needs.iter().find(|need| !probe(**need));
+    if let Some(need) = missing {
+        lacking(need.words());
+    }
+    missing.is_none()
+}
+
+impl Need {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Root => "root",
+            Self::Strace => "strace that may inject faults",
+            Self::Mount => "right to mount",
+            Self::Loop => "loop device with ext4",
+            Self::Kinds => "loop devices with xfs and btrfs",
+            Self::Fuse => "FUSE",
+            Self::Ntfs => "ntfs-3g",
+            Self::Setpriv => "root and setpriv",
+            Self::Sysfs => "/sys",
+            Self::Device => "right to make devices",
+            Self::Attr => "setfattr and setfacl",
+            Self::Program(name) => name,
+            Self::JsonSchema => "Python with jsonschema",
+            Self::Crypto => "Python with OpenSSL's library",
+            Self::PrometheusClient => "Python with prometheus_client",
+            Self::SystemdAnalyze => "systemd-analyze",
         }
-        here
-    })
+    }
 }
 
 /// Whether the long tests are asked for, with `DIRCOPY_TEST_LONG=1`: every fault and every power cut, not

@@ -43,15 +43,19 @@ fn heal(scene: &Scene, args: &[&str]) -> Run {
 
 /// Changes bits of a file, and neither its time nor that of its directory.
 fn rot(scene: &Scene, file: &str, at: &[usize]) {
-    use std::os::unix::fs::FileExt;
-    let file = std::fs::File::options().read(true).write(true).open(scene.path(file)).unwrap();
-    let was = file.metadata().unwrap().modified().unwrap();
+    use std::os::unix::fs::{FileExt, PermissionsExt};
+    let path = scene.path(file);
+    let was = std::fs::metadata(&path).unwrap();
+    // Some are read-only, also for their owner.
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    let file = std::fs::File::options().read(true).write(true).open(&path).unwrap();
     for at in at {
         let mut byte = [0];
         file.read_exact_at(&mut byte, *at as u64).unwrap();
         file.write_all_at(&[byte[0] ^ 1], *at as u64).unwrap();
     }
-    file.set_modified(was).unwrap();
+    file.set_modified(was.modified().unwrap()).unwrap();
+    std::fs::set_permissions(&path, was.permissions()).unwrap();
 }
 
 /// `sha256sum` accepts every line of the tree's manifest.

@@ -13,7 +13,11 @@ fn damaged() -> Scene {
     rot(&scene, "B/dir/film.mov", &[3 * MIB]);
     rot(&scene, "C/dir/film.mov", &[9 * MIB + 76]);
     rot(&scene, "B/small", &[0]);
-    shell(&scene, "rm -r A/dir/sub; rm C/even; truncate -s 1000000 B/even; printf more >> A/even");
+    shell(
+        &scene,
+        "rm -r A/dir/sub; rm C/even; chmod u+w {A,B}/even; truncate -s 1000000 B/even; printf more >> A/even; \
+         chmod u-w {A,B}/even",
+    );
     scene
 }
 

@@ -29,13 +29,21 @@ pub fn references(scene: &Scene, dir: &str, to: &[&str]) -> String {
     format!("</hashes><references>{references}</references><hashes>")
 }
 
-/// The C4 of a file, as an element. It is SHA-512 in another spelling.
+/// The C4 of a file, as an element. It is SHA-512 as a number to the base 58, of 88 digits.
 fn c4(scene: &Scene, at: &str) -> String {
-    let program = "import hashlib,sys\nn=int(hashlib.sha512(open(sys.argv[1],'rb').read()).hexdigest(),16);s=''\n\
-                   while n:n,r=divmod(n,58);s='123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'[r]+s\n\
-                   print('c4'+s.rjust(88,'1'))";
-    let c4 = shell(scene, &format!("python3 -c \"{program}\" {at}"));
-    format!("<c4>{}</c4>", c4.trim())
+    const DIGITS: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+    let sum = shell(scene, &format!("sha512sum < {at}"));
+    let mut number: Vec<u32> = sum.chars().map_while(|digit| digit.to_digit(16)).collect();
+    let mut c4: Vec<char> = Vec::new();
+    for _ in 0..88 {
+        let mut rest = 0;
+        for digit in &mut number {
+            let value = rest * 16 + *digit;
+            (*digit, rest) = (value / 58, value % 58);
+        }
+        c4.push(DIGITS[rest as usize].into());
+    }
+    format!("<c4>c4{}</c4>", c4.iter().rev().collect::<String>())
 }
 
 /// Writes a history with these generations into `dir`.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::harness::{NONE, Run, SOON, Scene, Strace, content, need, shell};
+use crate::harness::{NONE, Run, SOON, Scene, Strace, content, need, shell, skipped};
 
 /// The digest of "good".
 const GOOD: &str = "770e607624d689265ca6c44884d0807d9b054d23c473c106c72be9de08b7376c";
@@ -186,6 +186,7 @@ fn what_sha256sum_writes_of_odd_names_is_read() {
     {
         let word = tool.split(' ').next().unwrap();
         if shell(&scene, &format!("command -v {word} || true")).is_empty() {
+            skipped(&format!("no {word}"));
             continue;
         }
         // openssl and older shasum do not escape.

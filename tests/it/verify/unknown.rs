@@ -1,6 +1,6 @@
 //! Lists whose digests or encoding are not known here, or look like others: the message says what they are.
 
-use crate::harness::{Run, Scene, shell};
+use crate::harness::{Need, Run, Scene, have, shell};
 
 /// Two files, and what a check of them by `list` says.
 #[track_caller]
@@ -51,11 +51,11 @@ fn lists_of_hashdeep_without_a_known_digest_say_so() {
     run.assert_says("the digest is tiger, which cannot be checked");
     assert!(!run.err().contains("only the strongest"), "none was compared");
     // The program that writes such lists reads it so, too.
-    shell(
-        &scene,
-        "hashdeep -c tiger,whirlpool -l dst/a dst/b >dst/list && cd dst && sed -i s,dst/,, list",
-    );
-    check(&scene, 5).assert_says("the digest is tiger");
+    if have(&[Need::Program("hashdeep")]) {
+        let make = "hashdeep -c tiger,whirlpool -l dst/a dst/b >dst/list && cd dst && sed -i s,dst/,, list";
+        shell(&scene, make);
+        check(&scene, 5).assert_says("the digest is tiger");
+    }
     scene.output().file("more", format!("{:032}  a\n", 0));
     let run = scene.bare(["verify", "-m", "dst/list", "-m", "dst/more"]).run();
     run.assert_code(4).assert_says("differs: dst/a");
