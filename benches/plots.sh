@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Draws what benches/compare.sh or benches/scaling.sh measured: a picture (SVG) for each workload, with machine and date in it.
 #
-#   benches/plots.sh [COMPARE.json] [DIR]     (target/compare/compare.json, docs/plots)
+#   benches/plots.sh [COMPARE.json] [DIR]     (target/compare/compare.json, target/plots)
 #
 # Each row is a group of bars, one a contender: its length is the median time in relation to the slowest of the
 # group, and the thin line goes from the shortest run to the longest. Rows without figures are left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-JSON=${1:-target/compare/compare.json} DIR=${2:-docs/plots}
+JSON=${1:-target/compare/compare.json} DIR=${2:-target/plots}
 mkdir -p "$DIR"
 for workload in $(jq -r '[.rows[].row | split("/")[1]] | unique[]' "$JSON"); do
     jq -r --arg workload "$workload" '

@@ -14,7 +14,7 @@
 #   --scratch DIR  where to work on the real disk ($TMPDIR or /tmp); all of it is removed at the end
 #   --memory DIR   where memory is to be had (/dev/shm)
 #   --out DIR      where scaling.json and scaling.md go (target/scaling); draw it with
-#                  benches/plots.sh target/scaling/scaling.json docs/plots/scaling
+#                  benches/plots.sh target/scaling/scaling.json target/plots/scaling
 #
 # A row is DEVICE/WORKLOAD/CACHE/FINISH. `tmpfs` is memory, `disk` is below the scratch directory. `ssd` and `hdd`
 # are ext4 on devices that take as long as they are told to (benches/device.c; root, FUSE, loop devices, gcc):
