@@ -97,6 +97,11 @@ impl RelPath {
         }
     }
 
+    /// The same of a whole path, which is canonical and relative.
+    pub fn of(below: &Path) -> Self {
+        below.iter().fold(Self::root(), |path, name| path.join(name))
+    }
+
     /// The directory and the name in it; `None` for the root itself.
     pub fn split(&self) -> Option<(RelPath, &[u8])> {
         match memchr::memrchr(b'/', &self.0) {

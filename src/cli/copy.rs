@@ -12,7 +12,7 @@ use crate::cli::args::job_file::JobFile;
 use crate::cli::exit::Exit;
 use crate::cli::invocation::CopyInvocation;
 use crate::cli::progress::view::{CountTotal, View};
-use crate::cli::record::options::RecordOptions;
+use crate::cli::record::options::{Content, RecordOptions};
 use crate::cli::record::task::{RunResult, Task};
 use crate::cli::session::{Session, Setup};
 use crate::cli::show::copy_summary::CopySummary;
@@ -43,11 +43,12 @@ pub fn copy(
     };
     let records = &args.unattended.records;
     let limit_rate = args.unattended.limit_rate;
-    let options = RecordOptions { file, limit_rate, ..records.options("dircopy", detail) };
+    let content = Content::of_copies(&jobs);
+    let options = records.options("dircopy", detail);
+    let options = RecordOptions { file, limit_rate, content, ..options };
     let source = &*jobs.first().map(|job| job.source.clone()).unwrap_or_default();
     let outputs = &*args.output;
     let task = Task::Copy { source, outputs, given: &given, dry_run: args.dry_run };
-    let inside = options.inside(source);
     let session = match Session::open(Setup { options, view, aside: false, task, command }) {
         Ok(session) => session,
         Err(exit) => return exit,
@@ -65,7 +66,7 @@ pub fn copy(
     };
     let reporters: Vec<_> = outputs.iter().map(|output| reporter(output)).collect();
     let of_all = Reporter { output: None, ..reporter(Path::new("")) };
-    for warning in args.unattended.give_way().iter().chain(&inside) {
+    for warning in &args.unattended.give_way() {
         of_all.event(&Event::Warning(warning));
     }
     of_all.rest();

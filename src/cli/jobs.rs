@@ -12,6 +12,7 @@ use crate::cli::args::job_file::{self, JobFile, is_key};
 use crate::cli::exit::Exit;
 use crate::cli::invocation::CopyInvocation;
 use crate::cli::record::json;
+use crate::cli::record::options::{Content, RecordOptions};
 use crate::cli::record::task::Task;
 use crate::cli::show::console::Console;
 use crate::cli::show::line::Detail;
@@ -118,7 +119,9 @@ fn problems(invocation: &CopyInvocation) -> Vec<String> {
         }
     };
     let mut problems = refused;
-    problems.extend(records.options("dircopy", Detail::Normal).problems(&task));
+    let content = Content::of_copies(if stream.is_none() { &known } else { &[] });
+    let options = RecordOptions { content, ..records.options("dircopy", Detail::Normal) };
+    problems.extend(options.problems(&task));
     let paths = [records.report.as_deref(), records.metrics.as_deref(), records.log.as_deref()];
     let outputs = known.iter().map(|job| &job.output);
     let ends = args.input.iter().chain(outputs).map(|end| &**end);

@@ -21,6 +21,7 @@ use crate::sys;
 
 /// Runs `dircopy` with these arguments, the program's name first.
 pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    sys::keep_own_permissions();
     sys::permit_threads();
     sys::heed_memory_limit();
     let command: Vec<OsString> = args.into_iter().collect();
@@ -58,6 +59,7 @@ pub fn dircopy(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Runs `dirverify` with these arguments, the program's name first.
 pub fn dirverify(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    sys::keep_own_permissions();
     sys::permit_threads();
     sys::heed_memory_limit();
     let command: Vec<OsString> = args.into_iter().collect();

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::cli::args::heal::HealArgs;
 use crate::cli::args::unattended::RecordArgs;
@@ -13,7 +13,7 @@ use crate::cli::args::verbosity::VerbosityArgs;
 use crate::cli::args::verify::VerifyArgs;
 use crate::cli::exit::Exit;
 use crate::cli::record::entry::RecordEntry;
-use crate::cli::record::options::RecordOptions;
+use crate::cli::record::options::{Content, RecordOptions};
 use crate::cli::record::task::{RunResult, Task};
 use crate::cli::session::{Session, Setup};
 use crate::cli::show::gathered::{Gathered, LineKind};
@@ -141,7 +141,11 @@ impl Checking<'_> {
         let Self { name, dirs, list, .. } = *self;
         let detail = self.verbosity.detail();
         let opened = Session::open(Setup {
-            options: RecordOptions { list, ..self.records.options(name, detail) },
+            options: RecordOptions {
+                list,
+                content: Content::of_check(check),
+                ..self.records.options(name, detail)
+            },
             view: self.verbosity.view(),
             aside: false,
             task: Task::Check(dirs),
@@ -161,7 +165,14 @@ impl Checking<'_> {
         };
         let messages = VerifyMessages { name, detail, convert: self.convert };
         let (gathered, heals) = (Gathered::default(), self.heals);
-        let reporter = VerifyReporter { messages, session: &session, failed, gathered, heals };
+        let reporter = VerifyReporter {
+            messages,
+            session: &session,
+            failed,
+            gathered,
+            heals,
+            unusable: AtomicU64::new(0),
+        };
         let listen = |target: &Target, finding: &Finding| reporter.finding(target, finding);
         let stop = session.stop.clone();
         let count = |progress: &Progress, stop: &Stop| {
@@ -172,6 +183,7 @@ impl Checking<'_> {
         let ran =
             session.run_one(Some(&count), |progress| run(&Observer { progress, stop, listen }));
         session.console.rest(&reporter.gathered, None);
+        reporter.tell_rest();
         let report = match &ran {
             Ok(report) => report,
             Err(refused) => return session.end_refused(refused),
@@ -188,6 +200,10 @@ impl Checking<'_> {
     }
 }
 
+/// So many lines of lists that are of no use are named; the others are counted. A list may be anyone's, and its lines
+/// shorter than what is said of each.
+const MOST_NAMED: u64 = 100;
+
 /// Hands the findings to the screen, the records and the list of failed files.
 struct VerifyReporter<'a> {
     messages: VerifyMessages,
@@ -195,9 +211,28 @@ struct VerifyReporter<'a> {
     failed: Option<FailedList>,
     gathered: Gathered,
     heals: bool,
+    /// Lines that are of no use so far.
+    unusable: AtomicU64,
 }
 
 impl VerifyReporter<'_> {
+    /// Whether a finding is told; one of too many alike is not.
+    fn is_told(&self, finding: &Finding) -> bool {
+        let is_of_line = matches!(finding, Finding::Malformed { .. } | Finding::Refused { .. });
+        !is_of_line || self.unusable.fetch_add(1, Relaxed) < MOST_NAMED
+    }
+
+    /// Says how many lines were not named.
+    fn tell_rest(&self) {
+        let more = self.unusable.load(Relaxed).saturating_sub(MOST_NAMED);
+        if more > 0 {
+            let finding = format!("{more} more are not named, only counted");
+            let error = Error::finding("use every line of", "the list", finding);
+            self.session.console.error("warning", "warning: ", &error);
+            self.session.records.warn(&error);
+        }
+    }
+
     /// Whether all of the list was written.
     fn close_list(self) -> bool {
         let written = self.failed.is_none_or(FailedList::close);
@@ -209,6 +244,9 @@ impl VerifyReporter<'_> {
     }
 
     fn finding(&self, target: &Target, finding: &Finding) {
+        if !self.is_told(finding) {
+            return;
+        }
         let line = self.messages.of(target, finding);
         self.session.records.finding(target, finding, line.as_ref());
         let (console, kind) = (&self.session.console, LineKind::of_finding(finding));

@@ -180,7 +180,8 @@ impl OpenShard {
             trailer = Some(writer.finish(self.bytes)?);
             Ok(())
         };
-        dir.write_atomically(fill, |part| dir.publish(part, file_name, false)).map_err(fail)?;
+        dir.write_atomically(false, fill, |part| dir.publish(part, file_name, false))
+            .map_err(fail)?;
         trailer.ok_or_else(|| fail(io::ErrorKind::UnexpectedEof.into()))
     }
 }

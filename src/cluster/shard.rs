@@ -354,13 +354,14 @@ impl ShardJob {
                 false => writer.finish().map(drop),
             }
         };
-        let written = dir.write_atomically(fill, |part| match dir.publish(part, name, false) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                lost = Some(done::difference(&self.plan, shard, &parent.join(part)));
-                Err(error)
-            }
-            published => published,
-        });
+        let written =
+            dir.write_atomically(false, fill, |part| match dir.publish(part, name, false) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    lost = Some(done::difference(&self.plan, shard, &parent.join(part)));
+                    Err(error)
+                }
+                published => published,
+            });
         *departed = files.departed;
         match (lost, files.is_missing) {
             (Some(difference), _) => match difference? {

@@ -63,9 +63,11 @@ impl Dir {
     }
 
     /// Makes a file with what `fill` writes, and has `publish` give it its name when it is whole and on the
-    /// disk. After an error nothing of it is there.
+    /// disk: for its owner only if `private`, otherwise as the user's umask has it. After an error nothing of it is
+    /// there.
     pub fn write_atomically(
         &self,
+        private: bool,
         fill: impl FnOnce(&mut File) -> io::Result<()>,
         publish: impl FnOnce(&OsStr) -> io::Result<()>,
     ) -> io::Result<()> {
@@ -73,7 +75,7 @@ impl Dir {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         // Not the name of a part file: those are removed when a run comes upon them.
         let temporary = OsString::from(format!(".dircopy-{}-{now}.tmp", std::process::id()));
-        let written = self.create_new(&temporary, false).and_then(|mut file| {
+        let written = self.create_new(&temporary, private).and_then(|mut file| {
             fill(&mut file)?;
             persist_file(&file)?;
             close_file(file)?;

@@ -40,7 +40,7 @@ pub fn count(plans: &[TargetSpec], wanted: Option<LinesWanted>, progress: &Progr
 }
 
 /// Whether a second reading takes nothing from the check, as it would from a pipe.
-fn can_be_read_twice(plan: &TargetSpec) -> bool {
+pub fn can_be_read_twice(plan: &TargetSpec) -> bool {
     match &plan.manifest {
         None => true,
         Some(ManifestAt::File(path)) => std::fs::metadata(path).is_ok_and(|file| file.is_file()),

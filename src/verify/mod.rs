@@ -11,6 +11,7 @@ mod count;
 mod finding;
 mod job;
 mod lines;
+mod listed;
 mod others;
 mod own_lists;
 mod report;

@@ -61,6 +61,7 @@ impl JobFile {
     /// All that is wrong with the file.
     pub fn open(name: &OsStr, command: &Command) -> std::result::Result<Self, Vec<Error>> {
         let (path, file) = find(name).map_err(|error| vec![error])?;
+        refuse_foreign(&path, &file).map_err(|error| vec![error])?;
         let text = read(&path, file).map_err(|error| vec![error])?;
         let finding = |line: usize, text: String| {
             Error::finding("use the job", &path, format!("line {line}: {text}"))
@@ -184,6 +185,22 @@ fn find(name: &OsStr) -> Result<(PathBuf, File)> {
         looked.join(" or ")
     );
     Err(Error::finding("find the job", name, finding))
+}
+
+/// Refuses a job that others may write: it says what is copied where, and what is run. `sudo` and `su` may leave
+/// another user's HOME, in which a job is looked for first.
+fn refuse_foreign(path: &Path, file: &File) -> Result<()> {
+    let looked = sys::who_else_changes(path, file);
+    let Some(by) = looked.map_err(|error| Error::io("look who may change the job", path, error))?
+    else {
+        return Ok(());
+    };
+    let finding = format!(
+        "another user may change {}; a job and every directory above it must belong to this user or root, and be \
+         writable by nobody else (chown, chmod go-w), or it is kept in /etc/dircopy/jobs",
+        Shown::path(&by)
+    );
+    Err(Error::finding("use the job", path, finding))
 }
 
 fn read(path: &Path, file: File) -> Result<String> {

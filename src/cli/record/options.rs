@@ -1,5 +1,5 @@
 //! Which files a run records itself in, and what keeps them from being written: a record replaces the file
-//! that is there, so its path may be none that the run reads or writes.
+//! that is there, or adds to it, so its path may be none that the run reads or writes, nor that of a listed file.
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,18 @@ use jiff::Timestamp;
 
 use crate::cli::args::job_file::JobFile;
 use crate::cli::on_end::OnEnd;
-use crate::cli::record::files::destination::{Destination, is_inside};
+use crate::cli::record::files::destination::{Destination, RecordKind};
 use crate::cli::record::files::rotation::{ReportDestination, is_directory};
 use crate::cli::record::log::Log;
 use crate::cli::record::task::Task;
 use crate::cli::show::line::Detail;
+use crate::copy::job::CopyJob;
 use crate::error::{Error, Result};
 use crate::manifest::ManifestName;
-use crate::path::directory_of;
+use crate::path::{RelPath, directory_of};
 use crate::stream::Endpoint;
+use crate::tree::filter::Filter;
+use crate::verify::VerifyJob;
 
 /// What a run records, and where.
 #[derive(Default)]
@@ -41,20 +44,23 @@ pub struct RecordOptions<'a> {
     pub limit_rate: Option<u64>,
     /// The job file that was used.
     pub file: Option<&'a JobFile>,
+    /// What no record may change.
+    pub content: Content,
+}
+
+/// The files of the trees that a run is about.
+#[derive(Default)]
+pub struct Content {
+    /// What of the source takes part.
+    filter: Filter,
+    /// A check with the lists that stand at the outputs, or that are checked against.
+    lists: Option<VerifyJob>,
 }
 
 impl RecordOptions<'_> {
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         let paths = [self.report, self.metrics, self.log.map(|(path, _)| path), self.list];
         paths.into_iter().flatten()
-    }
-
-    /// Warnings for those of these files that are inside the source: writing them changes it.
-    pub fn inside(&self, source: &Path) -> Vec<Error> {
-        let file = |path: &Path| if is_directory(path) { path.join("report") } else { path.into() };
-        let inside = self.paths().filter(|path| is_inside(&file(path), source));
-        let finding = "it is inside, and writing it changes the tree that is copied";
-        inside.map(|path| Error::finding("keep out of the source", path, finding)).collect()
     }
 
     /// What would keep these files from being written, as far as it can be known before; nothing is
@@ -81,7 +87,7 @@ impl RecordOptions<'_> {
     }
 
     pub(crate) fn metrics_destination(&self) -> Result<Option<Destination>> {
-        self.metrics.map(|path| Destination::new("write the metrics", path)).transpose()
+        self.metrics.map(|path| Destination::new(RecordKind::Metrics, path)).transpose()
     }
 }
 
@@ -102,9 +108,61 @@ impl RecordOptions<'_> {
         }
         match task.files().into_iter().find(|(taken, _)| *taken == own && !is_directory(path)) {
             Some((_, what)) => Err(Error::finding("write to", path, what)),
-            None => Ok(()),
+            None => self.content.refuse(path, task),
         }
     }
+}
+
+impl Content {
+    /// That of copies, which have one source.
+    pub fn of_copies(jobs: &[CopyJob]) -> Self {
+        let Some(first) = jobs.first() else { return Self::default() };
+        let outputs = VerifyJob::new(jobs.iter().map(|job| &job.output));
+        let lists = Some(VerifyJob { state: first.state.clone(), ..outputs });
+        Self { filter: first.filter.clone(), lists }
+    }
+
+    /// That of a check.
+    pub fn of_check(job: &VerifyJob) -> Self {
+        Self { filter: Filter::default(), lists: Some(job.clone()) }
+    }
+
+    /// Refuses the path of a record that is in the source, has the name of a file of it at an output, or is listed.
+    fn refuse(&self, path: &Path, task: &Task<'_>) -> Result<()> {
+        let is_dir = is_directory(path);
+        // Any name does for that of a report in a directory.
+        let own = if is_dir { full(path).join("report") } else { full(path) };
+        let refuse = |finding: &'static str| Err(Error::finding("write to", path, finding));
+        if let &Task::Copy { source, outputs, .. } = task {
+            let takes_part = |below: &RelPath| !self.filter.leaves_out(below);
+            if below(&own, source).is_some_and(|below| takes_part(&below)) {
+                return refuse(
+                    "it is inside the source, which a copy does not change; put it elsewhere, or leave it out with --exclude",
+                );
+            }
+            let is_in_source = |below: &RelPath| {
+                let name = source.file_name().map(|name| name.as_encoded_bytes());
+                let is_there = below.full_path(source).symlink_metadata().is_ok();
+                takes_part(below) && (is_there || name == Some(below.as_bytes()))
+            };
+            let mut outputs = outputs.iter().filter_map(|output| below(&own, output));
+            if !is_dir && outputs.any(|below| is_in_source(&below)) {
+                return refuse("a file of the source is copied to this name; give another one");
+            }
+        }
+        match &self.lists {
+            Some(lists) if !is_dir && lists.lists(&own) => {
+                refuse("a manifest lists the file of this name; give another one")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The place of the canonical path `file` below the directory `root`, if it is below.
+fn below(file: &Path, root: &Path) -> Option<RelPath> {
+    let below = file.strip_prefix(full(root)).ok()?;
+    Some(RelPath::of(below)).filter(|below| !below.is_root())
 }
 
 impl Task<'_> {

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::cli::args::report::ReportArgs;
 use crate::cli::exit::Exit;
-use crate::cli::record::files::destination::Destination;
-use crate::cli::report::render::{PageBuilder, is_page, refuse_foreign};
+use crate::cli::record::files::destination::{Destination, RecordKind};
+use crate::cli::report::render::{PageBuilder, is_page};
 use crate::cli::show::console::Console;
 use crate::error::{Error, Result};
 use crate::path::Shown;
@@ -41,11 +41,9 @@ pub fn report(args: &ReportArgs, console: &Console) -> Exit {
 
 /// The place of the page, if that may be one.
 fn open(path: &Path) -> Result<Destination> {
-    const WRITE: &str = "write the report";
     if !is_page(path) {
         let finding = "a page has a name that ends in .html";
-        return Err(Error::finding(WRITE, path, finding));
+        return Err(Error::finding("write the report", path, finding));
     }
-    refuse_foreign(path)?;
-    Destination::new(WRITE, path)
+    Destination::new(RecordKind::Page, path)
 }

@@ -7,7 +7,7 @@ mod charts;
 pub mod command;
 mod files;
 mod history;
-mod page;
+pub mod page;
 pub mod receipt;
 pub mod render;
 mod run_sections;

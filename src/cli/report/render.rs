@@ -1,40 +1,22 @@
-//! From receipts to a page, and what keeps a page from taking the place of something else.
+//! From receipts to a page.
 
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io::{self, Seek};
 use std::path::Path;
 
 use maud::html;
 
 use crate::cli::report::history::{self, MOST_RUNS, RunFigures};
-use crate::cli::report::page::{MARK, page};
+use crate::cli::report::page::page;
 use crate::cli::report::receipt::read::Receipt;
 use crate::cli::report::run_sections;
 use crate::cli::report::words::{counted, moment};
-use crate::error::{Error, Result};
-use crate::sys::{self, PlainUse, Uninterrupted};
+use crate::error::Result;
 
 /// Whether a path is that of a page.
 pub fn is_page(path: &Path) -> bool {
     path.extension()
         .is_some_and(|end| end.eq_ignore_ascii_case("html") || end.eq_ignore_ascii_case("htm"))
-}
-
-/// Refuses a path at which something else than a page of ours is.
-pub fn refuse_foreign(path: &Path) -> Result<()> {
-    let mut begin = Vec::new();
-    let read = sys::open_plain(path, PlainUse::Read)
-        .and_then(|file| Uninterrupted(file).take(MARK.len() as u64).read_to_end(&mut begin));
-    match read {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Error::io("replace", path, error)),
-        Ok(_) if begin.is_empty() || begin == MARK.as_bytes() => Ok(()),
-        Ok(_) => {
-            let finding =
-                "it is there and is no page of dircopy; give another name, or remove it first";
-            Err(Error::finding("replace", path, finding))
-        }
-    }
 }
 
 /// The page of the receipt that `json`, which is empty, is filled with by `write`.

@@ -1,7 +1,7 @@
 //! Standard output and standard error: where lines go, and whether they arrived.
 //!
 //! A line that cannot be written (a full disk behind a redirection, a closed pipe) must neither end
-//! the copy nor be forgotten: the exit code says so.
+//! the copy nor be forgotten: the exit code says so, and standard error why, for standard output.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -32,12 +32,15 @@ pub struct Console {
     /// The progress bar, which lines must not tear.
     bar: Option<ProgressBar>,
     all_written: AtomicBool,
+    /// Whether it was said that standard output takes no lines.
+    out_lost: AtomicBool,
 }
 
 impl Console {
     /// The console of the program of this name, with lines in this detail above the progress bar.
     pub fn new(name: &'static str, detail: Detail, bar: Option<ProgressBar>) -> Self {
-        Self { name, detail, json: false, aside: false, bar, all_written: AtomicBool::new(true) }
+        let (all_written, out_lost) = (AtomicBool::new(true), AtomicBool::new(false));
+        Self { name, detail, json: false, aside: false, bar, all_written, out_lost }
     }
 
     /// The console of `dircopy` for errors only.
@@ -65,10 +68,15 @@ impl Console {
         if self.aside {
             return self.write_err(line);
         }
-        self.write(1, line, |line| {
+        let written = self.write(1, line, |line| {
             let mut out = io::stdout().lock();
             sys::write_all(&mut out, line).and_then(|()| sys::uninterrupted(|| out.flush()))
         });
+        if let Err(error) = written
+            && !self.out_lost.swap(true, Relaxed)
+        {
+            self.error("failed", "", &Error::io("write to", "standard output", error));
+        }
     }
 
     /// The rows of a summary, for standard output; on a terminal in lines that it has room for.
@@ -124,17 +132,26 @@ impl Console {
     }
 
     fn write_err(&self, line: &str) {
-        self.write(2, line, |line| sys::write_all(io::stderr().lock(), line));
+        // There is no third place to say it; the exit code does.
+        let _ = self.write(2, line, |line| sys::write_all(io::stderr().lock(), line));
     }
 
-    fn write(&self, descriptor: u8, line: &str, write: impl Fn(&[u8]) -> io::Result<()>) {
+    fn write(
+        &self,
+        descriptor: u8,
+        line: &str,
+        write: impl Fn(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
         let line = format!("{line}\n");
-        let write = || write(line.as_bytes()).is_ok();
-        let written = !sys::was_closed_at_start(descriptor)
-            && self.bar.as_ref().map_or_else(write, |bar| bar.suspend(write));
-        if !written {
+        let write = || match sys::was_closed_at_start(descriptor) {
+            true => Err(io::Error::other("it is closed")),
+            false => write(line.as_bytes()),
+        };
+        let written = self.bar.as_ref().map_or_else(write, |bar| bar.suspend(write));
+        if written.is_err() {
             self.all_written.store(false, Relaxed);
         }
+        written
     }
 }
 

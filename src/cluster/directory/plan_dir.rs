@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::io::options::{Cache, Damaged, Reflink, Sparse};
-use crate::sys::{self, Dir, PlainUse, Uninterrupted};
+use crate::sys::{self, Dir, DirListing, PlainUse, Uninterrupted};
 use crate::tree::filter::Pattern;
 use crate::tree::overwrite::Policy;
 
@@ -148,18 +148,23 @@ impl PlanDir {
     pub fn create(path: &Path, plan: FrozenPlan) -> Result<Self> {
         let fail = |error| Error::io("make the plan", path, error);
         match fs::create_dir(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let mut entries = fs::read_dir(path).map_err(fail)?;
-                if entries.next().is_some() {
-                    let finding = "it is not empty; a plan is made in a directory of its own, and one \
-                                   that was cut short is removed and made anew";
-                    return Err(Error::finding("make the plan", path, finding));
-                }
-            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made.map_err(fail)?,
         }
         let dir = Dir::open(path).map_err(fail)?;
+        // Root could close what another user made, and that user open it again.
+        if !dir.is_ours().map_err(fail)? {
+            let finding =
+                "it belongs to another user, who could change the plan; choose another directory";
+            return Err(Error::finding("make the plan", path, finding));
+        }
+        // Closed first: nothing comes into it after it was seen to be empty.
         dir.close_to_others().map_err(fail)?;
+        if DirListing::of(&dir).map_err(fail)?.next().is_some() {
+            let finding = "it is not empty; a plan is made in a directory of its own, and one \
+                           that was cut short is removed and made anew";
+            return Err(Error::finding("make the plan", path, finding));
+        }
         for name in [SHARDS, OPEN, CLAIMED, FAILED, RUNNING, DONE] {
             fs::create_dir(path.join(name)).map_err(fail)?;
         }
@@ -236,7 +241,8 @@ impl PlanDir {
         let dir = Dir::open(&self.path).map_err(fail)?;
         let text = serde_json::to_string_pretty(value).map_err(|error| fail(error.into()))?;
         let fill = |file: &mut fs::File| sys::write_all(file, text.as_bytes());
-        dir.write_atomically(fill, |part| dir.publish(part, name.as_ref(), replaces)).map_err(fail)
+        dir.write_atomically(true, fill, |part| dir.publish(part, name.as_ref(), replaces))
+            .map_err(fail)
     }
 
     /// Where the list of a shard is, …

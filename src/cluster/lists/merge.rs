@@ -108,7 +108,7 @@ impl MergeLists {
             // What is not in order gets no name.
             if merged.is_sound() { Ok(()) } else { Err(ErrorKind::InvalidData.into()) }
         };
-        let written = dir.write_atomically(fill, |part| dir.publish(part, name, false));
+        let written = dir.write_atomically(false, fill, |part| dir.publish(part, name, false));
         match written {
             Err(error) if merged.is_sound() => Err(fail(error)),
             _ => Ok(merged),

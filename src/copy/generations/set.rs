@@ -158,7 +158,7 @@ pub fn lead_to(root: &Dir, name: DatedName) -> io::Result<bool> {
         Err(_) => {
             let text = format!("{name}\n");
             let fill = |file: &mut std::fs::File| sys::write_all(&*file, text.as_bytes());
-            root.write_atomically(fill, |temporary| {
+            root.write_atomically(false, fill, |temporary| {
                 root.publish(temporary, LATEST.as_ref(), true)
             })?;
         }

@@ -307,6 +307,11 @@ impl Dir {
         Ok(stat.uid == acting_as().0 && stat.mode & 0o077 == 0)
     }
 
+    /// Whether this directory belongs to the user of this process.
+    pub fn is_ours(&self) -> io::Result<bool> {
+        Ok(self.stat_self()?.uid == acting_as().0)
+    }
+
     /// Closes the directory to all but its owner.
     pub fn close_to_others(&self) -> io::Result<()> {
         Ok(rustix::fs::fchmod(&self.0, Mode::RWXU)?)

@@ -43,6 +43,7 @@ mod threads;
 #[cfg(target_os = "linux")]
 mod transfer;
 mod trial;
+mod trusted;
 pub(in crate::sys) mod volume;
 mod volumes;
 
@@ -69,9 +70,9 @@ pub use plain::{open_plain, read_at};
 pub use priority::set_io_priority;
 pub use priority::set_nice;
 pub use process::{
-    address_space_left, heed_memory_limit, may_give_away, on_interrupt, on_status_request,
-    open_file_limit, raise_open_file_limit, settings_directories, shows_unicode, standard_input,
-    take_waiting_signals, wait_readable, was_closed_at_start,
+    address_space_left, heed_memory_limit, keep_own_permissions, may_give_away, on_interrupt,
+    on_status_request, open_file_limit, raise_open_file_limit, settings_directories, shows_unicode,
+    standard_input, take_waiting_signals, wait_readable, was_closed_at_start,
 };
 #[cfg(target_os = "linux")]
 pub use protected::what_protects;
@@ -82,6 +83,7 @@ pub use stream::{StreamEnd, let_read, may_read, new_file_mode, touch};
 pub use threads::permit_threads;
 #[cfg(target_os = "linux")]
 pub use transfer::{Mover, clone_file};
+pub use trusted::who_else_changes;
 #[cfg(target_os = "linux")]
 pub use volume::reserve;
 pub use volume::{

@@ -16,12 +16,14 @@ use crate::sys::dir::Dir;
 use crate::sys::interrupted::uninterrupted;
 use crate::sys::stat::Kind;
 use crate::sys::types::PlainUse;
+use crate::sys::unix::dir::PRIVATE;
 
 /// Where the names of what is open already, and of devices, stand; only root makes others there.
 const GIVEN: [&str; 3] = ["/dev", "/dev/fd", "/proc/self/fd"];
 
-/// Opens the regular file at `path`; one that is to be written is made if it is missing, and a link in its
-/// place is not followed. Names directly in `/dev`, `/dev/fd` and `/proc/self/fd` are opened as what they are.
+/// Opens the regular file at `path`; one that is to be written is made if it is missing, for its owner only, because
+/// it will tell names, and a link in its place is not followed. Names directly in `/dev`, `/dev/fd` and
+/// `/proc/self/fd` are opened as what they are.
 ///
 /// # Errors
 /// It is something else, or cannot be opened.
@@ -38,7 +40,7 @@ pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
         flags |= OFlags::NONBLOCK;
         flags.set(OFlags::NOFOLLOW, purpose != PlainUse::Read);
     }
-    let opened = rustix::fs::openat(CWD, path, flags, Mode::from_raw_mode(0o666));
+    let opened = rustix::fs::openat(CWD, path, flags, Mode::from_raw_mode(PRIVATE as _));
     let file = File::from(opened.map_err(|error| match error {
         Errno::LOOP if flags.contains(OFlags::NOFOLLOW) => is_not_plain(Kind::Symlink),
         // What a FIFO without a reader, and a socket, say.

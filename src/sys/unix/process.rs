@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
@@ -119,6 +120,13 @@ fn is_ignored(signal: libc::c_int) -> bool {
 pub(super) fn acting_as() -> (u32, u32) {
     static IDS: OnceLock<(u32, u32)> = OnceLock::new();
     *IDS.get_or_init(|| (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()))
+}
+
+/// Keeps the owner's permissions out of the umask: with 0777 or 0277 a run would shut itself out of what it makes, and
+/// so would every later one. For the beginning of a program, before there are threads.
+pub fn keep_own_permissions() {
+    let mask = rustix::process::umask(Mode::from_raw_mode(0o077));
+    rustix::process::umask(mask - Mode::RWXU);
 }
 
 /// Whether what this process makes may be given to any user.

@@ -23,6 +23,11 @@ use crate::sys::windows::owner::is_ours;
 use crate::sys::windows::volume::persist_file;
 
 impl Dir {
+    /// Whether this directory belongs to the user of this process.
+    pub fn is_ours(&self) -> io::Result<bool> {
+        self.is_private()
+    }
+
     /// Closes the directory to all but its owner: not here.
     pub fn close_to_others(&self) -> io::Result<()> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "plans need a system with Unix permissions"))

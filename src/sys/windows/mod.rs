@@ -43,12 +43,13 @@ pub use medium::{ALIGNMENT, Medium};
 pub use mounts::no_own_mount;
 pub use name::{name_from_bytes, names_device, swallowed_quote, unusable};
 pub use place::Place;
-pub use plain::{open_plain, read_at};
+pub use plain::{open_plain, read_at, who_else_changes};
 pub use priority::set_nice;
 pub use process::{
-    address_space_left, descriptors_are_wanted, heed_memory_limit, may_give_away, on_interrupt,
-    on_status_request, open_file_limit, raise_open_file_limit, settings_directories, shows_unicode,
-    standard_input, take_waiting_signals, wait_readable, was_closed_at_start,
+    address_space_left, descriptors_are_wanted, heed_memory_limit, keep_own_permissions,
+    may_give_away, on_interrupt, on_status_request, open_file_limit, raise_open_file_limit,
+    settings_directories, shows_unicode, standard_input, take_waiting_signals, wait_readable,
+    was_closed_at_start,
 };
 pub use stream::{StreamEnd, let_read, may_read, new_file_mode, touch};
 pub use volume::{

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::windows::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::sys::types::PlainUse;
 
@@ -20,6 +20,12 @@ pub fn open_plain(path: &Path, purpose: PlainUse) -> io::Result<File> {
         PlainUse::Replace => options.write(true).create(true).truncate(true),
     };
     options.open(path)
+}
+
+/// What lets others change the file at `path`, or put another one there: on Windows nothing is known of that, and a job
+/// is looked for only where administrators and this user write.
+pub fn who_else_changes(_path: &Path, _file: &File) -> io::Result<Option<PathBuf>> {
+    Ok(None)
 }
 
 /// Reads what a file has from `at` on, wherever others read it; 0 at its end.

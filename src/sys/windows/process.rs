@@ -78,6 +78,9 @@ pub fn may_give_away() -> bool {
     false
 }
 
+/// There is no umask.
+pub fn keep_own_permissions() {}
+
 /// There is no limit to raise.
 pub fn raise_open_file_limit() {}
 

@@ -117,7 +117,7 @@ impl ResultsDir {
             writer.finish(result.bytes).map(drop)
         };
         let publish = |part: &std::ffi::OsStr| self.dir.publish(part, name.as_ref(), true);
-        let written = self.dir.write_atomically(fill, publish);
+        let written = self.dir.write_atomically(false, fill, publish);
         written.map_err(|error| Error::io("write the result", self.path.join(&name), error))
     }
 

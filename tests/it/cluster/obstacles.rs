@@ -159,3 +159,17 @@ fn a_manifest_that_is_not_as_it_was_written_is_none() {
         assert_eq!(manifests(), 1, "{lie:?}");
     }
 }
+
+/// They could open it again, and change what root copies where.
+#[test]
+fn a_directory_of_another_user_becomes_no_plan() {
+    need!(Root);
+    let cluster = Cluster::new(1);
+    shell(&cluster.scene, "mkdir plan; chown nobody plan; chmod 755 plan");
+    let run = cluster.plan_with(&[]);
+    run.assert_code(2).assert_says("it belongs to another user");
+    assert_eq!(shell(&cluster.scene, "stat -c '%U %a' plan; ls -A plan").trim(), "nobody 755");
+    shell(&cluster.scene, "chown root plan");
+    cluster.plan();
+    assert_eq!(shell(&cluster.scene, "stat -c '%U %a' plan").trim(), "root 700");
+}

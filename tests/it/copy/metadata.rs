@@ -409,3 +409,20 @@ fn what_the_output_has_no_space_for_is_told_in_each_run() {
     scene.judge(&run).complete();
     run.assert_prints(&["attributes", "1 file"]);
 }
+
+/// A umask that keeps the owner out of what is made would keep later runs out for ever.
+#[test]
+fn a_umask_does_not_shut_the_owner_out() {
+    need!(Root, Setpriv);
+    for mask in ["777", "0277", "700"] {
+        let scene = Scene::new();
+        scene.src.file("a", "a").file("dir/b", "b").symlink("l", "a");
+        shell(&scene, "chown -R nobody .");
+        let umask = format!("umask {mask}");
+        for way in [&["--report", "r.json", "--log", "log"][..], &["-v"]] {
+            let run = scene.command(way).under_nobody().after(&umask).run();
+            scene.judge(&run).complete();
+        }
+        scene.bare(["verify", "dst"]).under_nobody().after(&umask).run().assert_code(0);
+    }
+}

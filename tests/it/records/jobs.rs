@@ -1,7 +1,7 @@
 //! Jobs that are kept in files: where they are found, what wins, what is wrong with them, and what they
 //! would run.
 
-use crate::harness::{Run, Scene, names_below};
+use crate::harness::{Run, Scene, names_below, need, shell};
 
 /// A job from `src` to `dst` with more lines, and the scene's paths for `{}`.
 fn job(scene: &Scene, more: &str) -> String {
@@ -185,4 +185,59 @@ fn a_check_of_a_job_refuses_what_the_run_would() {
     let text = "input = '{}/src/a'\noutput = '{}/pipe'\nreport = '{}/reports'\nkeep-reports = 3";
     scene.tree(".").file("job.toml", text.replace("{}", &scene.root().display().to_string()));
     run(&scene, &["jobs", "check", "job.toml"]).assert_code(0);
+}
+
+/// `sudo` and `su` may leave another user's HOME, and a directory that others may write to may hold anybody's job.
+#[test]
+fn a_job_that_others_may_change_is_not_run() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("a", "1");
+    let text = job(&scene, "on-end = 'touch {}/obeyed'");
+    let home = scene.tree("home");
+    home.file(".config/dircopy/jobs/nightly.toml", &text);
+    let named = || {
+        let home = format!("HOME={}", scene.path("home").display());
+        scene.bare(["--job", "nightly"]).under(["env", "-u", "XDG_CONFIG_HOME", &home]).run()
+    };
+    let refused = |run: Run, by: &str| {
+        run.assert_code(2).assert_says("another user may change").assert_says(by);
+        run.assert_says("chmod go-w").assert_says("/etc/dircopy/jobs");
+        assert!(!scene.path("obeyed").exists() && !scene.dst.exists());
+    };
+    let jobs = "home/.config/dircopy/jobs";
+    for (way, back, by) in [
+        ("chown nobody", "chown root", "jobs/nightly.toml"),
+        ("chmod o+w", "chmod o-w", "jobs/nightly.toml"),
+        ("chmod g+w", "chmod g-w", "jobs/nightly.toml"),
+    ] {
+        shell(&scene, &format!("{way} {jobs}/nightly.toml"));
+        refused(named(), by);
+        shell(&scene, &format!("{back} {jobs}/nightly.toml"));
+    }
+    for (way, back, by) in
+        [("chown nobody", "chown root", "home"), ("chmod g+w", "chmod g-w", "home")]
+    {
+        for dir in ["home", "home/.config", jobs] {
+            shell(&scene, &format!("{way} {dir}"));
+            refused(named(), by);
+            refused(run(&scene, &["--job", &format!("{jobs}/nightly.toml")]), by);
+            refused(run(&scene, &["jobs", "check", &format!("{jobs}/nightly.toml")]), by);
+            shell(&scene, &format!("{back} {dir}"));
+        }
+    }
+    // A link of theirs says which of this user's jobs is run.
+    shell(
+        &scene,
+        "mkdir theirs; ln -s ../job.toml theirs/j.toml; chown -h nobody theirs theirs/j.toml",
+    );
+    refused(run(&scene, &["--job", "theirs/j.toml"]), "theirs");
+    // One of root's own is obeyed, also in a directory where only owners replace what is theirs.
+    shell(&scene, &format!("chmod 1777 {jobs}"));
+    named().assert_code(0);
+    assert!(scene.path("obeyed").exists());
+    // A user obeys root, and oneself.
+    shell(&scene, "rm -r obeyed dst; chmod go+rx .; chown nobody .; chmod a+rX -R home src");
+    let args = ["--job", "./job.toml", "--dry-run"];
+    scene.bare(args).under_nobody().run().assert_code(0);
 }

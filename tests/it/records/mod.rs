@@ -1,6 +1,7 @@
 //! What a run says and leaves: screen, report, figures, log, jobs, nights.
 
 mod beliefs;
+mod content;
 mod contrib;
 mod disks;
 mod documents;

@@ -129,11 +129,12 @@ fn an_interrupted_run_is_reported_and_the_next_says_that_it_went_on() {
         scene.src.file(format!("{i:02}"), content(200_000));
     }
     let args = ["--report", "report.json", "--limit-rate", "800K", "--workers", "1"];
-    std::fs::write(scene.path("report.json"), "of the run before").unwrap();
+    let before = "{\n  \"format\": \"dircopy-report\",\n";
+    std::fs::write(scene.path("report.json"), before).unwrap();
     let mut running = scene.command(args).spawn();
     // Part files, which get their names together.
     running.until("some files", || names_below(&scene.dst, "f").len() > 4);
-    assert_eq!(std::fs::read(scene.path("report.json")).unwrap(), b"of the run before");
+    assert_eq!(std::fs::read(scene.path("report.json")).unwrap(), before.as_bytes());
     running.signal(Signal::TERM);
     let run = running.wait();
     run.assert_code(143);
@@ -158,13 +159,14 @@ fn an_interrupted_run_is_reported_and_the_next_says_that_it_went_on() {
 fn a_killed_run_leaves_the_report_before_it_and_nothing_else() {
     let scene = Scene::new();
     scene.src.file("a", content(3_000_000));
-    std::fs::write(scene.path("report.json"), "of the run before").unwrap();
+    let before = "{\n  \"format\": \"dircopy-report\",\n";
+    std::fs::write(scene.path("report.json"), before).unwrap();
     let args = ["--report", "report.json", "--metrics", "m.prom", "--limit-rate", "1M"];
     let mut running = scene.command(args).spawn();
     running.until("the output", || !names_below(&scene.dst, "f").is_empty());
     running.signal(Signal::KILL);
     running.wait();
-    assert_eq!(std::fs::read(scene.path("report.json")).unwrap(), b"of the run before");
+    assert_eq!(std::fs::read(scene.path("report.json")).unwrap(), before.as_bytes());
     let beside: Vec<_> =
         std::fs::read_dir(scene.root()).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(beside.len(), 3, "{beside:?}");
@@ -209,13 +211,14 @@ fn what_cannot_be_written_is_said() {
     }
     assert!(std::fs::metadata("/dev/null").unwrap().permissions().mode() & 0o666 == 0o666);
     let reports = scene.tree("reports");
-    reports.file("r.json", "before");
+    let before = "{\n  \"format\": \"dircopy-report\",\n";
+    reports.file("r.json", before);
     let strace =
         Strace::inject(&scene, "renameat,renameat2", "error=EIO").on(reports.path("r.json"));
     let run = strace.run(scene.command(["--report", "reports/r.json", "--metrics", "m.prom"]));
     strace.fired(&run);
     run.assert_code(1).assert_says("cannot write the report");
-    assert_eq!(reports.read("r.json"), b"before");
+    assert_eq!(reports.read("r.json"), before.as_bytes());
     assert_eq!(names_below(reports.root(), "f").len(), 1);
     assert!(sample(&scene, "m.prom", "dircopy_exit_code") == 1.0);
     // The copy itself is done.
@@ -264,14 +267,14 @@ fn memory_does_not_grow_with_the_names_of_what_is_amiss() {
     assert!(long < short + 6_000, "{short} KiB with short names, {long} KiB with long ones");
 }
 
-/// In the source it changes the tree, which is said; the entries that are noted meanwhile have no name
-/// there. In the output it is neither copied nor swept.
+/// In a part of the source that is left out the entries that are noted meanwhile have no name. In the output it is
+/// neither copied nor swept.
 #[test]
-fn a_report_may_be_anywhere() {
+fn a_report_may_be_anywhere_else() {
     let scene = Scene::new();
     scene.src.file("a", "x");
-    let run = scene.copy(&["--report", "src/r.json", "--no-sync"]);
-    run.assert_code(0).assert_says("inside");
+    let run = scene.copy(&["--report", "src/r.json", "--no-sync", "--exclude", "r.json"]);
+    run.assert_code(0);
     assert_eq!(scene.output().stat("a").st_size, 1);
     assert!(!scene.output().has("r.json") && scene.src.has("r.json"));
     scene.src.remove("r.json");

@@ -85,6 +85,8 @@ fn a_full_stdout_does_not_cost_the_copy() {
         let run = scene.command(args).stdout(full).run();
         copied(&scene, &run);
         assert_ne!(run.code, Some(0), "the summary is lost, and exit 0");
+        let why = "cannot write to standard output: No space left on device";
+        assert_eq!(run.err().matches(why).count(), 1, "{}", run.err());
     }
 }
 
@@ -97,6 +99,7 @@ fn a_reader_of_stdout_that_left_does_not_cost_the_copy() {
         let run = scene.command(args).stdout(writer).run();
         copied(&scene, &run);
         assert_ne!(run.code, Some(0), "the summary is lost, and exit 0");
+        run.assert_says("cannot write to standard output: Broken pipe");
     }
 }
 
@@ -108,6 +111,8 @@ fn closed_streams_do_not_cost_the_copy() {
         let scene = scene();
         let run = scene.command(["-v"]).in_shell(&format!("exec \"$@\" {closed}")).run();
         copied(&scene, &run);
+        let is_told = run.err().contains("cannot write to standard output: it is closed");
+        assert_eq!(is_told, closed == ">&-", "{}", run.err());
     }
 }
 

@@ -43,7 +43,7 @@ fn figures_of_several_outputs_are_no_better_than_the_exit_code() {
 
     need!(Strace);
     let reports = scene.tree("reports");
-    reports.file("report", "before");
+    reports.file("report", "{\n  \"format\": \"dircopy-report\",\n");
     let fault = Strace::inject(&scene, "renameat,renameat2", "error=EIO");
     let fault = fault.on(reports.path("report"));
     let args = ["--report", "reports/report", "--metrics", "metrics"];

@@ -579,3 +579,19 @@ fn a_tree_deeper_than_a_path_can_say() {
     scene.copy(&["-q"]).assert_code(0);
     scene.bare(["verify", "--complete", "dst"]).run().assert_code(0).assert_prints(&["good", "1"]);
 }
+
+/// A list may be anyone's, and its lines shorter than what is said of each.
+#[test]
+fn of_lines_that_are_of_no_use_a_hundred_are_named() {
+    let scene = scene();
+    listing(&scene, &format!("@  a\n{}", "x\n".repeat(20_000)));
+    let run = check(&scene, &["--log", "log", "--report", "report.json"]);
+    run.assert_code(5).assert_says("19900 more are not named, only counted");
+    assert_eq!(run.err().matches("malformed: line ").count(), 100, "{}", run.err());
+    let here = scene.tree(".");
+    let (log, report) = (here.read("log"), here.read("report.json"));
+    assert!(log.len() + report.len() < 100_000, "{} and {} bytes", log.len(), report.len());
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    assert_eq!(report["checked"]["malformed"], 20_000);
+    assert!(String::from_utf8_lossy(&log).contains("19900 more are not named"));
+}

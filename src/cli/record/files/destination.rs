@@ -1,10 +1,13 @@
-//! The destination of a file that is written when the run ends.
+//! The destination of a file that is written when the run ends. What is there is replaced only if an earlier run
+//! wrote it, which its first bytes say: a slip of the keyboard costs nobody a file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::cli::report::page::MARK;
+use crate::cli::report::render::is_page;
 use crate::error::{Error, Result};
 use crate::path::directory_of;
 use crate::sys::stat::Kind;
@@ -16,29 +19,79 @@ pub struct Destination {
     dir: Dir,
     name: OsString,
     path: PathBuf,
-    what: &'static str,
+    kind: RecordKind,
+}
+
+/// What a file is that a run leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKind {
+    Receipt,
+    Page,
+    Metrics,
+}
+
+impl RecordKind {
+    /// That of the report at `path`.
+    pub fn of_report(path: &Path) -> Self {
+        if is_page(path) { Self::Page } else { Self::Receipt }
+    }
+
+    /// The deed of writing one, in messages.
+    fn deed(self) -> &'static str {
+        match self {
+            Self::Receipt | Self::Page => "write the report",
+            Self::Metrics => "write the metrics",
+        }
+    }
+
+    /// What every such file begins with, and what it is called.
+    fn mark(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Receipt => ("{\n  \"format\": \"dircopy-report\",\n", "is no report of dircopy"),
+            Self::Page => (MARK, "is no page of dircopy"),
+            Self::Metrics => ("# HELP dircopy_", "has no figures of dircopy"),
+        }
+    }
 }
 
 impl Destination {
-    /// Opens the directory of the file. `what` is the deed in messages. A file of that name will be replaced,
-    /// so it must be a regular file.
-    pub fn new(what: &'static str, path: &Path) -> Result<Self> {
-        let finding = |text: &str| Error::finding(what, path, text.to_owned());
+    /// Opens the directory of the file.
+    ///
+    /// # Errors
+    /// Something else than such a file has its name.
+    pub fn new(kind: RecordKind, path: &Path) -> Result<Self> {
         let Some(name) = path.file_name() else {
-            return Err(finding("the last component is no name of a file"));
+            let finding = "the last component is no name of a file";
+            return Err(Error::finding(kind.deed(), path, finding));
         };
-        let dir = Dir::open(directory_of(path)).map_err(|error| Error::io(what, path, error))?;
-        match dir.stat(name, false) {
+        let dir = Dir::open(directory_of(path));
+        let dir = dir.map_err(|error| Error::io(kind.deed(), path, error))?;
+        let place = Self { dir, name: name.to_os_string(), path: path.to_path_buf(), kind };
+        place.refuse_foreign()?;
+        Ok(place)
+    }
+
+    /// Refuses to replace what no earlier run wrote; an empty file may be replaced.
+    fn refuse_foreign(&self) -> Result<()> {
+        let Self { kind, path, .. } = self;
+        match self.dir.stat(&self.name, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(Error::io(kind.deed(), path, error)),
             Ok(stat) if stat.kind != Kind::File => {
                 let is = stat.kind.name();
-                return Err(finding(&format!("{is} has this name, and only a file is replaced")));
+                let finding = format!("{is} has this name, and only a file is replaced");
+                return Err(Error::finding(kind.deed(), path, finding));
             }
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::io(what, path, error));
-            }
-            _ => {}
+            Ok(_) => {}
         }
-        Ok(Self { dir, name: name.to_os_string(), path: path.to_path_buf(), what })
+        let (mark, is_none) = kind.mark();
+        let begin = self.read(mark.len() as u64);
+        let begin = begin.map_err(|error| Error::io("replace", path, error))?;
+        if begin.is_empty() || begin == mark.as_bytes() {
+            return Ok(());
+        }
+        let finding = format!("it is there and {is_none}; give another name, or remove it first");
+        Err(Error::finding("replace", path, finding))
     }
 
     /// The path of the file.
@@ -48,7 +101,6 @@ impl Destination {
 
     /// The first `most` bytes of the file that is there now.
     pub fn read(&self, most: u64) -> io::Result<Vec<u8>> {
-        use std::io::Read;
         let mut bytes = Vec::new();
         let file = self.dir.open_file(&self.name, false)?;
         Uninterrupted(file).take(most).read_to_end(&mut bytes)?;
@@ -56,19 +108,26 @@ impl Destination {
     }
 
     /// Writes the file by `fill`, syncs it and then replaces the earlier one, so that no reader sees half of
-    /// it. After an error the earlier one is still there.
+    /// it. After an error the earlier one is still there, and so is what has come there since the run began.
     pub fn write(&self, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
+        self.refuse_foreign()?;
         let publish = |temporary: &OsStr| self.dir.publish(temporary, &self.name, true);
-        let written = self.dir.write_atomically(fill, publish);
-        written.map_err(|error| Error::io(self.what, &self.path, error))
+        let private = self.kind != RecordKind::Metrics;
+        let fill = |file: &mut File| {
+            self.keep_permissions(file)?;
+            fill(file)
+        };
+        let written = self.dir.write_atomically(private, fill, publish);
+        written.map_err(|error| Error::io(self.kind.deed(), &self.path, error))
     }
-}
 
-/// Whether a file at `path` is, or would be, inside the directory `root`.
-pub fn is_inside(path: &Path, root: &Path) -> bool {
-    let (Ok(dir), Ok(root)) = (directory_of(path).canonicalize(), root.canonicalize()) else {
-        return false;
-    };
-    let file = path.file_name().map_or(dir.clone(), |name| dir.join(name));
-    file.starts_with(root)
+    /// Gives the new file the permissions of the one that it replaces, if that is this user's too: who opened a report
+    /// to others once has it so every night.
+    fn keep_permissions(&self, new: &File) -> io::Result<()> {
+        let Ok(old) = self.dir.open_file(&self.name, false) else { return Ok(()) };
+        match Dir::stat_file(&old)?.uid == Dir::stat_file(new)?.uid {
+            true => new.set_permissions(old.metadata()?.permissions()),
+            false => Ok(()),
+        }
+    }
 }

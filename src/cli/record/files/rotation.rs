@@ -13,9 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cli::record::files::destination::Destination;
-use crate::cli::report::render::{is_page, refuse_foreign};
-
+use crate::cli::record::files::destination::{Destination, RecordKind};
 use crate::error::{Error, Result};
 use crate::manifest::Stamp;
 use crate::sys::stat::Kind;
@@ -80,10 +78,7 @@ impl ReportDestination {
                 let finding = "--report names one file; --keep-reports is for a directory";
                 return Err(Error::finding("keep several reports at", path, finding));
             }
-            if is_page(path) {
-                refuse_foreign(path)?;
-            }
-            return Destination::new(WRITE, path).map(Self::File);
+            return Destination::new(RecordKind::of_report(path), path).map(Self::File);
         }
         let dir = Dir::open(path).map_err(|error| Error::io(WRITE, path, error))?;
         let own = Mutex::new(OwnReport { stamp: Stamp::new(started), written: false });
@@ -153,7 +148,7 @@ impl ReportDirectory {
             }
             Err(io::ErrorKind::AlreadyExists.into())
         };
-        let written = self.dir.write_atomically(fill, publish);
+        let written = self.dir.write_atomically(true, fill, publish);
         written.map_err(|error| Error::io(WRITE, &self.path, error))
     }
 
