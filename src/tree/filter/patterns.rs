@@ -75,6 +75,11 @@ pub enum Inclusion {
     Out,
 }
 
+/// What the automaton of all patterns may take in memory, for each thread that matches; bytes. It is built as names
+/// come, and only what they need of it. With the crate's 2 MiB, 5,000 patterns filled it again and again, until each
+/// was tried by itself: 35 to 120 ms a name, and 0.02 to 0.2 ms with this.
+const MOST_STATES: usize = 64 << 20;
+
 impl Filter {
     /// Takes patterns in the order given. An error says which pattern is wrong and why.
     pub fn new(patterns: &[Pattern]) -> Result<Self, String> {
@@ -100,6 +105,7 @@ impl Filter {
         let globs = RegexSetBuilder::new(rules.iter().map(|rule| &rule.regex))
             .unicode(false)
             .dot_matches_new_line(true)
+            .dfa_size_limit(MOST_STATES)
             .build()
             .map_err(|error| format!("the patterns are too many or too long: {error}"))?;
         Ok(Self(Some(Arc::new(Rules { globs, rules, closed }))))
@@ -273,6 +279,20 @@ mod tests {
             let said: Vec<String> = filter.idle().map(Pattern::to_string).collect();
             assert_eq!(said, *idle, "{patterns:?}");
         }
+    }
+
+    /// Names have the beginnings and the ends of patterns in all combinations, so that few states serve two names.
+    #[test]
+    fn thousands_of_patterns_take_little_time_for_a_name() {
+        let patterns: Vec<_> =
+            (0..5_000u64).map(|i| exclude(&format!("*n{:x}*", i * 7919))).collect();
+        let filter = Filter::new(&patterns).unwrap();
+        let begun = std::time::Instant::now();
+        for i in 0..200u64 {
+            let path = format!("dir{}/file-n{:x}", i % 7, i * 2_654_435_761 % 99_991);
+            filter.judge(path.as_bytes(), false, Inclusion::In);
+        }
+        assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
     }
 
     #[test]
