@@ -7,23 +7,26 @@
 //! The steps are those of FIPS 180-4, 6.2.2.
 
 #[cfg(target_arch = "x86_64")]
+use crate::hash::multibuffer::has::{HasAvx2, HasAvx512, HasSha};
+#[cfg(target_arch = "x86_64")]
 use crate::hash::multibuffer::{x86, x86_sha};
 use crate::hash::state::{BLOCK, ChainingState};
 
-/// How several streams are compressed.
+/// How several streams are compressed. One that needs more of the processor than every one has holds the proof that
+/// this one has it, so each that exists can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// One stream after the other, by `sha2`.
     One,
     /// Two at a time by the SHA instructions.
     #[cfg(target_arch = "x86_64")]
-    Sha,
+    Sha(HasSha),
     /// Eight at a time in 256-bit registers.
     #[cfg(target_arch = "x86_64")]
-    Avx2,
+    Avx2(HasAvx2),
     /// Sixteen at a time in 512-bit registers.
     #[cfg(target_arch = "x86_64")]
-    Avx512,
+    Avx512(HasAvx512),
 }
 
 impl Backend {
@@ -32,15 +35,9 @@ impl Backend {
         let mut all = vec![Backend::One];
         #[cfg(target_arch = "x86_64")]
         {
-            if has_sha() {
-                all.push(Backend::Sha);
-            }
-            if is_x86_feature_detected!("avx2") {
-                all.push(Backend::Avx2);
-            }
-            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
-                all.push(Backend::Avx512);
-            }
+            all.extend(HasSha::look().map(Backend::Sha));
+            all.extend(HasAvx2::look().map(Backend::Avx2));
+            all.extend(HasAvx512::look().map(Backend::Avx512));
         }
         all
     }
@@ -65,11 +62,11 @@ impl Backend {
         match self {
             Backend::One => "one",
             #[cfg(target_arch = "x86_64")]
-            Backend::Sha => "sha",
+            Backend::Sha(_) => "sha",
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2 => "avx2",
+            Backend::Avx2(_) => "avx2",
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx512 => "avx512",
+            Backend::Avx512(_) => "avx512",
         }
     }
 
@@ -78,11 +75,11 @@ impl Backend {
         match self {
             Backend::One => 1,
             #[cfg(target_arch = "x86_64")]
-            Backend::Sha => x86_sha::STREAMS,
+            Backend::Sha(_) => x86_sha::STREAMS,
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2 => 8,
+            Backend::Avx2(_) => 8,
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx512 => 16,
+            Backend::Avx512(_) => 16,
         }
     }
 
@@ -103,14 +100,14 @@ impl Backend {
     fn speed(self) -> usize {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Backend::One if has_sha() => 1430,
+            Backend::One if HasSha::look().is_some() => 1430,
             Backend::One => 200,
             #[cfg(target_arch = "x86_64")]
-            Backend::Sha => 1760,
+            Backend::Sha(_) => 1760,
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2 => 1260,
+            Backend::Avx2(_) => 1260,
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx512 => 3180,
+            Backend::Avx512(_) => 3180,
         }
     }
 
@@ -125,7 +122,9 @@ impl Backend {
     fn narrower(self) -> Self {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Backend::Avx2 | Backend::Avx512 if has_sha() => Backend::Sha,
+            Backend::Avx2(_) | Backend::Avx512(_) => {
+                HasSha::look().map_or(Backend::One, Backend::Sha)
+            }
             _ => Backend::One,
         }
     }
@@ -140,17 +139,20 @@ impl Backend {
         }
         match (self, &mut *streams) {
             #[cfg(target_arch = "x86_64")]
-            (Backend::Sha, [(one, of_one), (two, of_two)]) => {
-                // SAFETY: only `all` and `best` give these out, after the processor was asked for the
-                // features.
+            (Backend::Sha(HasSha { .. }), [(one, of_one), (two, of_two)]) => {
+                // SAFETY: the proof is made only after the processor was asked for the features.
                 unsafe { x86_sha::compress([one, two], [of_one, of_two], count) }
             }
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            (Backend::Avx2, streams) => unsafe { x86::avx2::compress(streams, count) },
+            (Backend::Avx2(HasAvx2 { .. }), streams) => unsafe {
+                x86::avx2::compress(streams, count)
+            },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            (Backend::Avx512, streams) => unsafe { x86::avx512::compress(streams, count) },
+            (Backend::Avx512(HasAvx512 { .. }), streams) => unsafe {
+                x86::avx512::compress(streams, count)
+            },
             (_, streams) => {
                 for (state, blocks) in streams {
                     sha2::block_api::compress256(state, &blocks[..count]);
@@ -158,13 +160,6 @@ impl Backend {
             }
         }
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn has_sha() -> bool {
-    is_x86_feature_detected!("sha")
-        && is_x86_feature_detected!("sse4.1")
-        && is_x86_feature_detected!("ssse3")
 }
 
 #[cfg(test)]

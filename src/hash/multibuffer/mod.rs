@@ -4,6 +4,8 @@
 //! compression function in the lanes of vector registers, and `x86_sha` by the SHA instructions.
 
 mod backend;
+#[cfg(target_arch = "x86_64")]
+mod has;
 pub mod streams;
 #[cfg(target_arch = "x86_64")]
 mod x86;
