@@ -1,7 +1,7 @@
 //! Keeping hard links: the first name of a file is copied, the others become links to that copy.
 //!
 //! A further name waits until the first has its final name. What is remembered is bounded by the
-//! files with several names whose names were not all seen yet.
+//! files with several names whose names were not all seen yet: about 250 bytes for each, and its path.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -14,8 +14,8 @@ use crate::event::Gate;
 use crate::hash::{Algorithm, Digest, Digests};
 use crate::io::read_back::ReadBack;
 use crate::path::RelPath;
-use crate::sys::stat::{Identity, Kind, Stat};
-use crate::sys::{Dir, Medium};
+use crate::sys::stat::{Identity, Kind, Stat, Time};
+use crate::sys::{self, Dir, Medium};
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;
 use crate::tree::overwrite::{Decision, Policy, SourceStat, decide};
@@ -66,10 +66,65 @@ impl First {
     }
 }
 
+/// The first name of a file while further names may come. A file may have names outside the source, which never come,
+/// so there may be one of these for each file: it is as small as it can be.
+#[derive(Debug)]
+struct KeptFirst {
+    /// The digest, where there is one, the directory, a NUL and the name.
+    bytes: Box<[u8]>,
+    /// Of the digest in front.
+    algorithm: Option<Algorithm>,
+    further: Option<Arc<[Digest]>>,
+    kind: Kind,
+    size: u64,
+    mtime: Time,
+    ctime: Time,
+    there: bool,
+    labelled: bool,
+}
+
+impl KeptFirst {
+    fn new(first: &First) -> Self {
+        let proof = first.digests.as_ref().map(|digests| digests.proof);
+        let digest = proof.as_ref().map_or(&[][..], Digest::bytes);
+        let name = first.name.as_encoded_bytes();
+        let Stat { kind, size, mtime, ctime, .. } = first.stat;
+        Self {
+            bytes: [digest, first.dir.as_bytes(), &[0], name].concat().into(),
+            algorithm: proof.map(|proof| proof.algorithm()),
+            further: first.digests.as_ref().and_then(|digests| digests.further.clone()),
+            kind,
+            size,
+            mtime,
+            ctime,
+            there: first.there,
+            labelled: first.labelled,
+        }
+    }
+
+    /// For a further name of the file, `entry`.
+    fn first(&self, entry: &SourceEntry) -> Option<First> {
+        let (digest, place) =
+            self.bytes.split_at_checked(self.algorithm.map_or(0, Algorithm::len))?;
+        let proof = self.algorithm.and_then(|algorithm| Digest::of_bytes(algorithm, digest));
+        let end = memchr::memchr(0, place)?;
+        let (dir, name) = (place.get(..end)?, place.get(end + 1..)?);
+        let dir = if dir.is_empty() { RelPath::root() } else { RelPath::parse(dir).ok()? };
+        let Self { kind, size, mtime, ctime, there, labelled, .. } = *self;
+        Some(First {
+            dir,
+            name: sys::name_from_bytes(name).ok()?.into(),
+            stat: Stat { kind, size, mtime, ctime, ..entry.stat },
+            digests: proof.map(|proof| Digests { proof, further: self.further.clone() }),
+            there,
+            labelled,
+        })
+    }
+}
+
 #[derive(Debug)]
 struct LinkedFile {
-    first: Option<First>,
-    waiting: Vec<Link>,
+    first: Option<Box<KeptFirst>>,
     /// Names whose fate is not known yet.
     to_come: u64,
 }
@@ -78,7 +133,9 @@ struct LinkedFile {
 #[derive(Debug, Default)]
 pub struct HardLinks {
     files: HashMap<Identity, LinkedFile>,
-    waiting: usize,
+    /// Names whose first one has no fate yet, and how many.
+    waiting: HashMap<Identity, Vec<Link>>,
+    number: usize,
 }
 
 impl HardLinks {
@@ -86,14 +143,13 @@ impl HardLinks {
     pub fn add(&mut self, link: Link) -> Option<(Link, First)> {
         let id = link.entry.stat.id;
         let file = self.files.entry(id).or_insert_with(|| LinkedFile::new(&link.entry));
-        match &file.first {
+        match file.first.as_ref().and_then(|first| first.first(&link.entry)) {
             None => {
-                file.waiting.push(link);
-                self.waiting += 1;
+                self.waiting.entry(id).or_default().push(link);
+                self.number += 1;
                 None
             }
             Some(first) => {
-                let first = first.clone();
                 self.forget(id, 1);
                 Some((link, first))
             }
@@ -104,16 +160,16 @@ impl HardLinks {
     pub fn settle(&mut self, entry: &SourceEntry, first: First) -> Vec<(Link, First)> {
         let id = entry.stat.id;
         let file = self.files.entry(id).or_insert_with(|| LinkedFile::new(entry));
-        let waiting = std::mem::take(&mut file.waiting);
-        file.first = Some(first.clone());
-        self.waiting -= waiting.len();
+        file.first = Some(Box::new(KeptFirst::new(&first)));
+        let waiting = self.waiting.remove(&id).unwrap_or_default();
+        self.number -= waiting.len();
         self.forget(id, 1 + waiting.len() as u64);
         waiting.into_iter().map(|link| (link, first.clone())).collect()
     }
 
     /// Whether so many names wait that what they wait for should be committed.
     pub fn are_many(&self) -> bool {
-        self.waiting >= MANY
+        self.number >= MANY
     }
 
     fn forget(&mut self, id: Identity, names: u64) {
@@ -128,7 +184,7 @@ impl HardLinks {
 
 impl LinkedFile {
     fn new(entry: &SourceEntry) -> Self {
-        Self { first: None, waiting: Vec::new(), to_come: entry.stat.links }
+        Self { first: None, to_come: entry.stat.links }
     }
 }
 
@@ -209,4 +265,39 @@ pub fn make(
         }
     }
     Ok(LinkOutcome::Made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_a_first_name_is_all_and_little() {
+        let stat = Stat {
+            kind: Kind::File,
+            size: 7,
+            allocated: 0,
+            mtime: Time { secs: -1, nanos: 5 },
+            ctime: Time { secs: 9, nanos: 999_999_999 },
+            id: Identity::default(),
+            links: 2,
+            mode: 0,
+            uid: 0,
+            gid: 0,
+        };
+        let sha256 = Digest::sha256([7; 32]);
+        let digests = [None, Some(sha256.into()), Some(Digests::new(sha256, vec![sha256]))];
+        for (dir, digests) in ["", "a", "a/b c"]
+            .into_iter()
+            .flat_map(|dir| digests.clone().map(|digests| (dir, digests)))
+        {
+            let dir = RelPath::parse(dir.as_bytes()).unwrap_or(RelPath::root());
+            let name: Arc<OsStr> = OsStr::new("name\n").into();
+            let first = First { dir, name, stat, digests, there: true, labelled: false };
+            let other = SourceEntry { name: OsStr::new("other").into(), stat };
+            let again = KeptFirst::new(&first).first(&other).unwrap();
+            assert_eq!(format!("{again:?}"), format!("{first:?}"));
+        }
+        assert!(size_of::<(Identity, LinkedFile)>() <= 32 && size_of::<KeptFirst>() <= 96);
+    }
 }
