@@ -26,7 +26,7 @@ use crate::part::method::Method;
 pub use crate::part::publish::{Complete, PartName, abandon, discard, forget_journal, publish};
 use crate::part::publish::{cannot_publish, remove};
 use crate::part::transfer::CopyTarget;
-use crate::sys::stat::Stat;
+use crate::sys::stat::{Inode, Stat};
 use crate::sys::{self, Attributes, CachePolicy, Dir};
 use crate::tree::cleanup;
 use crate::tree::dirs::OutputDir;
@@ -274,25 +274,28 @@ impl Part {
     ) -> Result<Complete> {
         let method = self.content.as_ref().map(PartContent::method).unwrap_or_default();
         let CopyTarget { entry, replaces, .. } = target;
-        let mut stands = None;
-        let done =
-            self.complete(options, control, entry, attributes, warnings).and_then(|()| {
-                match (&self.part, options.durability) {
-                    (None, _) => self.publish_nameless(options).map(|now| stands = now),
-                    (Some(_), Durability::Grouped { .. }) => self.close(),
-                    (Some(_), Durability::Off) => {
-                        self.close()?;
-                        self.part.as_ref().map_or(Ok(()), |part| {
-                            publish(&self.output, part, &self.name, *replaces)
-                        })
-                    }
+        let done = self.complete(options, control, entry, attributes, warnings).and_then(|()| {
+            if self.part.is_none() {
+                // For the record, and for further names.
+                let is_wanted = options.algorithm != Algorithm::None || entry.stat.links > 1;
+                return self.publish_nameless(is_wanted);
+            }
+            // Before it is closed: from then on its name may be another file's.
+            let made = self.inode()?;
+            self.close()?;
+            match (&self.part, options.durability) {
+                (Some(part), Durability::Off) => {
+                    publish(&self.output, part, &made, &self.name, *replaces).map(Some)
                 }
-            });
-        if let Err(error) = done {
-            return Err(self.discard(error));
-        }
+                _ => Ok(Some(made)),
+            }
+        });
+        let stands = match done {
+            Ok(stands) => stands,
+            Err(error) => return Err(self.discard(error)),
+        };
         let part = self.part.take().filter(|_| options.durability != Durability::Off);
-        Ok(Complete { part, method, stands })
+        Ok(Complete { part: part.zip(stands), method, stands })
     }
 
     /// Removes the part file because of `error`, which is returned, with a word if even that fails.
@@ -372,20 +375,19 @@ impl Part {
         }
     }
 
-    /// Gives a file without a name its final one, and says as what it stands there if that is to be recorded:
-    /// while it is open, a look takes a third of the time of one by name.
-    fn publish_nameless(&mut self, options: &Options) -> Result<Option<Stat>> {
-        let mut stands = None;
-        if let (Some(dir), Some(content)) = (&self.output.handle, &self.content) {
-            dir.publish_nameless(content.file(), &self.name)
-                .map_err(|error| cannot_publish(&self.output, &self.name, error))?;
-            if options.algorithm != Algorithm::None {
-                stands = Dir::stat_file(content.file()).ok();
-            }
-        }
+    /// Gives a file without a name its final one, and says as what it stands there if that `is_wanted`: while it is
+    /// open, a look takes a third of the time of one by name.
+    fn publish_nameless(&mut self, is_wanted: bool) -> Result<Option<Inode>> {
+        let fail = |error| cannot_publish(&self.output, &self.name, error);
+        let dir =
+            self.output.handle.as_ref().ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
+        dir.publish_nameless(self.file()?, &self.name).map_err(fail)?;
+        let looked = is_wanted.then(|| self.inode()).transpose();
         // What a file system says only now makes the file doubtful, and it has its name by now.
-        self.close().map_err(|error| remove(&self.output, &self.name, error))?;
-        Ok(stands)
+        let closed = self.close();
+        looked
+            .and_then(|inode| closed.map(|()| inode))
+            .map_err(|error| remove(&self.output, &self.name, error))
     }
 
     /// Where the copy is to be, for messages.
@@ -403,6 +405,11 @@ impl Part {
     /// What the system says of it.
     pub fn stat(&self) -> Result<Stat> {
         Dir::stat_file(self.file()?).map_err(|error| Error::io("look at", self.path(), error))
+    }
+
+    /// The same, and when it was made.
+    pub fn inode(&self) -> Result<Inode> {
+        Dir::inode_of(self.file()?).map_err(|error| Error::io("look at", self.path(), error))
     }
 
     /// Opens it to be read from its start; `stat` is what it is and `path` where.

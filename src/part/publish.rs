@@ -5,7 +5,7 @@ use std::io;
 
 use crate::error::{Cause, Error, Result};
 use crate::part::method::Method;
-use crate::sys::stat::Stat;
+use crate::sys::stat::Inode;
 use crate::tree::cleanup;
 use crate::tree::dirs::OutputDir;
 
@@ -20,22 +20,41 @@ pub struct PartName {
 /// A file whose content is complete.
 #[derive(Debug)]
 pub struct Complete {
-    /// Its part file, which waits for its final name; `None` if it has that already.
-    pub part: Option<PartName>,
+    /// Its part file, which was closed so and waits for its final name; `None` if it has that already.
+    pub part: Option<(PartName, Inode)>,
     /// How its content came.
     pub method: Method,
-    /// As what it stands under its final name, where that cost no further look by name.
-    pub stands: Option<Stat>,
+    /// As what it stands under its final name, if that is to be known.
+    pub stands: Option<Inode>,
 }
 
-/// Gives a part file its final name.
-pub fn publish(output: &OutputDir, part: &PartName, name: &OsStr, replaces: bool) -> Result<()> {
-    let publish = match &output.handle {
-        Some(dir) => dir.publish(&part.name, name, replaces),
-        None => Err(io::ErrorKind::NotFound.into()),
-    };
-    publish.map_err(|error| cannot_publish(output, name, error))
+/// Gives a part file, which was closed as `made`, its final name; as what it stands there then.
+///
+/// Whoever owns the directory could put another file under the part's name while that waited, so what stands there is
+/// looked at before it is believed, recorded or given a further name.
+///
+/// # Errors
+/// It did not get its name, or it is another file that got it: that stays, since it is not known whose it is.
+pub fn publish(
+    output: &OutputDir,
+    part: &PartName,
+    made: &Inode,
+    name: &OsStr,
+    replaces: bool,
+) -> Result<Inode> {
+    let fail = |error| cannot_publish(output, name, error);
+    let dir = output.handle.as_ref().ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
+    dir.publish(&part.name, name, replaces).map_err(fail)?;
+    let now = dir.inode(name).map_err(|error| Error::io("look at", output.path_of(name), error))?;
+    match output.volume.is_same(&made.known(), &now) {
+        true => Ok(now),
+        false => Err(Error::finding("publish", output.path_of(name), SWAPPED)),
+    }
 }
+
+/// What is no file of this run.
+pub const SWAPPED: &str = "another file took the place of its part file while that waited for its name; what stands \
+                           there now is not this run's";
 
 /// What keeps a file from a name that it was not to replace.
 const IN_ANOTHER_CASE: &str = "the output already has this name, perhaps in other letter case";

@@ -62,6 +62,29 @@ impl Dir {
         under_part_name(owner, |name| self.hard_link(from, original, name)).map(|((), name)| name)
     }
 
+    /// Whether files keep their numbers, and the times of their making, when they get their names: where these are new,
+    /// and where they take the place of another. Some file systems of FUSE number each name, FAT numbers the place of
+    /// the name, and some servers say of a file that it is as old as the one whose place it takes.
+    pub(super) fn keeps_identity(&self) -> io::Result<(bool, bool)> {
+        let owner = PartOwner::default();
+        let make = || {
+            let (file, part) = self.create_part(owner)?;
+            let made = Self::inode_of(&file)?;
+            close_file(file)?;
+            Ok::<_, io::Error>((made, part))
+        };
+        let (made, part) = make()?;
+        let ((), name) = under_part_name(owner, |name| self.publish(&part, name, false))?;
+        let new = (made, self.inode(&name)?);
+        let (made, part) = make()?;
+        self.publish(&part, &name, true)?;
+        let replaced = (made, self.inode(&name)?);
+        self.remove(&name)?;
+        let both = [new, replaced];
+        let numbers = both.iter().all(|(made, now)| made.stat.id == now.stat.id);
+        Ok((numbers, both.iter().all(|(made, now)| made.birth == now.birth)))
+    }
+
     /// Makes a file with what `fill` writes, and has `publish` give it its name when it is whole and on the
     /// disk: for its owner only if `private`, otherwise as the user's umask has it. After an error nothing of it is
     /// there.

@@ -143,6 +143,32 @@ impl Stat {
     }
 }
 
+/// An entry as it was looked at, and when it was made, where the system tells that.
+#[derive(Clone, Copy, Debug)]
+pub struct Inode {
+    pub stat: Stat,
+    pub birth: Option<Time>,
+}
+
+/// What an entry is known by under another name: a number is given once more when its file is gone, so it is not that
+/// alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub kind: Kind,
+    pub id: Identity,
+    pub size: u64,
+    pub uid: u32,
+    pub gid: u32,
+    pub birth: Option<Time>,
+}
+
+impl Inode {
+    pub fn known(&self) -> Known {
+        let Stat { kind, id, size, uid, gid, .. } = self.stat;
+        Known { kind, id, size, uid, gid, birth: self.birth }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -149,6 +149,17 @@ pub struct Traits {
     pub owners: bool,
     /// Whether the names in a directory can be made durable.
     pub syncs_names: bool,
+    /// Whether a file that gets another name keeps its number.
+    #[serde(default = "kept")]
+    pub keeps_numbers: bool,
+    /// … and the time of its making.
+    #[serde(default = "kept")]
+    pub keeps_births: bool,
+}
+
+/// What notes of earlier versions, which say nothing of it, are taken to say.
+fn kept() -> bool {
+    true
 }
 
 impl Traits {
@@ -164,6 +175,8 @@ impl Traits {
         permissions: true,
         owners: true,
         syncs_names: true,
+        keeps_numbers: true,
+        keeps_births: true,
     };
 }
 

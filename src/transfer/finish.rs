@@ -36,8 +36,8 @@ pub fn complete(
 ) -> Outcome {
     let Context { options, control, .. } = context;
     match part.finish(options, control, &transfer.target, attributes, warnings) {
-        Ok(Complete { part: Some(part), method, .. }) => {
-            Outcome::Written(WrittenPart { part, digest, method })
+        Ok(Complete { part: Some((part, made)), method, .. }) => {
+            Outcome::Written(WrittenPart { part, made, digest, method })
         }
         Ok(Complete { part: None, method, stands }) => {
             Outcome::Published { digest, method, stands }

@@ -11,7 +11,7 @@ use crate::part::part_file::{self, PartName};
 use crate::part::transfer::{CopyTarget, Transfer};
 use crate::state::knowledge::RowPlace;
 use crate::state::row::Row;
-use crate::sys::stat::Stat;
+use crate::sys::stat::{Inode, Stat};
 use crate::transfer::existing::labels::Labels;
 use crate::tree::dirs::SourceDir;
 use crate::tree::found::WalkItem;
@@ -57,12 +57,14 @@ pub enum Outcome {
         digest: Option<Digest>,
         /// How its content came.
         method: Method,
-        /// As what it stands there, if that is known.
-        stands: Option<Stat>,
+        /// As what it stands there, if that is to be known.
+        stands: Option<Inode>,
     },
     /// It was there already.
     Kept {
-        /// As what it stands there, with its digest, if that is known.
+        /// As what it stands there.
+        stands: Stat,
+        /// What the record is to say of it, if its digest is known.
         row: Option<KeptRow>,
         /// Where the content came from, if it was to be read back and found right.
         proof: Option<HashedFrom>,
@@ -74,8 +76,8 @@ pub enum Outcome {
     Rotten {
         /// What is wrong with it.
         error: Error,
-        /// The digest of what is at the output in its place, and stays, if that is known.
-        stands: Option<Digest>,
+        /// The digest of what is at the output in its place, and stays, and as what it stands, if that is known.
+        stands: Option<(Digest, Stat)>,
     },
     /// Something else is there and stays, for this reason.
     Left(&'static str),
@@ -92,6 +94,8 @@ pub enum Outcome {
 pub struct WrittenPart {
     /// Its name, in the directory where the copy is to stand.
     pub part: PartName,
+    /// The file, as it was closed.
+    pub made: Inode,
     /// The digest of all that was read and written.
     pub digest: Option<Digest>,
     /// How its content came.

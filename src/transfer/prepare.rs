@@ -12,7 +12,7 @@ use crate::state::row::Row;
 use crate::sys::stat::Stat;
 use crate::transfer::context::Context;
 use crate::transfer::existing::file::ExistingFile;
-use crate::transfer::existing::labels::{self, Labels};
+use crate::transfer::existing::labels::Labels;
 use crate::transfer::existing::late;
 use crate::transfer::outcome::{Action, KeptRow, Outcome};
 use crate::transfer::renamed::share::share;
@@ -129,13 +129,13 @@ fn prepare_any(
         Decision::Replace => copy(true),
         Decision::Leave(why) => match late::mend(&existing, read_back, warnings) {
             Ok(None) => Action::Settled(Outcome::Left(why)),
-            Ok(Some(action)) => with_labels(context, transfer, &there, action, warnings),
+            Ok(Some(action)) => with_labels(&existing, action, read_back, warnings),
             Err(error) => failed(error),
         },
         Decision::Refuse(why) => failed(Error::finding("copy to", transfer.target.path(), why)),
         Decision::Keep => existing
             .check(read_back, warnings)
-            .map_or_else(failed, |action| with_labels(context, transfer, &there, action, warnings)),
+            .map_or_else(failed, |action| with_labels(&existing, action, read_back, warnings)),
     }
 }
 
@@ -223,32 +223,34 @@ pub fn belief(
 
 /// The same action, and for a kept file what becomes of its permissions, owner and attributes.
 fn with_labels(
-    context: &Context<'_>,
-    transfer: &Transfer,
-    there: &Stat,
+    existing: &ExistingFile<'_>,
     action: Action,
+    read_back: &mut ReadBack,
     warnings: &mut Vec<Error>,
 ) -> Action {
-    let Action::Settled(Outcome::Kept { row, proof, labels: before }) = action else {
+    let Action::Settled(Outcome::Kept { stands, row, proof, labels: before }) = action else {
         return action;
     };
     let (labelled, told) = (row.is_none_or(|row| row.row().labelled), warnings.len());
-    let labels = match labels::bring_over(context, transfer, there, labelled, warnings) {
-        Labels::Same => before,
-        labels => labels,
-    };
-    let row = match &labels {
-        Labels::Shared => return Action::Copy { replaces: true, warning: None },
-        Labels::Set(now) => row.map(|row| {
-            let row = *row.row();
-            let output = &transfer.target.output;
-            let sure = row.sure && output.volume.with_root;
-            let trace = output.trace_of(&transfer.entry().stat, now);
-            KeptRow::New(Row { trace, sure, labelled: warnings.len() == told, ..row })
-        }),
-        Labels::Same | Labels::Differ => row,
-    };
-    Action::Settled(Outcome::Kept { row, proof, labels })
+    let (stands, row, labels) =
+        match existing.bring_over_labels(&stands, labelled, read_back, warnings) {
+            Err(error) => return Action::Settled(Outcome::Failed(error)),
+            Ok(Break(action)) => return action,
+            Ok(Continue(Labels::Same)) => (stands, row, before),
+            Ok(Continue(Labels::Differ)) => (stands, row, Labels::Differ),
+            Ok(Continue(Labels::Set(now))) => {
+                let Transfer { target, .. } = existing.transfer;
+                let output = &target.output;
+                let trace = output.trace_of(&target.entry.stat, &now);
+                let row = row.map(|row| {
+                    let row = *row.row();
+                    let sure = row.sure && output.volume.with_root;
+                    KeptRow::New(Row { trace, sure, labelled: warnings.len() == told, ..row })
+                });
+                (now, row, Labels::Set(now))
+            }
+        };
+    Action::Settled(Outcome::Kept { stands, row, proof, labels })
 }
 
 /// The digest of a file that will not be copied, if the baseline lists it and it is what is listed; what

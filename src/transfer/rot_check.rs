@@ -176,6 +176,7 @@ impl DifferingFile<'_> {
         let Self { context, baseline, transfer, .. } = *self;
         let there = transfer.target.look()?.filter(|there| there.kind == Kind::File);
         let is_there = there.is_some();
+        let stat = there;
         // A copy that cannot be read tells nothing.
         let witness = there.and_then(|there| self.witness(&there).ok().flatten());
         if context.control.stop.is_urgent() {
@@ -214,7 +215,7 @@ impl DifferingFile<'_> {
         let error = Error::finding("copy", transfer.source_path(), finding);
         // A digest that is known is not replaced by that of what may have rotted as well.
         let is_good = |it: &ExistingCopy| it.is_as_known.unwrap_or(it.is_as_listed);
-        let stands = witness.filter(is_good).map(|witness| witness.digest);
+        let stands = witness.filter(is_good).map(|witness| witness.digest).zip(stat);
         Ok(Some(Outcome::Rotten { error, stands }))
     }
 

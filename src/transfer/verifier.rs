@@ -18,8 +18,10 @@ use crate::io::block::BlockPool;
 use crate::io::options::Damaged;
 use crate::io::read_back::{HashedFrom, ReadBack};
 use crate::part::part_file;
+use crate::part::publish::SWAPPED;
 use crate::part::transfer::Transfer;
 use crate::path::Shown;
+use crate::sys::stat::Stat;
 use crate::sys::{self, Dir, Medium};
 use crate::transfer::context::Context;
 use crate::transfer::locate::{ChainedCopy, CheckControl};
@@ -135,7 +137,7 @@ impl<'a> ReadBackVerifier<'a> {
     fn read_back(&mut self, file: &PendingPublish) -> Result<Option<HashedFrom>> {
         let path = || file.target.path();
         let cannot = |error| Error::io("read back", path(), error);
-        let (opened, stat) = open(file).map_err(cannot)?;
+        let (opened, stat) = open(file)?;
         let (algorithm, stop) = (self.context.options.algorithm, self.context.control.stop);
         let is_to_stop = || stop.is_at_once();
         let progress = self.context.control.progress;
@@ -197,9 +199,9 @@ impl<'a> ReadBackVerifier<'a> {
             }
         }
         // No group's sync comes that it could wait for.
-        if let Err(error) = open(file).and_then(|(opened, _)| sys::persist_file(&opened)) {
-            let path = file.target.path();
-            let error = Error::io("make durable", path, error);
+        let fail = |error| Error::io("make durable", file.target.path(), error);
+        let durable = open(file).and_then(|(opened, _)| sys::persist_file(&opened).map_err(fail));
+        if let Err(error) = durable {
             return Err(file.discard(error));
         }
         Ok(self.check(file, warnings))
@@ -227,11 +229,22 @@ impl<'a> ReadBackVerifier<'a> {
     }
 }
 
-fn open(file: &PendingPublish) -> io::Result<(std::fs::File, sys::stat::Stat)> {
-    let dir = file.target.output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
-    let opened = dir.open_file(&file.written.part.name, false)?;
-    let stat = Dir::stat_file(&opened)?;
-    Ok((opened, stat))
+/// Opens the part file; another file under its name is an error.
+fn open(file: &PendingPublish) -> Result<(std::fs::File, Stat)> {
+    let output = &file.target.output;
+    let open = || {
+        let dir = output.handle.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let opened = dir.open_file(&file.written.part.name, false)?;
+        let now = Dir::inode_of(&opened)?;
+        Ok((opened, now))
+    };
+    let opened =
+        open().map_err(|error: io::Error| Error::io("read back", file.target.path(), error));
+    let (opened, now) = opened?;
+    match output.volume.is_same(&file.written.made.known(), &now) {
+        true => Ok((opened, now.stat)),
+        false => Err(Error::finding("prove", file.target.path(), SWAPPED)),
+    }
 }
 
 /// Gives a damaged copy a name that says so and that neither side has. Returns the name.

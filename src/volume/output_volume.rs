@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::state::reference_time::MovedTimes;
-use crate::sys::stat::{Stat, Time};
+use crate::sys::stat::{Inode, Known, Stat, Time};
 use crate::sys::traits::{NameTraits, Traits, TriedName};
 use crate::sys::{Attributes, Dir, PartOwner};
 use crate::volume::alike::{are_alike, fold_simply};
@@ -135,6 +135,17 @@ impl OutputVolume {
         let (tried, trials) = (Arc::clone(&self.tried), Arc::clone(&self.trials));
         let hurries = OnceLock::new();
         Self { dev, with_root, tried, trials, hurries, parts, folds_by_itself }
+    }
+
+    /// Whether what stands under a name `now` is the very file that was known so, and may have got this name since; as
+    /// far as numbers and times of making tell here. Who may put other files there can give them any name and time, but
+    /// no owner.
+    pub fn is_same(&self, known: &Known, now: &Inode) -> bool {
+        let (Traits { keeps_numbers, keeps_births, .. }, now) = (self.tried.traits, now.known());
+        let of = |it: &Known| (it.kind, it.size, it.uid, it.gid);
+        of(known) == of(&now)
+            && (!keeps_numbers || known.id == now.id)
+            && (!keeps_births || known.birth.is_none() || known.birth == now.birth)
     }
 
     /// It will be that of `dir`, in which the output is to be made.

@@ -212,18 +212,24 @@ impl<'a> FinishTree<'a> {
 
     fn further_name(&mut self, first: &RelPath, path: &RelPath) -> Result<LinkOutcome> {
         let (pair, first_entry) = self.entry(first)?;
+        let first_output = pair.output;
+        let stands =
+            first_output.handle.as_ref().map(|dir| Ok(dir.inode(&first_entry.name)?.known()));
+        let path_of_first = || first_output.path_of(&first_entry.name);
+        let stands: io::Result<_> = stands.transpose();
+        let stands = stands.map_err(|error| Error::io("look at", path_of_first(), error))?;
         let dir = pair.path;
         let (DirPair { output, .. }, entry) = self.entry(path)?;
         if first_entry.stat.id != entry.stat.id {
             let finding = "it is no longer the same file as its first name";
             return Err(Error::finding("make the hard link", output.path_of(&entry.name), finding));
         }
-        let SourceEntry { name, .. } = first_entry;
+        let (name, stat) = (first_entry.name, entry.stat);
         let first =
-            First { dir, name, stat: entry.stat, digests: None, there: true, labelled: true };
+            First { dir, name, stat, is_left: false, digests: None, stands, labelled: true };
         let policy = self.plan.plan.options.policy;
         let (root, link) = (&self.prepared.output, &Link { output, entry });
-        hard_link::make(root, link, &first, policy, &Gate::default())
+        hard_link::make(root, link, &first, policy, &Gate::default()).map(|(made, _)| made)
     }
 
     /// Tells what became of a link.

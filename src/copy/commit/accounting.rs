@@ -29,7 +29,7 @@ use crate::tree::found::SourceEntry;
 
 /// Why a file with the source's content is left.
 const LABELS_DIFFER: &str =
-    "its permissions, owner or attributes differ, and its content is the same";
+    "its permissions, owner or attributes differ, and size and time are the same";
 
 /// The accounting of a run.
 pub struct Accounting<'a> {
@@ -211,7 +211,7 @@ impl<'a> Accounting<'a> {
                 return self.left(output, &entry.name, LABELS_DIFFER);
             }
             Labels::Set(_) => Done::Relabelled,
-            Labels::Same | Labels::Shared => Done::Kept,
+            Labels::Same => Done::Kept,
         };
         self.counts.unchanged_bytes = self.counts.unchanged_bytes.saturating_add(entry.stat.size);
         self.counts.attributes += u64::from(done == Done::Relabelled);

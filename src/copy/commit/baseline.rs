@@ -1,32 +1,36 @@
 //! The committer's dealings with a source that is not what is expected of it.
 
 use crate::copy::commit::committer::Committer;
-use crate::copy::record::recording::left_as;
+use crate::copy::record::recording::row_of;
 use crate::error::Error;
 use crate::hash::Digest;
 use crate::part::transfer::CopyTarget;
 use crate::state::row::Origin;
+use crate::sys::stat::Stat;
 use crate::transfer::baseline::UnmetFiles;
 use crate::tree::dirs::SourceDir;
 
 impl Committer<'_> {
-    /// The source's file has rotted. What stands in its place at the output, of this digest, stays and is
-    /// listed.
-    pub(crate) fn rotten(&mut self, target: &CopyTarget, error: &Error, stands: Option<Digest>) {
+    /// The source's file has rotted. What was read in its place at the output, has this digest and stood so, stays and
+    /// is listed.
+    pub(crate) fn rotten(
+        &mut self,
+        target: &CopyTarget,
+        error: &Error,
+        stands: Option<(Digest, Stat)>,
+    ) {
         let CopyTarget { output, entry, .. } = target;
         self.accounting.rotten(error);
-        match &stands {
-            Some(digest) => {
-                self.will_be_synced(output);
-                let row = left_as(output, entry, *digest, Origin::There);
-                self.accounting.list(output, entry, digest, row);
-            }
-            None => {
-                output.leave_open();
-                self.reopen(output, &entry.name);
-            }
-        }
-        self.done(target, stands, stands.is_some());
+        let Some((digest, stands)) = stands else {
+            output.leave_open();
+            self.reopen(output, &entry.name);
+            return self.done(target, None, None);
+        };
+        self.will_be_synced(output);
+        let row = row_of(output, entry, &stands, digest, Origin::There);
+        self.accounting.list(output, entry, &digest, row);
+        let stands = self.look_again(target, &stands);
+        self.done(target, Some(digest), stands.as_ref());
     }
 
     /// Counts what was found as expected or edited, and tells which files are expected and are not in the

@@ -16,7 +16,7 @@ use crate::copy::commit::group::Group;
 use crate::copy::commit::output_health::is_in_place;
 use crate::copy::commit::read_back_queue::{Answer, ReadBackQueue};
 use crate::copy::commit::sync_state::SyncState;
-use crate::copy::record::recording::{Recording, row_of_copy};
+use crate::copy::record::recording::{Recording, row_of};
 use crate::copy::record::rows::PendingRows;
 use crate::copy::special::hard_link::{HardLinks, Link};
 use crate::error::Error;
@@ -28,9 +28,11 @@ use crate::manifest::writer::ManifestFile;
 use crate::part::method::Method;
 use crate::part::part_file;
 use crate::part::transfer::{CopyTarget, Transfer};
+use crate::state::row::{Origin, Row};
 use crate::sys;
-use crate::sys::stat::Stat;
+use crate::sys::stat::Inode;
 use crate::transfer::context::Context;
+use crate::transfer::existing::labels::{self, Labels};
 use crate::transfer::existing::late;
 use crate::transfer::outcome::{
     CommitterMessage, Outcome, PendingPublish, TransferResult, WrittenPart,
@@ -261,7 +263,7 @@ impl<'a> Committer<'a> {
             Outcome::Published { digest, method, stands } => {
                 self.copied(&target, digest, method, stands);
             }
-            Outcome::Kept { row, proof, labels } => {
+            Outcome::Kept { stands, row, proof, labels } => {
                 let digest = row.map(|row| row.row().digest);
                 let counts = &mut self.accounting.counts;
                 if let Some(proof) = proof {
@@ -274,14 +276,16 @@ impl<'a> Committer<'a> {
                 }
                 self.accounting.kept(output, entry, row, &labels, proof.is_some());
                 self.context.pass(&target);
-                self.done(&target, digest, true);
+                let stands = self.look_again(&target, &stands);
+                let is_left = matches!(labels, Labels::Differ);
+                self.done_as(&target, digest, stands.as_ref(), is_left);
             }
             Outcome::Rotten { error, stands } => self.rotten(&target, &error, stands),
             Outcome::Left(why) => {
                 self.accounting.left(output, &entry.name, why);
                 self.reopen(output, &entry.name);
                 self.context.pass(&target);
-                self.done(&target, None, false);
+                self.done(&target, None, None);
             }
             Outcome::Failed(error) => self.failed(&target, &error),
             Outcome::Abandoned => self.abandoned(&target),
@@ -343,12 +347,12 @@ impl<'a> Committer<'a> {
             return self.not_durable(&file, &error);
         }
         let CopyTarget { output, entry, replaces, .. } = &file.target;
-        let WrittenPart { part, digest, method } = &file.written;
-        match part_file::publish(output, part, &entry.name, *replaces) {
-            Ok(()) => {
+        let WrittenPart { part, made, digest, method } = &file.written;
+        match part_file::publish(output, part, made, &entry.name, *replaces) {
+            Ok(stands) => {
                 let stays = part_file::forget_journal(output, part);
                 stays.iter().for_each(|warning| self.accounting.warn(warning));
-                self.copied(&file.target, *digest, *method, None);
+                self.copied(&file.target, *digest, *method, Some(stands));
             }
             Err(error) => {
                 let error = file.discard(error);
@@ -382,25 +386,28 @@ impl<'a> Committer<'a> {
         }
     }
 
-    /// A file was copied and stands complete under its final name: as what, if that is known.
+    /// A file was copied and stands so, complete, under its final name.
     fn copied(
         &mut self,
         target: &CopyTarget,
         digest: Option<Digest>,
         method: Method,
-        stands: Option<Stat>,
+        stands: Option<Inode>,
     ) {
-        let CopyTarget { output, entry, replaces, .. } = target;
+        let CopyTarget { output, entry, replaces, labelled } = target;
         self.accounting.count_bytes(method, entry.stat.size);
         let done = if *replaces { Done::Replaced } else { Done::Copied };
         let recorded = digest.filter(|_| self.recording.is_some());
-        let row = recorded.and_then(|digest| row_of_copy(target, stands, digest));
+        let row = recorded
+            .zip(stands)
+            .and_then(|(digest, it)| row_of(output, entry, &it.stat, digest, Origin::Source))
+            .map(|row| Row { labelled: *labelled, ..row });
         if row.is_some_and(|row| row.late) && output.loses_time(entry.stat.mtime) {
             self.accounting.warn(&late::lost(target));
         }
         self.will_be_synced(output);
         self.accounting.stands(output, entry, digest, row, done);
-        self.done(target, digest, true);
+        self.done(target, digest, stands.as_ref());
     }
 
     /// The next commit makes the names in this directory durable.
@@ -412,33 +419,15 @@ impl<'a> Committer<'a> {
 
     fn abandoned(&mut self, target: &CopyTarget) {
         target.output.leave_open();
-        self.done(target, None, false);
+        self.done(target, None, None);
     }
 
     fn failed(&mut self, target: &CopyTarget, error: &Error) {
         target.output.leave_open();
         self.accounting.failed(error);
+        let open = labels::close_to_others(self.context, target);
+        open.iter().for_each(|warning| self.accounting.warn(warning));
         self.reopen(&target.output, &target.entry.name);
-        self.done(target, None, false);
-    }
-
-    /// What became of a file is known: its further names can be made, and its directory may be complete.
-    pub(crate) fn done(&mut self, target: &CopyTarget, digest: Option<Digest>, there: bool) {
-        let CopyTarget { output, entry, .. } = target;
-        self.context.control.progress.entries.fetch_add(1, Relaxed);
-        if let Some(further) = self.context.further() {
-            further.forget(target.rel_path().as_bytes());
-        }
-        if let Some(slot) = self.context.shared.slot {
-            slot.finish(output, entry);
-        }
-        self.settle_names(output, entry, digest, there, target.labelled);
-        self.arrived(output);
-    }
-
-    pub(crate) fn arrived(&mut self, output: &Arc<OutputDir>) {
-        if output.arrived() && !output.rel.is_root() {
-            self.finish_directory(output);
-        }
+        self.done(target, None, None);
     }
 }

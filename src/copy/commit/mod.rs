@@ -8,4 +8,5 @@ pub mod finish;
 pub mod group;
 mod output_health;
 pub mod read_back_queue;
+mod settled;
 mod sync_state;

@@ -24,7 +24,7 @@ use crate::state::knowledge::{Belief, Knowledge, Remembered, RowPlace};
 use crate::state::private_dir::{NAME, PrivateDir, TRASH};
 use crate::state::record::record_file::RecordFile;
 use crate::state::row::{Row, Trace};
-use crate::sys::stat::{Kind, Stat};
+use crate::sys::stat::{Inode, Kind, Stat};
 use crate::sys::{self, Attributes, Cloned, Dir, DirReader, Medium, PartOwner};
 use crate::transfer::unproven::may_be_as;
 use crate::tree::classify::Classifier;
@@ -179,12 +179,13 @@ impl Seeding<'_> {
                 if top.rel.is_root() && (*name == *NAME || *name == *TRASH) {
                     continue;
                 }
-                let Ok(there) = top.last.stat(&name, false) else { continue };
-                let is_dir = there.kind == Kind::Dir;
+                let Ok(there) = top.last.inode(&name) else { continue };
+                let kind = there.stat.kind;
+                let is_dir = kind == Kind::Dir;
                 let path = top.rel.join(&name);
                 let inclusion =
                     self.classifier.filter.judge(path.as_bytes(), is_dir, top.inclusion);
-                match there.kind {
+                match kind {
                     _ if inclusion == Inclusion::Out => {}
                     Kind::Dir => top.subdirs.push((name, inclusion)),
                     Kind::File => {
@@ -209,10 +210,10 @@ impl Seeding<'_> {
         &self,
         top: &SeededDir,
         name: &OsStr,
-        there: &Stat,
+        inode: &Inode,
         seeded: &mut Seeded,
     ) -> io::Result<Option<(Row, Vec<Digest>)>> {
-        let follow = self.classifier.follow;
+        let (follow, there) = (self.classifier.follow, &inode.stat);
         let Ok(before) = top.source.stat(name, follow) else { return Ok(None) };
         if !may_be_as(&before, there) {
             return Ok(None);
@@ -249,11 +250,11 @@ impl Seeding<'_> {
         }
         let linked = seeded.how == Some(Sharing::Link);
         seeded.linked |= linked;
-        // Nothing may have changed meanwhile.
-        let now = top.new.stat(name, false)?;
+        // Nothing may have changed meanwhile, and no other file have taken the name.
+        let Inode { stat: now, birth } = top.new.inode(name)?;
         let after = top.source.stat(name, follow).ok();
         let same_source = after.is_some_and(|after| Trace::of(&after) == Trace::of(&before));
-        let same_file = !linked || now.id == there.id;
+        let same_file = !linked || (now.id, birth) == (there.id, inode.birth);
         if same_source && same_file && (now.size, now.mtime) == (there.size, there.mtime) {
             let row = Row { trace: Trace::of(&now), sure: true, late: false, ..row };
             return Ok(Some((row, self.known.further(place))));

@@ -14,7 +14,6 @@ use crate::copy::record::rows::PendingRows;
 use crate::error::Error;
 use crate::hash::Digest;
 use crate::manifest::writer::ManifestFile;
-use crate::part::transfer::CopyTarget;
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::PrivateDir;
 use crate::state::record::closed::FinishedManifest;
@@ -163,51 +162,26 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// What the record is to say of a file that this run made, as it stands now; nothing if it is not what was
-/// made, or its clock is not that of the root.
-pub(crate) fn left_as(
+/// What the record is to say of a file that `stands` at the output with this digest; nothing if that is not what the
+/// source has, or its clock is not that of the root.
+pub(crate) fn row_of(
     output: &OutputDir,
     entry: &SourceEntry,
+    stands: &Stat,
     digest: Digest,
     origin: Origin,
 ) -> Option<Row> {
-    let stands = output.handle.as_ref()?.stat(&entry.name, false).ok()?;
-    row_of(output, entry, &stands, digest, origin)
-}
-
-/// The same of a file that was copied, and `stands` so if that is known.
-pub(crate) fn row_of_copy(
-    target: &CopyTarget,
-    stands: Option<Stat>,
-    digest: Digest,
-) -> Option<Row> {
-    let CopyTarget { output, entry, labelled, .. } = target;
-    let row = match stands {
-        Some(stands) => row_of(output, entry, &stands, digest, Origin::Source),
-        None => left_as(output, entry, digest, Origin::Source),
-    };
-    row.map(|row| Row { labelled: *labelled, ..row })
-}
-
-/// The same of a file that was looked at already.
-fn row_of(
-    output: &OutputDir,
-    entry: &SourceEntry,
-    stat: &Stat,
-    digest: Digest,
-    origin: Origin,
-) -> Option<Row> {
-    if stat.kind != Kind::File || stat.size != entry.stat.size {
+    if stands.kind != Kind::File || stands.size != entry.stat.size {
         return None;
     }
     let time = entry.stat.mtime;
-    let late = output.compare_times(time, stat.mtime, None) == TimeMatch::Other;
+    let late = output.compare_times(time, stands.mtime, None) == TimeMatch::Other;
     let sure = !late && output.volume.with_root;
     Some(Row {
         digest,
         origin,
-        trace: output.trace_of(&entry.stat, stat),
-        given: output.time_to_record(time, stat.mtime).filter(|_| !late),
+        trace: output.trace_of(&entry.stat, stands),
+        given: output.time_to_record(time, stands.mtime).filter(|_| !late),
         sure,
         late,
         labelled: true,

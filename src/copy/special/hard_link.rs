@@ -1,7 +1,7 @@
 //! Keeping hard links: the first name of a file is copied, the others become links to that copy.
 //!
 //! A further name waits until the first has its final name. What is remembered is bounded by the
-//! files with several names whose names were not all seen yet: about 250 bytes for each, and its path.
+//! files with several names whose names were not all seen yet: about 330 bytes for each, and its path.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ use crate::event::Gate;
 use crate::hash::{Algorithm, Digest, Digests};
 use crate::io::read_back::ReadBack;
 use crate::path::RelPath;
-use crate::sys::stat::{Identity, Kind, Stat, Time};
+use crate::sys::stat::{Identity, Inode, Kind, Known, Stat, Time};
 use crate::sys::{self, Dir, Medium};
 use crate::tree::dirs::OutputDir;
 use crate::tree::found::SourceEntry;
@@ -38,10 +38,12 @@ pub struct First {
     pub name: Arc<OsStr>,
     /// What the file was when it was listed under its first name.
     pub stat: Stat,
+    /// Whether it was there, and was left although it has not all labels of the source's.
+    pub is_left: bool,
     /// What is listed of it, if anything is.
     pub digests: Option<Digests>,
-    /// Whether it stands at the output.
-    pub there: bool,
+    /// As what it stands at the output, if it does: whoever owns its directory can put another file in its place.
+    pub stands: Option<Known>,
     /// Whether it has the source's permissions, owner and attributes, as far as is known.
     pub labelled: bool,
 }
@@ -79,7 +81,8 @@ struct KeptFirst {
     size: u64,
     mtime: Time,
     ctime: Time,
-    there: bool,
+    stands: Option<Known>,
+    is_left: bool,
     labelled: bool,
 }
 
@@ -97,7 +100,8 @@ impl KeptFirst {
             size,
             mtime,
             ctime,
-            there: first.there,
+            stands: first.stands,
+            is_left: first.is_left,
             labelled: first.labelled,
         }
     }
@@ -110,13 +114,14 @@ impl KeptFirst {
         let end = memchr::memchr(0, place)?;
         let (dir, name) = (place.get(..end)?, place.get(end + 1..)?);
         let dir = if dir.is_empty() { RelPath::root() } else { RelPath::parse(dir).ok()? };
-        let Self { kind, size, mtime, ctime, there, labelled, .. } = *self;
+        let Self { kind, size, mtime, ctime, stands, is_left, labelled, .. } = *self;
         Some(First {
             dir,
             name: sys::name_from_bytes(name).ok()?.into(),
             stat: Stat { kind, size, mtime, ctime, ..entry.stat },
+            is_left,
             digests: proof.map(|proof| Digests { proof, further: self.further.clone() }),
-            there,
+            stands,
             labelled,
         })
     }
@@ -188,41 +193,47 @@ impl LinkedFile {
     }
 }
 
-/// Makes a further name of a file whose first name's fate is known.
+/// Makes a further name of a file whose first name's fate is known; the file, if it stands under that.
 pub fn make(
     root: &OutputDir,
     link: &Link,
     first: &First,
     policy: Policy,
     gate: &Gate<'_>,
-) -> Result<LinkOutcome> {
+) -> Result<(LinkOutcome, Option<Inode>)> {
     let Link { output, entry } = link;
     let path = || output.path_of(&entry.name);
     let fail = |error| Error::io("make the hard link", path(), error);
     let (Some(dir), Some(root_dir)) = (&output.handle, &root.handle) else {
         return Err(fail(io::ErrorKind::NotFound.into()));
     };
-    if !first.there {
+    let Some(stands) = &first.stands else {
         let finding = "the file it is another name of is not at the output";
         return Err(Error::finding("make the hard link", path(), finding));
-    }
+    };
     // A file that changed while it was read was looked at again, and is newer than this name.
     let read_since = first.stat.id == entry.stat.id && first.stat.ctime > entry.stat.ctime;
     if let Some(change) = first.stat.change(&entry.stat).filter(|_| !read_since) {
         let finding = format!("since its first name was listed, {change}");
         return Err(Error::finding("make the hard link", path(), finding));
     }
-    let from = root_dir.open_below(&first.dir).map_err(fail)?;
-    let there = match dir.stat(&entry.name, false) {
+    let there = match dir.inode(&entry.name) {
         Ok(there) => Some(there),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(fail(error)),
     };
-    if let Some(there) = &there
-        && from.stat(&first.name, false).map_err(fail)?.id == there.id
-    {
-        return Ok(LinkOutcome::Kept);
+    let is_it = |there: &Inode| output.volume.is_same(stands, there);
+    if let Some(there) = there.filter(|there| there.stat.id == stands.id && is_it(there)) {
+        return Ok((LinkOutcome::Kept, Some(there)));
     }
+    if first.is_left {
+        // What is there may be anybody's.
+        let finding =
+            "the file it is another name of is not labelled as in the source, and is left as it is";
+        return Err(Error::finding("make the hard link", path(), finding));
+    }
+    let there = there.map(|there| there.stat);
+    let from = root_dir.open_below(&first.dir).map_err(fail)?;
     let decision = match entry.stat.kind {
         // Links can have several names, too.
         Kind::Symlink => {
@@ -236,36 +247,65 @@ pub fn make(
             decide(policy, SourceStat(&entry.stat), destination)
         }
     };
-    match decision {
-        Decision::Create | Decision::Keep | Decision::Replace if !gate.lets_pass() => {
-            return Ok(LinkOutcome::Abandoned);
-        }
-        Decision::Create => dir.hard_link(&from, &first.name, &entry.name).map_err(|error| {
-            fail(error).with_note("; without --hard-links it is copied as a file of its own")
-        })?,
-        Decision::Leave(why) => return Ok(LinkOutcome::Left(why)),
+    let replaces = match decision {
+        Decision::Create => false,
+        Decision::Leave(why) => return Ok((LinkOutcome::Left(why), None)),
         Decision::Refuse(why) => return Err(Error::finding("make the hard link", path(), why)),
         // A file of its own that looks the same becomes the link that was asked for.
         Decision::Keep if policy == Policy::Never => {
-            return Ok(LinkOutcome::Left("it is a file of its own, and nothing is to be replaced"));
+            let why = "it is a file of its own, and nothing is to be replaced";
+            return Ok((LinkOutcome::Left(why), None));
         }
-        Decision::Keep | Decision::Replace => {
-            let part =
-                dir.create_part_hard_link(output.volume.parts, &from, &first.name).map_err(fail)?;
-            if let Err(error) = dir.publish(&part, &entry.name, true) {
-                let _ = dir.remove(&part);
-                return Err(fail(error));
-            }
-            // A rename onto a name of the same file does nothing (rename(2)). Some file systems of FUSE number each
-            // name, so that it is not known for one.
-            match dir.remove(&part) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
-                _ => {}
-            }
-        }
+        Decision::Keep | Decision::Replace => true,
+    };
+    if !gate.lets_pass() {
+        return Ok((LinkOutcome::Abandoned, None));
     }
-    Ok(LinkOutcome::Made)
+    let made = link_to(link, &from, first, replaces, &is_it)?;
+    Ok((LinkOutcome::Made, Some(made)))
 }
+
+/// Gives the file `first` in the directory `from` a further name, if it is the right one. What got the name is looked
+/// at: another file may have taken the place of the first.
+fn link_to(
+    link: &Link,
+    from: &Dir,
+    first: &First,
+    replaces: bool,
+    is_it: &dyn Fn(&Inode) -> bool,
+) -> Result<Inode> {
+    let (Link { output, entry }, first) = (link, &*first.name);
+    let path = || output.path_of(&entry.name);
+    let fail = |error| Error::io("make the hard link", path(), error);
+    let dir = output.handle.as_ref().ok_or_else(|| fail(io::ErrorKind::NotFound.into()))?;
+    let look = |name: &OsStr| match dir.inode(name) {
+        Ok(now) if is_it(&now) => Ok(now),
+        Ok(_) => Err(Error::finding("make the hard link", path(), SWAPPED)),
+        Err(error) => Err(fail(error)),
+    };
+    let look_at_link = |name: &OsStr| look(name).inspect_err(|_| drop(dir.remove(name)));
+    if !replaces {
+        dir.hard_link(from, first, &entry.name).map_err(|error| {
+            fail(error).with_note("; without --hard-links it is copied as a file of its own")
+        })?;
+        return look_at_link(&entry.name);
+    }
+    let part = dir.create_part_hard_link(output.volume.parts, from, first).map_err(fail)?;
+    look_at_link(&part)?;
+    if let Err(error) = dir.publish(&part, &entry.name, true) {
+        let _ = dir.remove(&part);
+        return Err(fail(error));
+    }
+    // A rename onto a name of the same file does nothing (rename(2)). Some file systems of FUSE number each name, so
+    // that it is not known for one.
+    match dir.remove(&part) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(fail(error)),
+        _ => look(&entry.name),
+    }
+}
+
+/// Why there is no further name.
+const SWAPPED: &str = "another file took the place of the one that it is another name of";
 
 #[cfg(test)]
 mod tests {
@@ -293,11 +333,13 @@ mod tests {
         {
             let dir = RelPath::parse(dir.as_bytes()).unwrap_or(RelPath::root());
             let name: Arc<OsStr> = OsStr::new("name\n").into();
-            let first = First { dir, name, stat, digests, there: true, labelled: false };
+            let stands = Some(Inode { stat, birth: Some(stat.mtime) }.known());
+            let (is_left, labelled) = (true, false);
+            let first = First { dir, name, stat, is_left, digests, stands, labelled };
             let other = SourceEntry { name: OsStr::new("other").into(), stat };
             let again = KeptFirst::new(&first).first(&other).unwrap();
             assert_eq!(format!("{again:?}"), format!("{first:?}"));
         }
-        assert!(size_of::<(Identity, LinkedFile)>() <= 32 && size_of::<KeptFirst>() <= 96);
+        assert!(size_of::<(Identity, LinkedFile)>() <= 32 && size_of::<KeptFirst>() <= 176);
     }
 }

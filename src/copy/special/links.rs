@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::copy::commit::committer::Committer;
 use crate::copy::commit::read_back_queue::ReadBackQueue;
-use crate::copy::record::recording::left_as;
+use crate::copy::record::recording::row_of;
 use crate::copy::special::hard_link::{self, First, Link};
 use crate::copy::special::symlink::{self, LinkOutcome};
 use crate::error::Result;
 use crate::event::Done;
 use crate::hash::Digest;
 use crate::state::row::{Origin, Row, Trace};
-use crate::sys::stat::Time;
+use crate::sys::stat::{Inode, Time};
 use crate::transfer::context::Context;
 use crate::transfer::rot_check::{self, LinkedCopy};
 use crate::transfer::unproven;
@@ -27,13 +27,15 @@ impl Committer<'_> {
         output: &OutputDir,
         entry: &SourceEntry,
         digest: Option<Digest>,
-        there: bool,
+        stands: Option<&Inode>,
+        is_left: bool,
         labelled: bool,
     ) {
         if let Some(links) = self.links.as_mut().filter(|_| entry.stat.links > 1) {
             let (dir, name) = (output.rel.path(), entry.name.clone());
             let digests = digest.map(|digest| self.accounting.listed_with(digest));
-            let first = First { dir, name, stat: entry.stat, digests, there, labelled };
+            let (stat, stands) = (entry.stat, stands.map(Inode::known));
+            let first = First { dir, name, stat, is_left, digests, stands, labelled };
             for (link, first) in links.settle(entry, first) {
                 self.link(&link, &first);
             }
@@ -54,7 +56,10 @@ impl Committer<'_> {
             self.accounting.warn(warning);
         }
         let there = matches!(made, Ok((LinkOutcome::Made | LinkOutcome::Kept, _)));
-        self.settle_names(output, entry, None, there, true);
+        let has_names = self.links.is_some() && entry.stat.links > 1;
+        let dir = output.handle.as_ref().filter(|_| there && has_names);
+        let stands = dir.and_then(|dir| dir.inode(&entry.name).ok());
+        self.settle_names(output, entry, None, stands.as_ref(), false, true);
         self.linked(output, entry, made.map(|(linked, _)| linked), None, Done::Symlinked);
     }
 
@@ -99,14 +104,21 @@ impl Committer<'_> {
         let Context { options, control, .. } = self.context;
         let made = unproven::link(self.context, None, output, entry)
             .and_then(|()| hard_link::make(self.root(), link, first, options.policy, control.gate));
-        if matches!(made, Ok(LinkOutcome::Made)) {
+        if matches!(made, Ok((LinkOutcome::Made, _))) {
             self.record_again(first);
         }
         let path = output.rel.join(&entry.name);
         if let (Some(further), Some(digests)) = (self.context.further(), digests) {
             further.put_all(path.as_bytes(), digests.clone());
         }
-        self.linked(output, entry, made, digests.map(|it| it.proof), Done::Linked);
+        let row = match (&made, digests) {
+            (Ok((_, Some(stands))), Some(digests)) => {
+                row_of(output, entry, &stands.stat, digests.proof, Origin::Source)
+            }
+            _ => None,
+        };
+        let listed = digests.map(|digests| (digests.proof, row));
+        self.linked(output, entry, made.map(|(made, _)| made), listed, Done::Linked);
         if let Some(further) = self.context.further() {
             further.forget(path.as_bytes());
         }
@@ -115,9 +127,11 @@ impl Committer<'_> {
     /// A file got a further name, which changed its change time.
     fn record_again(&mut self, first: &First) {
         let (Some(root), Some(digests)) = (&self.root().handle, &first.digests) else { return };
-        let stat = root.open_below(&first.dir).and_then(|dir| dir.stat(&first.name, false));
-        let Some(stat) = stat.ok().filter(|stat| stat.size == first.stat.size) else { return };
+        let now = root.open_below(&first.dir).and_then(|dir| dir.inode(&first.name));
         let (root, time) = (self.root(), first.stat.mtime);
+        let is_it =
+            |now: &Inode| first.stands.is_some_and(|stands| root.volume.is_same(&stands, now));
+        let Some(Inode { stat, .. }) = now.ok().filter(is_it) else { return };
         let late = root.compare_times(time, stat.mtime, None) == TimeMatch::Other;
         let given = root.time_to_record(time, stat.mtime).filter(|_| !late);
         let (origin, trace) = (Origin::Source, Trace::of(&stat));
@@ -148,10 +162,10 @@ impl Committer<'_> {
         output: &Arc<OutputDir>,
         entry: &SourceEntry,
         made: Result<LinkOutcome>,
-        digest: Option<Digest>,
+        listed: Option<(Digest, Option<Row>)>,
         done: Done,
     ) {
-        let row = digest.and_then(|digest| left_as(output, entry, digest, Origin::Source));
+        let (digest, row) = (listed.map(|(digest, _)| digest), listed.and_then(|(_, row)| row));
         match made {
             Ok(LinkOutcome::Made) => {
                 self.will_be_synced(output);

@@ -123,8 +123,8 @@ impl<'a> AtomicFile<'a> {
         let target = target_of(&place, stat);
         let completed = part.finish(options, control, &target, &Attributes::default(), warnings)?;
         let mut proof = None;
-        if let Complete { part: Some(part), method, .. } = completed {
-            let written = WrittenPart { part, digest, method };
+        if let Complete { part: Some((part, made)), method, .. } = completed {
+            let written = WrittenPart { part, made, digest, method };
             // What came cannot be had once more.
             let mut file = PendingPublish { source: None, target, written };
             if let Some(damaged) = verify {
@@ -141,7 +141,8 @@ impl<'a> AtomicFile<'a> {
             let CopyTarget { output, replaces, .. } = &file.target;
             let done = before.map_or(Ok(()), |before| before());
             let done = done.and_then(|()| {
-                part_file::publish(output, &file.written.part, &place.name, *replaces)
+                let WrittenPart { part, made, .. } = &file.written;
+                part_file::publish(output, part, made, &place.name, *replaces)
             });
             done.map_err(|error| file.discard(error))?;
         }

@@ -338,6 +338,24 @@ impl Attributes {
         !is_labelled(there, source) || source.ctime >= there.ctime
     }
 
+    /// Whether an open entry that is `there` would be given more than it has: another owner or group, permissions, or
+    /// attributes.
+    pub fn widen(&self, there: &Stat, at: impl AsFd, source: &Stat) -> bool {
+        let owned = (source.uid, source.gid) == (there.uid, there.gid);
+        let mode = if owned { source.mode } else { source.mode & 0o1777 };
+        let has_all =
+            || Self::read(at).is_ok_and(|held| self.0.iter().all(|it| held.0.contains(it)));
+        !owned && is_root() || mode & !there.mode != 0 || !has_all()
+    }
+
+    /// What a file of this user, which is `there` under one name, is to be if it is to have no permission that `source`
+    /// does not give, but those of its owner; `None` if it has none.
+    pub fn narrowed(there: &Stat, source: &Stat) -> Option<Stat> {
+        let is_ours = there.uid == acting_as().0 && there.links == 1;
+        let mode = there.mode & (source.mode | 0o700);
+        (is_ours && mode != there.mode).then_some(Stat { mode, ..*there })
+    }
+
     /// Like [`apply`](Self::apply) for an entry just made in a directory whose group is `dir_gid`, with
     /// the permissions `born` if they are known.
     pub fn apply_to_new(

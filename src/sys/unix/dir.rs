@@ -406,19 +406,23 @@ pub(super) fn times_of(stat: &Stat) -> Timestamps {
     }
 }
 
+pub(super) fn kind_of(mode: rustix::fs::RawMode) -> Kind {
+    use rustix::fs::FileType;
+    match FileType::from_raw_mode(mode) {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Dir,
+        FileType::Symlink => Kind::Symlink,
+        FileType::Fifo => Kind::Fifo,
+        FileType::Socket => Kind::Socket,
+        _ => Kind::Device,
+    }
+}
+
 // The types of these fields differ between systems, so a cast that is empty here is needed there.
 #[allow(clippy::unnecessary_cast)]
 pub(super) fn stat_from(stat: &rustix::fs::Stat) -> Stat {
-    use rustix::fs::FileType;
     Stat {
-        kind: match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Dir,
-            FileType::Symlink => Kind::Symlink,
-            FileType::Fifo => Kind::Fifo,
-            FileType::Socket => Kind::Socket,
-            _ => Kind::Device,
-        },
+        kind: kind_of(stat.st_mode),
         size: stat.st_size as u64,
         // st_blocks counts units of 512 bytes whatever the file system's block size is (stat(2)).
         allocated: stat.st_blocks as u64 * 512,

@@ -82,6 +82,44 @@ impl Dir {
     }
 }
 
+/// Whether the content of an open file, which is `there`, is this user's alone: it belongs to who this process acts as,
+/// its permissions let nobody else write to it, and no process has it open for writing from a time when they did. A
+/// file system that cannot tell the last is believed by the others.
+///
+/// # Errors
+/// The system's.
+pub fn is_ours_alone(file: &File, there: &Stat) -> io::Result<bool> {
+    // Where there are access lists, these bits are the most that a list gives to anybody but the owner.
+    let is_closed = there.uid == acting_as().0 && there.mode & 0o022 == 0;
+    Ok(is_closed && !is_open_for_writing(file)?)
+}
+
+/// Whether a process can write to a file by a descriptor or a mapping: then there is no lease of it to read (fcntl(2)).
+#[cfg(target_os = "linux")]
+fn is_open_for_writing(file: &File) -> io::Result<bool> {
+    use std::os::fd::AsRawFd;
+    /// Of linux/fcntl.h: which signal tells of it.
+    const F_SETSIG: libc::c_int = 10;
+    let control = |command, argument: libc::c_int| {
+        // SAFETY: an open descriptor, and commands that take a number.
+        match unsafe { libc::fcntl(file.as_raw_fd(), command, argument) } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    };
+    // Who wants to write meanwhile waits, and this process is told of it: by a signal that ends no process.
+    control(F_SETSIG, libc::SIGURG)?;
+    match control(libc::F_SETLEASE, libc::F_RDLCK) {
+        Ok(()) => control(libc::F_SETLEASE, libc::F_UNLCK).map(|()| false),
+        Err(error) => Ok(error.kind() == io::ErrorKind::WouldBlock),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_open_for_writing(_: &File) -> io::Result<bool> {
+    Ok(false)
+}
+
 /// Keeps a file locked that is about to be closed; `None` where files are not locked.
 pub fn keep_locked(file: &File) -> io::Result<Option<File>> {
     // The lock belongs to what was opened, and ends with the last descriptor of it (flock(2)).

@@ -14,6 +14,7 @@ mod fiemap;
 mod helper;
 mod holder;
 #[cfg(target_os = "linux")]
+mod inode;
 mod inode_items;
 mod leftover;
 mod link;
@@ -57,7 +58,7 @@ pub use dir::{name_from_bytes, names_device, swallowed_quote, unusable};
 pub use disk::{is_on_turning_disk, place_on_disk};
 pub use helper::Helper;
 pub use holder::{host_name, lock_holder};
-pub use leftover::{keep_locked, persist_content};
+pub use leftover::{is_ours_alone, keep_locked, persist_content};
 pub use list::DirReader;
 pub use manager::Manager;
 pub use medium::{ALIGNMENT, Medium};

@@ -90,6 +90,17 @@ impl Attributes {
         set_open(to.as_handle(), there.mode, 0, source)
     }
 
+    /// Whether an open entry would be given more than it has. Attributes here say nothing of who may use a file.
+    pub fn widen(&self, _there: &Stat, _at: impl AsHandle, _source: &Stat) -> bool {
+        false
+    }
+
+    /// What a file is to be if it is to have no permission that `source` does not give: these are access lists, which
+    /// are not copied.
+    pub fn narrowed(_there: &Stat, _source: &Stat) -> Option<Stat> {
+        None
+    }
+
     /// Like [`apply`](Self::apply) for an entry just made.
     pub fn apply_to_new(
         &self,

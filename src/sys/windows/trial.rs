@@ -18,7 +18,8 @@ impl Dir {
     /// What the file system makes of what it is told. The times of a link are set by a handle of the link.
     pub fn traits(&self, owner: PartOwner) -> Traits {
         let names = NameTraits { folds_case: self.folds_case(owner), ..NameTraits::EVERY };
-        Traits { names, ..Traits::FAITHFUL }
+        let keeps_numbers = self.keeps_identity().is_ok_and(|(numbers, _)| numbers);
+        Traits { names, keeps_numbers, ..Traits::FAITHFUL }
     }
 
     /// Whether names here that differ only in letter case are the same name; found out by a trial.

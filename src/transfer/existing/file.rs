@@ -47,8 +47,8 @@ impl ExistingFile<'_> {
     /// It, or the source if that had to be asked, could not be read, or changed meanwhile.
     pub fn check(&self, read_back: &mut ReadBack, warnings: &mut Vec<Error>) -> Result<Action> {
         let verify = self.context.options.verify.is_some();
-        let kept =
-            |row, proof| Ok(Action::Settled(Outcome::Kept { row, proof, labels: Labels::Same }));
+        let (stands, labels) = (*self.there, Labels::Same);
+        let kept = |row, proof| Ok(Action::Settled(Outcome::Kept { stands, row, proof, labels }));
         match (self.belief, self.source_digest) {
             _ if self.context.options.algorithm == Algorithm::None => return kept(None, None),
             (Belief::Untouched(row, place), source)

@@ -4,13 +4,24 @@
 //! copy for ever. Permissions and owner (as root) stand in what was looked at anyway. Extended attributes
 //! and ACLs take system calls; they are compared where the source was changed after its copy. Only what the
 //! output can hold is compared, which a file of our own shows.
+//!
+//! A label says of a content who may use it and what it may do: a program that root owns and that is set-user-ID is
+//! what its content makes of that. So a kept file is given a label only if nobody else could have written to it and it
+//! is read, and is what the source is now; any other is copied anew. What only takes permissions away needs no reading.
+
+use std::ops::ControlFlow::{self, Break, Continue};
 
 use crate::error::{Error, Result};
+use crate::hash::Algorithm;
 use crate::io::options::Durability;
-use crate::part::transfer::Transfer;
+use crate::io::read_back::ReadBack;
+use crate::io::watched_file::WatchedFile;
+use crate::part::transfer::{CopyTarget, Transfer};
 use crate::sys::stat::{Kind, Stat};
-use crate::sys::{self, Attributes, Dir};
+use crate::sys::{self, Attributes, Dir, Medium};
 use crate::transfer::context::Context;
+use crate::transfer::existing::file::ExistingFile;
+use crate::transfer::outcome::{Action, Outcome};
 use crate::tree::overwrite::Policy;
 
 /// What came of comparing a kept file's permissions, owner and attributes with the source's.
@@ -22,69 +33,132 @@ pub enum Labels {
     Set(Stat),
     /// They differ, and the policy replaces nothing that looks alike.
     Differ,
-    /// They differ, and the file has other names, which may lie anywhere: it is to be copied anew.
-    Shared,
 }
 
-/// Brings over what differs, if the policy is to follow the source. `there` is the kept file, which an earlier run
-/// `labelled` unless it told that it could not. What could not be done is told in `warnings`.
-pub fn bring_over(
-    context: &Context<'_>,
-    transfer: &Transfer,
-    there: &Stat,
-    labelled: bool,
-    warnings: &mut Vec<Error>,
-) -> Labels {
-    if labelled && !Attributes::may_differ(there, &transfer.entry().stat) {
-        return Labels::Same;
-    }
-    compare(context, transfer, there, labelled, warnings).unwrap_or_else(|error| {
-        warnings.push(error);
-        Labels::Same
-    })
-}
+/// The file has other names, which may lie anywhere, or it is not known whose content it would be that got the label.
+const ANEW: Action = Action::Copy { replaces: true, warning: None };
 
-fn compare(
-    context: &Context<'_>,
-    transfer: &Transfer,
-    there: &Stat,
-    labelled: bool,
-    warnings: &mut Vec<Error>,
-) -> Result<Labels> {
-    let Transfer { source, target } = transfer;
-    let (name, stat) = (&target.entry.name, &target.entry.stat);
-    let Some(dir) = &target.output.handle else { return Ok(Labels::Same) };
-    let at_source = |error| Error::io("read the attributes of", transfer.source_path(), error);
-    let from = source.handle.open_file(name, context.options.follow).map_err(at_source)?;
-    let attributes = Attributes::read(&from).map_err(at_source)?;
-    let at_output = |error| Error::io("read the attributes of", target.path(), error);
-    let kept = dir.open_file(name, false).map_err(at_output)?;
-    let now = Dir::stat_file(&kept).map_err(at_output)?;
-    if now.id != there.id || now.kind != Kind::File || attributes.are_at(&now, &kept, stat) {
-        return Ok(Labels::Same);
-    }
-    if !target.output.volume.can_hold(dir, &attributes, stat) {
-        if !labelled {
-            let finding = "the output does not hold all of those of the source";
-            warnings.push(Error::finding("set the attributes of", target.path(), finding));
+impl ExistingFile<'_> {
+    /// Brings over what differs, if the policy is to follow the source; or says what else is to be done. The kept file
+    /// stands so, and an earlier run `labelled` it unless it told that it could not. What could not be done is told in
+    /// `warnings`.
+    ///
+    /// # Errors
+    /// The source's file or its copy cannot be opened or read, so that it is not known what may be given.
+    pub fn bring_over_labels(
+        &self,
+        stands: &Stat,
+        labelled: bool,
+        read_back: &mut ReadBack,
+        warnings: &mut Vec<Error>,
+    ) -> Result<ControlFlow<Action, Labels>> {
+        let Self { context, transfer: Transfer { source, target }, .. } = *self;
+        let (name, stat) = (&target.entry.name, &target.entry.stat);
+        let same = Ok(Continue(Labels::Same));
+        if labelled && !Attributes::may_differ(stands, stat) {
+            return same;
         }
-        return Ok(Labels::Same);
+        let Some(dir) = &target.output.handle else { return same };
+        let path = || self.transfer.source_path();
+        let from = WatchedFile::open(&source.handle, name, context.options.follow, stat, &path)?;
+        let attributes = match Attributes::read(from.file()) {
+            Ok(attributes) => attributes,
+            Err(error) => {
+                warnings.push(from.error("read the attributes of", error));
+                return same;
+            }
+        };
+        let at_output = |error| Error::io("read the attributes of", target.path(), error);
+        let kept = dir.open_file(name, false).map_err(at_output)?;
+        let now = Dir::stat_file(&kept).map_err(at_output)?;
+        if now.id != stands.id || now.kind != Kind::File {
+            let finding = "another file took its name";
+            return Err(Error::finding("set the attributes of", target.path(), finding));
+        }
+        if attributes.are_at(&now, &kept, stat) {
+            return same;
+        }
+        if !target.output.volume.can_hold(dir, &attributes, stat) {
+            if !labelled {
+                let finding = "the output does not hold all of those of the source";
+                warnings.push(Error::finding("set the attributes of", target.path(), finding));
+            }
+            return same;
+        }
+        match context.options.policy {
+            Policy::Default | Policy::Never => return Ok(Continue(Labels::Differ)),
+            Policy::Update | Policy::Always if now.links > 1 => return Ok(Break(ANEW)),
+            Policy::Update | Policy::Always => {}
+        }
+        if !context.control.gate.lets_pass() {
+            return same;
+        }
+        if attributes.widen(&now, &kept, stat) {
+            let is_ours = sys::is_ours_alone(&kept, &now).map_err(at_output)?;
+            if !is_ours || context.options.algorithm == Algorithm::None {
+                return Ok(Break(ANEW));
+            }
+            let copy = Medium::any(&kept);
+            if let Some(action) = self.compare(&from, copy, read_back)? {
+                return Ok(Break(action));
+            }
+        }
+        let owned = (now.uid, now.gid) == (stat.uid, stat.gid);
+        attributes.apply(&kept, stat, owned, |deed, error| {
+            warnings.push(Error::io(deed, target.path(), error));
+        });
+        if context.options.durability == (Durability::Grouped { at_once: false }) {
+            let fail = |error| Error::io("make durable", target.path(), error);
+            sys::persist_file(&kept).map_err(fail)?;
+        }
+        Ok(Continue(Labels::Set(Dir::stat_file(&kept).map_err(at_output)?)))
     }
-    match context.options.policy {
-        Policy::Default | Policy::Never => return Ok(Labels::Differ),
-        Policy::Update | Policy::Always if now.links > 1 => return Ok(Labels::Shared),
-        Policy::Update | Policy::Always => {}
+
+    /// Reads both files to their ends; what is to be done if they are not the same, or the run is to stop.
+    fn compare(
+        &self,
+        source: &WatchedFile<'_>,
+        copy: Medium<'_>,
+        read_back: &mut ReadBack,
+    ) -> Result<Option<Action>> {
+        let Self { context, transfer, .. } = *self;
+        let (algorithm, stop) = (context.options.algorithm, context.control.stop);
+        let mut hash = |medium, on_read: &dyn Fn(u64)| {
+            read_back.hash(medium, algorithm, || stop.is_urgent(), on_read)
+        };
+        let at_source = |error| source.error("read", error);
+        let read = hash(Medium::any(source.file()), &|_| ()).map_err(at_source)?;
+        let Some(of_source) = read else { return Ok(Some(Action::Settled(Outcome::Abandoned))) };
+        source.check(of_source.bytes)?;
+        let at_output = |error| Error::io("read", transfer.target.path(), error);
+        let Some(of_copy) = hash(copy, &|_| ()).map_err(at_output)? else {
+            return Ok(Some(Action::Settled(Outcome::Abandoned)));
+        };
+        match of_source.digest {
+            Some(digest) if of_copy.digest != Some(digest) => Ok(Some(self.differs(&digest))),
+            _ => Ok(None),
+        }
     }
-    if !context.control.gate.lets_pass() {
-        return Ok(Labels::Same);
+}
+
+/// Takes from what is at the output in place of a file that could not be copied, or looked at, the permissions that the
+/// source's does not give any more. Its owner may still read it: a later run is to.
+pub fn close_to_others(context: &Context<'_>, target: &CopyTarget) -> Option<Error> {
+    let (CopyTarget { output, entry, .. }, options) = (target, &context.options);
+    let dir = output.handle.as_ref()?;
+    let there = dir.stat(&entry.name, false).ok().filter(|there| there.kind == Kind::File)?;
+    Attributes::narrowed(&there, &entry.stat)?;
+    if !matches!(options.policy, Policy::Update | Policy::Always)
+        || !context.control.gate.lets_pass()
+    {
+        return None;
     }
-    let owned = (now.uid, now.gid) == (stat.uid, stat.gid);
-    attributes.apply(&kept, stat, owned, |deed, error| {
-        warnings.push(Error::io(deed, target.path(), error));
+    let file = dir.open_file(&entry.name, false).ok()?;
+    let now = Dir::stat_file(&file).ok()?;
+    let narrowed = Attributes::narrowed(&now, &entry.stat)?;
+    let mut failed = None;
+    Attributes::default().apply(&file, &narrowed, true, |deed, error| {
+        failed = Some(Error::io(deed, target.path(), error));
     });
-    if context.options.durability == (Durability::Grouped { at_once: false }) {
-        let fail = |error| Error::io("make durable", target.path(), error);
-        sys::persist_file(&kept).map_err(fail)?;
-    }
-    Dir::stat_file(&kept).map(Labels::Set).map_err(at_output)
+    failed
 }

@@ -108,8 +108,8 @@ pub fn mend(
     }
     let (digest, origin, late) = (found, Origin::Source, !can_have_time);
     let stands = if let Labels::Set(now) = &labels { now } else { there };
-    let stat = &transfer.entry().stat;
-    let trace = output.trace_of(stat, stands);
+    let (stands, stat) = (*stands, &transfer.entry().stat);
+    let trace = output.trace_of(stat, &stands);
     let given = output.time_to_record(stat.mtime, stands.mtime).filter(|_| !late);
     let sure = !late && output.volume.with_root;
     let row = Some(KeptRow::New(Row {
@@ -122,7 +122,7 @@ pub fn mend(
         labelled: existing.is_labelled(),
     }));
     let proof = context.options.verify.map(|_| proof);
-    Ok(Some(Action::Settled(Outcome::Kept { row, proof, labels })))
+    Ok(Some(Action::Settled(Outcome::Kept { stands, row, proof, labels })))
 }
 
 /// That a copy has the time of its making, and always will.

@@ -12,7 +12,7 @@ use crate::part::method::Method;
 use crate::part::part_file::PartName;
 use crate::part::transfer::Transfer;
 use crate::state::row::Trace;
-use crate::sys::stat::{Kind, Stat};
+use crate::sys::stat::{Inode, Kind, Stat};
 use crate::sys::{self, Attributes, Cloned, Dir};
 use crate::transfer::context::Context;
 use crate::transfer::outcome::{Outcome, WrittenPart};
@@ -42,10 +42,11 @@ pub fn share(
         return Some(Outcome::Abandoned);
     }
     let new_name = NewName { context, transfer, renamed };
-    let part =
+    let (part, made) =
         renamed.find(stat, &digest, |former| new_name.of(former, warnings).ok().flatten())?;
     let written = WrittenPart {
         part: PartName { name: part, journal: None },
+        made,
         digest: Some(digest),
         method: Method::Renamed,
     };
@@ -63,6 +64,9 @@ pub fn share(
     Some(Outcome::Written(written))
 }
 
+/// A part file with a content that it shares: its name, and the file.
+type SharedPart = (OsString, Inode);
+
 /// A file that is to share the content of a former one.
 struct NewName<'a> {
     context: &'a Context<'a>,
@@ -71,13 +75,13 @@ struct NewName<'a> {
 }
 
 impl NewName<'_> {
-    /// The name of the part file that has the content of `former`; `None` if that is not what the record knows, or
+    /// The part file that has the content of `former`, and its name; `None` if that is not what the record knows, or
     /// cannot be shared.
     fn of(
         &self,
         former: FormerFile<'_>,
         warnings: &mut Vec<Error>,
-    ) -> io::Result<Option<OsString>> {
+    ) -> io::Result<Option<SharedPart>> {
         let Some((above, name)) = former.path.split() else { return Ok(None) };
         let (from, name) = (self.renamed.root().open_below(&above)?, sys::name_from_bytes(name)?);
         // Opening a device can do things.
@@ -85,16 +89,20 @@ impl NewName<'_> {
             return Ok(None);
         }
         let file = from.open_file(name, false)?;
-        let there = Dir::stat_file(&file)?;
+        let inode = Dir::inode_of(&file)?;
+        let there = inode.stat;
         if !former.row.proves(&there) {
             return Ok(None);
         }
+        let is_labelled = self.has_labels(&file, &there)?;
+        // The content is not read again: who could write to it must be who the label lets write.
         if self.renamed.clones.is_it()
+            && (is_labelled || sys::is_ours_alone(&file, &there)?)
             && let Some(part) = self.clone_of(&file, &there, warnings)?
         {
             return Ok(Some(part));
         }
-        if !self.renamed.links.is_it() || !self.has_labels(&file, &there)? || !(former.take)() {
+        if !self.renamed.links.is_it() || !is_labelled || !(former.take)() {
             return Ok(None);
         }
         let Some(to) = &self.transfer.target.output.handle else { return Ok(None) };
@@ -111,15 +119,18 @@ impl NewName<'_> {
                     return Err(error);
                 }
             };
-        let now = to.stat(&part, false);
-        let is_it =
-            |now: &Stat| now.id == there.id && (now.size, now.mtime) == (there.size, there.mtime);
-        if !now.is_ok_and(|now| is_it(&now)) {
+        let volume = &self.transfer.target.output.volume;
+        let is_it = |now: &Inode| {
+            now.stat.id == there.id
+                && now.stat.mtime == there.mtime
+                && volume.is_same(&inode.known(), now)
+        };
+        let Some(now) = to.inode(&part).ok().filter(is_it) else {
             self.discard(&part, warnings);
             return Ok(None);
-        }
+        };
         self.renamed.note_link();
-        Ok(Some(part))
+        Ok(Some((part, now)))
     }
 
     /// A clone of `file`, which is `there`, with the attributes of the source's.
@@ -128,13 +139,14 @@ impl NewName<'_> {
         file: &File,
         there: &Stat,
         warnings: &mut Vec<Error>,
-    ) -> io::Result<Option<OsString>> {
+    ) -> io::Result<Option<SharedPart>> {
         let Transfer { target, .. } = self.transfer;
         let Some(dir) = &target.output.handle else { return Ok(None) };
         let attributes = self.attributes()?;
         let (part, name) = dir.create_part(target.output.volume.parts)?;
-        match self.fill(&part, file, there, &attributes, warnings) {
-            Ok(true) => Ok(Some(name)),
+        let filled = self.fill(&part, file, there, &attributes, warnings);
+        match filled.and_then(|is_filled| Ok((is_filled, Dir::inode_of(&part)?))) {
+            Ok((true, made)) => Ok(Some((name, made))),
             other => {
                 self.discard(&name, warnings);
                 other.map(|_| None)

@@ -12,4 +12,5 @@ mod powercut;
 mod races;
 mod refusals;
 mod stated;
+mod swapped;
 mod sweep;
