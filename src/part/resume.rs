@@ -15,6 +15,7 @@ use crate::io::block::Block;
 use crate::io::options::{Journaling, Options};
 use crate::part::part_file::Part;
 use crate::part::transfer::CopyTarget;
+use crate::sys::stat::Inode;
 use crate::sys::{self, Dir};
 use crate::tree::cleanup::Leftovers;
 use crate::tree::dirs::{OutputDir, SourceDir};
@@ -63,7 +64,8 @@ pub fn begin(
     let (queue, block) = (options.blocks * options.block_size, options.block_size as u64);
     let mut swept = Leftovers::default();
     let checkpoints = Some(journaling.step(queue as u64, block));
-    match take_up(options, stop, journaling, dir, entry, scratch) {
+    let keeps_numbers = output.volume.tried.traits.keeps_numbers;
+    match take_up(options, stop, journaling, keeps_numbers, dir, entry, scratch) {
         ResumeState::Up { journal, subject, file, resumed } => {
             let part = Part::take_up(options, output, &subject, file, journal);
             return Ok(Some(ReadyPart { part, resumed: Some(*resumed), checkpoints, swept }));
@@ -79,10 +81,11 @@ pub fn begin(
         }
     }
     let mut part = create()?;
-    if let Some(name) = part.name() {
+    if let (Some(name), Ok(Inode { stat, birth })) = (part.name(), part.inode()) {
         let (name, part_name) = (entry.name.to_os_string(), name.to_os_string());
         let (source, algorithm) = (Version::of(&entry.stat), options.algorithm);
-        let subject = Subject { name, part: part_name, source, algorithm };
+        let ino = stat.id.ino;
+        let subject = Subject { name, part: part_name, ino, birth, source, algorithm };
         // Without a journal the file is copied just as well.
         if let Ok(journal) = Journal::create(dir, &subject, &journaling.secret) {
             part.keep_journal(journal);
@@ -147,6 +150,7 @@ fn take_up(
     options: &Options,
     stop: &Stop,
     journaling: Journaling,
+    keeps_numbers: bool,
     dir: &Dir,
     entry: &SourceEntry,
     scratch: &mut Block,
@@ -179,7 +183,17 @@ fn take_up(
         let why = format!("it has {} bytes, and {offset} were made durable", stat.size);
         return unfit(subject, Some(why));
     }
-    if journaling.verify {
+    // Files of this user may have exchanged their names. Where numbers do not last, and where it is not told when a
+    // file was made, content decides.
+    let birth = Dir::birth_of(&file).filter(|_| keeps_numbers);
+    let is_known = match birth.zip(subject.birth) {
+        Some((birth, noted)) if birth != noted || stat.id.ino != subject.ino => {
+            let why = "it is not the part file that was written".to_string();
+            return unfit(subject, Some(why));
+        }
+        known => known.is_some(),
+    };
+    if journaling.verify || !is_known {
         match state_of(options, stop, &file, offset, scratch) {
             Ok(Some(state)) if state == checkpoint.state => {}
             Ok(Some(_)) => {

@@ -3,7 +3,8 @@
 //! It says of which file, in which version, the part file is the beginning, up to where it is on the
 //! device for certain, and the state of the digest there. It lies beside the part file under a name
 //! made from the final one, and names the part file, whose name is random: so a journal that comes
-//! back after a power cut never speaks of another part file than its own.
+//! back after a power cut never speaks of another part file than its own. It says which file that is, too: who owns the
+//! directory can exchange names.
 //!
 //! A header, written once, and two slots in blocks of their own, written in turn. Everything carries a
 //! SHA-256 sum (a slot's is over the header's too), so what is torn counts for nothing, and a slot that
@@ -11,10 +12,11 @@
 //! directory, so a journal that was planted is none. Numbers are little-endian.
 //!
 //! ```text
-//! header, at 0:            "dircopy journal 2\n", length of what follows (u16), size (u64), mtime and
+//! header, at 0:            "dircopy journal 3\n", length of what follows (u16), size (u64), mtime and
 //!                          ctime (i64 seconds, u32 nanoseconds each) and inode number (u64) of the
-//!                          source, algorithm (u8, 1 is SHA-256), length of the part file's name (u8),
-//!                          that name, the final name; sum (32 bytes)
+//!                          source, inode number of the part file (u64) and time of its making (as above; all 0
+//!                          where it is not known), algorithm (u8, 1 is SHA-256), length of the part file's name
+//!                          (u8), that name, the final name; sum (32 bytes)
 //! slots, at 4096 and 8192: offset (u64), length of the state (u16), the state; sum (32 bytes). Behind the state of
 //!                          the digest stand those of further ones, each behind its length (u16)
 //! from 12288 on:           the states of the file's chain (`noted_states`)
@@ -31,7 +33,7 @@ use crate::sys::{self, Dir, PartTag, Uninterrupted};
 use crate::tree::journal::noted_states::{self, NewStates};
 
 /// The number is that of the format, the form of the digest's state included.
-const MAGIC: &[u8] = b"dircopy journal 2\n";
+const MAGIC: &[u8] = b"dircopy journal 3\n";
 
 /// Header and slots start at multiples of this, so that one is torn without the others.
 const BLOCK: usize = 4096;
@@ -62,6 +64,9 @@ pub struct Subject {
     pub name: OsString,
     /// The part file's name, in the same directory.
     pub part: OsString,
+    /// The part file's number, and when it was made, where the system tells.
+    pub ino: u64,
+    pub birth: Option<Time>,
     /// What it is a copy of.
     pub source: Version,
     /// What the state is of.
@@ -208,13 +213,17 @@ fn decode(
 }
 
 fn encode_header(subject: &Subject, secret: &Sha256) -> Option<Vec<u8>> {
-    let Subject { name, part, source, algorithm } = subject;
-    let mut body = source.size.to_le_bytes().to_vec();
-    for time in [source.mtime, source.ctime] {
+    let Subject { name, part, ino, birth, source, algorithm } = subject;
+    let put_time = |body: &mut Vec<u8>, time: Time| {
         body.extend(time.secs.to_le_bytes());
         body.extend(time.nanos.to_le_bytes());
-    }
+    };
+    let mut body = source.size.to_le_bytes().to_vec();
+    put_time(&mut body, source.mtime);
+    put_time(&mut body, source.ctime);
     body.extend(source.ino.to_le_bytes());
+    body.extend(ino.to_le_bytes());
+    put_time(&mut body, birth.unwrap_or_default());
     body.push(code(*algorithm)?);
     body.push(u8::try_from(part.len()).ok()?);
     body.extend(part.as_encoded_bytes());
@@ -247,12 +256,14 @@ fn decode_header(bytes: &[u8], secret: &Sha256) -> Option<(Subject, Sha256)> {
         ctime: take_time(&mut body)?,
         ino: u64::from_le_bytes(take(&mut body)?),
     };
+    let (ino, born) = (u64::from_le_bytes(take(&mut body)?), take_time(&mut body)?);
+    let birth = (born != Time::default()).then_some(born);
     let [hashed, part_len] = take(&mut body)?;
     let algorithm = Algorithm::listed().find(|algorithm| code(*algorithm) == Some(hashed))?;
     let (part, name) = body.split_at_checked(usize::from(part_len))?;
     let part = sys::name_from_bytes(part).ok()?.to_os_string();
     let name = sys::name_from_bytes(name).ok()?.to_os_string();
-    let subject = Subject { name, part, source, algorithm };
+    let subject = Subject { name, part, ino, birth, source, algorithm };
     sys::is_part_name(&subject.part).then(|| (subject, Sha256::of(&[&secret.0, header])))
 }
 
@@ -301,6 +312,8 @@ mod tests {
         Subject {
             name: "film.mov".into(),
             part: ".a1B2c3D4e5.dircopy-part".into(),
+            ino: 1 << 40,
+            birth: Some(time),
             source: Version { size: 1 << 40, mtime: time, ctime: time, ino: u64::MAX },
             algorithm: Algorithm::Sha256,
         }

@@ -1,5 +1,6 @@
 //! Interrupted runs, and going on after them.
 
+mod exchanged;
 mod interrupt;
 mod kill;
 mod large_files;
