@@ -18,6 +18,7 @@ use crate::heal::parents::{DirPlace, Parents};
 use crate::heal::trees::Tree;
 use crate::io::link_check::{ChainedContent, Helpers, LinkCheck, LinkReads};
 use crate::io::read_back::ReadBack;
+use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, Dir, Medium};
 use crate::verify::Mend;
 
@@ -144,7 +145,8 @@ impl Mender<'_> {
         mend.bytes = if case.own().is_some() { bytes } else { content.size };
         let mut ready = None;
         if !self.dry_run {
-            let (filled, file) = self.fill(case, base, |new| {
+            let good = taken.iter().filter_map(|taken| case.copies.get(taken.copy)).collect();
+            let (filled, file) = self.fill(case, base, good, |new| {
                 let is_cloned = new.clone_of(&base.file)?;
                 new.look_for_room(if is_cloned { bytes } else { base.stat.allocated.max(bytes) })?;
                 new.set_length(content.size, (!is_cloned).then_some(&base.stat))?;
@@ -213,7 +215,7 @@ impl Mender<'_> {
                 }
             }
             let like = case.own().unwrap_or(copy);
-            let filled = self.fill(case, like, |new| {
+            let filled = self.fill(case, like, vec![copy], |new| {
                 let is_cloned = new.clone_of(&copy.file)?;
                 if !is_cloned {
                     new.look_for_room(copy.stat.allocated)?;
@@ -275,21 +277,23 @@ impl Mender<'_> {
         Mend { path, from, bytes: 0, is_cloned: false, dry_run: self.dry_run }
     }
 
-    /// Makes a new file, which `fill` fills and which gets what `like` has beside its content, and proves it.
+    /// Makes a new file, which `fill` fills and which gets what `like` has beside its content, but no more than the
+    /// copies have that are `good`; and proves it.
     fn fill(
         &self,
         case: &Case<'_>,
         like: &FileCopy,
+        good: Vec<&FileCopy>,
         fill: impl FnOnce(&mut NewFile<'_>) -> Result<Filled, Unmended>,
     ) -> Result<(Filled, ReadyFile), Unmended> {
         let Case { bad, path, .. } = case;
         let own = self.trees.get(bad.tree).ok_or(Unmended::Nowhere)?;
-        let good = self.trees.get(like.tree).filter(|_| like.tree != bad.tree);
+        let good_tree = self.trees.get(like.tree).filter(|_| like.tree != bad.tree);
         let (above, name) = bad.path.split().ok_or(Unmended::Nowhere)?;
         let name = sys::name_from_bytes(name).map_err(|error| Error::io("open", path, error))?;
         let dir_path = path.parent().unwrap_or(path);
         let place = DirPlace { root: &own.dir, below: &above, path: dir_path };
-        let parents = Parents::open(place, good.map(|tree| &tree.dir), own.private())?;
+        let parents = Parents::open(place, good_tree.map(|tree| &tree.dir), own.private())?;
         let is_data = |name: &OsStr| own.lists(&above.join(name));
         let filled = match parents.dir() {
             None => Err(Unmended::Nowhere),
@@ -300,7 +304,7 @@ impl Mender<'_> {
                 .map_err(Unmended::from)
                 .and_then(|mut new| {
                     let filled = fill(&mut new)
-                        .and_then(|filled| self.prove(case, &new, like).map(|()| filled));
+                        .and_then(|filled| self.prove(case, &new, like, &good).map(|()| filled));
                     match filled {
                         Ok(filled) => Ok((filled, new.close()?)),
                         Err(why) => {
@@ -347,14 +351,26 @@ impl Mender<'_> {
     }
 
     /// Makes a filled file durable, and finds out whether it may take the place of the bad one.
-    fn prove(&self, case: &Case<'_>, new: &NewFile<'_>, like: &FileCopy) -> Result<(), Unmended> {
+    fn prove(
+        &self,
+        case: &Case<'_>,
+        new: &NewFile<'_>,
+        like: &FileCopy,
+        good: &[&FileCopy],
+    ) -> Result<(), Unmended> {
         let Case { bad, path, .. } = case;
-        let attributes = Attributes::read(&like.file).unwrap_or_else(|error| {
+        let label = label_of(like, good);
+        if label.owner.tree != like.tree {
+            let finding =
+                "it belonged to another user than the good copy, and belongs to that one's now";
+            (self.warn)(Error::finding("keep the owner of", path, finding));
+        }
+        let attributes = Attributes::read(&label.owner.file).unwrap_or_else(|error| {
             (self.warn)(Error::io("read the attributes of", path, error));
             Attributes::default()
         });
-        new.settle(&attributes, &like.stat, self.warn)?;
-        if case.own().is_some() && !new.has_owner_of(&like.stat) {
+        new.settle(&attributes, &label.stat, self.warn)?;
+        if case.own().is_some() && !new.has_owner_of(&label.stat) {
             let finding = "only root can give files to others, so it is yours now";
             (self.warn)(Error::finding("keep the owner of", path, finding));
         }
@@ -386,4 +402,23 @@ impl Mender<'_> {
     fn go_on(&self) -> Result<(), Unmended> {
         if self.stop.is_requested() { Err(Unmended::Stopped) } else { Ok(()) }
     }
+}
+
+/// What a healed file has beside its content.
+struct Label<'c> {
+    /// The copy whose owner and attributes it has.
+    owner: &'c FileCopy,
+    stat: Stat,
+}
+
+/// That of `like`, but no more open than the copies that the content is from: a bad file may be another user's, who
+/// put it there to be given what is good. Then it is their owner's.
+fn label_of<'c>(like: &'c FileCopy, good: &[&'c FileCopy]) -> Label<'c> {
+    let has_owner =
+        |copy: &&FileCopy| (copy.stat.uid, copy.stat.gid) == (like.stat.uid, like.stat.gid);
+    let other = good.iter().copied().find(|copy| !has_owner(copy));
+    let owner = other.filter(|_| sys::may_give_away()).unwrap_or(like);
+    let mode = good.iter().fold(like.stat.mode, |mode, copy| mode & copy.stat.mode);
+    let Stat { uid, gid, .. } = owner.stat;
+    Label { owner, stat: Stat { mode, uid, gid, ..like.stat } }
 }

@@ -82,3 +82,26 @@ fn what_cannot_be_kept_is_said() {
     run.assert_says("cannot keep the owner of A/a.mov");
     is_whole(&scene.path("A"));
 }
+
+/// Who may write to the directory of a copy puts a file of his in its place, to be given what is good.
+#[test]
+fn a_bad_file_of_another_user_gets_no_more_than_the_good_copy_has() {
+    need!(Root);
+    for len in [300, 2 * MIB + 5] {
+        let scene = Scene::new();
+        scene.src.file("key", content(len)).file("dir/open", content(len));
+        shell(&scene, "chmod 777 src; chown 1001:1001 src/key; chmod 600 src/key");
+        copies(&scene, &["A", "B"], &[]);
+        shell(
+            &scene,
+            "cp A/key new; rm A/key; printf x | dd of=new bs=1 conv=notrunc status=none; mv new A/key
+             chown 1002:1002 A/key; chmod 644 A/key; rot=A/dir/open
+             printf x | dd of=$rot bs=1 conv=notrunc status=none; chmod 666 $rot",
+        );
+        let run = heal(&scene, &["A", "B"]);
+        run.assert_code(0).assert_says("A/key");
+        let look = "stat -c '%u:%g %a' A/key A/dir/open";
+        assert_eq!(shell(&scene, look), "1001:1001 600\n0:0 644\n", "{}", run.err());
+        is_whole(&scene.path("A"));
+    }
+}
