@@ -42,6 +42,8 @@ pub struct Target {
     /// What the manifest is a part of.
     pub part: PartOf,
     handle: Option<Dir>,
+    /// The directory that the manifest was opened in; `None` if it was moved from there at that moment.
+    beside: Option<Dir>,
     /// The side file of the manifest, opened when it is first asked for.
     states: OnceLock<Option<SideFile>>,
 }
@@ -86,7 +88,8 @@ impl Target {
 
     fn unopened(manifest: PathBuf, root: PathBuf) -> Self {
         let (root_id, states) = (Identity::default(), OnceLock::new());
-        Self { manifest, root, ours: None, root_id, part: PartOf::Alone, handle: None, states }
+        let (handle, beside) = (None, None);
+        Self { manifest, root, ours: None, root_id, part: PartOf::Alone, handle, beside, states }
     }
 
     /// A directory that is open, and the file that says what it is.
@@ -112,15 +115,26 @@ impl Target {
     /// The chain of the content with this digest, and the size of that, if one stands beside the manifest.
     pub fn chain(&self, digest: &Digest) -> Option<(Chain, u64)> {
         // What cannot be opened says nothing.
-        let open = || open_states(&self.manifest).ok().flatten();
+        let open = || {
+            let name = states_name(&self.manifest)?;
+            SideFile::open_in(self.beside.as_ref()?, &name, MOST_RECORDS, &|| false).ok().flatten()
+        };
         self.states.get_or_init(open).as_ref()?.chain(digest)
     }
 
     /// Which file the side file of the manifest is, if there is one.
     pub fn states_id(&self) -> Option<Identity> {
-        let (name, dir) =
-            (states_name(&self.manifest)?, Dir::open(directory_of(&self.manifest)).ok()?);
+        let (name, dir) = (states_name(&self.manifest)?, self.beside.as_ref()?);
         dir.stat(&name, false).ok().map(|stat| stat.id)
+    }
+
+    /// The directory that the manifest is in, which was opened with it: its path may lead elsewhere by now.
+    ///
+    /// # Errors
+    /// The manifest is no file, or was moved while it was opened.
+    pub fn beside(&self) -> io::Result<&Dir> {
+        let moved = || io::Error::new(io::ErrorKind::NotFound, "the manifest was moved meanwhile");
+        self.beside.as_ref().ok_or_else(moved)
     }
 
     /// Whether the manifest is that of a run of dircopy that did not come to its end.
@@ -138,13 +152,11 @@ fn open_in(dir: &Path, name: &OsStr) -> io::Result<File> {
     }
 }
 
-/// Opens the side file of a manifest, if there is one.
-///
-/// # Errors
-/// It cannot be read.
-pub fn open_states(manifest: &Path) -> io::Result<Option<SideFile>> {
-    let Some(name) = states_name(manifest) else { return Ok(None) };
-    SideFile::open_in(&Dir::open(directory_of(manifest))?, &name, MOST_RECORDS, &|| false)
+/// The directory of the manifest at `path`, if that is the file `id` there.
+fn dir_of(path: &Path, id: Identity) -> Option<Dir> {
+    let dir = Dir::open(directory_of(path)).ok()?;
+    let found = dir.stat(path.file_name()?, true).ok()?;
+    (found.id == id).then_some(dir)
 }
 
 impl TargetSpec {
@@ -222,6 +234,9 @@ impl TargetSpec {
         let stat = Dir::stat_file(&manifest).map_err(|error| Error::io("look at", path, error))?;
         if stat.kind == Kind::Dir {
             return Err(Error::finding("read the manifest", path, "it is a directory"));
+        }
+        if self.manifest != Some(ManifestAt::StandardInput) {
+            target.beside = dir_of(path, stat.id);
         }
         let fail = |error| Error::io("open the directory", &target.root, error);
         let root = Dir::open(&target.root).map_err(fail)?;

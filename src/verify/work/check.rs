@@ -372,7 +372,7 @@ impl<'a> Checker<'a> {
                     if let (Verdict::Good(_), Some(chain), Some(states)) = (&verdict, chain, states)
                         && target.chain(digest).is_none_or(|(known, _)| known != chain)
                     {
-                        states.put(&target.manifest, path, read.bytes, digest, chain);
+                        states.put(target, path, read.bytes, digest, chain);
                     }
                     (verdict, read.bytes)
                 }

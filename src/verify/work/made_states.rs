@@ -7,25 +7,33 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::chain::side_file::SideFile;
+use crate::chain::side_file::{MOST_RECORDS, SideFile};
 use crate::chain::states::StatesFile;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::hash::chain::{Chain, LEAST_SPAN};
 use crate::manifest::readers::Readers;
 use crate::manifest::states_name;
-use crate::path::{RelPath, directory_of};
+use crate::path::RelPath;
 use crate::sys::Dir;
 use crate::sys::stat::Kind;
-use crate::verify::target::open_states;
+use crate::verify::target::Target;
 
 /// What is to be done about states that cannot be written; completes "cannot …".
 const DEED: &str = "write the states of large files to";
 
+/// A side file that is made.
+#[derive(Debug)]
+struct MadeFile {
+    states: Arc<StatesFile>,
+    /// The directory of the manifest, as it was opened with that.
+    dir: Dir,
+}
+
 /// The side files that a check makes, each by its manifest.
 #[derive(Debug, Default)]
 pub struct MadeStates {
-    files: Mutex<Vec<(PathBuf, Option<Arc<StatesFile>>)>>,
+    files: Mutex<Vec<(PathBuf, Option<MadeFile>)>>,
     /// Files that got states.
     pub number: AtomicU64,
     errors: Mutex<Vec<Error>>,
@@ -37,24 +45,26 @@ impl MadeStates {
         size > LEAST_SPAN
     }
 
-    /// The file at `path`, which `manifest` lists, has this digest and this chain.
-    pub fn put(&self, manifest: &Path, path: &RelPath, size: u64, digest: &Digest, chain: Chain) {
-        if let Some(file) = self.of(manifest) {
+    /// The file at `path`, which the manifest of `target` lists, has this digest and this chain.
+    pub fn put(&self, target: &Target, path: &RelPath, size: u64, digest: &Digest, chain: Chain) {
+        if let Some(file) = self.of(target) {
             file.put(path.as_bytes(), size, digest, chain);
             self.number.fetch_add(1, Relaxed);
         }
     }
 
     /// The side file of a manifest, begun with the first file.
-    fn of(&self, manifest: &Path) -> Option<Arc<StatesFile>> {
+    fn of(&self, target: &Target) -> Option<Arc<StatesFile>> {
+        let manifest = &target.manifest;
+        let states = |file: &Option<MadeFile>| Some(Arc::clone(&file.as_ref()?.states));
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, file)) = files.iter().find(|(known, _)| known == manifest) {
-            return file.clone();
+            return states(file);
         }
-        let file = begin(manifest).map(Arc::new);
-        let file = file.map_err(|error| self.note(error)).ok();
-        files.push((manifest.to_path_buf(), file.clone()));
-        file
+        let file = begin(target).map_err(|error| self.note(error)).ok();
+        let made = states(&file);
+        files.push((manifest.clone(), file));
+        made
     }
 
     fn note(&self, error: Error) {
@@ -67,18 +77,20 @@ impl MadeStates {
         let files = self.files.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut errors = self.errors.into_inner().unwrap_or_else(PoisonError::into_inner);
         for (manifest, file) in files {
-            let Some((file, name)) = file.zip(states_name(&manifest)) else { continue };
+            let Some((MadeFile { states, dir }, name)) = file.zip(states_name(&manifest)) else {
+                continue;
+            };
             if !is_whole {
-                file.give_up();
+                states.give_up();
                 continue;
             }
             // What cannot be read says nothing.
-            if let Ok(Some(earlier)) = open_states(&manifest) {
-                file.carry_rest(&earlier);
+            if let Ok(Some(earlier)) = SideFile::open_in(&dir, &name, MOST_RECORDS, &|| false) {
+                states.carry_rest(&earlier);
             }
             // As open as the manifest, which names the same.
-            let readers = readers_of(&manifest);
-            if let Err(error) = file.publish(&name, true, true, |group| readers.mode(group)) {
+            let readers = readers_of(&dir, &manifest);
+            if let Err(error) = states.publish(&name, true, true, |group| readers.mode(group)) {
                 errors.push(Error::io(DEED, manifest.with_file_name(&name), error));
             }
         }
@@ -86,23 +98,23 @@ impl MadeStates {
     }
 }
 
-/// Who may read the manifest at this path.
-fn readers_of(manifest: &Path) -> Readers {
+/// Who may read the manifest, which is in `dir`.
+fn readers_of(dir: &Dir, manifest: &Path) -> Readers {
     let mut readers = Readers::default();
-    let dir = Dir::open(directory_of(manifest));
-    match dir.and_then(|dir| dir.stat(manifest.file_name().unwrap_or_default(), true)) {
+    match dir.stat(manifest.file_name().unwrap_or_default(), true) {
         Ok(stat) => readers.note(&stat),
         Err(_) => readers = Readers::Owner,
     }
     readers
 }
 
-/// Begins the side file of a manifest.
-fn begin(manifest: &Path) -> Result<StatesFile> {
+/// Begins the side file of a manifest, in the directory that this was opened in.
+fn begin(target: &Target) -> Result<MadeFile> {
+    let manifest = &target.manifest;
     let fail = |error| Error::io(DEED, manifest.with_extension("states"), error);
     let name = states_name(manifest).ok_or(std::io::ErrorKind::InvalidFilename);
     let name = name.map_err(|error| fail(error.into()))?;
-    let dir = Dir::open(directory_of(manifest)).map_err(fail)?;
+    let dir = target.beside().and_then(Dir::try_clone).map_err(fail)?;
     let mut unfinished = name.clone();
     unfinished.push(".part");
     for name in [&name, &unfinished] {
@@ -126,7 +138,7 @@ fn begin(manifest: &Path) -> Result<StatesFile> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
         _ => {}
     }
-    let file = StatesFile::default();
-    file.begin(dir, unfinished, Vec::new());
-    Ok(file)
+    let states = StatesFile::default();
+    states.begin(dir.try_clone().map_err(fail)?, unfinished, Vec::new());
+    Ok(MadeFile { states: Arc::new(states), dir })
 }
