@@ -10,7 +10,7 @@ use crate::cli::record::json;
 use crate::cli::show::console::Console;
 use crate::cli::show::rows::{files, size};
 use crate::copy::dated_name::DatedName;
-use crate::copy::generations::run::{discard, hold};
+use crate::copy::generations::directory::{discard, hold};
 use crate::copy::generations::set::{GenerationNote, GenerationSet};
 use crate::copy::mirror::lost_names::LostNames;
 use crate::error::{Error, Result};

@@ -15,10 +15,11 @@ use crate::hash::{Algorithm, Algorithms};
 use crate::io::options::{Cache, Damaged, Journaling, Reflink, Renamed, Resume, Sparse, States};
 use crate::manifest::lists::{ListFormat, ListKind};
 use crate::state::private_dir::Secret;
-use crate::sys::ShardTag;
+use crate::sys::{Dir, ShardTag};
 use crate::transfer::small::batch;
 use crate::transfer::verifier::unverifiable;
 use crate::tree::classify::Classifier;
+use crate::tree::dirs::HeldTree;
 use crate::tree::filter::Filter;
 use crate::tree::names::list::NameList;
 use crate::tree::overwrite::Policy;
@@ -124,8 +125,10 @@ pub struct CopyJob {
     pub one_file_system: bool,
     /// Workers; at least 1. Without a number as many as suit both devices.
     pub workers: Option<usize>,
+    /// The output's directory where the run has it open already: what its path leads to meanwhile is of no weight.
+    pub(crate) held: Option<Arc<Dir>>,
     /// The last generation, if this run makes one.
-    pub(crate) last_generation: Option<PathBuf>,
+    pub(crate) last_generation: Option<HeldTree>,
     /// What the record lists and is gone was removed on purpose before the run.
     pub(crate) pruned: bool,
     /// What is at the output and is not proven gives way.
@@ -195,6 +198,7 @@ impl CopyJob {
             bag: None,
             one_file_system: false,
             workers: None,
+            held: None,
             last_generation: None,
             pruned: false,
             prunes: false,

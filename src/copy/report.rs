@@ -87,6 +87,9 @@ pub struct Counts {
     pub departed_bytes: u64,
     /// Pieces, a directory with everything in it being one, that have left the source and could not be moved.
     pub not_departed: u64,
+    /// Directories of the output that are not open to those who may enter their counterparts, because something is in
+    /// them that is not known to be of the source; not part of `seen`.
+    pub closed: u64,
     /// Entries of the output that have no counterpart in the source and stay, because no earlier run listed them.
     pub foreign: u64,
     /// Lines of earlier runs that were dropped for what has left the source.
@@ -117,7 +120,7 @@ impl Counts {
     /// Whether nothing is amiss: all is at the output, and all that is expected was of use.
     pub(crate) fn is_whole(&self) -> bool {
         let missing = self.failed + self.left + self.unusable_lines + self.lost;
-        missing + self.not_departed + self.unlisted + self.unheld == 0
+        missing + self.not_departed + self.closed + self.unlisted + self.unheld == 0
     }
 
     /// Takes over what is told of an output among several.

@@ -6,6 +6,7 @@
 
 pub mod departing;
 pub mod knowledge;
+pub mod new_root;
 pub mod opened;
 pub mod private_dir;
 #[cfg(any(test, feature = "internals"))]

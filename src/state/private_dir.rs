@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::hash::Sha256;
-use crate::sys::stat::Time;
+use crate::sys::stat::{Stat, Time};
 use crate::sys::{self, Dir, PartOwner, PartTag, Uninterrupted};
 
 /// What the private directory is called in the root of an output. Nothing of this name in the root of
@@ -205,6 +205,14 @@ impl PrivateDir {
         Ok(Some(Self { dir, path, mark, at_output: None }))
     }
 
+    /// Whether a directory, which is `there`, is one that a run made, wherever it lies: it is closed, and has a secret
+    /// that was made in it.
+    pub fn is_one(dir: &Dir, there: &Stat) -> bool {
+        Dir::is_kept_by_us(there)
+            && dir.is_private().unwrap_or(false)
+            && matches!(read_secret(dir, false), Ok(Some(Some(_))))
+    }
+
     /// Whether runs that keep their records elsewhere are kept out too.
     pub fn is_at_output(&self) -> bool {
         self.at_output.is_some()
@@ -259,7 +267,7 @@ impl PrivateDir {
     /// # Errors
     /// It can be neither read nor written, or not be made durable.
     pub fn secret(&self, durable: bool) -> io::Result<Secret> {
-        let secret = match self.read_secret(durable)? {
+        let secret = match read_secret(&self.dir, durable)? {
             Some(Some(secret)) => secret,
             of_no_use => {
                 if of_no_use.is_some() {
@@ -290,7 +298,7 @@ impl PrivateDir {
             Err(error) => {
                 let _ = self.dir.remove(&part);
                 // A shard of the same plan may have made it meanwhile.
-                self.read_secret(durable)?.flatten().ok_or(error)
+                read_secret(&self.dir, durable)?.flatten().ok_or(error)
             }
         }
     }
@@ -308,23 +316,7 @@ impl PrivateDir {
     /// # Errors
     /// It cannot be read.
     pub fn known_secret(&self) -> io::Result<Option<Secret>> {
-        Ok(self.read_secret(false)?.flatten())
-    }
-
-    /// What is in the file of the secret, if there is one: a secret, unless it is of no use.
-    fn read_secret(&self, durable: bool) -> io::Result<Option<Option<Secret>>> {
-        let Some((file, _)) = self.dir.open_ours(SECRET.as_ref())? else { return Ok(None) };
-        let (mut hex, mut made) = ([0; Sha256::HEX_LEN], String::new());
-        let expected = made_at(Dir::birth_of(&file));
-        let mut text = Uninterrupted(file).take(MOST_SECRET);
-        let is_whole = text.read_exact(&mut hex).is_ok()
-            && text.read_to_string(&mut made).is_ok_and(|_| made == expected);
-        let secret = Sha256::from_hex(&hex).filter(|_| is_whole).map(Secret);
-        if durable && secret.is_some() {
-            let Uninterrupted(file) = text.into_inner();
-            sys::persist_file(&file)?;
-        }
-        Ok(Some(secret))
+        Ok(read_secret(&self.dir, false)?.flatten())
     }
 
     /// Whether it is known by the path of the output alone, where another disk that looks the same may be mounted at
@@ -338,6 +330,22 @@ impl PrivateDir {
     pub fn mark(&self) -> &Mark {
         &self.mark
     }
+}
+
+/// What is in the file of the secret, if there is one: a secret, unless it is of no use.
+fn read_secret(dir: &Dir, durable: bool) -> io::Result<Option<Option<Secret>>> {
+    let Some((file, _)) = dir.open_ours(SECRET.as_ref())? else { return Ok(None) };
+    let (mut hex, mut made) = ([0; Sha256::HEX_LEN], String::new());
+    let expected = made_at(Dir::birth_of(&file));
+    let mut text = Uninterrupted(file).take(MOST_SECRET);
+    let is_whole = text.read_exact(&mut hex).is_ok()
+        && text.read_to_string(&mut made).is_ok_and(|_| made == expected);
+    let secret = Sha256::from_hex(&hex).filter(|_| is_whole).map(Secret);
+    if durable && secret.is_some() {
+        let Uninterrupted(file) = text.into_inner();
+        sys::persist_file(&file)?;
+    }
+    Ok(Some(secret))
 }
 
 /// How the names of those begin that are kept among those of other outputs: of outputs that are known by their disk

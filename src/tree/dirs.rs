@@ -12,9 +12,18 @@ use crate::state::knowledge::{Belief, Remembered};
 use crate::state::row::{Origin, Trace};
 use crate::sys::stat::{Kind, Stat, Time};
 use crate::sys::{self, Attributes, Dir, Place};
+use crate::tree::hand_over::HandOver;
 use crate::tree::overwrite::DestinationStat;
 use crate::volume::output_volume::OutputVolume;
 use crate::volume::times::TimeMatch;
+
+/// A tree that is open, and where it was then.
+#[derive(Clone, Debug)]
+pub struct HeldTree {
+    pub dir: Arc<Dir>,
+    /// For messages.
+    pub path: PathBuf,
+}
 
 /// A directory of the source.
 #[derive(Debug)]
@@ -58,8 +67,10 @@ pub struct OpenWork {
     pub made_in: Mutex<Option<Arc<OutputDir>>>,
     /// Whether something in it is missing that a later run will have to add.
     pub left_open: AtomicBool,
-    /// What is still on its way in it: entries, and the walker itself.
+    /// What is still on its way in it: entries, the walker itself, and directories that it waits for.
     pub pending: AtomicUsize,
+    /// What must be known before it gets its label, if that is another than it has.
+    pub hand_over: Option<HandOver>,
 }
 
 impl Default for OpenWork {
@@ -69,6 +80,7 @@ impl Default for OpenWork {
             made_in: Mutex::new(None),
             left_open: AtomicBool::new(false),
             pending: AtomicUsize::new(1),
+            hand_over: None,
         }
     }
 }
@@ -304,6 +316,13 @@ impl OutputDir {
     /// Whether something that belongs here is missing.
     pub fn is_left_open(&self) -> bool {
         self.work.left_open.load(Relaxed)
+    }
+
+    /// The entry `name` in it is as in the source.
+    pub fn meet(&self, name: &OsStr) {
+        if let Some(over) = &self.work.hand_over {
+            over.meet(name);
+        }
     }
 
     /// Counts `more` things that are on their way here.

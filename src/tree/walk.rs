@@ -6,27 +6,24 @@
 //! and the receiver makes the walk wait.
 
 use std::ffi::OsStr;
-use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::error::Error;
 use crate::event::Gate;
 use crate::path::RelPath;
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::{NAME, TRASH};
-use crate::state::reference_time::MovedTimes;
-use crate::sys::stat::{Identity, Kind, Stat};
-use crate::sys::{self, Attributes, Dir, DirReader, ListedEntry};
+use crate::sys::stat::{Identity, Kind};
+use crate::sys::{self, Attributes, DirReader, ListedEntry};
 use crate::tree::classify::{Classifier, DirMemory, PendingLinks, Subdir, Unclassified};
 use crate::tree::cleanup::{self, Cleanup, Leftovers, Protected};
-use crate::tree::dirs::{OutputDir, SourceDir, in_the_way};
+use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::filter::Inclusion;
 use crate::tree::found::{Emit, WalkItem};
 use crate::tree::name_count::NameCount;
 use crate::tree::names::list::NameList;
-use crate::volume::output_volume::TriedVolume;
 
 /// Why a link is not followed to a directory or file of such a file system.
 pub const MADE_UP: &str = "its files are made up by the kernel as they are read (/proc, /sys and the like), and \
@@ -68,6 +65,8 @@ pub struct Walk<'a> {
     pub names: Option<&'a NameList>,
     /// Leave the attributes of directories to another run.
     pub leaves_dirs: bool,
+    /// Nothing in the output is another user's, and nobody can enter it until the run ends.
+    pub is_ours_alone: bool,
     /// Asked before anything is made or changed at the output.
     pub gate: Option<&'a Gate<'a>>,
     /// Where the names on both sides are counted, if they are.
@@ -137,7 +136,7 @@ impl Walk<'_> {
     }
 
     /// Whether anything may be made or changed at the output.
-    fn may_make(&self) -> bool {
+    pub(crate) fn may_make(&self) -> bool {
         self.gate.is_none_or(Gate::lets_pass)
     }
 
@@ -341,21 +340,10 @@ impl Walk<'_> {
         let mut output = OutputDir::below(&parent.output, name, &stat);
         output.finish = Some((stat, attributes)).filter(|_| !self.leaves_dirs);
         if let Some((handle, fresh)) = self.open_output(&parent.output, name)? {
-            let to = || parent.output.path_of(name);
-            let there = handle.stat_self().map_err(|error| Error::io("look at", to(), error))?;
-            if there.id == stat.id || stack.iter().any(|above| above.id == there.id) {
-                return Err(Error::finding("write to", to(), "it is a directory of the source"));
-            }
-            if fresh
-                && parent.output.gives_lists()
-                && let Err(error) = Attributes::default().shed_inherited(&handle)
-            {
-                let error = Error::io("set the permissions of", to(), error);
-                let _ = emit.item(WalkItem::Warning(error));
-            }
-            self.attach(&mut output, &parent.output, handle, &there, fresh)
-                .map_err(|error| Error::io("make writable", to(), error))?;
+            let is_source = |id| id == stat.id || stack.iter().any(|above| above.id == id);
+            self.take_output(&mut output, &parent.output, handle, fresh, &is_source, emit)?;
         }
+        parent.output.meet(name);
         let (root, rel) = (Arc::clone(&parent.source.root), output.rel.clone());
         let output = Arc::new(output);
         if !Arc::ptr_eq(&output.volume.tried, &parent.output.volume.tried)
@@ -377,73 +365,5 @@ impl Walk<'_> {
             listed: self.classifier.one_file_system && stat.id.dev != self.source_root.dev,
             memory: DirMemory::default(),
         })
-    }
-
-    /// Gives `output`, which is `there` and was made now if `fresh`, its open directory.
-    fn attach(
-        &self,
-        output: &mut OutputDir,
-        parent: &Arc<OutputDir>,
-        handle: Dir,
-        there: &Stat,
-        fresh: bool,
-    ) -> io::Result<()> {
-        let volume = &mut output.volume;
-        let is_mount_point = !fresh && volume.dev != there.id.dev;
-        volume.dev = there.id.dev;
-        volume.with_root = self.output_root.is_some_and(|root| root.dev == there.id.dev);
-        if fresh && (self.chains || !volume.with_root) {
-            output.work.made_in = Mutex::new(Some(Arc::clone(parent)));
-        }
-        if !fresh || parent.gives_lists() {
-            volume.trials = Arc::default();
-        }
-        if is_mount_point {
-            volume.tried = Arc::new(match self.dry {
-                true => TriedVolume::default(),
-                false => TriedVolume::new(handle.traits(volume.parts), MovedTimes::default()),
-            });
-        }
-        if !fresh {
-            volume.look_for_folding(&handle);
-            if !self.dry && (!Dir::is_closed(there) || self.may_make()) {
-                // The attributes that are set in the end take it back.
-                handle.open_up(there)?;
-            }
-        }
-        output.gid = there.gid;
-        (output.fresh, output.bare) = (fresh, !fresh && self.cleanup.finds_bare(&handle));
-        output.handle = Some(handle);
-        Ok(())
-    }
-
-    /// The directory `name` at the output and whether it was made now; `None` in a dry run that
-    /// would make it.
-    fn open_output(&self, parent: &OutputDir, name: &OsStr) -> Result<Option<(Dir, bool)>, Error> {
-        let Some(above) = &parent.handle else { return Ok(None) };
-        let path = || parent.path_of(name);
-        if !parent.fresh {
-            match above.open_dir(name, false) {
-                Ok(handle) => return Ok(Some((handle, false))),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(in_the_way(above, name, path(), error)),
-            }
-        }
-        // A run that is refused is over.
-        if self.dry || !self.may_make() {
-            return Ok(None);
-        }
-        above.make_dir(name, true).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => Error::finding(
-                "make directory",
-                path(),
-                "the output already has this name, perhaps in other letter case",
-            ),
-            _ => Error::io("make directory", path(), error),
-        })?;
-        let handle = above
-            .open_dir(name, false)
-            .map_err(|error| Error::io("open directory", path(), error))?;
-        Ok(Some((handle, true)))
     }
 }

@@ -35,6 +35,13 @@ pub struct MirrorArgs {
           hide_short_help = true)]
     pub keep: Option<KeepRule>,
 
+    /// With --generations: let others enter a new OUTPUT, as the umask has it
+    ///
+    /// Without it only its owner may. Who owns a file in the source could write to it in all trees that share it by
+    /// hard links.
+    #[arg(long, requires = "generations", hide_short_help = true)]
+    pub open_generations: bool,
+
     /// With --mirror or --generations: refuse the run if more entries than N, or N%, have left the source
     #[arg(long, value_name = "N|N%", default_value = "50%", value_parser = parse_most, requires = "memory",
           hide_short_help = true)]
@@ -80,6 +87,7 @@ impl MirrorArgs {
             keep: self.keep.clone(),
             most: self.max_delete,
             keep_trash: self.keep_trash,
+            open: self.open_generations,
         });
     }
 }

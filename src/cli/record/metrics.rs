@@ -142,6 +142,7 @@ pub fn copied(ran: &Result<Report>) -> LabelledCounts {
             ("skipped", counts.skipped),
             ("departed", counts.departed),
             ("not_departed", counts.not_departed),
+            ("closed", counts.closed),
             ("foreign", counts.foreign),
         ],
         bytes: vec![

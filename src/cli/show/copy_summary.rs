@@ -337,6 +337,12 @@ fn count_rows(rows: &mut Rows, counts: &Counts) {
         ),
         Counted("dropped", counts.dropped_lines, "line", "for what has left the source"),
         Counted("not moved", counts.not_departed, "piece", "gone from the source"),
+        Counted(
+            "closed",
+            counts.closed,
+            "directory",
+            "with something in it that is not of the source",
+        ),
         Counted("foreign", counts.foreign, "entry", "at the output, not in the source"),
         Counted("reused", counts.reused_lines, "line", "for other files at the output"),
     ]);
@@ -365,6 +371,11 @@ fn ending(report: &Report) -> (&'static str, String) {
         Ending::Incomplete if missing == 0 && report.counts.not_departed > 0 => {
             let text =
                 "everything is at the output, but not all that has left the source was moved away";
+            ("NOT COMPLETE", text.into())
+        }
+        Ending::Incomplete if missing == 0 && report.counts.closed > 0 => {
+            let text = "everything is at the output, but not every directory is open to those who may enter its \
+                        counterpart";
             ("NOT COMPLETE", text.into())
         }
         Ending::Incomplete if missing == 0 && report.counts.unlisted > 0 => {

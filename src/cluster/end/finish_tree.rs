@@ -16,12 +16,13 @@ use crate::copy::special::symlink::{self, LinkOutcome};
 use crate::error::{Error, Result};
 use crate::event::{Done, Event, EventObserver, Gate};
 use crate::manifest::summed::SummedReader;
-use crate::path::{DirPath, RelPath};
+use crate::path::{DirPath, RelPath, Shown};
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, Dir, DirReader};
 use crate::tree::cleanup::{self, Cleanup, Protected};
 use crate::tree::dirs::{OutputDir, SourceDir, open_source_below};
 use crate::tree::found::SourceEntry;
+use crate::tree::hand_over::{LabelChange, first_unknown};
 
 /// The permissions without which its owner cannot go through a directory.
 const SEARCHABLE: u32 = 0o500;
@@ -93,7 +94,9 @@ impl<'a> FinishTree<'a> {
             while let Some(record) = ends.next_record()? {
                 match EndEntry::parse(record) {
                     Some(EndEntry::Dir { path, stat, .. }) if path.is_root() => root = Some(stat),
-                    Some(EndEntry::Dir { path, stat, .. }) => return Ok(Some((path, stat))),
+                    Some(EndEntry::Dir { path, stat, fresh }) => {
+                        return Ok(Some((path, stat, fresh)));
+                    }
                     Some(_) => {}
                     None => {
                         return Err(ends.torn("an entry of it leads out of the tree, or is none"));
@@ -103,9 +106,9 @@ impl<'a> FinishTree<'a> {
             Ok(None)
         };
         // The way to what is below such a directory is closed afterwards.
-        let closes = |(_, stat): &(RelPath, Stat)| stat.mode & SEARCHABLE != SEARCHABLE;
-        side_by_side::for_each(next, closes, &|(path, stat)| {
-            if let Err(error) = self.finish_directory(&path, &stat, is_clean) {
+        let closes = |(_, stat, _): &(RelPath, Stat, bool)| stat.mode & SEARCHABLE != SEARCHABLE;
+        side_by_side::for_each(next, closes, &|(path, stat, fresh)| {
+            if let Err(error) = self.finish_directory(&path, &stat, fresh, is_clean) {
                 let mut unmade = unmade.lock().unwrap_or_else(PoisonError::into_inner);
                 unmade.insert(path.as_bytes().to_vec());
                 (self.observer.listen)(&Event::Failed(&error));
@@ -116,11 +119,20 @@ impl<'a> FinishTree<'a> {
         Ok(())
     }
 
-    fn finish_directory(&self, path: &RelPath, stat: &Stat, is_clean: bool) -> Result<()> {
+    fn finish_directory(
+        &self,
+        path: &RelPath,
+        stat: &Stat,
+        fresh: bool,
+        is_clean: bool,
+    ) -> Result<()> {
         let output = Arc::new(self.enter_output(path)?);
         let source = self.enter_source(path, &output);
         if let (Ok(source), false) = (&source, is_clean) {
             self.clean_up(source, &output, &mut DirReader::default());
+        }
+        if !fresh {
+            self.look_for_strangers(source.as_ref().ok(), &output, stat)?;
         }
         // Without its source it gets what is known of it all the same: as the plan made it it is closed to others.
         self.set_attributes(source.as_ref().ok(), &output, stat);
@@ -253,6 +265,37 @@ impl<'a> FinishTree<'a> {
             }
             None => Ok(()),
         }
+    }
+
+    /// Looks into a directory that was there before the plan, and that others may enter once it has its label: what its
+    /// source does not have would be shown with it.
+    ///
+    /// # Errors
+    /// There is something.
+    fn look_for_strangers(
+        &self,
+        source: Option<&SourceDir>,
+        output: &OutputDir,
+        stat: &Stat,
+    ) -> Result<()> {
+        let fail = |error| Error::io("look at", output.path(), error);
+        let Some(handle) = &output.handle else { return Ok(()) };
+        let attributes = source.map(|source| Attributes::read(&source.handle));
+        let attributes = attributes.and_then(Result::ok).unwrap_or_default();
+        let now = handle.stat_self().map_err(fail)?;
+        let change = LabelChange::of(output, &now, stat, &attributes);
+        let Some(source) = source.filter(|_| change.is_some_and(|change| change.opens)) else {
+            return Ok(());
+        };
+        let Some(name) = first_unknown(handle, &source.handle).map_err(fail)? else {
+            return Ok(());
+        };
+        let finding = format!(
+            "it has {}, which the source has not; move that away, or give the directory its owner and permissions \
+             yourself (chown, chmod)",
+            Shown::path(&output.path_of(&name))
+        );
+        Err(Error::finding("give its owner and permissions to", output.path(), finding))
     }
 
     /// Gives a directory what the plan says, and the attributes of its source if that is there.

@@ -193,14 +193,14 @@ impl BagRoot {
         Ok(())
     }
 
-    /// The directory of the payload, which is made if it is missing.
+    /// The directory of the payload, which is made if it is missing, and then closed to others.
     ///
     /// # Errors
     /// It cannot be made or opened, or something else has its name.
     pub fn payload(&self, durable: bool) -> Result<Dir> {
         let name = OsStr::new(PAYLOAD);
         let fail = |error| Error::io("make the directory", self.path.join(PAYLOAD), error);
-        match self.dir.make_dir(name, false) {
+        match self.dir.make_dir(name, true) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(fail(error)),
             _ => {}
         }

@@ -19,7 +19,6 @@ use crate::hash::Algorithms;
 use crate::io::options::States;
 use crate::manifest::archive::bag::{DECLARATION, PAYLOAD};
 use crate::state::private_dir::{Missing, PrivateDir};
-use crate::sys::stat::Identity;
 use crate::sys::{Attributes, Dir};
 use crate::tree::found::Batch;
 use crate::tree::lock::Patience;
@@ -128,9 +127,7 @@ impl BagRun<'_> {
     fn fill(&self, root: &BagRoot, stop: &Stop, warnings: &mut Vec<Error>) -> Result<Report> {
         let job = self.job;
         let payload = root.payload(job.sync)?;
-        let cannot = |error| Error::io("look at", root.path.join(PAYLOAD), error);
-        let id = payload.identity().map_err(cannot)?;
-        let mut report = self.tree.copy_tree(&self.payload_job(root, id)?)?;
+        let mut report = self.tree.copy_tree(&self.payload_job(root, &payload)?)?;
         let counts = report.counts;
         let is_changed = counts.copied + counts.replaced + counts.linked > 0;
         let finished = match (&report.ending, &report.manifest) {
@@ -143,6 +140,10 @@ impl BagRun<'_> {
                 Err(Error::finding("finish the bag", &root.path, finding))
             }
             (Ending::Complete, Some(manifest)) => {
+                if root.state != BagState::Finished {
+                    // It was closed to others until all of it is there.
+                    self.label(&payload, warnings);
+                }
                 BagSeal { job, bag: self.bag, root, payload: &payload, stop }.run(manifest)
             }
             (Ending::Stopped(_), _) => Ok(false),
@@ -153,9 +154,6 @@ impl BagRun<'_> {
         };
         match finished {
             Ok(true) => {
-                if root.state != BagState::Finished {
-                    self.label(&payload, warnings);
-                }
                 warnings.extend(root.remove_lists().err());
                 report.manifest = Some(self.manifest());
             }
@@ -219,15 +217,18 @@ impl BagRun<'_> {
     }
 
     /// The job that copies the payload, whose directory is this.
-    fn payload_job(&self, root: &BagRoot, id: Identity) -> Result<CopyJob> {
+    fn payload_job(&self, root: &BagRoot, payload: &Dir) -> Result<CopyJob> {
         let job = self.job;
         let fail = |error| Error::io("open", &root.path, error);
+        let id = payload.identity().map_err(fail)?;
+        let payload = Arc::new(payload.try_clone().map_err(fail)?);
         let (lists, lists_path) = root.lists().map_err(fail)?;
         let (private, lists) = (root.private.clone(), Arc::new(lists));
         Ok(CopyJob {
             bag: None,
             payload: Some(PayloadRole { id, private, lists, lists_path }),
             output: job.output.join(PAYLOAD),
+            held: Some(payload),
             states: States::None,
             // The bag's own lists are.
             sorted: false,

@@ -68,6 +68,7 @@ impl CopyJob {
                     ManifestName::new(Timestamp::now()).of(algorithm).unfinished().to_string().len()
                 }
             },
+            held: self.held.as_deref(),
             dry,
             durable: self.sync,
             // A look at the room before a run counts what the run finds out.

@@ -55,3 +55,21 @@ pub(crate) fn new_name(to: &Path) -> Result<OsString> {
         _ => Err(Error::finding("copy to", to, "there is no such directory")),
     }
 }
+
+/// Makes the output's directory: `closed` to others, or as the user's umask has it.
+pub(crate) fn make_output(parent: &Dir, to: &Path, closed: bool) -> Result<Dir> {
+    let name = new_name(to)?;
+    let fail = |error| Error::io("make the output", to, error);
+    parent.make_dir(&name, closed).map_err(fail)?;
+    let made = parent.open_dir(&name, false).map_err(fail)?;
+    if closed && !made.is_private().map_err(fail)? {
+        // Where the system has no owners; or another user put one of his in its place.
+        let _ = made.take_over();
+    }
+    Ok(made)
+}
+
+/// A handle of its own: a directory that is listed has one position for all of one handle.
+pub(crate) fn another(dir: &Dir) -> io::Result<Dir> {
+    dir.open_dir(".".as_ref(), false)
+}

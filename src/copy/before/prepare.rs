@@ -4,10 +4,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::copy::before::open::{Opened, new_name};
+use crate::copy::before::open::{Opened, another, make_output, new_name};
 use crate::copy::before::{mounted, volume};
 use crate::error::{Error, Result};
 use crate::path::{DirPath, Shown, directory_of};
+use crate::state::new_root::NewRoot;
 use crate::state::private_dir::{Missing, NAME, PrivateDir, PrivatePlace, Secret};
 use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{self, Attributes, Cloned, Dir, DirListing, Lock, PartOwner, Place, ShardTag};
@@ -39,6 +40,14 @@ pub struct Prepared {
     pub warnings: Vec<Error>,
 }
 
+impl Prepared {
+    /// Whether other users may write to the output's root.
+    pub fn is_open_to_others(&self) -> bool {
+        let root = self.output.handle.as_ref().and_then(|root| root.stat_self().ok());
+        root.is_some_and(|stat| !Dir::is_kept_by_us(&stat))
+    }
+}
+
 /// What to do where there can be no private directory, and a mirror was asked for.
 pub const MIRROR_NEEDS_IT: &str = "; --mirror needs it (--state DIR keeps it elsewhere)";
 
@@ -51,6 +60,8 @@ pub struct Demands<'a> {
     pub must_be_mounted: bool,
     /// An output that cannot hold a name of so many bytes is refused: the manifest's.
     pub longest_name: usize,
+    /// The output's directory where the run has it open already: then its path is for messages alone.
+    pub held: Option<&'a Dir>,
     /// Nothing is made.
     pub dry: bool,
     /// What is made is durable before anything relies on it.
@@ -73,15 +84,19 @@ pub fn prepare(
     demands: Demands<'_>,
     patience: Patience<'_>,
 ) -> Result<Prepared> {
-    let Demands { must_clone, must_be_mounted, dry, names, private, shard, .. } = demands;
+    let Demands { must_clone, must_be_mounted, held, dry, names, private, shard, .. } = demands;
     let (source, file) = open_source(from)?;
     let source_stat = source.stat_self().map_err(|error| cannot_look(from, error))?;
-    let opened = mounted::open(to, must_be_mounted)?;
+    let opened = match held {
+        Some(dir) => Opened::There(another(dir).map_err(|error| cannot_look(to, error))?),
+        None => mounted::open(to, must_be_mounted)?,
+    };
     let pair = Pair { from, to, source: &source, source_stat: &source_stat };
     pair.refuse_overlap(&opened, file.is_some())?;
     refuse_short_names(opened.dir(), to, demands.longest_name)?;
     let may_share = pair.may_share(opened.dir(), must_clone)?;
-    let Some(mut root) = Root::take(opened, to, demands, patience)? else {
+    let is_tree = file.is_none();
+    let Some(mut root) = Root::take(opened, to, is_tree, demands, patience)? else {
         // Another run made the output meanwhile.
         return prepare(from, to, demands, patience);
     };
@@ -115,7 +130,8 @@ pub fn prepare(
         });
         output_id = Some(stat.id);
     }
-    if root.fresh && file.is_none() {
+    let is_labelled_last = root.fresh || root.is_to_be_labelled();
+    if is_labelled_last && is_tree {
         let attributes = Attributes::read(&source).unwrap_or_else(|error| {
             warnings.push(Error::io("read the attributes of", from, error));
             Attributes::default()
@@ -226,10 +242,11 @@ struct Root {
 
 impl Root {
     /// Makes the directory if it is missing, and locks it; neither if `dry`. `None` if another run made it
-    /// meanwhile, and everything must be looked at again.
+    /// meanwhile, and everything must be looked at again. One for a tree is closed to others until the tree is there.
     fn take(
         opened: Opened,
         to: &Path,
+        is_tree: bool,
         demands: Demands<'_>,
         patience: Patience<'_>,
     ) -> Result<Option<Self>> {
@@ -237,7 +254,7 @@ impl Root {
         let (handle, fresh, parent) = match opened {
             Opened::There(dir) => (Some(dir), false, None),
             Opened::Parent(above) if dry => (None, true, Some(above)),
-            Opened::Parent(above) => match make_output(&above, to) {
+            Opened::Parent(above) => match make_output(&above, to, is_tree) {
                 // Another run made it a moment ago, and is to be waited for, or named.
                 Err(_) if Dir::open(to).is_ok() => return Ok(None),
                 made => (Some(made?), true, Some(above)),
@@ -267,8 +284,20 @@ impl Root {
                 // Another run had the lock first. This one's goes with the handle.
                 return Ok(None);
             }
+            if let Some(private) = root.private.as_ref().filter(|_| fresh && is_tree)
+                && let Err(error) = NewRoot::note(private)
+            {
+                root.warnings.push(Error::io("note a new output in", private.path(), error));
+            }
         }
         Ok(Some(root))
+    }
+
+    /// Whether a run that was killed made the directory, and left it closed.
+    fn is_to_be_labelled(&self) -> bool {
+        let is_closed = |handle: &Dir| handle.is_private().unwrap_or(false);
+        self.private.as_ref().is_some_and(NewRoot::is_noted)
+            && self.handle.as_ref().is_some_and(is_closed)
     }
 
     /// The secret of the output's journals and part files, durable before anything bears it; in a dry run only one that
@@ -356,15 +385,6 @@ pub(crate) fn open_source(from: &Path) -> Result<(Dir, Option<SourceEntry>)> {
         return Err(Error::finding("copy", from, finding));
     }
     Ok((parent, Some(SourceEntry { name: name.into(), stat })))
-}
-
-/// Makes the output's directory as the user's umask has it, so that a run that is killed leaves a
-/// directory like any other; what is in it is private until it is complete.
-fn make_output(parent: &Dir, to: &Path) -> Result<Dir> {
-    let name = new_name(to)?;
-    let fail = |error| Error::io("make the output", to, error);
-    parent.make_dir(&name, false).map_err(fail)?;
-    parent.open_dir(&name, false).map_err(fail)
 }
 
 /// Whether nothing but a private directory is in the directory at `path`; a handle's own position stays where it is.

@@ -161,6 +161,7 @@ impl<'a> Accounting<'a> {
         listing: Listing,
     ) {
         let Listing { digest, is_read, is_durable, done } = listing;
+        output.meet(&entry.name);
         *self.count_of(done) += 1;
         if matches!(done, Done::Copied | Done::Replaced) {
             self.health.good();
@@ -363,6 +364,12 @@ impl<'a> Accounting<'a> {
     /// So many pieces that have left the source are still at the output.
     pub fn not_departed(&mut self, items: u64, error: &Error) {
         self.counts.not_departed += items;
+        self.events.tell(&Event::Failed(error));
+    }
+
+    /// A directory stays closed, because of what is in it.
+    pub fn closed(&mut self, error: &Error) {
+        self.counts.closed += 1;
         self.events.tell(&Event::Failed(error));
     }
 

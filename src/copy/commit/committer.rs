@@ -69,6 +69,10 @@ pub struct Committer<'a> {
     /// The files with several names, where these are kept.
     pub(crate) links: Option<HardLinks>,
     pub(crate) syncs: SyncState,
+    /// Directories that get their label when what has left the source is out of them.
+    pub(crate) late_dirs: Vec<Arc<OutputDir>>,
+    /// Whether what has left the source is to leave the output.
+    pub is_mirror: bool,
     /// On its work or on its wait.
     timer: Timer<'a>,
 }
@@ -97,6 +101,8 @@ impl<'a> Committer<'a> {
             verifying,
             links,
             syncs,
+            late_dirs: Vec::new(),
+            is_mirror: false,
             timer,
         }
     }

@@ -16,10 +16,18 @@ use crate::hash::Sha256;
 use crate::io::manifest_proof::is_proven;
 use crate::io::options::Durability;
 use crate::manifest::writer::ManifestFile;
+use crate::path::Shown;
 use crate::state::record::closed::FinishedManifest;
 use crate::sys::stat::Stat;
 use crate::sys::{Attributes, Dir};
 use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::hand_over::HandOver;
+
+/// What could not be done for a directory that stays closed.
+const OPEN: &str = "give its owner and permissions to";
+
+/// So many directories are held open until what has left the source is out of them; the next run sees to others.
+const MOST_LATE: usize = 64;
 
 /// What a run leaves at the output beside the copies.
 pub struct RunLeft {
@@ -111,6 +119,7 @@ impl Committer<'_> {
         };
         let removal = removal.filter(|_| !self.is_cut_short());
         let trash = removal.and_then(|removal| removal.run(&listed, &mut self.accounting));
+        self.finish_late_dirs();
         // Only now: the root may be to be read-only, and publishing changes its time.
         self.finish_directory(&root);
         if durable
@@ -134,28 +143,95 @@ impl Committer<'_> {
 
     /// Everything in a directory is done: it gets its attributes.
     pub(crate) fn finish_directory(&mut self, output: &Arc<OutputDir>) {
-        let Some(handle) = &output.handle else { return };
-        if let Some((stat, attributes)) = &output.finish {
-            self.lists(stat);
-            // A later run must be able to add what is missing.
-            let mode = if output.is_left_open() { stat.mode | 0o300 } else { stat.mode };
-            let stat = &Stat { mode, ..*stat };
-            let is_generation = self.context.options.pruned;
-            let mut warn =
-                |deed, error| self.accounting.warn(&Error::io(deed, output.path(), error));
-            if output.fresh {
-                attributes.apply_to_new(handle, stat, output.gid, None, warn);
-            } else if !is_labelled(output, handle, attributes, stat, is_generation)
-                && self.context.control.gate.lets_pass()
-            {
-                // A generation is as the source is. Another output may have attributes of its own.
-                if is_generation && let Err(error) = attributes.shed_others(handle) {
-                    warn("remove an extended attribute of", error);
-                }
-                attributes.apply(handle, stat, false, warn);
+        match output.work.hand_over.as_ref() {
+            Some(over) if self.is_late(output, over) => {
+                over.above.iter().for_each(|above| note_late(above));
+                self.late_dirs.push(Arc::clone(output));
             }
+            Some(over) => self.hand_over(output, over),
+            None => self.label(output),
         }
-        if !self.is_synced_with_root(output)
+        self.persist_dir(output);
+        let above = output.work.hand_over.as_ref().and_then(|over| over.above.clone());
+        above.iter().for_each(|above| self.arrived(above));
+    }
+
+    /// Whether the label of a directory waits until what has left the source is out of it, or of one below.
+    fn is_late(&self, output: &OutputDir, over: &HandOver) -> bool {
+        let may_be = self.is_mirror && self.late_dirs.len() < MOST_LATE;
+        over.is_late() || may_be && !matches!(over.first_stranger(output), Ok(None))
+    }
+
+    /// What has left the source is out of these directories, as far as it can be.
+    fn finish_late_dirs(&mut self) {
+        for output in std::mem::take(&mut self.late_dirs) {
+            if let Some(over) = &output.work.hand_over {
+                self.hand_over(&output, over);
+            }
+            self.persist_dir(&output);
+        }
+    }
+
+    /// Gives a directory its label if all that is in it is of the source.
+    fn hand_over(&mut self, output: &Arc<OutputDir>, over: &HandOver) {
+        let (Some(handle), Some((source, _))) = (&output.handle, &output.finish) else { return };
+        let stranger = over.first_stranger(output);
+        let stranger = stranger.unwrap_or_else(|error| {
+            self.accounting.warn(&Error::io("list", output.path(), error));
+            Some(output.rel.path())
+        });
+        let Some(stranger) = stranger else { return self.label(output) };
+        let mut shown_mode = over.before.mode;
+        if over.is_closed {
+            shown_mode = 0;
+            if let Some(narrow) = over.narrowest(source) {
+                shown_mode = narrow.mode;
+                let warn = |deed, error| {
+                    self.accounting.warn(&Error::io(deed, output.path(), error));
+                };
+                Attributes::default().apply(handle, &narrow, false, warn);
+            }
+            let finding = format!(
+                "it has {}, which this run did not find in the source as it is there, so it stays closed to others; \
+                 move that away, or give the directory its owner and permissions yourself (chown, chmod)",
+                Shown::path(&output.path_below(&stranger))
+            );
+            self.accounting.closed(&Error::finding(OPEN, output.path(), finding));
+        }
+        if let Some(above) = over.above.as_ref().filter(|_| shown_mode & 0o077 != 0)
+            && let Some(over) = &above.work.hand_over
+        {
+            over.note_stranger(stranger);
+        }
+    }
+
+    /// Gives a directory the attributes of its counterpart.
+    fn label(&mut self, output: &Arc<OutputDir>) {
+        let (Some(handle), Some((stat, attributes))) = (&output.handle, &output.finish) else {
+            return;
+        };
+        self.lists(stat);
+        // A later run must be able to add what is missing.
+        let mode = if output.is_left_open() { stat.mode | 0o300 } else { stat.mode };
+        let stat = &Stat { mode, ..*stat };
+        let is_generation = self.context.options.pruned;
+        let mut warn = |deed, error| self.accounting.warn(&Error::io(deed, output.path(), error));
+        if output.fresh {
+            attributes.apply_to_new(handle, stat, output.gid, None, warn);
+        } else if !is_labelled(output, handle, attributes, stat, is_generation)
+            && self.context.control.gate.lets_pass()
+        {
+            // A generation is as the source is. Another output may have attributes of its own.
+            if is_generation && let Err(error) = attributes.shed_others(handle) {
+                warn("remove an extended attribute of", error);
+            }
+            attributes.apply(handle, stat, false, warn);
+        }
+    }
+
+    fn persist_dir(&mut self, output: &Arc<OutputDir>) {
+        if output.handle.is_some()
+            && !self.is_synced_with_root(output)
             && let Err(error) = output.persist()
         {
             // Links and empty directories in it have no other sync, so they may not stay.
@@ -279,4 +355,11 @@ fn is_labelled(
                 false => attributes.are_at(&now, dir, stat),
             }
     })
+}
+
+/// What stays in a directory below is known at the end of the run only.
+fn note_late(above: &OutputDir) {
+    if let Some(over) = &above.work.hand_over {
+        over.note_late();
+    }
 }

@@ -5,6 +5,7 @@
 //! which goes what the source has no more (`prune`), or what can be shared is put into it first (`seed`). Only a
 //! complete tree gets the name of a generation (`set`); old ones go through the trash (`keep`).
 
+pub mod directory;
 pub mod keep;
 pub mod options;
 mod prune;

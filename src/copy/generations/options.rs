@@ -12,6 +12,8 @@ pub struct Generations {
     pub keep: Option<KeepRule>,
     /// If more has left the source since the last one, the run is refused.
     pub most: MostDepartures,
+    /// Others may enter an output that is made now, as the umask has it.
+    pub open: bool,
     /// Trash that is older is removed after a complete run.
     pub keep_trash: Option<Duration>,
 }

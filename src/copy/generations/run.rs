@@ -3,32 +3,34 @@
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::copy::before::open::{Opened, make_output, open_output};
 use crate::copy::before::prepare::Prepared;
 use crate::copy::dated_name::DatedName;
+use crate::copy::generations::directory::{discard, open_private, shared_by_links};
 use crate::copy::generations::options::Generations;
 use crate::copy::generations::prune::{Pruning, remove_found};
 use crate::copy::generations::seed::{Seeded, Seeding};
-use crate::copy::generations::set::{GenerationNote, GenerationSet, LATEST, lead_to, path_of};
+use crate::copy::generations::set::{
+    GenerationNote, GenerationSet, LATEST, UNFINISHED, lead_to, path_of,
+};
 use crate::copy::generations::unfinished::{Beginning, TreePlace, UnfinishedTree, cannot_make};
 use crate::copy::job::CopyJob;
 use crate::copy::mirror::look::{Looked, MirrorLook};
 use crate::copy::mirror::lost_names::{LostNames, TreeRecord};
 use crate::copy::mirror::options::Mirror;
-use crate::copy::mirror::trash::Trash;
 use crate::copy::report::{Ending, Report};
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver, Stop};
 use crate::io::options::Renamed;
 use crate::part::method::Method;
-use crate::path::RelPath;
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::{Missing, PrivateDir};
 use crate::sys::{self, Attributes, Dir, PartOwner};
-use crate::tree::dirs::OutputDir;
+use crate::tree::dirs::HeldTree;
 use crate::tree::lock::Patience;
 use crate::tree::overwrite::Policy;
 use crate::tree::walk::most_levels;
@@ -46,6 +48,8 @@ struct GenerationRoot {
     /// It holds the lock.
     _private: PrivateDir,
     set: GenerationSet,
+    /// The newest generation.
+    last: Option<HeldTree>,
 }
 
 impl GenerationRun<'_> {
@@ -67,22 +71,30 @@ impl GenerationRun<'_> {
             return Err(Error::finding("copy", &job.source, finding));
         }
         if job.dry_run {
-            let set = match &prepared.output.handle {
-                Some(root) => GenerationSet::read(root, &job.output)?,
-                None => GenerationSet::default(),
+            let last = match &prepared.output.handle {
+                Some(root) => GenerationSet::read(root, &job.output)?.last(root, &job.output)?,
+                None => None,
             };
-            let last = set.newest().map(|name| path_of(&job.output, name));
             return match last {
                 Some(last) => {
-                    self.look(&last, &last, stop)?;
-                    self.tree_job(last).run(observer)
+                    self.look(&last, &last.path, stop)?;
+                    self.tree_job(&last).run(observer)
                 }
-                None => self.tree_job(job.output.clone()).run(observer),
+                None => {
+                    let job = CopyJob { generations: None, pruned: true, ..job.clone() };
+                    CopyJob { policy: Policy::Update, wait: false, ..job }.run(observer)
+                }
             };
         }
         let root = self.take(patience)?;
         let now = DatedName::new(Timestamp::now());
-        let place = TreePlace { root: &root.dir, path: &job.output, set: &root.set, now };
+        let place = TreePlace {
+            root: &root.dir,
+            path: &job.output,
+            set: &root.set,
+            last: root.last.as_ref(),
+            now,
+        };
         let snapshot = place.snapshot()?;
         let looked = match self.look_at_last(&root, snapshot.as_ref(), stop) {
             Ok(looked) => looked,
@@ -97,10 +109,11 @@ impl GenerationRun<'_> {
         self.fill(&root, tree, now, &prepared, looked.as_ref(), stop)
     }
 
-    /// The job of the tree at `output`.
-    fn tree_job(&self, output: PathBuf) -> CopyJob {
+    /// The job of this tree. Its path leads wherever who may write to the output wants.
+    fn tree_job(&self, tree: &HeldTree) -> CopyJob {
         let mut job = self.job.clone();
-        (job.output, job.generations, job.wait, job.policy) = (output, None, false, Policy::Update);
+        (job.output, job.held) = (tree.path.clone(), Some(Arc::clone(&tree.dir)));
+        (job.generations, job.wait, job.policy) = (None, false, Policy::Update);
         job.pruned = true;
         // A run that went on with a tree leaves the manifest of the one before.
         job.keep_manifests = NonZero::new(1);
@@ -114,17 +127,16 @@ impl GenerationRun<'_> {
         snapshot: Option<&UnfinishedTree>,
         stop: &Stop,
     ) -> Result<Option<Looked>> {
-        let Some(last) = root.set.newest() else { return Ok(None) };
-        let last = path_of(&self.job.output, last);
-        let tree = snapshot.map_or(&last, |tree| &tree.path);
-        self.look(tree, &last, stop).map(Some)
+        let Some(last) = &root.last else { return Ok(None) };
+        let tree = snapshot.map_or(last, |tree| &tree.tree);
+        self.look(tree, &last.path, stop).map(Some)
     }
 
     /// What has left the source since the generation `last`: what `tree` has, which is that one or a snapshot of it.
     /// Refuses a run where the source may not be what it was then.
-    fn look(&self, tree: &Path, last: &Path, stop: &Stop) -> Result<Looked> {
+    fn look(&self, tree: &HeldTree, last: &Path, stop: &Stop) -> Result<Looked> {
         let mirror = &Mirror { all: true, most: self.generations.most, keep_trash: None };
-        let job = &self.tree_job(tree.to_path_buf());
+        let job = &self.tree_job(tree);
         let listen = &self.observer.listen;
         let patience = Patience { wait: false, deed: "compare with", tell: &|_| (), stop };
         let prepared = &job.prepare(true, patience)?;
@@ -137,17 +149,22 @@ impl GenerationRun<'_> {
     /// Makes the directory of all generations if it is missing, and locks it.
     fn take(&self, patience: Patience<'_>) -> Result<GenerationRoot> {
         let path = &self.job.output;
-        let dir = match Dir::open(path) {
-            Ok(dir) => dir,
-            Err(_) => {
-                let made = std::fs::create_dir(path).and_then(|()| Dir::open(path));
-                made.map_err(|error| Error::io("make the output", path, error))?
-            }
+        let dir = match open_output(path)? {
+            Opened::There(dir) => dir,
+            // Who owns a file in the source could write to that in every generation that shares it.
+            Opened::Parent(above) => make_output(&above, path, !self.generations.open)?,
         };
         let private = open_private(&dir, path)?;
         patience.lock(&private, path)?;
         let set = GenerationSet::read(&dir, path)?;
-        Ok(GenerationRoot { dir, _private: private, set })
+        for name in &set.foreign_trees {
+            let tree = path.join(format!("{name}{UNFINISHED}"));
+            let finding = "another user made it, or may write to it, so it stays; remove it";
+            let error = Error::finding("go on with the tree", tree, finding);
+            (self.observer.listen)(&Event::Warning(&error));
+        }
+        let last = set.last(&dir, path)?;
+        Ok(GenerationRoot { dir, _private: private, set, last })
     }
 
     /// Fills the unfinished tree, and makes a generation of it if it is complete.
@@ -162,29 +179,28 @@ impl GenerationRun<'_> {
     ) -> Result<Report> {
         let Self { job, observer, .. } = *self;
         tree.unprotect();
-        let UnfinishedTree { dir: new, name: part, path, beginning } = tree;
-        let fail = |error| cannot_make(&root.dir, &part, &path, error);
-        let last = root.set.newest();
-        Attributes::default().shed_inherited(&new).map_err(fail)?;
+        let UnfinishedTree { tree, name: part, beginning } = tree;
+        let HeldTree { dir: new, path } = &tree;
+        let fail = |error| cannot_make(&root.dir, &part, path, error);
+        let last = root.last.as_ref();
+        Attributes::default().shed_inherited(new).map_err(fail)?;
         // By this a later run knows the tree as one to go on with, also if this one is refused.
-        let private = PrivateDir::open(&new, &path, None, Missing::Make)?;
+        let private = PrivateDir::open(new, path, None, Missing::Make)?;
         let mut is_shared = last.is_none();
         let is_snapshot = beginning == Beginning::Snapshot;
-        let is_pruned = is_snapshot && self.removes_found(&new, looked, stop);
+        let is_pruned = is_snapshot && self.removes_found(new, looked, stop);
         if !is_pruned && beginning != Beginning::Empty {
-            is_shared |= self.prune(&new, &path, private.as_ref(), prepared, stop)? > 0;
+            is_shared |= self.prune(new, path, private.as_ref(), prepared, stop)? > 0;
         }
         if let Some(last) = last.filter(|_| !is_snapshot) {
-            let seeded = self.seed(root, last, &new, &path, prepared, stop)?;
+            let seeded = self.seed(last, new, path, prepared, stop)?;
             if seeded.linked {
-                let text = "files that did not change are hard links to those of the last generation: do not write to \
-                            them at the output, that would change all generations";
-                (observer.listen)(&Event::Limits(&job.output, text));
+                (observer.listen)(&Event::Limits(&job.output, &shared_by_links(&root.dir)));
             }
             is_shared |= seeded.files > 0;
         }
-        let mut job_of_tree = self.tree_job(path.clone());
-        job_of_tree.last_generation = root.set.newest().map(|last| path_of(&job.output, last));
+        let mut job_of_tree = self.tree_job(&tree);
+        job_of_tree.last_generation = root.last.clone();
         job_of_tree.prunes = is_pruned;
         if looked.is_some_and(Looked::has_all) {
             // Where nothing has left the source, nothing was renamed there.
@@ -201,15 +217,15 @@ impl GenerationRun<'_> {
             return Ok(report);
         }
         let name = root.set.next_name(now);
-        match self.finish(root, &part, &new, name, prepared, &mut report) {
+        match self.finish(root, &part, new, name, prepared, &mut report) {
             Ok(()) => {
                 let made = path_of(&job.output, name);
                 let moved = |manifest: &PathBuf| {
-                    manifest.strip_prefix(&path).ok().map(|rest| made.join(rest))
+                    manifest.strip_prefix(path).ok().map(|rest| made.join(rest))
                 };
                 report.manifest =
                     report.manifest.as_ref().and_then(moved).or(report.manifest.take());
-                self.tidy(root, name, &mut report, stop);
+                self.tidy(root, name, new, &mut report, stop);
             }
             Err(error) => report.ending = Ending::Stopped(error),
         }
@@ -243,20 +259,17 @@ impl GenerationRun<'_> {
 
     fn seed(
         &self,
-        root: &GenerationRoot,
-        last: DatedName,
+        last: &HeldTree,
         new: &Dir,
         path: &Path,
         prepared: &Prepared,
         stop: &Stop,
     ) -> Result<Seeded> {
-        let last_path = path_of(&self.job.output, last);
-        let open = |error| Error::io("open the last generation", &last_path, error);
-        let last = root.dir.open_dir(last.to_string().as_ref(), false).map_err(open)?;
-        let of_last = PrivateDir::open(&last, &last_path, None, Missing::Leave)?;
+        let HeldTree { dir: last, path: last_path } = last;
+        let of_last = PrivateDir::open(last, last_path, None, Missing::Leave)?;
         let is_to_stop = || stop.is_requested();
         let (known, warnings) =
-            Knowledge::load(of_last.as_ref(), &last, &last_path, &|_| false, &is_to_stop);
+            Knowledge::load(of_last.as_ref(), last, last_path, &|_| false, &is_to_stop);
         let known = known.proving_with(self.job.algorithm);
         for warning in &warnings {
             (self.observer.listen)(&Event::Warning(warning));
@@ -266,7 +279,7 @@ impl GenerationRun<'_> {
         };
         let tag = private.secret(self.job.sync).ok().map(|secret| secret.of_parts());
         let seeding = Seeding {
-            last: &last,
+            last,
             source: &prepared.source.handle,
             new,
             path,
@@ -280,7 +293,8 @@ impl GenerationRun<'_> {
         seeding.run()
     }
 
-    /// The tree is complete and durable: it gets the source's attributes and its name.
+    /// The tree is complete and durable: it gets its name, and then the source's attributes. Until then no other user
+    /// can have put anything into it.
     fn finish(
         &self,
         root: &GenerationRoot,
@@ -302,6 +316,15 @@ impl GenerationRun<'_> {
             let new_bytes = counts.bytes.saturating_sub(renamed);
             GenerationNote { files, bytes, new_bytes }.write(&private).map_err(fail)?;
         }
+        let text = name.to_string();
+        root.dir.move_entry(part.as_ref(), &root.dir, text.as_ref()).map_err(fail)?;
+        root.dir.persist().map_err(fail)?;
+        if root.dir.stat(text.as_ref(), false).map_err(fail)?.id != new.identity().map_err(fail)? {
+            let made = path_of(&self.job.output, name);
+            let finding = "another directory has its name: someone else may write to the output, and moved what the \
+                           run had made; close it to others (chmod 700)";
+            return Err(Error::finding("finish the generation", made, finding));
+        }
         let source = &prepared.source.handle;
         let stat = source.stat_self().map_err(fail)?;
         let mut warnings = Vec::new();
@@ -313,17 +336,19 @@ impl GenerationRun<'_> {
             report.counts.warnings += 1;
             (self.observer.listen)(&Event::Warning(&warning));
         }
-        if self.job.sync {
-            new.persist().map_err(fail)?;
-        }
-        let text = name.to_string();
-        root.dir.move_entry(part.as_ref(), &root.dir, text.as_ref()).map_err(fail)?;
-        root.dir.persist().map_err(fail)
+        new.persist().map_err(fail)
     }
 
     /// Lets `latest` lead to the new generation, and moves those that are not kept into the trash. What of that
     /// cannot be done is a warning: the generation is there.
-    fn tidy(&self, root: &GenerationRoot, name: DatedName, report: &mut Report, stop: &Stop) {
+    fn tidy(
+        &self,
+        root: &GenerationRoot,
+        name: DatedName,
+        new: &Dir,
+        report: &mut Report,
+        stop: &Stop,
+    ) {
         let (mut lost, mut errors) = (LostNames::default(), Vec::new());
         match lead_to(&root.dir, name) {
             Ok(leads) => {
@@ -340,7 +365,7 @@ impl GenerationRun<'_> {
                 errors.push(Error::io(deed, &self.job.output, error));
             }
         }
-        errors.extend(self.record_lost_names(root, name, &lost, stop).err());
+        errors.extend(self.record_lost_names(name, new, &lost, stop).err());
         for error in errors {
             report.counts.warnings += 1;
             (self.observer.listen)(&Event::Warning(&error));
@@ -370,14 +395,12 @@ impl GenerationRun<'_> {
     /// are known for untouched.
     fn record_lost_names(
         &self,
-        root: &GenerationRoot,
         name: DatedName,
+        dir: &Dir,
         lost: &LostNames,
         stop: &Stop,
     ) -> Result<()> {
         let path = &path_of(&self.job.output, name);
-        let dir = root.dir.open_dir(name.to_string().as_ref(), false);
-        let dir = &dir.map_err(|error| Error::io("open the new generation", path, error))?;
         match &PrivateDir::open(dir, path, None, Missing::Leave)? {
             Some(private) => {
                 let proof = self.job.algorithm;
@@ -386,57 +409,4 @@ impl GenerationRun<'_> {
             None => Ok(()),
         }
     }
-}
-
-fn open_private(dir: &Dir, path: &Path) -> Result<PrivateDir> {
-    let opened = PrivateDir::open(dir, path, None, Missing::Make);
-    let note = "; generations need it, on a file system with owners";
-    let missing =
-        || Error::finding("keep private records in", path, "there is no private directory");
-    opened.map_err(|error| error.with_note(note))?.ok_or_else(missing)
-}
-
-/// Keeps runs away from the directory of all generations, which is at `path`, while what is returned is held.
-///
-/// # Errors
-/// Another run is at work there.
-pub fn hold(root: &Dir, path: &Path) -> Result<PrivateDir> {
-    let private = open_private(root, path)?;
-    let (stop, tell) = (&Stop::default(), &|_: &str| ());
-    Patience { wait: false, deed: "change", tell, stop }.lock(&private, path)?;
-    Ok(private)
-}
-
-/// Moves generations into the trash of their directory, which is at `path`, and removes trash that is older than
-/// `keep_trash`, by which files may lose names. Returns where they are.
-///
-/// # Errors
-/// One cannot be moved, or old trash cannot be removed.
-pub fn discard(
-    root: &Dir,
-    path: &Path,
-    surplus: &[DatedName],
-    keep_trash: Option<Duration>,
-    lost: &mut LostNames,
-    stop: &Stop,
-    tell: &mut dyn FnMut(Event<'_>),
-) -> Result<Option<PathBuf>> {
-    let handle = root.try_clone().map_err(|error| Error::io("open", path, error))?;
-    let output = OutputDir { handle: Some(handle), ..OutputDir::absent(path.into()) };
-    let mut trash = Trash::new(&output);
-    for name in surplus {
-        let fail = |error| Error::io("move to the trash", path_of(path, *name), error);
-        let text = name.to_string();
-        let to = trash.dir(&RelPath::root())?;
-        root.move_entry(text.as_ref(), to, text.as_ref()).map_err(fail)?;
-        to.persist().and_then(|()| root.persist()).map_err(fail)?;
-        tell(Event::GenerationRemoved(text.as_bytes()));
-    }
-    if let Some(keep) = keep_trash {
-        trash.expire(keep, stop, lost, |removed| match removed {
-            Ok(name) => tell(Event::TrashRemoved(name.as_bytes())),
-            Err(error) => tell(Event::Warning(&error)),
-        })?;
-    }
-    Ok(trash.path())
 }

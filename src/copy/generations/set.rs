@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::copy::dated_name::DatedName;
 use crate::error::{Error, Result};
@@ -14,6 +15,7 @@ use crate::state::private_dir::{Missing, PrivateDir};
 use crate::state::record::closed::FINISHED;
 use crate::sys::stat::Kind;
 use crate::sys::{self, Dir, DirListing, Uninterrupted};
+use crate::tree::dirs::HeldTree;
 
 /// What stands behind the date while a tree is not finished.
 pub const UNFINISHED: &str = ".part";
@@ -38,6 +40,8 @@ pub struct GenerationSet {
     pub unfinished: Vec<DatedName>,
     /// What only has such a name.
     pub foreign: Vec<DatedName>,
+    /// What only has the name of a tree that is not finished.
+    pub foreign_trees: Vec<DatedName>,
 }
 
 impl GenerationSet {
@@ -54,7 +58,10 @@ impl GenerationSet {
             let unfinished = text.strip_suffix(UNFINISHED).and_then(DatedName::parse);
             let Some(name) = unfinished.or_else(|| DatedName::parse(text)) else { continue };
             match is_ours(root, path, &listed, unfinished.is_none()) {
-                false => set.foreign.push(name),
+                false => {
+                    set.foreign.push(name);
+                    set.foreign_trees.extend(unfinished);
+                }
                 true if unfinished.is_some() => set.unfinished.push(name),
                 true => set.complete.push(name),
             }
@@ -67,6 +74,19 @@ impl GenerationSet {
     /// The newest complete one.
     pub fn newest(&self) -> Option<DatedName> {
         self.complete.last().copied()
+    }
+
+    /// The newest complete one of those in `root`, which is at `path`.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn last(&self, root: &Dir, path: &Path) -> Result<Option<HeldTree>> {
+        let Some(name) = self.newest() else { return Ok(None) };
+        let path = path_of(path, name);
+        match root.open_dir(name.to_string().as_ref(), false) {
+            Ok(dir) => Ok(Some(HeldTree { dir: Arc::new(dir), path })),
+            Err(error) => Err(Error::io("open the last generation", path, error)),
+        }
     }
 
     /// All directories at `path`, where the set is, with the name of a generation, whether they are one or not; the
@@ -88,9 +108,13 @@ impl GenerationSet {
     }
 }
 
-/// Whether the directory `name` was made by this user's runs; one that is to be complete, by one that was.
+/// Whether the directory `name` was made by this user's runs; one that is to be complete, by one that was. One that is
+/// not complete is this user's, and nobody else may write to it, or it is not known what was put into it.
 fn is_ours(root: &Dir, path: &Path, name: &OsStr, complete: bool) -> bool {
     let Ok(dir) = root.open_dir(name, false) else { return false };
+    if !complete && !dir.stat_self().is_ok_and(|stat| Dir::is_kept_by_us(&stat)) {
+        return false;
+    }
     let private = PrivateDir::open(&dir, &path.join(name), None, Missing::Leave);
     let private = match private {
         Ok(Some(private)) => private,
@@ -153,6 +177,10 @@ pub fn lead_to(root: &Dir, name: DatedName) -> io::Result<bool> {
                 let _ = root.remove(&link);
             }
             published?;
+            // Who may write to the directory may have put another link in its place before.
+            if root.read_name_link(LATEST.as_ref())?.as_deref() != Some(name.as_ref()) {
+                return Err(io::Error::other("it leads elsewhere: someone else may write there"));
+            }
             root.persist()?;
         }
         Err(_) => {

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::copy::dated_name::DatedName;
 use crate::copy::generations::set::{GenerationSet, UNFINISHED};
@@ -13,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::state::private_dir::NAME;
 use crate::sys::{self, Dir, DirListing};
+use crate::tree::dirs::HeldTree;
 
 /// How a tree came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,10 +29,8 @@ pub enum Beginning {
 
 /// A tree with an unfinished name.
 pub struct UnfinishedTree {
-    pub dir: Dir,
+    pub tree: HeldTree,
     pub name: String,
-    /// Where it is.
-    pub path: PathBuf,
     pub beginning: Beginning,
 }
 
@@ -41,6 +41,8 @@ pub struct TreePlace<'a> {
     /// Where it is.
     pub path: &'a Path,
     pub set: &'a GenerationSet,
+    /// The newest generation.
+    pub last: Option<&'a HeldTree>,
     pub now: DatedName,
 }
 
@@ -51,17 +53,15 @@ impl TreePlace<'_> {
     /// # Errors
     /// Something was made that cannot be used.
     pub fn snapshot(&self) -> Result<Option<UnfinishedTree>> {
-        let Some(last) = self.set.newest().filter(|_| self.set.unfinished.is_empty()) else {
+        let Some(last) = self.last.filter(|_| self.set.unfinished.is_empty()) else {
             return Ok(None);
         };
         let (name, path) = self.named(self.set.next_name(self.now));
         let fail = |error| cannot_make(self.root, &name, &path, error);
-        let last = self.root.open_dir(last.to_string().as_ref(), false).map_err(fail)?;
-        if !self.root.make_snapshot(&last, name.as_ref()).map_err(fail)? {
+        if !self.root.make_snapshot(&last.dir, name.as_ref()).map_err(fail)? {
             return Ok(None);
         }
-        let dir = self.root.open_dir(name.as_ref(), false).map_err(fail)?;
-        Ok(Some(UnfinishedTree { dir, name, path, beginning: Beginning::Snapshot }))
+        self.open(name, path, Beginning::Snapshot).map(Some)
     }
 
     /// Opens the tree that an earlier run left, or makes an empty one.
@@ -75,9 +75,32 @@ impl TreePlace<'_> {
         if left.is_none() {
             self.root.make_tree(name.as_ref()).map_err(fail)?;
         }
-        let dir = self.root.open_dir(name.as_ref(), false).map_err(fail)?;
         let beginning = if left.is_some() { Beginning::LeftBehind } else { Beginning::Empty };
-        Ok(UnfinishedTree { dir, name, path, beginning })
+        self.open(name, path, beginning)
+    }
+
+    /// Opens the tree of this name, once for the whole run.
+    fn open(&self, name: String, path: PathBuf, beginning: Beginning) -> Result<UnfinishedTree> {
+        let fail = |error| cannot_make(self.root, &name, &path, error);
+        let dir = self.root.open_dir(name.as_ref(), false).map_err(fail)?;
+        let is_ours = match beginning {
+            Beginning::Empty => {
+                dir.is_private().and_then(|it| Ok(it && DirListing::is_empty(&dir)?))
+            }
+            // A run may have been killed before it closed a snapshot.
+            Beginning::Snapshot | Beginning::LeftBehind => {
+                dir.stat_self().map(|stat| Dir::is_kept_by_us(&stat))
+            }
+        };
+        if !is_ours.map_err(fail)? {
+            let finding = "another user put a directory of his in its place; close the output to others (chmod 700)";
+            return Err(Error::finding("make the tree", path, finding));
+        }
+        if !dir.is_private().map_err(fail)? {
+            dir.unprotect();
+            dir.take_over().map_err(fail)?;
+        }
+        Ok(UnfinishedTree { tree: HeldTree { dir: Arc::new(dir), path }, name, beginning })
     }
 
     fn named(&self, name: DatedName) -> (String, PathBuf) {
@@ -97,8 +120,9 @@ impl UnfinishedTree {
     /// Takes from the tree itself and from what runs keep there for themselves what protects it, as all of the last
     /// generation may be protected. What cannot be done shows where it is written to.
     pub fn unprotect(&self) {
-        self.dir.unprotect();
-        let Ok(private) = self.dir.open_dir(NAME.as_ref(), false) else { return };
+        let dir = &self.tree.dir;
+        dir.unprotect();
+        let Ok(private) = dir.open_dir(NAME.as_ref(), false) else { return };
         private.unprotect();
         for entry in DirListing::of(&private).into_iter().flatten().flatten() {
             private.unprotect_file(&entry.name);
@@ -110,7 +134,7 @@ impl UnfinishedTree {
     /// # Errors
     /// Something of it is left.
     pub fn discard(self, root: &Dir, stop: &Stop) -> Result<()> {
-        let Self { dir, name, path, .. } = self;
+        let Self { tree: HeldTree { dir, path }, name, .. } = self;
         drop(dir);
         if root.destroy_tree(name.as_ref()) {
             return Ok(());

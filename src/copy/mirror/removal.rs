@@ -23,7 +23,7 @@ use crate::path::{DirPath, RelPath};
 use crate::state::departing::Departing;
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::PrivateDir;
-use crate::sys::stat::Kind;
+use crate::sys::stat::{Kind, Stat};
 use crate::sys::{Attributes, Dir, DirReader, name_from_bytes};
 use crate::tree::cleanup::{self, Cleanup, Protected};
 use crate::tree::dirs::{OutputDir, SourceDir, open_source_below};
@@ -194,16 +194,13 @@ impl Removal<'_> {
         if path.is_root() {
             return Ok(());
         }
-        // Its times are those of its counterpart again.
-        let like = match &source {
-            Some(source) => {
-                source.stat_self().and_then(|stat| Ok((stat, Attributes::read(source)?)))
-            }
-            None => Ok((before, Attributes::default())),
+        // Its times are those of its counterpart again; whether it may have all else is not for here to say.
+        let mtime = match &source {
+            Some(source) => source.stat_self().map_err(look)?.mtime,
+            None => before.mtime,
         };
-        let (stat, attributes) = like.map_err(look)?;
         let warn = |deed, error| accounting.warn(&Error::io(deed, full(), error));
-        attributes.apply(&from, &stat, source.is_none(), warn);
+        Attributes::default().apply(&from, &Stat { mtime, ..before }, true, warn);
         Ok(())
     }
 

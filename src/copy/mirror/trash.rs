@@ -77,6 +77,9 @@ impl<'a> Trash<'a> {
             _ => {}
         }
         let trash = root.open_dir(TRASH.as_ref(), false)?;
+        if !Dir::is_kept_by_us(&trash.stat_self()?) {
+            return Err(io::Error::other("another user made it, or may write to it: remove it"));
+        }
         let mut name = DatedName::new(Timestamp::now());
         for _ in 0..TRIES {
             let text = OsString::from(name.to_string());

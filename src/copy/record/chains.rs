@@ -35,8 +35,8 @@ pub fn begin(
         Some(role) => Dir::open(&role.manifest)?,
         None => root.try_clone()?,
     };
-    let last = job.last_generation.as_deref().and_then(|path| Dir::open(path).ok());
-    let of_both = [Some(&place), last.as_ref()].into_iter().flatten();
+    let last = job.last_generation.as_ref().map(|last| &*last.dir);
+    let of_both = [Some(&place), last].into_iter().flatten();
     let earlier = of_both.flat_map(|root| earlier(root, is_to_stop)).collect();
     states.begin(place, name.unfinished().states().into(), earlier);
     Ok(())

@@ -19,6 +19,7 @@ use crate::hash::Algorithm;
 use crate::io::options::{Reflink, Renamed, Sparse};
 use crate::path::{DirPath, RelPath};
 use crate::state::knowledge::Knowledge;
+use crate::state::new_root::NewRoot;
 use crate::state::private_dir::PrivateDir;
 use crate::state::source_mark::{Mounts, SourceMark};
 use crate::sys::name_from_bytes;
@@ -75,6 +76,22 @@ impl EarlierRecords {
         }
     }
 
+    /// A root that was new has the source's permissions now.
+    pub fn settle_new_root(&self, committer: &mut Committer<'_>) {
+        let Some(private) = self.private.as_ref().filter(|_| committer.root().finish.is_some())
+        else {
+            return;
+        };
+        if let Err(error) = NewRoot::forget(private) {
+            let path = private.path();
+            committer.accounting.warn(&Error::io(
+                "remove the note of a new output in",
+                path,
+                error,
+            ));
+        }
+    }
+
     /// What is to leave the output at the end.
     pub fn removal<'a>(
         &'a self,
@@ -115,7 +132,7 @@ impl EarlierRecords {
             return None;
         }
         let tree = match &job.last_generation {
-            Some(last) => RecordedTree::Other(OtherTree::open(last.clone(), job.algorithm).ok()?),
+            Some(last) => RecordedTree::Other(OtherTree::of(last, job.algorithm).ok()?),
             None => {
                 let known = self.known.as_ref().filter(|known| known.has_records())?;
                 RecordedTree::Output(output.handle.as_ref()?.try_clone().ok()?, known)

@@ -70,6 +70,10 @@ impl CopyJob {
     }
 }
 
+/// What is told of an output whose root another user may write to.
+const OPEN_TO_OTHERS: &str = "other users may write to it: what they move, replace or remove there is not noticed once this \
+                              run has looked at it, but by the next check";
+
 /// A copy to one output, which may be one of several.
 pub struct OutputRun<'a> {
     pub job: &'a CopyJob,
@@ -125,6 +129,9 @@ impl OutputRun<'_> {
         let mut prepared = job.prepare(job.dry_run, patience)?;
         if let Some(limits) = prepared.output.limits() {
             (observer.listen)(&Event::Limits(&job.output, &limits));
+        }
+        if !prepared.output.fresh && prepared.is_open_to_others() {
+            (observer.listen)(&Event::Limits(&job.output, OPEN_TO_OTHERS));
         }
         if job.dry_run {
             let walk = self.walk(&prepared, true, None);
@@ -284,6 +291,7 @@ impl OutputRun<'_> {
         let (source, removal, rotation) = (tree.as_deref(), removal.as_ref(), rotation.as_ref());
         let endings = RunEndings { source, rotation, removal, media };
         let RunLeft { manifest, trash, media_list, lists } = committer.finish(endings);
+        earlier.settle_new_root(&mut committer);
         let mut counts = Counts { seen: found, ..committer.accounting.counts };
         counts.foreign = earlier.departures().map_or(0, |found| found.others);
         slot.into_iter().for_each(|slot| counts.shared(slot));
@@ -359,6 +367,7 @@ impl OutputRun<'_> {
         let group = Group::new(most_dirs);
         let mut committer =
             Committer::new(accounting, context, manifest, job.hard_links, group, verifying);
+        committer.is_mirror = job.mirror.is_some();
         committer.record_in(private.as_ref().filter(|_| job.shard.is_none()), job.sync);
         if Means::of_one(self.outputs()).are_few() {
             committer.begin_record();

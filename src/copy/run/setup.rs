@@ -38,6 +38,7 @@ impl CopyJob {
             output_root: prepared.output_id,
             names: self.names.as_ref(),
             leaves_dirs: self.shard.is_some(),
+            is_ours_alone: self.pruned,
             gate: None,
             names_met: None,
             most_levels: most_levels(sys::open_file_limit() / outputs as u64),

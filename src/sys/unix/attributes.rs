@@ -158,6 +158,17 @@ impl Attributes {
         }
     }
 
+    /// Whether they have access lists that an open entry has not: who is in them could enter it.
+    pub fn open_more_than(&self, entry: impl AsFd) -> bool {
+        let is_list = |name: &CStr| name.to_bytes().starts_with(b"system.posix_acl_");
+        let mut lists = self.0.iter().filter(|(name, _)| is_list(name)).peekable();
+        if lists.peek().is_none() {
+            return false;
+        }
+        let held = Self::read(entry).unwrap_or_default();
+        lists.any(|list| !held.0.contains(list))
+    }
+
     /// Takes from an entry that was just made the access lists that its directory gave it and these attributes do not
     /// have. Its permissions are to be set afterwards.
     ///

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustix::fs::Mode;
+use rustix::fs::{Gid, Mode, Uid};
 
 use crate::sys::stat::Stat;
 use crate::sys::unix::dir::Dir;
@@ -10,6 +10,9 @@ use crate::sys::unix::process::{acting_as, is_root};
 
 /// What its owner makes entries in a directory with.
 const OWNER_MAKES: u32 = 0o300;
+
+/// By which what is made in a directory takes its group.
+const SET_GROUP: u32 = 0o2000;
 
 impl Dir {
     /// Whether the owner of a directory that is `stat` could not make entries in it, and is this process. Root
@@ -31,6 +34,33 @@ impl Dir {
     /// Takes back what [`open_up`](Self::open_up) changed of this directory, which was `stat`.
     pub fn close_up(&self, stat: &Stat) -> io::Result<()> {
         Ok(rustix::fs::fchmod(&self.0, Mode::from_raw_mode(stat.mode as _))?)
+    }
+
+    /// Makes this directory that of who this process acts as, and closes it to all others: until it is known what is
+    /// in it. Who holds it open from before can make nothing in it any more.
+    ///
+    /// # Errors
+    /// It is as open as it was. Where there are no owners, it keeps that which it has.
+    pub fn take_over(&self) -> io::Result<()> {
+        let stat = self.stat_self()?;
+        // What is made in it takes its group as before.
+        let mode = Mode::from_raw_mode((stat.mode & SET_GROUP | 0o700) as _);
+        rustix::fs::fchmod(&self.0, mode)?;
+        let (uid, gid) = acting_as();
+        if is_root() && (stat.uid, stat.gid) != (uid, gid) {
+            let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+            let _ = rustix::fs::fchown(&self.0, Some(uid), Some(gid));
+        }
+        Ok(())
+    }
+
+    /// Whether no other user can change what is in a directory that is `stat`: it belongs to who this process acts as,
+    /// and if its group may write there, that is a group of this user's own, by the custom that it has the user's
+    /// number.
+    pub fn is_kept_by_us(stat: &Stat) -> bool {
+        let (uid, gid) = acting_as();
+        let others = if stat.gid == gid && gid == uid { 0o002 } else { 0o022 };
+        stat.uid == uid && stat.mode & others == 0
     }
 
     /// Whether a directory that is `now` is what [`open_up`](Self::open_up) made of one of the permissions `mode`.

@@ -64,7 +64,7 @@ impl Dir {
         let made = self.open_dir(name, false)?;
         // What it was taken of may be protected.
         made.unprotect();
-        made.close_to_others().map(|()| true)
+        made.take_over().map(|()| true)
     }
 
     /// Removes the subvolume `name` with everything in it at once; false where that cannot be or may not be done, and

@@ -60,6 +60,11 @@ impl Attributes {
     }
 
     /// Access lists are no part of a copy here.
+    pub fn open_more_than(&self, _: impl AsHandle) -> bool {
+        false
+    }
+
+    /// Access lists are no part of a copy here.
     pub fn shed_inherited(&self, _: impl AsHandle) -> io::Result<()> {
         Ok(())
     }

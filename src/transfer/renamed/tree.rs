@@ -17,7 +17,7 @@ use crate::state::row::Row;
 use crate::sys::stat::Stat;
 use crate::sys::{self, Dir};
 use crate::transfer::renamed::gone::GoneFiles;
-use crate::tree::dirs::{SourceDir, open_source_below};
+use crate::tree::dirs::{HeldTree, SourceDir, open_source_below};
 
 /// What of a run's output, or of the last generation, can be shared under another name.
 #[derive(Debug)]
@@ -72,12 +72,13 @@ pub struct OtherTree {
 }
 
 impl OtherTree {
-    /// The tree whose root is at `path`.
+    /// The tree that is held.
     ///
     /// # Errors
-    /// It cannot be opened.
-    pub fn open(path: PathBuf, proof: Algorithm) -> io::Result<Self> {
-        Ok(Self { root: Dir::open(&path)?, path, proof, known: OnceLock::new() })
+    /// There is no descriptor left for it.
+    pub fn of(held: &HeldTree, proof: Algorithm) -> io::Result<Self> {
+        let HeldTree { dir, path } = held;
+        Ok(Self { root: dir.try_clone()?, path: path.clone(), proof, known: OnceLock::new() })
     }
 
     fn known(&self, stop: &Stop) -> &Knowledge {

@@ -3,6 +3,7 @@
 mod durable;
 mod elsewhere;
 mod faults;
+mod handed_over;
 mod hanging;
 mod interruptions;
 mod limits;

@@ -5,6 +5,7 @@ mod departures;
 mod generations;
 mod mounted;
 mod moves;
+mod neighbours;
 mod nights;
 mod powercut;
 mod renamed;

@@ -1,0 +1,190 @@
+//! What another user put, moved or left in a directory is not handed over with it, and nothing of a closed source is
+//! open while it is copied.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::harness::{NONE, Run, Scene, Strace, content, need, shell};
+
+/// Owner and permissions.
+fn label(path: &Path) -> (u32, u32) {
+    let stat = path.symlink_metadata().unwrap();
+    (stat.uid(), stat.mode() & 0o7777)
+}
+
+/// A closed directory of one user's, with an open file in it, which was copied.
+fn closed_directory() -> Scene {
+    let scene = Scene::new();
+    scene.src.file("d/key", "secret").file("good", "good");
+    shell(&scene, "chmod 755 . && chmod 777 src && chmod 700 src/d && chown -R 1001:1001 src/d");
+    scene.copy(&[]).assert_code(0);
+    assert_eq!(label(&scene.dst.join("d")), (1001, 0o700));
+    scene
+}
+
+/// Another user renames it and makes one of the same name.
+fn replace(scene: &Scene) {
+    shell(scene, "mv src/d old && mkdir -m 755 src/d && chown 1002:1002 src/d");
+}
+
+#[track_caller]
+fn is_kept_closed(scene: &Scene, run: &Run, name: &str) {
+    run.assert_code(1).assert_says(name).assert_says("stays closed to others");
+    run.assert_prints(&["NOT COMPLETE", "not every directory is open"]);
+    assert_eq!(label(&scene.dst.join("d")), (0, 0o700), "{}", run.err());
+}
+
+#[test]
+fn a_directory_that_another_user_put_in_place_of_a_closed_one_gets_nothing_of_it() {
+    need!(Root);
+    for policy in ["default", "update", "never", "always"] {
+        let scene = closed_directory();
+        replace(&scene);
+        let run = scene.copy(&["--overwrite-policy", policy]);
+        is_kept_closed(&scene, &run, "dst/d/key");
+        // And so it stays.
+        let run = scene.copy(&["--overwrite-policy", policy]);
+        is_kept_closed(&scene, &run, "dst/d/key");
+        shell(&scene, "mv dst/d/key .");
+        scene.copy(&["--overwrite-policy", policy]).assert_code(0);
+        assert_eq!(label(&scene.dst.join("d")), (1002, 0o755));
+    }
+}
+
+/// A file that differs and stays is not of the source either.
+#[test]
+fn a_file_that_is_left_keeps_its_directory_closed() {
+    need!(Root);
+    let scene = closed_directory();
+    replace(&scene);
+    shell(&scene, "echo mine > src/d/key && chown 1002:1002 src/d/key");
+    let run = scene.copy(&["--overwrite-policy", "never"]);
+    run.assert_code(1).assert_says("stays closed to others");
+    assert_eq!(label(&scene.dst.join("d")), (0, 0o700));
+    scene.copy(&["--overwrite-policy", "always"]).assert_code(0);
+    assert_eq!(label(&scene.dst.join("d")), (1002, 0o755));
+    assert_eq!(std::fs::read(scene.dst.join("d/key")).unwrap(), b"mine\n");
+}
+
+/// A mirror moves what has left at the end of the run: until then the directory is closed.
+#[test]
+fn a_mirror_hands_a_directory_over_when_what_has_left_is_out_of_it() {
+    need!(Root, Strace);
+    let scene = closed_directory();
+    replace(&scene);
+    scene.src.file("zz", content(300_000));
+    let strace = Strace::inject(&scene, Strace::RENAMES, "signal=SIGSTOP:when=1");
+    let command = scene.command(["--mirror", "--max-delete", "100%", "--workers", "1"]);
+    let run = strace.exactly_on(scene.dst.join("d")).run_stopped(command, || {
+        assert_eq!(label(&scene.dst.join("d")), (0, 0o700));
+    });
+    run.assert_code(0);
+    assert_eq!(label(&scene.dst.join("d")), (1002, 0o755));
+    assert!(!scene.dst.join("d/key").exists());
+}
+
+/// What lies below a directory was as closed as that.
+#[test]
+fn a_directory_is_not_opened_over_what_lies_below() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("d/sub/deep/key", "secret").file("d/sub/stays", "stays").file("d/top", "top");
+    shell(&scene, "chmod 700 src/d && chown -R 1001:1001 src/d");
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "rm src/d/sub/deep/key && chmod 755 src/d");
+    let run = scene.copy(&[]);
+    run.assert_code(1).assert_says("dst/d/sub/deep/key").assert_says("stays closed to others");
+    // It is as it was, for its owner too.
+    assert_eq!(label(&scene.dst.join("d")), (1001, 0o700));
+    assert_eq!(label(&scene.dst.join("d/sub/deep")), (1001, 0o755));
+    let run = scene.copy(&["--mirror", "--max-delete", "100%"]);
+    run.assert_code(0);
+    assert_eq!(label(&scene.dst.join("d")), (1001, 0o755));
+}
+
+/// Nothing stands in the way of what everybody does with permissions.
+#[test]
+fn directories_are_opened_and_closed_as_at_the_source() {
+    for nobody in [false, true] {
+        let scene = Scene::new();
+        if nobody {
+            need!(Setpriv);
+        }
+        scene.src.file("d/sub/file", "file").file("e/file", "file");
+        scene.src.symlink("d/link", "sub/file").fifo("d/fifo").dir("d/empty");
+        shell(&scene, "chmod 700 src/d && chmod 775 src/e");
+        if nobody {
+            shell(&scene, "chmod 777 . && chown -R 65534:65534 src");
+        }
+        let copy = |args: &[&str]| {
+            let command = scene.command(args);
+            if nobody { command.under_nobody().run() } else { command.run() }
+        };
+        copy(&[]).assert_code(0);
+        // What is closed may have more than the source.
+        shell(&scene, "chmod 755 src/d && chmod 700 src/e && echo > dst/e/more");
+        let run = copy(&[]);
+        run.assert_code(0);
+        assert_eq!(label(&scene.dst.join("d")).1, 0o755);
+        assert_eq!(label(&scene.dst.join("e")).1, 0o700);
+        scene.judge(&run).verifies();
+    }
+}
+
+/// Who owns the output's root gives the private directory the name of a directory of the source.
+#[test]
+fn the_private_directory_is_no_copy_of_a_directory() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("file", "file");
+    shell(&scene, "chown 1002:1002 src");
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "mv dst/.dircopy dst/sub && mkdir src/sub && chown 1002:1002 src/sub");
+    for _ in 0..2 {
+        let run = scene.copy(&["--overwrite-policy", "update"]);
+        run.assert_code(1).assert_says("dst/sub").assert_says("private records");
+        assert_eq!(label(&scene.dst.join("sub")), (0, 0o700));
+        assert!(scene.dst.join("sub/secret").exists());
+    }
+}
+
+/// The files in a closed directory may be open: nobody reads them while they are copied, nor after a run was killed.
+#[test]
+fn a_new_output_is_closed_until_all_is_in_it() {
+    need!(Strace);
+    for args in [&[][..], &["--no-sync"], &["--bag"]] {
+        let scene = Scene::new();
+        scene.src.file("note", "note").file("zz", content(300_000));
+        shell(&scene, "chmod 751 src");
+        let copied = scene.dst.join(if args == ["--bag"] { "data" } else { "" });
+        let strace = Strace::inject(&scene, Strace::READS, "signal=SIGSTOP:when=1");
+        let run = strace.exactly_on(scene.src.path("zz")).run_stopped(scene.command(args), || {
+            assert_eq!(label(&copied).1, 0o700, "{args:?}");
+        });
+        run.assert_code(0);
+        assert_eq!(label(&copied).1, 0o751, "{args:?}");
+    }
+}
+
+#[test]
+fn an_output_that_a_killed_run_made_is_opened_by_the_next() {
+    need!(Strace);
+    for (own, after) in [(false, 0o751), (true, 0o700)] {
+        let scene = Scene::new();
+        scene.src.file("note", "note").file("zz", content(300_000));
+        shell(&scene, "chmod 751 src");
+        if own {
+            // The user's own is as the user made it.
+            shell(&scene, "mkdir -m 700 dst");
+        }
+        let strace = Strace::inject(&scene, Strace::READS, "signal=KILL:when=1");
+        let run = strace.exactly_on(scene.src.path("zz")).run(scene.command(NONE));
+        assert_ne!(run.code, Some(0));
+        assert_eq!(label(&scene.dst).1, 0o700);
+        scene.copy(&[]).assert_code(0);
+        assert_eq!(label(&scene.dst).1, after);
+        shell(&scene, "chmod 700 dst");
+        scene.copy(&[]).assert_code(0);
+        assert_eq!(label(&scene.dst).1, 0o700);
+    }
+}

@@ -1,0 +1,100 @@
+//! Generations where another user may write to their directory, or owns what is shared.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use crate::harness::{Scene, Strace, content, ctimes, need, shell};
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().permissions().mode() & 0o7777
+}
+
+/// Who owns a file could write to it in every generation that has it.
+#[test]
+fn a_new_directory_of_generations_is_closed() {
+    for (args, expected) in [(&[][..], 0o700), (&["--open-generations"], 0o755)] {
+        let scene = Scene::new();
+        scene.src.file("thesis", "thesis").file("other", "other");
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let args = [&["--generations"], args].concat();
+        scene.command(&args).after("umask 022").run().assert_code(0);
+        assert_eq!(mode(&scene.dst), expected);
+        let run = scene.copy(&args);
+        run.assert_code(0).assert_says("hard links");
+        match expected {
+            0o700 => run.assert_says("it is closed to others").assert_says("--open-generations"),
+            _ => run.assert_says("others may enter it").assert_says("chmod 700"),
+        };
+        assert_eq!(mode(&scene.dst), expected);
+    }
+}
+
+/// Who may write to the directory puts a link in the place of the tree that is filled.
+#[test]
+fn a_tree_that_is_swapped_leads_nowhere() {
+    need!(Strace);
+    // The directory, what is private to it, the tree, and what is private to that.
+    for when in 1..=3 {
+        for is_link in [true, false] {
+            let scene = Scene::new();
+            scene.src.file("passwd", "evil").file("d/file", content(300_000));
+            scene.tree("outside").file("passwd", "root").dir("d");
+            scene.output();
+            shell(&scene, "chmod 777 dst");
+            let outside = ctimes(&scene.path("outside"));
+            let fault = format!("signal=SIGSTOP:when={when}");
+            let strace = Strace::inject(&scene, "mkdir,mkdirat", &fault);
+            let run = strace.run_stopped(scene.command(["--generations"]), || {
+                let put = if is_link { "ln -s ../outside $tree" } else { "mkdir $tree" };
+                let line = format!("cd dst; for tree in *.part; do [ -e $tree ] && mv $tree aside && {put}; done; true");
+                shell(&scene, &line);
+            });
+            assert_eq!(ctimes(&scene.path("outside")), outside, "{when}: {}", run.err());
+            if scene.dst.join("aside").exists() {
+                run.assert_code_in(&[2, 3]);
+                assert!(!scene.dst.join("latest").exists(), "{when}");
+            } else {
+                run.assert_code(0);
+            }
+        }
+    }
+}
+
+/// Anybody can make an empty directory with the name of a tree.
+#[test]
+fn a_tree_of_another_user_is_not_gone_on_with() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("file", "file");
+    scene.output();
+    let name = "dst/2026-01-02T030405Z.part";
+    shell(&scene, &format!("chmod 777 dst; mkdir {name}; chown 1002:1002 {name}"));
+    let run = scene.copy(&["--generations"]);
+    run.assert_code(0).assert_says(name).assert_says("another user made it");
+    let theirs = scene.path(name);
+    assert_eq!(theirs.metadata().unwrap().uid(), 1002);
+    assert_eq!(theirs.read_dir().unwrap().count(), 0);
+    assert_eq!(scene.dst.join("latest/file").metadata().unwrap().len(), 4);
+}
+
+/// A link in the place of a generation leads a check nowhere either.
+#[test]
+fn states_are_written_where_the_manifest_was_read() {
+    need!(Strace);
+    let scene = Scene::new();
+    scene.src.file("big", content(3 << 20));
+    scene.tree("outside").dir("d");
+    scene.copy(&["--generations", "--states", "none"]).assert_code(0);
+    let night = scene.dst.join(std::fs::read_link(scene.dst.join("latest")).unwrap());
+    let strace = Strace::inject(&scene, Strace::READS, "signal=SIGSTOP:when=1");
+    let args = ["verify", "dst", "--write-states"];
+    let run = strace.exactly_on(night.join("big")).run_stopped(scene.bare(args), || {
+        let night = night.file_name().unwrap().to_str().unwrap();
+        shell(&scene, &format!("cd dst; mv {night} moved; ln -s ../outside {night}"));
+    });
+    run.assert_no_crash();
+    let found = scene.path("outside").read_dir().unwrap().count();
+    assert_eq!(found, 1, "{}{}", run.out(), run.err());
+    let states = shell(&scene, "ls dst/moved | grep -c states$");
+    assert_eq!(states.trim(), "1");
+}
