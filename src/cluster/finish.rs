@@ -1,7 +1,7 @@
 //! The end of a plan, which alone may say that all is done: it holds what was planned against what was recorded, file
 //! by file, makes links, gives directories their attributes, and leaves one ordinary manifest.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
@@ -20,12 +20,15 @@ use crate::copy::before::prepare::Prepared;
 use crate::copy::job::CopyJob;
 use crate::error::{Error, Result};
 use crate::event::{Event, EventObserver};
+use crate::hash::Sha256;
 use crate::io::manifest_proof::is_proven;
 use crate::manifest::ManifestName;
 use crate::manifest::carry::ours;
 use crate::manifest::readers::Readers;
 use crate::manifest::summed::SummedReader;
 use crate::manifest::writer::ManifestFile;
+use crate::state::record::closed::FinishedManifest;
+use crate::state::record::record_file::{name_later, tell_output};
 use crate::sys::Dir;
 use crate::tree::lock::Patience;
 
@@ -184,7 +187,12 @@ impl FinishJob {
             let error = error.with_note("; checks of these take longer");
             (observer.listen)(&Event::Warning(&error));
         }
-        report.manifest = Some(manifest.publish(sync)?);
+        let digest = manifest.digest();
+        let published = manifest.publish(sync)?;
+        if let Err(error) = record_newest(prepared, &published, digest, sync) {
+            (observer.listen)(&Event::Warning(&error));
+        }
+        report.manifest = Some(published);
         tree.finish_root(sync)
     }
 
@@ -269,11 +277,21 @@ impl FinishJob {
         let lists = CopyJob::new(&self.plan.plan.source, path).lists();
         let path = path.as_path().into();
         let name = ManifestName::new(Timestamp::now());
-        let begun = ManifestFile::create(root, path, name, newest, is_in_source, &lists);
-        // Shards leave no private record that would name it, so only its proof asks for its digest.
-        match self.plan.plan.options.verify {
-            Some(_) => begun,
-            None => begun.map(ManifestFile::without_digest),
-        }
+        ManifestFile::create(root, path, name, newest, is_in_source, &lists)
     }
+}
+
+/// Shards leave no rows in the private record; it is told which manifest is the newest, so that checks go by that one.
+fn record_newest(
+    prepared: &Prepared,
+    manifest: &Path,
+    digest: Option<Sha256>,
+    durable: bool,
+) -> Result<()> {
+    let (Some(private), Some(digest)) = (&prepared.private, digest) else { return Ok(()) };
+    let fail = |error| Error::io("write the private record in", private.path(), error);
+    let name = manifest.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let manifest = FinishedManifest { name, digest };
+    name_later(private, &manifest, durable).map_err(fail)?;
+    tell_output(private, &manifest, durable).map_err(fail)
 }

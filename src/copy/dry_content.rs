@@ -86,11 +86,11 @@ impl<'a> DryContent<'a> {
         };
         let both = BothFiles { source, output, entry, there };
         let Some(both) = both.hash(algorithm, self.follow, self.stop)? else { return Ok(decision) };
-        let recorded = match belief {
-            Belief::Doubtful(remembered) => Some(remembered.digest),
-            _ => None,
+        let is_recorded = match belief {
+            Belief::Doubtful(remembered) => remembered.digests().any(|it| it == both.source),
+            _ => false,
         };
-        let is_damaged = (is_late || decision == Decision::Keep) && recorded == Some(both.source);
+        let is_damaged = (is_late || decision == Decision::Keep) && is_recorded;
         Ok(match both.source == both.copy {
             true => Decision::Keep,
             false if is_damaged && policy != Policy::Never => Decision::Replace,

@@ -1,7 +1,8 @@
 //! What earlier manifests in the open say of an output's files.
 //!
 //! A manifest in the open proves nothing: it may have been copied there, or written by hand. Its lines are
-//! reasons to read a file and compare, and never to leave it unread.
+//! reasons to read a file and compare, and never to leave it unread. One whose name is of the future may have been made
+//! up to hide the others: it is asked last.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -17,11 +18,11 @@ use crate::path::RelPath;
 use crate::sys::stat::Kind;
 use crate::sys::{Dir, DirListing};
 
-/// The lines of the earlier manifests of an output: the newest finished one, and unfinished ones
-/// that are newer still.
+/// The lines of the earlier manifests of an output: the newest finished one, unfinished ones
+/// that are newer still, and those of the future.
 #[derive(Debug, Default)]
 pub struct Carry {
-    /// The newest first.
+    /// The newest first, and those of the future last.
     earlier: Vec<EarlierManifest>,
     unfinished: Vec<ManifestName>,
     newest: Option<ManifestName>,
@@ -31,6 +32,14 @@ pub struct Carry {
 struct EarlierManifest {
     name: ManifestName,
     index: Index,
+}
+
+/// What a manifest in the open lists of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenDigest {
+    pub digest: Digest,
+    /// Whether that manifest is of the future, so that it may be older than a record.
+    pub is_ahead: bool,
 }
 
 impl Carry {
@@ -51,27 +60,29 @@ impl Carry {
             warnings.push(Error::io("look for earlier manifests in", path, error));
             Vec::new()
         });
-        // What came from a source is known by the record; without one, by being listed here.
-        let listed = match covered {
-            None => listed_by_others(root, &names, is_to_stop),
-            Some(_) => BTreeSet::new(),
-        };
+        let newest = names.first().copied();
+        // What came from a source is known by the record; what came later, or without one, by being listed here.
+        names.retain(|name| Some(*name) > covered);
+        let listed = listed_by_others(root, &names, is_to_stop);
         let is_listed = |name: &ManifestName| listed.contains(name);
         let mut unfinished: Vec<ManifestName> =
             names.iter().copied().filter(|name| !name.is_finished() && !is_listed(name)).collect();
         // Those of runs do not list each other. Where nothing else is there, each may be the one that holds.
         let is_finished = |name: &&ManifestName| name.is_finished();
-        if names.iter().filter(is_finished).all(is_listed) && !listed.is_empty() {
+        let are_all_listed = names.iter().filter(is_finished).all(is_listed) && !listed.is_empty();
+        if covered.is_none() && are_all_listed {
             names.retain(|name| name.is_finished() || !is_listed(name));
         } else {
             names.retain(|name| !is_listed(name));
             // The newest finished one is of the whole output; what counts besides was begun after it.
-            if let Some(newest) = names.iter().position(ManifestName::is_finished) {
-                names.truncate(newest + 1);
+            let (ahead, mut of_runs): (Vec<_>, Vec<_>) =
+                names.into_iter().partition(ManifestName::is_ahead);
+            if let Some(newest) = of_runs.iter().position(ManifestName::is_finished) {
+                of_runs.truncate(newest + 1);
             }
+            warnings.extend(ahead.iter().map(|name| of_the_future(path, name)));
+            names = [of_runs, ahead].concat();
         }
-        let newest = names.first().copied();
-        names.retain(|name| Some(*name) > covered);
         for name in names {
             match EarlierManifest::open(root, name, is_to_stop) {
                 Ok(Some(opened)) => earlier.push(opened),
@@ -89,14 +100,18 @@ impl Carry {
 
     /// The digest that the newest manifest has for the file at `path`. Whatever the answer, the path's
     /// lines are settled.
-    pub fn listed(&self, path: &[u8]) -> Option<Digest> {
-        let mut digest = None;
+    pub fn listed(&self, path: &[u8]) -> Option<OpenDigest> {
+        let mut found = None;
         for earlier in &self.earlier {
             // A manifest that cannot be read back is as good as none.
             let listed = earlier.index.lookup(path).ok().flatten();
-            digest = digest.or(listed.map(|listed| earlier.meaning_of(listed)));
+            let of_it = |digest| OpenDigest {
+                digest: earlier.meaning_of(digest),
+                is_ahead: earlier.name.is_ahead(),
+            };
+            found = found.or(listed.map(of_it));
         }
-        digest
+        found
     }
 
     /// Whether a manifest lists a file at `path`.
@@ -175,6 +190,13 @@ impl EarlierManifest {
     }
 }
 
+/// That a manifest has a name that sorts behind those of all runs.
+fn of_the_future(path: &Path, name: &ManifestName) -> Error {
+    let finding = "its name is of the future, and sorts behind those of runs: a clock was wrong, or somebody made it up; \
+                   remove it, or know the newest by its time";
+    Error::finding("take for the newest manifest", path.join(name.to_string()), finding)
+}
+
 /// Which of these manifests in the root of an output another of them lists. One that cannot be read lists nothing.
 fn listed_by_others(
     root: &Dir,
@@ -204,7 +226,7 @@ fn listed_by_others(
     listed
 }
 
-/// The manifests in the root of an output, the newest first. One is known to be the manifest of its run where it is
+/// The manifests in the root of an output, the newest first and those of the future last. One is known to be the manifest of its run where it is
 /// `recorded`.
 pub fn ours(
     root: &Dir,
@@ -217,6 +239,6 @@ pub fn ours(
         names.extend(ours.and_then(|name| ManifestName::parse(&name)));
     }
     ManifestName::drop_lists(&mut names, recorded);
-    names.sort_unstable_by(|a, b| b.cmp(a));
+    ManifestName::newest_first(&mut names);
     Ok(names)
 }

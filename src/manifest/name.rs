@@ -10,12 +10,13 @@
 //! Only a name that this file could have made is ours: a user's `dircopy-notes.sha256sum` is a file
 //! like any other.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::lists::ListKind;
 use super::stamp::Stamp;
@@ -24,6 +25,9 @@ use crate::hash::Algorithm;
 const START: &[u8] = b"dircopy-";
 const STATES: &str = "states";
 const PART: &[u8] = b".part";
+
+/// So far the clocks of two machines may be apart.
+const APART: SignedDuration = SignedDuration::from_hours(24);
 
 /// What the side file of any manifest is called: `.states` stands in the place of `.sha256sum`, or behind another
 /// name.
@@ -154,6 +158,17 @@ impl ManifestName {
     /// When the manifest's run started.
     pub fn time(&self) -> Timestamp {
         self.stamp.time()
+    }
+
+    /// Whether its run would begin in the future: a clock was wrong, or somebody made the name up so that it sorts
+    /// behind all others.
+    pub fn is_ahead(&self) -> bool {
+        Timestamp::now().checked_add(APART).is_ok_and(|latest| self.time() > latest)
+    }
+
+    /// Puts the newest first. Those that are ahead come last: they say nothing of which is the newest.
+    pub fn newest_first(names: &mut [Self]) {
+        names.sort_unstable_by_key(|name| (name.is_ahead(), Reverse(*name)));
     }
 
     /// Which of the manifests of that second this is, counted from 1.

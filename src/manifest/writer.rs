@@ -29,8 +29,8 @@ pub struct ManifestFile {
     name: ManifestName,
     /// `None` once it is closed.
     file: Option<File>,
-    /// Takes every line: the private record says which manifest it was written with. `None` if no run asks.
-    hasher: Option<Hasher>,
+    /// Takes every line: the private record says which manifest it was written with.
+    hasher: Hasher,
     /// Whether a write failed, perhaps in the middle of a line.
     torn: bool,
     /// What was told of writes that were lost after they had counted as done.
@@ -91,7 +91,7 @@ impl ManifestFile {
                 // While it is locked no run takes it for one that was cut short.
                 match root.create_claimed(&unfinished) {
                     Ok(file) => {
-                        let (hasher, torn) = (Some(Algorithm::Sha256.start()), false);
+                        let (hasher, torn) = (Algorithm::Sha256.start(), false);
                         let begun = Self {
                             root,
                             path,
@@ -196,7 +196,7 @@ impl ManifestFile {
         let Some(hasher) = self.replace(&name, durable, parts, &mut rewrite)? else {
             return Ok(false);
         };
-        self.hasher = Some(hasher);
+        self.hasher = hasher;
         Ok(true)
     }
 
@@ -258,15 +258,9 @@ impl ManifestFile {
         Ok(())
     }
 
-    /// The SHA-256 of all lines so far, if it takes one.
+    /// The SHA-256 of all lines so far.
     pub fn digest(&self) -> Option<Sha256> {
-        self.hasher.clone()?.finish().and_then(|digest| digest.as_sha256())
-    }
-
-    /// Says that no run asks for its digest, which saves hashing it.
-    pub fn without_digest(mut self) -> Self {
-        self.hasher = None;
-        self
+        self.hasher.clone().finish().and_then(|digest| digest.as_sha256())
     }
 
     /// Opens what has its name, to be read, when all of it is written. A file system that caches without care shows
@@ -324,7 +318,7 @@ impl ManifestFile {
             let finding = "a line of it is torn, and nothing can follow";
             return Err(Error::finding("write the manifest", self.path(), finding));
         }
-        self.hasher.iter_mut().for_each(|hasher| hasher.update(lines));
+        self.hasher.update(lines);
         let written = self.file().and_then(|file| sys::write_all(file, lines));
         written.map_err(|error| {
             self.torn = true;

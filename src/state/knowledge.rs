@@ -4,8 +4,10 @@
 //! and if any change since would show in them. Then its digest needs no reading. Of any other file that
 //! was listed the digest is known and in *doubt*: the file is read and compared, and nothing is forgotten.
 //! Manifests in the open can raise doubt and never give belief.
+//!
+//! A record may be older than what is in the open: it was put back, could not be written, or runs kept theirs elsewhere.
+//! So where a newer manifest lists another digest than the record, both count, and only the source tells.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
@@ -13,18 +15,18 @@ use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
 use crate::hash::{Algorithm, Digest, Digests};
-use crate::manifest::carry::Carry;
+use crate::manifest::carry::{Carry, OpenDigest};
 use crate::manifest::index::bits::Bits;
 use crate::manifest::index::{LinePlace, NextLine};
 use crate::manifest::{Index, ManifestName};
 use crate::path::RelPath;
 use crate::state::private_dir::PrivateDir;
 use crate::state::record::closed::{Body, FINISHED, FinishedManifest};
-use crate::state::record::record_file::{LoadedRecord, load};
+use crate::state::record::record_file::{LoadedRecord, load, numbers};
 use crate::state::recorded_at::RecordedAt;
 use crate::state::row::{self, Origin, Row, Trace};
+use crate::sys::Dir;
 use crate::sys::stat::{Stat, Time};
-use crate::sys::{Dir, DirListing};
 
 /// What is known of a file that is at the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub enum Belief {
 pub struct Remembered {
     /// The digest of its content.
     pub digest: Digest,
+    /// Another one, that a manifest in the open lists which is newer than the record.
+    pub newer: Option<Digest>,
     /// Where the digest is from.
     pub origin: Origin,
     /// Whether its modification time could not be set.
@@ -51,14 +55,35 @@ pub struct Remembered {
     pub place: Option<RowPlace>,
 }
 
+impl Belief {
+    /// What earlier runs found out about the file, however sure it is.
+    pub fn remembered(self) -> Option<Remembered> {
+        match self {
+            Self::Nothing => None,
+            Self::Untouched(row, _) => Some(Remembered::by_record(row, None)),
+            Self::Doubtful(remembered) => Some(remembered),
+        }
+    }
+}
+
 impl Remembered {
-    fn by_record(row: Row) -> Self {
+    pub fn by_record(row: Row, newer: Option<Digest>) -> Self {
         let Row { digest, origin, late, .. } = row;
-        Self { digest, origin, late, row: Some(row), place: None }
+        Self { digest, newer, origin, late, row: Some(row), place: None }
     }
 
-    fn in_the_open(digest: Digest) -> Self {
-        Self { digest, origin: Origin::There, late: false, row: None, place: None }
+    pub fn in_the_open(digest: Digest) -> Self {
+        let (newer, row, place) = (None, None, None);
+        Self { digest, newer, origin: Origin::There, late: false, row, place }
+    }
+
+    /// All that the content may be.
+    pub fn digests(&self) -> impl Iterator<Item = Digest> + use<> {
+        [Some(self.digest), self.newer].into_iter().flatten()
+    }
+
+    pub fn newest(&self) -> Digest {
+        self.newer.unwrap_or(self.digest)
     }
 
     /// Whether no record says that the file lacks permissions or attributes.
@@ -82,12 +107,14 @@ pub struct Unsettled {
     pub trusted: bool,
     /// The further digests of the content.
     pub further: Vec<Digest>,
+    /// What a manifest in the open lists that is newer than the record.
+    pub listed: Option<Digest>,
 }
 
 impl Unsettled {
     fn in_the_open(digest: Digest) -> Self {
         let remembered = Remembered::in_the_open(digest);
-        Self { remembered, trusted: false, further: Vec::new() }
+        Self { remembered, trusted: false, further: Vec::new(), listed: None }
     }
 }
 
@@ -197,7 +224,8 @@ impl Knowledge {
             let Some((file, _)) = private.dir().open_ours(&name)? else { continue };
             let LoadedRecord { closed, index, body } = load(file, private.mark(), is_to_stop)?;
             // That of another disk, which was mounted there. What is known of this one its manifests say.
-            if closed.manifest.as_ref().is_some_and(is_of_another) {
+            let mut named = closed.manifest.iter().chain(&closed.later);
+            if !closed.names_none() && named.all(is_of_another) {
                 continue;
             }
             let is_finished = name == FINISHED && closed.fits;
@@ -236,17 +264,21 @@ impl Knowledge {
         let listed = self.open.listed(path);
         match (found, listed) {
             (Some((row, at)), _) if row.trace.looks_like(there) => {
+                let newer = listed.and_then(|listed| other_than(&row, listed, || self.further(at)));
                 match self.by_proof(row, || self.further(at)) {
-                    Some(row) if is_trusted(at) && row.proves(there) => Belief::Untouched(row, at),
+                    Some(row) if newer.is_none() && is_trusted(at) && row.proves(there) => {
+                        Belief::Untouched(row, at)
+                    }
                     by_proof => {
                         let place = by_proof.is_some() && is_trusted(at);
-                        let remembered = Remembered::by_record(by_proof.unwrap_or(row));
+                        let remembered = Remembered::by_record(by_proof.unwrap_or(row), newer);
                         Belief::Doubtful(Remembered { place: place.then_some(at), ..remembered })
                     }
                 }
             }
-            (None, Some(digest)) => Belief::Doubtful(Remembered::in_the_open(digest)),
-            (Some(_) | None, _) => Belief::Nothing,
+            // The record may be that of an earlier version.
+            (_, Some(listed)) => Belief::Doubtful(Remembered::in_the_open(listed.digest)),
+            (_, None) => Belief::Nothing,
         }
     }
 
@@ -358,13 +390,17 @@ impl Knowledge {
                 for older in &self.records[at + 1..] {
                     older.index.visit(bytes).map_err(failed)?;
                 }
-                self.open.settle(bytes);
+                let listed = self.open.listed(bytes);
                 let row = record.row_at(offset, digest);
                 let unsettled = row.map(|row| {
                     let further = record.further_at(offset);
+                    let newer =
+                        listed.and_then(|listed| other_than(&row, listed, || further.clone()));
                     let by_proof = self.by_proof(row, || further.clone());
-                    let remembered = Remembered::by_record(by_proof.unwrap_or(row));
-                    Unsettled { remembered, trusted: record.trusted && by_proof.is_some(), further }
+                    let remembered = Remembered::by_record(by_proof.unwrap_or(row), newer);
+                    let trusted = record.trusted && by_proof.is_some();
+                    let listed = listed.map(|listed| listed.digest);
+                    Unsettled { remembered, trusted, further, listed }
                 });
                 keep(&path, unsettled.unwrap_or_else(|| Unsettled::in_the_open(digest)))?;
             }
@@ -432,14 +468,16 @@ impl Knowledge {
     }
 }
 
-/// The numbers of the records on their way.
-fn numbers(private: &Dir) -> io::Result<BTreeSet<u64>> {
-    let number = |name: &OsStr| {
-        let number = name.to_str()?.strip_prefix(FINISHED)?.strip_prefix('.')?;
-        number.parse::<u64>().ok().filter(|parsed| parsed.to_string() == number)
-    };
-    let entries = DirListing::of(private)?;
-    entries.filter_map(|entry| entry.map(|it| number(&it.name)).transpose()).collect()
+/// The digest that a manifest newer than the record lists, if the row has another or does not tell. One of the future may
+/// be older than the record.
+fn other_than(
+    row: &Row,
+    listed: OpenDigest,
+    further: impl FnOnce() -> Vec<Digest>,
+) -> Option<Digest> {
+    let OpenDigest { digest, is_ahead } = listed;
+    let recorded = || Digests::new(row.digest, further()).of(digest.algorithm());
+    (!is_ahead && row.digest != digest && recorded() != Some(digest)).then_some(digest)
 }
 
 #[cfg(test)]

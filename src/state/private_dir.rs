@@ -218,6 +218,11 @@ impl PrivateDir {
         self.at_output.is_some()
     }
 
+    /// The one in the output, where this one is elsewhere.
+    pub fn at_output(&self) -> Option<&Dir> {
+        self.at_output.as_ref()
+    }
+
     /// The directories that a run has locked while it is at work on the output, in this order. The first is the same
     /// for all of this user's runs there, wherever they keep their records.
     pub fn locked(&self) -> impl Iterator<Item = &Dir> {

@@ -43,6 +43,12 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// That of a file that could not be looked at: only the digest of its row is known.
+    pub const UNKNOWN: Self = {
+        let time = Time { secs: 0, nanos: 0 };
+        Self { ino: 0, size: 0, mtime: time, ctime: time }
+    };
+
     /// That of a file.
     pub fn of(stat: &Stat) -> Self {
         let Stat { size, mtime, ctime, id, .. } = *stat;
@@ -54,9 +60,10 @@ impl Trace {
         there.kind == Kind::File && *self == Self::of(there)
     }
 
-    /// Whether what is there has the size and the modification time of this one.
+    /// Whether what is there may be the file of this trace: it has the size and the modification time, if these are known.
     pub fn looks_like(&self, there: &Stat) -> bool {
-        there.kind == Kind::File && (self.size, self.mtime) == (there.size, there.mtime)
+        let is_alike = (self.size, self.mtime) == (there.size, there.mtime);
+        there.kind == Kind::File && (is_alike || *self == Self::UNKNOWN)
     }
 }
 

@@ -16,13 +16,12 @@ use crate::io::watched_file::WatchedFile;
 use crate::manifest::index::{Lookup, NextLine};
 use crate::part::transfer::{CopyTarget, Transfer};
 use crate::path::{RelPath, Shown};
-use crate::state::knowledge::Belief;
+use crate::state::knowledge::{Belief, Remembered};
 use crate::state::row::Row;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Medium};
 use crate::transfer::baseline::Baseline;
 use crate::transfer::context::Context;
-use crate::transfer::existing::file::known_of;
 use crate::transfer::outcome::Outcome;
 use crate::transfer::prepare::belief;
 use crate::transfer::source;
@@ -236,7 +235,7 @@ impl DifferingFile<'_> {
             false => TimeMatch::Other,
         };
         let verify = context.options.verify.is_some();
-        let recorded = belief.and_then(known_of);
+        let recorded = belief.and_then(Belief::remembered);
         if let (Some(known), Some(Belief::Untouched(Row { digest, .. }, place)), false) =
             (known, belief, verify)
         {
@@ -256,8 +255,9 @@ impl DifferingFile<'_> {
             false => Medium::any(file.file()),
         };
         // Rot is rare: no room is kept for it.
-        let of_recorded = recorded.map_or(Algorithm::None, |digest| digest.algorithm());
-        let algorithms = context.algorithms().with(self.listed.algorithm()).with(of_recorded);
+        let asked = recorded.iter().flat_map(Remembered::digests).chain([self.listed]);
+        let algorithms =
+            asked.fold(context.algorithms(), |all, digest| all.with(digest.algorithm()));
         let hashed = ReadBack::new().hash_by(medium, algorithms, || stop.is_urgent());
         let Some((hashed, all)) = hashed.map_err(|error| file.error("read", error))? else {
             return Ok(None);
@@ -271,9 +271,15 @@ impl DifferingFile<'_> {
     }
 
     /// A copy with these digests, the one that the run proves with first, of which one is `recorded`.
-    fn copy_of(&self, all: &Digests, time: TimeMatch, recorded: Option<Digest>) -> ExistingCopy {
+    fn copy_of(
+        &self,
+        all: &Digests,
+        time: TimeMatch,
+        recorded: Option<Remembered>,
+    ) -> ExistingCopy {
         let is_as_listed = is_as_listed(self.listed, |algorithm| all.of(algorithm));
-        let is_as_known = recorded.map(|known| all.of(known.algorithm()) == Some(known));
+        let is = |digest: Digest| all.of(digest.algorithm()) == Some(digest);
+        let is_as_known = recorded.map(|known| known.digests().all(is));
         ExistingCopy { digest: all.proof, is_as_listed, is_as_known, time }
     }
 }

@@ -4,9 +4,12 @@
 //! come. The private record of this user names the manifest that it was finished with, and has its digest: that one
 //! holds, as long as it is what was written. A record that was copied along with its output still knows as much.
 //! Without a record it is the one with the latest name of those that no other lists: what a manifest lists came from a
-//! source, and no two can list each other's digests. Where two may be taken for it, that is said.
+//! source, and no two can list each other's digests. One of the future is not taken while there is another. Where two may
+//! be taken for it, that is said; also that another one lists what this one does not.
 
+use std::collections::HashSet;
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Seek};
 use std::path::Path;
 
@@ -34,6 +37,12 @@ pub enum Rival {
     Gone(ManifestName),
     /// It has a later name, and is listed by another: it came from a source, and is not checked.
     Listed(ManifestName),
+    /// It has a name of the future, and is not checked.
+    Ahead(ManifestName),
+    /// The one that is checked has a name of the future, and there is no other.
+    OnlyAhead,
+    /// It lists other files or digests than the one that is checked, and no record tells which holds.
+    Unlike(ManifestName),
 }
 
 /// The manifest that holds, open.
@@ -44,12 +53,12 @@ pub struct ValidManifest {
     pub is_recorded: bool,
     /// The newest of those of runs that were cut short.
     pub unfinished: Option<ManifestName>,
-    pub rival: Option<Rival>,
+    pub rivals: Vec<Rival>,
 }
 
 /// The manifests of dircopy in a directory.
 pub struct OwnManifests {
-    /// The regular files among them that have the name of a finished one, the latest first.
+    /// The regular files among them that have the name of a finished one, the latest first and those of the future last.
     finished: Vec<ManifestName>,
     /// Those that have the name of an unfinished one.
     unfinished: Vec<ManifestName>,
@@ -92,7 +101,7 @@ impl OwnManifests {
         found.unfinished.retain(is_file);
         found.record = recorded(&here, dir, state);
         found.drop_lists();
-        found.finished.sort_unstable_by(|a, b| b.cmp(a));
+        ManifestName::newest_first(&mut found.finished);
         Ok(found)
     }
 
@@ -123,10 +132,9 @@ impl OwnManifests {
     /// # Errors
     /// Those that are there cannot be read.
     pub fn valid(&self, dir: &Path) -> Result<Option<ManifestName>> {
-        let latest = self.finished.first().copied();
         Ok(match self.record {
             Recorded::Manifest(name, _) if self.finished.contains(&name) => Some(name),
-            Recorded::Manifest(name, _) => latest.filter(|latest| *latest > name),
+            Recorded::Manifest(name, _) => self.later_than(name),
             Recorded::Unfinished => None,
             Recorded::Nothing => {
                 let fail = |error| Error::io("read the manifests in", dir, error);
@@ -135,33 +143,49 @@ impl OwnManifests {
         })
     }
 
+    /// The latest of those with a later name.
+    fn later_than(&self, name: ManifestName) -> Option<ManifestName> {
+        self.finished.iter().copied().find(|other| *other > name)
+    }
+
     /// Opens the one that holds, of the directory `dir`.
     ///
     /// # Errors
     /// There is none, it is not what the last run wrote, or it cannot be opened.
     pub fn open_valid(&self, dir: &Path) -> Result<ValidManifest> {
         let name = self.valid(dir)?.ok_or_else(|| self.none(dir))?;
-        let later = self.finished.first().copied().filter(|latest| *latest > name);
+        let later = self.later_than(name);
         let file_name = name.to_string();
         let opened = Dir::open(dir).and_then(|here| here.open_file(file_name.as_ref(), false));
         let cannot = |error| Error::io("open the manifest", dir.join(&file_name), error);
         let mut file = opened.map_err(cannot)?;
-        let rival = match self.record {
+        let mut rivals = Vec::new();
+        match self.record {
             Recorded::Manifest(recorded, digest) if recorded == name => {
                 if digest_of(&mut file).map_err(cannot)? != digest {
                     let finding = "it is not what the last run wrote: it was changed or replaced since; run the copy \
                                    again, or give it with --manifest";
                     return Err(Error::finding("check against", dir.join(&file_name), finding));
                 }
-                later.map(Rival::Unrecorded)
+                rivals.extend(later.map(Rival::Unrecorded));
             }
-            Recorded::Manifest(recorded, _) => Some(Rival::Gone(recorded)),
-            Recorded::Nothing | Recorded::Unfinished => later.map(Rival::Listed),
-        };
+            Recorded::Manifest(recorded, _) => rivals.push(Rival::Gone(recorded)),
+            Recorded::Nothing | Recorded::Unfinished => {
+                let of_kind = |later: ManifestName| match later.is_ahead() {
+                    true => Rival::Ahead(later),
+                    false => Rival::Listed(later),
+                };
+                rivals.extend(name.is_ahead().then_some(Rival::OnlyAhead));
+                rivals.extend(later.map(of_kind));
+                let fail = |error| Error::io("read the manifests in", dir, error);
+                let unlike = Dir::open(dir).and_then(|here| self.unlike(&here, name));
+                rivals.extend(unlike.map_err(fail)?.map(Rival::Unlike));
+            }
+        }
         let unfinished = self.unfinished.iter().max().copied();
         let is_recorded =
             matches!(self.record, Recorded::Manifest(recorded, _) if recorded == name);
-        Ok(ValidManifest { name, file, is_recorded, unfinished, rival })
+        Ok(ValidManifest { name, file, is_recorded, unfinished, rivals })
     }
 
     /// The latest finished one that no other of the directory `here` lists.
@@ -194,6 +218,30 @@ impl OwnManifests {
             });
             if !listed? {
                 return Ok(Some(*name));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The latest of the earlier ones that has a line which the one that is `taken` does not have. One that came from a
+    /// source, as `taken` says, is none.
+    fn unlike(&self, here: &Dir, taken: ManifestName) -> io::Result<Option<ManifestName>> {
+        let open = |name: &ManifestName| here.open_file(name.to_string().as_ref(), false);
+        let mut earlier = self.finished.iter().filter(|other| **other < taken).peekable();
+        if earlier.peek().is_none() {
+            return Ok(None);
+        }
+        let (hashing, mut lines) = (RandomState::new(), HashSet::new());
+        any_line(open(&taken)?, |line| {
+            lines.insert(hashing.hash_one(line));
+            false
+        })?;
+        for other in earlier {
+            let is_missing = |line: &[u8]| !lines.contains(&hashing.hash_one(line));
+            if any_line(open(other)?, is_missing)?
+                && is_missing(&line_of(other, open(other)?, taken.algorithm())?)
+            {
+                return Ok(Some(*other));
             }
         }
         Ok(None)
@@ -269,7 +317,8 @@ fn look_up(here: &Dir, dir: &Path, state: Option<&Path>) -> io::Result<Option<Re
         return Ok(None);
     }
     let closed = measure(&file, private.mark(), &|| false)?;
-    let Some(FinishedManifest { name, digest }) = closed.manifest else { return Ok(None) };
+    let Some(FinishedManifest { name, digest }) = closed.newest() else { return Ok(None) };
+    let digest = *digest;
     let Some(name) = ManifestName::parse(name.as_ref()).filter(ManifestName::is_finished) else {
         return Ok(None);
     };
@@ -301,9 +350,16 @@ fn digest_of(file: &mut File) -> io::Result<Sha256> {
 
 /// Whether a file has this line.
 fn has_line(file: File, line: &[u8]) -> io::Result<bool> {
+    any_line(file, |next| next == line)
+}
+
+/// Whether a file has a line of which that holds; no further one is read.
+fn any_line(file: File, mut is_one: impl FnMut(&[u8]) -> bool) -> io::Result<bool> {
     let mut scanner = Scanner::new(file);
     while let Some(next) = scanner.next_line()? {
-        if next.text == Text::Whole(line) {
+        if let Text::Whole(text) = next.text
+            && is_one(text)
+        {
             return Ok(true);
         }
     }

@@ -59,8 +59,8 @@ pub struct OpenTarget {
     pub is_recorded: bool,
     /// A manifest of a later run that was cut short.
     pub unfinished: Option<ManifestName>,
-    /// Another one that may be taken for the one that holds.
-    pub rival: Option<Rival>,
+    /// Others that may be taken for the one that holds.
+    pub rivals: Vec<Rival>,
     /// Other lists that were not asked for.
     pub others: Vec<String>,
 }
@@ -164,7 +164,7 @@ impl TargetSpec {
     pub fn open(&self) -> std::result::Result<OpenTarget, (Arc<Target>, Error)> {
         let mut target = Target::unopened(PathBuf::new(), self.names_start_at());
         match self.fill(&mut target) {
-            Ok(ReadyManifest { manifest, id, is_recorded, unfinished, rival }) => {
+            Ok(ReadyManifest { manifest, id, is_recorded, unfinished, rivals }) => {
                 let root_id = target.root_id;
                 let others = match (&self.manifest, &target.handle, target.ours) {
                     (None, Some(root), Some(name)) => other_lists(root, name),
@@ -178,7 +178,7 @@ impl TargetSpec {
                     root_id,
                     is_recorded,
                     unfinished,
-                    rival,
+                    rivals,
                     others,
                 })
             }
@@ -203,12 +203,12 @@ impl TargetSpec {
 
     fn fill(&self, target: &mut Target) -> Result<ReadyManifest> {
         let mut is_recorded = false;
-        let (manifest, mut unfinished, rival) = match &self.manifest {
+        let (manifest, mut unfinished, rivals) = match &self.manifest {
             Some(ManifestAt::StandardInput) => {
                 target.manifest = "standard input".into();
                 let input = sys::standard_input()
                     .map_err(|error| Error::io("read", &target.manifest, error))?;
-                (input, None, None)
+                (input, None, Vec::new())
             }
             Some(ManifestAt::File(path)) => {
                 target.manifest.clone_from(path);
@@ -220,14 +220,15 @@ impl TargetSpec {
                     _ => open_in(directory_of(path), path.file_name().unwrap_or_default()),
                 };
                 let manifest = manifest.map_err(open)?;
-                (manifest, None, target.ours.and_then(|name| self.superseding(path, name)))
+                let superseding = target.ours.and_then(|name| self.superseding(path, name));
+                (manifest, None, superseding.into_iter().collect())
             }
             None => {
                 let dir = self.dir.as_deref().unwrap_or(Path::new("."));
                 let taken = OwnManifests::look(dir, self.state.as_deref())?.open_valid(dir)?;
                 target.manifest = dir.join(taken.name.to_string());
                 (target.ours, is_recorded) = (Some(taken.name), taken.is_recorded);
-                (taken.file, taken.unfinished, taken.rival)
+                (taken.file, taken.unfinished, taken.rivals)
             }
         };
         let path = &target.manifest;
@@ -243,7 +244,7 @@ impl TargetSpec {
         target.root_id = root.identity().map_err(fail)?;
         target.handle = Some(root);
         unfinished = unfinished.filter(|name| target.ours.is_some_and(|ours| *name > ours));
-        Ok(ReadyManifest { manifest, id: stat.id, is_recorded, unfinished, rival })
+        Ok(ReadyManifest { manifest, id: stat.id, is_recorded, unfinished, rivals })
     }
 
     /// What of the directory that the manifest at `path` is in took the place of it, called `name`.
@@ -263,5 +264,5 @@ struct ReadyManifest {
     id: Identity,
     is_recorded: bool,
     unfinished: Option<ManifestName>,
-    rival: Option<Rival>,
+    rivals: Vec<Rival>,
 }

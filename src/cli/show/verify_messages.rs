@@ -257,7 +257,7 @@ pub fn others(lists: &[String], root: &Path) -> String {
 pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
     match rival {
         Rival::Unrecorded(name) => format!(
-            "{name} is not checked: its name is later, but the last run finished {manifest}; \
+            "{name} is not checked: its name is later, but the last run on record finished {manifest}; \
              --manifest checks it"
         ),
         Rival::Superseding(name) => format!(
@@ -266,6 +266,16 @@ pub fn rival(rival: Rival, manifest: &dyn Display) -> String {
         Rival::Listed(name) => format!(
             "{name} is not checked: its name is later, but it came from the source, as another manifest here says; \
              --manifest checks it"
+        ),
+        Rival::Ahead(name) => format!(
+            "{name} is not checked: its name is of the future, and {manifest} is not; --manifest checks it"
+        ),
+        Rival::OnlyAhead => {
+            format!("{manifest} is checked for want of another: its name is of the future")
+        }
+        Rival::Unlike(name) => format!(
+            "{manifest} is checked, because its name is the latest: no private record tells which manifest holds, and \
+             {name} lists other files or digests; --manifest checks that one"
         ),
         Rival::Gone(name) => {
             format!("{name}, which the last run finished, is gone; {manifest} is checked instead")

@@ -3,8 +3,8 @@
 //!
 //! A manifest is of the whole output. A file that is as it was recorded stays listed. One in doubt is read,
 //! and stays listed if its digest is the recorded one. If it is not, the line is dropped and that is said;
-//! the private record keeps the digest, so that every later run says it again until the file is what it
-//! was, or is gone.
+//! the private record keeps the digest, also one that was known from a manifest in the open, so that every later run
+//! says it again until the file is what it was, or is gone.
 
 use std::collections::HashSet;
 use std::io;
@@ -16,7 +16,7 @@ use crate::copy::mirror::departures::Departures;
 use crate::copy::record::recording::Recording;
 use crate::copy::record::rows::PendingRows;
 use crate::error::{Error, Result};
-use crate::hash::{Algorithm, Digest, Digests};
+use crate::hash::{Algorithms, Digest, Digests};
 use crate::io::read_back::ReadBack;
 use crate::io::watched_file::WatchedFile;
 use crate::manifest::archive::mhl::is_chain;
@@ -198,7 +198,7 @@ impl<'a> CarriedLines<'a> {
 
     /// Takes over what is remembered of the file at `path`, if it still holds.
     fn carry(&mut self, path: &RelPath, unsettled: Unsettled) -> CarryResult {
-        let Unsettled { remembered, trusted, further } = unsettled;
+        let Unsettled { mut remembered, trusted, further, listed } = unsettled;
         let goes = self.goes;
         let error = |finding: &'static str| {
             Error::finding("list any longer", self.root.path_below(path), finding)
@@ -221,10 +221,10 @@ impl<'a> CarriedLines<'a> {
         if self.is_all_listed && self.is_respelled(path, &there) {
             return CarryResult::Gone;
         }
+        let is_untouched = |row: &Row| trusted && row.sure && row.trace.is_of(&there);
         if let Some(row) = remembered.row {
-            if trusted
-                && row.sure
-                && row.trace.is_of(&there)
+            if remembered.newer.is_none()
+                && is_untouched(&row)
                 && (goes
                     || self.context.take_recorded(path.as_bytes(), row.digest, further.clone()))
             {
@@ -232,22 +232,24 @@ impl<'a> CarriedLines<'a> {
                 self.keep(path, row, &further, false);
                 return CarryResult::Settled;
             }
-            if !self.looks_like(&row, &there) {
-                if self.is_respelled(path, &there) {
-                    return CarryResult::Gone;
-                }
-                return dropped("it was changed after an earlier run recorded it");
+            match listed {
+                _ if self.looks_like(&row, &there) => {}
+                // The record may be that of an earlier version.
+                Some(digest) => remembered = Remembered::in_the_open(digest),
+                None if self.is_respelled(path, &there) => return CarryResult::Gone,
+                None => return dropped("it was changed after an earlier run recorded it"),
             }
         }
-        match self.read(path, &there, remembered.digest.algorithm()) {
-            Ok(Some(all)) if all.of(remembered.digest.algorithm()) == Some(remembered.digest) => {
+        match self.read(path, &there, &remembered) {
+            Ok(Some(all)) if is_as_remembered(&all, &remembered, is_untouched) => {
                 let trace = Trace::of(&there);
                 let sure = self.context.shared.known.is_some_and(|it| it.is_past(trace.ctime));
                 let Remembered { origin, late, .. } = remembered;
                 let digest = all.proof;
                 self.note_readers(path, &there);
                 let labelled = remembered.is_labelled();
-                let given = remembered.row.filter(|row| !row.late).and_then(|row| {
+                let given = remembered.row.filter(|row| !row.late && row.trace != Trace::UNKNOWN);
+                let given = given.and_then(|row| {
                     let is_other = row.trace.mtime != trace.mtime;
                     row.given.or(is_other.then_some(row.trace.mtime))
                 });
@@ -261,7 +263,7 @@ impl<'a> CarriedLines<'a> {
                     "its content is not what an earlier run recorded, although size and time are the \
                      same, and this run did not copy it",
                 );
-                self.remember(path, remembered);
+                self.remember(path, remembered, Trace::of(&there));
                 let note =
                     if goes { "; it leaves the output, as it has left the source" } else { "" };
                 CarryResult::Decayed(error.with_note(note))
@@ -269,7 +271,7 @@ impl<'a> CarriedLines<'a> {
             // The run is to stop.
             Ok(None) => CarryResult::Settled,
             Err(error) => {
-                self.remember(path, remembered);
+                self.remember(path, remembered, Trace::of(&there));
                 CarryResult::Dropped(error)
             }
         }
@@ -301,7 +303,8 @@ impl<'a> CarriedLines<'a> {
             let compared = self.root.compare_times(row.trace.mtime, there.mtime, None);
             compared != TimeMatch::Other
         };
-        row.trace.size == there.size && (!self.root.keeps_times() || has_time())
+        row.trace == Trace::UNKNOWN
+            || row.trace.size == there.size && (!self.root.keeps_times() || has_time())
     }
 
     /// Notes who may read the file at `path`, which is `there`: the source does not tell any more.
@@ -345,15 +348,19 @@ impl<'a> CarriedLines<'a> {
         }
     }
 
-    /// The record keeps the digest of a file that is not listed, and stays.
-    fn remember(&mut self, path: &RelPath, remembered: Remembered) {
-        if let Some(row) = remembered.row.filter(|_| !self.goes) {
-            self.rows.push(&Row { sure: false, ..row }, &[], path.as_bytes(), false);
+    /// The record keeps the digest of a file that is not listed, and stays: as what `trace` says if no row does.
+    fn remember(&mut self, path: &RelPath, remembered: Remembered, trace: Trace) {
+        if self.goes {
+            return;
         }
+        let Remembered { digest, origin, late, row, .. } = remembered;
+        let fresh = Row { digest, origin, trace, given: None, sure: false, late, labelled: true };
+        let row = row.map_or(fresh, |row| Row { sure: false, ..row });
+        self.rows.push(&row, &[], path.as_bytes(), false);
     }
 
     fn kept_in_mind(&mut self, path: &RelPath, remembered: Remembered, error: &io::Error) -> Error {
-        self.remember(path, remembered);
+        self.remember(path, remembered, Trace::UNKNOWN);
         Error::io("look at", self.root.path_below(path), copy_of(error))
     }
 
@@ -362,9 +369,14 @@ impl<'a> CarriedLines<'a> {
         self.last.stat(root, path, false)
     }
 
-    /// Reads a file by what this run lists and by the algorithm `known`; twice where times do not tell that it is being
-    /// changed.
-    fn read(&mut self, path: &RelPath, there: &Stat, known: Algorithm) -> Result<Option<Digests>> {
+    /// Reads a file by what this run lists and by the algorithms of what is known; twice where times do not tell that it
+    /// is being changed.
+    fn read(
+        &mut self,
+        path: &RelPath,
+        there: &Stat,
+        known: &Remembered,
+    ) -> Result<Option<Digests>> {
         let first = self.read_once(path, there, known)?;
         let Some(digest) = first.as_ref().map(|first| first.proof) else { return Ok(None) };
         if self.root.keeps_times() {
@@ -384,7 +396,7 @@ impl<'a> CarriedLines<'a> {
         &mut self,
         path: &RelPath,
         there: &Stat,
-        known: Algorithm,
+        known: &Remembered,
     ) -> Result<Option<Digests>> {
         let (context, output) = (self.context, self.root);
         let full = || output.path_below(path);
@@ -398,7 +410,8 @@ impl<'a> CarriedLines<'a> {
         let name = sys::name_from_bytes(name).map_err(fail)?;
         let file = WatchedFile::open_copy(output, dir, name, there, &full)?;
         let is_to_stop = || context.control.stop.is_requested();
-        let algorithms = context.algorithms().with(known);
+        let by_known = |all: Algorithms, known: Digest| all.with(known.algorithm());
+        let algorithms = known.digests().fold(context.algorithms(), by_known);
         let hashed = read_back.hash_by(Medium::any(file.file()), algorithms, is_to_stop);
         self.read_back = read_back;
         let Some((hashed, all)) = hashed.map_err(|error| file.error("read", error))? else {
@@ -411,6 +424,18 @@ impl<'a> CarriedLines<'a> {
         }
         Ok(Some(all.proven_by(context.options.algorithm)))
     }
+}
+
+/// Whether a file that was read is what is remembered of it. Where a newer manifest lists another digest than the record,
+/// and the source is not there to tell, the record is right only about a file that is untouched since.
+fn is_as_remembered(
+    all: &Digests,
+    remembered: &Remembered,
+    is_untouched: impl Fn(&Row) -> bool,
+) -> bool {
+    let is = |digest: Digest| all.of(digest.algorithm()) == Some(digest);
+    remembered.digests().all(is)
+        || is(remembered.digest) && remembered.row.is_some_and(|row| is_untouched(&row))
 }
 
 /// Whether nothing is at a path, as far as an error tells.

@@ -276,9 +276,13 @@ impl Seeding<'_> {
     ) -> Option<(Row, RowPlace)> {
         let (row, place) = match self.known.belief(path, there) {
             Belief::Untouched(row, place) => return Some((row, place)),
-            Belief::Doubtful(Remembered { late: false, row: Some(row), place, .. }) => {
-                (row, place?)
-            }
+            Belief::Doubtful(Remembered {
+                newer: None,
+                late: false,
+                row: Some(row),
+                place,
+                ..
+            }) => (row, place?),
             Belief::Doubtful(_) | Belief::Nothing => return None,
         };
         if row.trace.ino != there.id.ino {

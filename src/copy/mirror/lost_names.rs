@@ -92,7 +92,7 @@ impl LostNames {
         let known = known.proving_with(proof);
         let mut record = RecordFile::create(private, known.next_number()).map_err(fail)?;
         let (mut rows, mut number, mut last) = (Vec::new(), 0, LastDir::default());
-        known.unsettled(&is_to_stop, |path, Unsettled { remembered, trusted, further }| {
+        known.unsettled(&is_to_stop, |path, Unsettled { remembered, trusted, further, .. }| {
             let there = last.stat(root, path, false).ok().filter(|_| trusted && !remembered.late);
             let row = there.zip(remembered.row);
             let Some(row) = row.and_then(|(there, row)| self.renewed(row, &there)) else {

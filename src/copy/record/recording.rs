@@ -17,7 +17,7 @@ use crate::manifest::writer::ManifestFile;
 use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::PrivateDir;
 use crate::state::record::closed::FinishedManifest;
-use crate::state::record::record_file::RecordFile;
+use crate::state::record::record_file::{RecordFile, tell_output};
 use crate::state::row::{Origin, Row};
 use crate::sys::stat::{Kind, Stat};
 use crate::tree::dirs::OutputDir;
@@ -103,7 +103,8 @@ impl<'a> Recording<'a> {
             Some(body) => body.clone().name_manifest(self.private, manifest, self.durable),
             None => self.finish_anew(known, manifest),
         };
-        self.told(finished)
+        let told = finished.and_then(|()| tell_output(self.private, manifest, self.durable));
+        self.told(told)
     }
 
     fn finish_anew(

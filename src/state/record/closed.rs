@@ -1,4 +1,5 @@
-//! What closes the rows of a private record: sums, and the name of the manifest that it was finished with.
+//! What closes the rows of a private record: sums, and the names of the manifest that it was finished with and of a later
+//! one of this user's runs that left it no rows.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -31,9 +32,15 @@ pub fn name_line(manifest: &FinishedManifest) -> String {
     format!(". {} {}\n", manifest.digest, manifest.name)
 }
 
-/// The same, read again.
+/// What says that a later run finished this manifest, and left no rows of what it lists.
+pub fn later_line(manifest: &FinishedManifest) -> String {
+    format!(", {} {}\n", manifest.digest, manifest.name)
+}
+
+/// Either of them, read again.
 fn read_name_line(line: &[u8]) -> Option<FinishedManifest> {
-    let (digest, name) = line.strip_prefix(b". ")?.split_at_checked(Sha256::HEX_LEN)?;
+    let named = line.strip_prefix(b". ").or_else(|| line.strip_prefix(b", "))?;
+    let (digest, name) = named.split_at_checked(Sha256::HEX_LEN)?;
     let name = str::from_utf8(name.strip_prefix(b" ")?).ok()?.to_owned();
     Some(FinishedManifest { name, digest: Sha256::from_hex(digest)? })
 }
@@ -55,6 +62,8 @@ pub struct Closed {
     pub fits: bool,
     /// The manifest it was finished with, if it was.
     pub manifest: Option<FinishedManifest>,
+    /// The manifest of a later run, of which there are no rows.
+    pub later: Option<FinishedManifest>,
 }
 
 /// All rows of a finished record, without the name of the manifest behind them.
@@ -89,6 +98,16 @@ impl Body {
 }
 
 impl Closed {
+    /// The newest manifest that it names.
+    pub fn newest(&self) -> Option<&FinishedManifest> {
+        self.later.as_ref().or(self.manifest.as_ref())
+    }
+
+    /// Whether there is nothing but rows.
+    pub fn names_none(&self) -> bool {
+        self.newest().is_none()
+    }
+
     /// Takes line `number`, which is no sum; whether it may stand there.
     pub fn take(
         &mut self,
@@ -106,6 +125,10 @@ impl Closed {
                 self.manifest = read_name_line(text);
                 self.manifest.is_some()
             }
+            Some(b',') if number > 1 => {
+                self.later = read_name_line(text);
+                self.later.is_some()
+            }
             Some(b'd') if number == 1 => {
                 let of = text.strip_prefix(HEAD.as_bytes());
                 self.fits = of.and_then(|of| of.strip_prefix(b" ")) == Some(mark.text().as_bytes());
@@ -117,7 +140,7 @@ impl Closed {
 }
 
 impl FinishedManifest {
-    /// The one that the finished record in `private` names at its end, of which no sum is looked at; `None` also for a
+    /// The last one that the finished record in `private` names at its end, of which no sum is looked at; `None` also for a
     /// record that does not end so.
     pub fn last_named(private: &PrivateDir) -> Option<Self> {
         let file = private.dir().open_file(FINISHED.as_ref(), false).ok()?;

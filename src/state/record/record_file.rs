@@ -6,16 +6,22 @@
 //! = 1 SUM
 //! . DIGEST dircopy-20261121T020000Z.sha256sum
 //! = 1 SUM
+//! , DIGEST dircopy-20261122T020000Z.sha256sum
+//! = 1 SUM
 //! ```
 //!
 //! The first line says which output it is of, and when this file was made. Then come [rows](Row) and sums: a sum line
 //! has the number of rows before it, and the SHA-256 of everything before it in the file. Only what a good sum closes
 //! counts; so a torn end, a hole after a power cut or a flipped bit costs a reading and never a wrong answer. A
 //! record that is finished ends with the name of the manifest that was written with it and the SHA-256 of that, and a
-//! sum.
+//! sum. Behind it may stand the manifest of a later run of this user, which left no rows here: the end of a plan, or a run
+//! that keeps its records elsewhere. Checks go by it; to a run it is in the open, and raises doubt. Earlier versions end
+//! the record before that line.
 
-use std::ffi::OsString;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io::{Seek, SeekFrom};
 use std::{io, thread};
 
 use crate::hash::{Algorithm, Hasher};
@@ -24,12 +30,11 @@ use crate::manifest::read::scan::Text;
 use crate::manifest::{Index, Scanner};
 use crate::state::private_dir::{Mark, PrivateDir};
 use crate::state::record::closed::{
-    Body, Closed, FINISHED, FinishedManifest, HEAD, name_line, sum_line,
+    Body, Closed, FINISHED, FinishedManifest, HEAD, later_line, name_line, sum_line,
 };
 use crate::state::record::sums::{ClosingSum, Sums};
 use crate::state::row::{self, strip};
-use crate::sys::FileRange;
-use crate::sys::{self, Dir};
+use crate::sys::{self, Dir, DirListing, FileRange};
 
 /// What the first of those is called.
 pub const FIRST: &str = "record.1";
@@ -82,6 +87,10 @@ impl RecordFile {
         durable: bool,
     ) -> io::Result<()> {
         self.put(name_line(manifest).as_bytes())?;
+        self.publish(private, durable)
+    }
+
+    fn publish(mut self, private: &PrivateDir, durable: bool) -> io::Result<()> {
         self.close()?;
         if durable {
             self.persist()?;
@@ -141,7 +150,7 @@ pub struct LoadedRecord {
 pub fn load(file: File, mark: &Mark, is_to_stop: &dyn Fn() -> bool) -> io::Result<LoadedRecord> {
     let most = usize::try_from(file.metadata()?.len() / row::SHORTEST).unwrap_or(usize::MAX);
     let mut index = IndexBuilder::with_room(most)?;
-    let (closed, body) = read(&file, mark, is_to_stop, |row, at| index.add_line(row, at))?;
+    let (closed, body, _) = read(&file, mark, is_to_stop, |row, at| index.add_line(row, at))?;
     index.truncate(usize::try_from(closed.rows).unwrap_or(usize::MAX));
     let index = Index::of(index, file, closed.len, strip, row::SHORTEST);
     Ok(LoadedRecord { closed, index, body })
@@ -152,7 +161,77 @@ pub fn load(file: File, mark: &Mark, is_to_stop: &dyn Fn() -> bool) -> io::Resul
 /// # Errors
 /// What reading failed with.
 pub fn measure(file: &File, mark: &Mark, is_to_stop: &dyn Fn() -> bool) -> io::Result<Closed> {
-    read(file, mark, is_to_stop, |_, _| true).map(|(closed, _)| closed)
+    read(file, mark, is_to_stop, |_, _| true).map(|(closed, ..)| closed)
+}
+
+/// A run of this user finished `manifest`, and leaves no rows in the private directory: says so behind what is recorded
+/// there, or in a record without rows.
+///
+/// # Errors
+/// It cannot be written.
+pub fn name_later(
+    private: &PrivateDir,
+    manifest: &FinishedManifest,
+    durable: bool,
+) -> io::Result<()> {
+    if append_later(private.dir(), private.mark(), manifest, durable)? {
+        return Ok(());
+    }
+    let number = numbers(private.dir())?.last().map_or(1, |last| last.saturating_add(1));
+    let mut record = RecordFile::create(private, number)?;
+    record.put(later_line(manifest).as_bytes())?;
+    record.publish(private, durable)
+}
+
+/// Says the same in the private directory of the output, where `private` is elsewhere: a check that is not told of that
+/// one goes by the record at the output, if there is any.
+///
+/// # Errors
+/// It cannot be read or written.
+pub fn tell_output(
+    private: &PrivateDir,
+    manifest: &FinishedManifest,
+    durable: bool,
+) -> io::Result<()> {
+    let Some(at_output) = private.at_output() else { return Ok(()) };
+    append_later(at_output, private.mark(), manifest, durable).map(drop)
+}
+
+/// Appends it to the record of a directory that may have none; whether it has one.
+fn append_later(
+    private: &Dir,
+    mark: &Mark,
+    manifest: &FinishedManifest,
+    durable: bool,
+) -> io::Result<bool> {
+    let Some((mut file, _)) = private.open_ours(FINISHED.as_ref())? else { return Ok(false) };
+    let (closed, _, mut hasher) = read(&file, mark, &|| false, |_, _| true)?;
+    if closed.len == 0 {
+        return Ok(false);
+    }
+    let mut end = later_line(manifest);
+    hasher.update(end.as_bytes());
+    end += &sum_line(&hasher, closed.rows);
+    file.seek(SeekFrom::Start(closed.len))?;
+    sys::write_all(&file, end.as_bytes())?;
+    file.set_len(closed.len + end.len() as u64)?;
+    if durable {
+        sys::persist_file(&file)?;
+    }
+    Ok(true)
+}
+
+/// The numbers of the records on their way.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn numbers(private: &Dir) -> io::Result<BTreeSet<u64>> {
+    let number = |name: &OsStr| {
+        let number = name.to_str()?.strip_prefix(FINISHED)?.strip_prefix('.')?;
+        number.parse::<u64>().ok().filter(|parsed| parsed.to_string() == number)
+    };
+    let entries = DirListing::of(private)?;
+    entries.filter_map(|entry| entry.map(|it| number(&it.name)).transpose()).collect()
 }
 
 /// Reads a record up to the last good sum, or the first row that `see` will not have; it is given what of a row
@@ -162,7 +241,7 @@ fn read(
     mark: &Mark,
     is_to_stop: &dyn Fn() -> bool,
     mut see: impl FnMut(&[u8], u64) -> bool,
-) -> io::Result<(Closed, Option<Body>)> {
+) -> io::Result<(Closed, Option<Body>, Hasher)> {
     let (mark, len) = (&mark.of_file(file), file.metadata()?.len());
     thread::scope(|scope| {
         let mut sums = Sums::start(scope, file, len);
@@ -247,7 +326,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (own, bytes) = record(root.path());
         let manifest = Some(manifest("dircopy-x.sha256sum"));
-        let whole = Closed { len: bytes.len() as u64, rows: 3, fits: true, manifest };
+        let whole = Closed { len: bytes.len() as u64, rows: 3, fits: true, manifest, later: None };
         assert_eq!(measured(&bytes, &own), whole);
         let other = tempfile::tempdir().unwrap();
         let fits = measured(&bytes, &private(other.path())).fits;
@@ -269,12 +348,40 @@ mod tests {
             let LoadedRecord { closed, index, .. } = load_from(&own);
             let len = own.path().join(FINISHED).metadata().unwrap().len();
             let manifest = Some(manifest(name));
-            assert_eq!(closed, Closed { len, rows: 3, fits: true, manifest });
+            assert_eq!(closed, Closed { len, rows: 3, fits: true, manifest, later: None });
             assert_eq!(index.lookup(b"c").unwrap(), Some(Digest::sha256([7; 32])));
         }
         let after = std::fs::read(own.path().join(FINISHED)).unwrap();
         let rows = |bytes: &[u8]| bytes.split(|&byte| byte == b'.').next().unwrap().to_vec();
         assert_eq!(rows(&before), rows(&after));
+    }
+
+    #[test]
+    fn a_later_manifest_is_named_behind_what_is_recorded() {
+        let root = tempfile::tempdir().unwrap();
+        let (own, _) = record(root.path());
+        for later in ["dircopy-y.sha256sum", "dircopy-z.sha256sum"] {
+            name_later(&own, &manifest(later), true).unwrap();
+            let LoadedRecord { closed, body, .. } = load_from(&own);
+            assert_eq!((closed.rows, closed.newest()), (3, Some(&manifest(later))));
+            assert_eq!(closed.manifest, Some(manifest("dircopy-x.sha256sum")));
+            assert_eq!(FinishedManifest::last_named(&own), Some(manifest(later)));
+            assert!(body.is_some(), "the next run goes on with the rows");
+        }
+        let LoadedRecord { body, .. } = load_from(&own);
+        body.unwrap().name_manifest(&own, &manifest("dircopy-n.sha256sum"), true).unwrap();
+        assert_eq!(load_from(&own).closed.later, None);
+        // Without a record there is one with no rows; what is torn is begun anew.
+        for text in [None, Some("torn")] {
+            let other = tempfile::tempdir().unwrap();
+            let own = private(other.path());
+            text.iter().for_each(|text| std::fs::write(own.path().join(FINISHED), text).unwrap());
+            name_later(&own, &manifest("dircopy-y.sha256sum"), true).unwrap();
+            let LoadedRecord { closed, body, .. } = load_from(&own);
+            assert_eq!((closed.rows, closed.fits, closed.manifest.as_ref()), (0, true, None));
+            assert_eq!(closed.newest(), Some(&manifest("dircopy-y.sha256sum")));
+            assert!(body.is_none());
+        }
     }
 
     proptest! {

@@ -61,11 +61,12 @@ impl<'scope> Sums<'scope> {
         }
     }
 
-    /// What the last good one closes, with all rows where it stands before the name of a manifest.
+    /// What the last good one closes, with all rows where it stands before the name of a manifest, and with what has
+    /// hashed all that is closed.
     ///
     /// # Errors
     /// What reading failed with.
-    pub fn end(self) -> io::Result<(Closed, Option<Body>)> {
+    pub fn end(self) -> io::Result<(Closed, Option<Body>, Hasher)> {
         let check = match self {
             Self::Here(check) => *check,
             Self::Beside(to_check, thread) => {
@@ -74,7 +75,7 @@ impl<'scope> Sums<'scope> {
                 thread.join().map_err(died)??
             }
         };
-        Ok((check.good, check.body))
+        Ok((check.good, check.body, check.end))
     }
 }
 
@@ -86,12 +87,15 @@ pub struct SumCheck<'a> {
     room: Vec<u8>,
     good: Closed,
     body: Option<Body>,
+    /// What has taken all that is closed.
+    end: Hasher,
 }
 
 impl<'a> SumCheck<'a> {
     fn new(file: &'a File) -> Self {
         let (rest, hasher) = (FileRange::new(file, 0, 0), Algorithm::Sha256.start());
-        Self { rest, hasher, room: Vec::new(), good: Closed::default(), body: None }
+        let (good, end) = (Closed::default(), hasher.clone());
+        Self { rest, hasher, room: Vec::new(), good, body: None, end }
     }
 
     fn check_all(mut self, sums: &Receiver<ClosingSum>) -> io::Result<Self> {
@@ -110,11 +114,11 @@ impl<'a> SumCheck<'a> {
             && sum_line(&self.hasher, closed.rows).as_bytes().strip_suffix(b"\n") == Some(&line)
             && self.hash_to(closed.len)?;
         if is_good {
-            if closed.manifest.is_none() {
+            if closed.names_none() {
                 let (len, rows, hasher) = (closed.len, closed.rows, self.hasher.clone());
                 self.body = Some(Body { len, rows, hasher });
             }
-            self.good = closed;
+            (self.good, self.end) = (closed, self.hasher.clone());
         }
         Ok(is_good)
     }

@@ -5,7 +5,8 @@
 //! content decides what the policies take for the same. If it is what was recorded, it is good. If it is not, the
 //! source is read too and decides: a copy that is not what the source is was damaged; a source that is not what was
 //! recorded, and whose copy is the same, was edited in both places. If all three differ, the file stays and is
-//! reported: a digest that was known is never replaced in silence.
+//! reported: a digest that was known is never replaced in silence. Where a manifest that is newer than the record lists
+//! another digest than that, both are known, and the source decides whatever is there.
 
 use std::io;
 
@@ -15,7 +16,7 @@ use crate::io::options::Durability;
 use crate::io::read_back::{FileDigest, HashedFrom, ReadBack};
 use crate::io::watched_file::WatchedFile;
 use crate::part::transfer::Transfer;
-use crate::state::knowledge::{Belief, RowPlace};
+use crate::state::knowledge::{Belief, Remembered, RowPlace};
 use crate::state::row::{Origin, Row};
 use crate::sys::{self, Medium, stat::Stat};
 use crate::transfer::context::Context;
@@ -61,31 +62,31 @@ impl ExistingFile<'_> {
             }
             _ => {}
         }
-        let ReadCopy { digest: found, hashed_from: proof, is_as_known } =
+        let ReadCopy { digest: found, hashed_from: proof, is_as_known, is_as_newest } =
             match self.hash_copy(read_back)? {
                 CopyRead::Hashed(read) => read,
                 CopyRead::Unreadable(error) => return Ok(copy_anew(error)),
                 CopyRead::Abandoned => return Ok(Action::Settled(Outcome::Abandoned)),
             };
-        let known = self.known();
+        let asks_source = if self.is_known() { !is_as_known } else { verify };
         let source = match self.source_digest {
-            None if known.map_or(verify, |_| !is_as_known) => match self.hash_source(read_back)? {
+            None if asks_source => match self.hash_source(read_back)? {
                 None => return Ok(Action::Settled(Outcome::Abandoned)),
                 source => source,
             },
             source => source,
         };
-        match (known, source) {
-            (Some(known), Some(source)) if !is_as_known && source != found => {
-                return Ok(match self.is_source(known, source, read_back)? {
+        match source {
+            Some(source) if source != found && self.is_known() && !is_as_known => {
+                return Ok(match self.is_source(source, read_back)? {
                     Some(true) => self.differs(&source),
                     Some(false) if self.if_unlike.is_some() => self.unlike(&source),
                     Some(false) => Action::Settled(Outcome::Left(ALL_DIFFER)),
                     None => Action::Settled(Outcome::Abandoned),
                 });
             }
-            (Some(_), Some(_)) if !is_as_known => warnings.push(self.is_new()),
-            (_, Some(source)) if source != found => return Ok(self.unlike(&source)),
+            Some(source) if source != found => return Ok(self.unlike(&source)),
+            Some(_) if self.is_known() && !is_as_newest => warnings.push(self.is_new()),
             _ => {}
         }
         let origin = match (self.belief, source) {
@@ -97,9 +98,9 @@ impl ExistingFile<'_> {
         kept(Some(self.row(found, origin)), verify.then_some(proof))
     }
 
-    /// The digest that an earlier run recorded.
-    pub fn known(&self) -> Option<Digest> {
-        known_of(self.belief)
+    /// Whether an earlier run recorded a digest.
+    pub fn is_known(&self) -> bool {
+        self.belief != Belief::Nothing
     }
 
     /// Whether no record says that it lacks permissions or attributes of the source's.
@@ -174,11 +175,14 @@ impl ExistingFile<'_> {
         };
         let is_to_stop = || context.control.stop.is_urgent();
         // What is known may be by another algorithm than this run's.
-        let known = self.known();
-        let of_known = known.map_or(Algorithm::None, |known| known.algorithm());
-        let algorithms = context.algorithms().with(of_known);
-        let is_alone = of_known == options.algorithm && context.further().is_none();
-        let proven = known.filter(|_| is_alone).and_then(|digest| {
+        let known = self.belief.remembered();
+        let by_known = |all: Algorithms, digest: Digest| all.with(digest.algorithm());
+        let algorithms =
+            known.iter().flat_map(Remembered::digests).fold(context.algorithms(), by_known);
+        let alone = known.filter(|known| known.newer.is_none() && context.further().is_none());
+        let alone = alone.map(|known| known.digest);
+        let alone = alone.filter(|digest| digest.algorithm() == options.algorithm);
+        let proven = alone.and_then(|digest| {
             let (file, dir, bytes) = (file.file(), Some(dir), there.size);
             let copy = ChainedCopy { context, file, dir, digest: &digest, chain: None };
             let control = CheckControl { is_to_stop: &is_to_stop, on_read: &|_| () };
@@ -207,32 +211,38 @@ impl ExistingFile<'_> {
             || Error::finding("hash", path(), "it has no digest; this is a defect of dircopy");
         let all = all.ok_or_else(missing)?;
         let digest = all.of(options.algorithm).ok_or_else(missing)?;
-        let is_as_known = known.is_some_and(|known| all.of(known.algorithm()) == Some(known));
+        let is = |digest: Digest| all.of(digest.algorithm()) == Some(digest);
+        let is_as_known = known.is_some_and(|known| known.digests().all(is));
+        let is_as_newest = known.is_some_and(|known| is(known.newest()));
         context.put_all(target.rel_path().as_bytes(), &all);
-        Ok(CopyRead::Hashed(ReadCopy { digest, hashed_from, is_as_known }))
+        Ok(CopyRead::Hashed(ReadCopy { digest, hashed_from, is_as_known, is_as_newest }))
     }
 
-    /// Whether the source's file, which has the digest `source`, has the recorded one; `None` if the run is to stop.
-    pub fn is_source(
-        &self,
-        known: Digest,
-        source: Digest,
-        read_back: &mut ReadBack,
-    ) -> Result<Option<bool>> {
-        if known.algorithm() == source.algorithm() {
-            return Ok(Some(known == source));
+    /// Whether the source's file, which has the digest `source`, has a recorded one; `None` if the run is to stop.
+    pub fn is_source(&self, source: Digest, read_back: &mut ReadBack) -> Result<Option<bool>> {
+        for known in self.belief.remembered().iter().flat_map(Remembered::digests) {
+            if known.algorithm() == source.algorithm() {
+                if known == source {
+                    return Ok(Some(true));
+                }
+                continue;
+            }
+            let algorithms = Algorithms::default().with(known.algorithm());
+            match source::hash_by(self.context, self.transfer, algorithms, read_back)? {
+                None => return Ok(None),
+                Some(hashed) if hashed.proof == known => return Ok(Some(true)),
+                Some(_) => {}
+            }
         }
-        let algorithms = Algorithms::default().with(known.algorithm());
-        let hashed = source::hash_by(self.context, self.transfer, algorithms, read_back)?;
-        Ok(hashed.map(|hashed| hashed.proof == known))
+        Ok(Some(false))
     }
 
     /// The digest of the source's file, if not told to stop.
     pub fn hash_source(&self, read_back: &mut ReadBack) -> Result<Option<Digest>> {
         let hashed = source::hash(self.context, self.transfer, read_back);
-        hashed.map_err(|error: Error| match self.known() {
-            None => error,
-            Some(_) => error.with_note("; and its copy is not what an earlier run recorded"),
+        hashed.map_err(|error: Error| match self.is_known() {
+            false => error,
+            true => error.with_note("; and its copy is not what an earlier run recorded"),
         })
     }
 
@@ -275,15 +285,6 @@ impl ExistingFile<'_> {
     }
 }
 
-/// The digest that an earlier run recorded of a file of which it found this out.
-pub fn known_of(belief: Belief) -> Option<Digest> {
-    match belief {
-        Belief::Nothing => None,
-        Belief::Untouched(row, _) => Some(row.digest),
-        Belief::Doubtful(remembered) => Some(remembered.digest),
-    }
-}
-
 /// What came of reading a copy.
 pub enum CopyRead {
     /// To its end.
@@ -301,8 +302,10 @@ pub struct ReadCopy {
     pub digest: Digest,
     /// Where its content came from.
     pub hashed_from: HashedFrom,
-    /// Whether it has the digest that an earlier run recorded.
+    /// Whether it has every digest that an earlier run recorded; there may be none.
     pub is_as_known: bool,
+    /// Whether it has the newest one.
+    pub is_as_newest: bool,
 }
 
 const ALL_DIFFER: &str = "it is neither what an earlier run recorded nor what the source is now, \

@@ -69,7 +69,7 @@ pub fn mend(
     let late = late.filter(|_| context.options.algorithm != Algorithm::None);
     let Some(LateCopy { is_late, can_have_time }) = late else { return Ok(None) };
     let abandoned = Ok(Some(Action::Settled(Outcome::Abandoned)));
-    let ReadCopy { digest: found, hashed_from: proof, is_as_known } =
+    let ReadCopy { digest: found, hashed_from: proof, is_as_newest, .. } =
         match existing.hash_copy(read_back)? {
             CopyRead::Hashed(read) => read,
             // The policy does not say that it may go.
@@ -81,10 +81,11 @@ pub fn mend(
         read => read,
     };
     let Some(source) = source else { return abandoned };
-    let known = existing.known();
     if source != found {
-        let Some(known) = known.filter(|_| is_late) else { return Ok(None) };
-        return Ok(match existing.is_source(known, source, read_back)? {
+        if !(is_late && existing.is_known()) {
+            return Ok(None);
+        }
+        return Ok(match existing.is_source(source, read_back)? {
             None => Some(Action::Settled(Outcome::Abandoned)),
             Some(is_known) => is_known.then(|| existing.differs(&source)),
         });
@@ -103,7 +104,7 @@ pub fn mend(
     if output.keeps_times() && !can_have_time {
         warnings.push(lost(&transfer.target));
     }
-    if known.is_some() && !is_as_known {
+    if existing.is_known() && !is_as_newest {
         warnings.push(existing.is_new());
     }
     let (digest, origin, late) = (found, Origin::Source, !can_have_time);

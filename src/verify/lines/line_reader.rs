@@ -122,15 +122,13 @@ impl LineReader<'_> {
     }
 
     fn manifest(&self, opened: OpenTarget, done: &mut LinesRead) {
-        let OpenTarget { target, manifest, id, root_id, is_recorded, unfinished, rival, others } =
+        let OpenTarget { target, manifest, id, root_id, is_recorded, unfinished, rivals, others } =
             opened;
         done.manifests.push(id);
         if let Some(name) = unfinished {
             self.tell(&target, Finding::Unfinished(name));
         }
-        if let Some(rival) = rival {
-            self.tell(&target, Finding::Rival(rival));
-        }
+        rivals.into_iter().for_each(|rival| self.tell(&target, Finding::Rival(rival)));
         if !others.is_empty() {
             self.tell(&target, Finding::Others(others));
         }

@@ -6,6 +6,7 @@ mod contrib;
 mod disks;
 mod documents;
 mod jobs;
+mod newest;
 mod nights;
 mod on_end;
 mod page;

@@ -1,0 +1,233 @@
+//! The newest record wins, wherever it lies: a private record that is older than a manifest, or that is gone, hides no
+//! damage. Judged by `cmp` and `sha256sum`.
+
+use crate::harness::{Run, Scene, shell};
+
+/// Puts a letter into a file of the scene, and its time back.
+fn rot(scene: &Scene, name: &str, letter: &str) {
+    let script = "touch -r \"$1\" t; printf $2 | dd of=\"$1\" conv=notrunc status=none; touch -r t \"$1\"; rm t";
+    shell(scene, &format!("set -- {name} {letter}; {script}"));
+}
+
+fn read(scene: &Scene, name: &str) -> String {
+    String::from_utf8(scene.output().read(name)).unwrap()
+}
+
+/// The newest manifest, which holds.
+fn listed(scene: &Scene) -> String {
+    shell(
+        scene,
+        "cd dst; m=$(ls -t dircopy-*.sha256sum | head -1); sha256sum -c --quiet $m >&2; cat $m",
+    )
+}
+
+/// A copy of `a` and `b`, both made long before.
+fn copied() -> Scene {
+    let scene = Scene::new();
+    scene.src.file("a", "one").mtime("a", 1_577_836_800, 0).file("b", "x");
+    scene.copy(&[]).assert_code(0);
+    shell(&scene, "mkdir st");
+    scene
+}
+
+/// A plan, its shards and its end.
+fn planned(scene: &Scene) {
+    shell(scene, "rm -rf plan");
+    let plan = ["plan", "-q", "src", "dst", "--plan", "plan", "--overwrite-policy", "update"];
+    scene.bare(plan).run().assert_code(0);
+    scene.bare(["shard", "-q", "--plan", "plan", "--claim"]).run().assert_code(0);
+    scene.bare(["finish", "-q", "--plan", "plan"]).run().assert_code(0);
+}
+
+/// A run of which the record in the output knows nothing.
+fn run_unrecorded(scene: &Scene, how: &str, policy: &str) {
+    let elsewhere = match how {
+        "moved back" => "mv dst/.dircopy kept",
+        "copied back" => "cp -a dst/.dircopy kept; rm -r dst/.dircopy",
+        _ => "",
+    };
+    shell(scene, elsewhere);
+    let mut all = vec!["--overwrite-policy", policy];
+    match how {
+        "planned" => planned(scene),
+        "elsewhere" => {
+            all.extend(["--state", "st"]);
+            scene.copy(&all).assert_code(0);
+        }
+        _ => {
+            scene.copy(&all).assert_code(0);
+            shell(scene, "rm -r dst/.dircopy; mv kept dst/.dircopy");
+        }
+    }
+}
+
+const WAYS: [&str; 4] = ["planned", "elsewhere", "moved back", "copied back"];
+
+#[test]
+fn an_older_record_beside_a_newer_manifest_hides_no_damage() {
+    for how in WAYS {
+        for args in [&[][..], &["--mirror"], &["--overwrite-policy", "update"]] {
+            let scene = copied();
+            scene.src.file("a", "two").mtime("a", 1_577_836_900, 0);
+            run_unrecorded(&scene, how, "update");
+            assert_eq!(read(&scene, "a"), "two", "{how}");
+            rot(&scene, "dst/a", "X");
+            let run = scene.copy(args);
+            run.assert_code(0).assert_says("it is copied anew");
+            assert_eq!(read(&scene, "a"), "two", "{how} {args:?}");
+            assert!(listed(&scene).contains("  a\n"));
+            assert_eq!(scene.copy(args).err(), "", "{how}");
+        }
+    }
+}
+
+/// What has left the source since is known by the newer manifest, too.
+#[test]
+fn a_file_of_a_newer_manifest_that_has_left_the_source_is_carried_over_or_named() {
+    for how in WAYS {
+        let scene = copied();
+        scene.src.file("a", "two").mtime("a", 1_577_836_900, 0);
+        run_unrecorded(&scene, how, "update");
+        scene.src.remove("a");
+        scene.copy(&[]).assert_code(0);
+        assert!(listed(&scene).contains("  a\n"), "{how}");
+
+        let scene = copied();
+        scene.src.file("a", "two").mtime("a", 1_577_836_900, 0);
+        run_unrecorded(&scene, how, "update");
+        scene.src.remove("a");
+        rot(&scene, "dst/a", "X");
+        for _ in 0..3 {
+            scene.copy(&[]).assert_code(4).assert_says("is not what an earlier run recorded");
+            assert!(!listed(&scene).contains("  a\n"), "{how}");
+        }
+    }
+}
+
+/// Size and time are the same in both, and the digests are not.
+#[test]
+fn where_a_record_and_a_newer_manifest_disagree_the_source_decides() {
+    // Edited, and its time put back: a run that replaces everything copies it anew.
+    let edited = |how: &str| {
+        let scene = copied();
+        rot(&scene, "src/a", "t");
+        run_unrecorded(&scene, how, "always");
+        assert_eq!(read(&scene, "a"), "tne", "{how}");
+        scene
+    };
+    for how in ["elsewhere", "moved back", "copied back"] {
+        // The newer one is right.
+        let scene = edited(how);
+        assert_eq!(scene.copy(&[]).assert_code(0).err(), "", "{how}");
+        assert!(listed(&scene).contains("  a\n"));
+        // The copy is what it was before.
+        let scene = edited(how);
+        rot(&scene, "dst/a", "o");
+        scene.copy(&[]).assert_code(0).assert_says("it is copied anew");
+        assert_eq!(read(&scene, "a"), "tne", "{how}");
+        // It is neither.
+        let scene = edited(how);
+        rot(&scene, "dst/a", "X");
+        scene.copy(&[]).assert_code(0).assert_says("it is copied anew");
+        assert_eq!(read(&scene, "a"), "tne", "{how}");
+        // The source is another still.
+        let scene = edited(how);
+        rot(&scene, "src/a", "Y");
+        for _ in 0..2 {
+            scene.copy(&[]).assert_code(1).assert_says("although size and time are the same");
+            assert_eq!(read(&scene, "a"), "tne", "{how}");
+        }
+    }
+    // The record is right: shards list what stands there, which is said when they are planned.
+    let scene = copied();
+    rot(&scene, "dst/a", "X");
+    planned(&scene);
+    scene.copy(&[]).assert_code(0).assert_says("it is copied anew");
+    assert_eq!(read(&scene, "a"), "one");
+    // And so where there is no source to tell.
+    let scene = copied();
+    rot(&scene, "dst/a", "X");
+    planned(&scene);
+    scene.src.remove("a");
+    for _ in 0..3 {
+        scene.copy(&[]).assert_code(4).assert_says("is not what an earlier run recorded");
+    }
+}
+
+#[test]
+fn what_a_run_without_a_record_drops_from_its_list_stays_known() {
+    type Damage = fn(&Scene);
+    let only_at_output: Damage = |scene| _ = scene.src.remove("a");
+    let neither: Damage = |scene| rot(scene, "src/a", "Y");
+    let never: Damage = |_| ();
+    for (damage, args, code) in [
+        (only_at_output, &[][..], 4),
+        (neither, &[], 1),
+        (never, &["--overwrite-policy", "never"], 1),
+    ] {
+        let scene = copied();
+        shell(&scene, "rm -r dst/.dircopy");
+        rot(&scene, "dst/a", "X");
+        damage(&scene);
+        for _ in 0..3 {
+            let run = scene.copy(args);
+            run.assert_code(code).assert_says("although size and time are the same");
+            assert!(!listed(&scene).contains("  a\n"));
+        }
+    }
+}
+
+fn check(scene: &Scene) -> Run {
+    scene.bare(["verify", "-q", "dst"]).run()
+}
+
+/// A check that is told of no other record goes by the manifest of the last run all the same.
+#[test]
+fn a_check_goes_by_the_newest_manifest_of_this_users_runs() {
+    for how in ["planned", "elsewhere"] {
+        let scene = copied();
+        scene.src.file("a", "longer").file("new", "new");
+        run_unrecorded(&scene, how, "update");
+        assert_eq!(check(&scene).assert_code(0).err(), "", "{how}");
+        rot(&scene, "dst/new", "X");
+        check(&scene).assert_code(4).assert_says("new");
+        // What was put there in its place is not it.
+        shell(&scene, "cd dst; m=$(ls dircopy-* | tail -1); sed -i '/  new$/d' $m");
+        check(&scene).assert_code(5).assert_says("it is not what the last run wrote");
+        scene.copy(&[]).assert_code(0);
+        check(&scene).assert_code(0);
+    }
+    // Also where there was no record.
+    let scene = Scene::new();
+    scene.src.file("a", "one");
+    scene.output();
+    planned(&scene);
+    scene.output().file("dircopy-20200101T000000Z.sha256sum", format!("{:064}  a\n", 0));
+    assert_eq!(check(&scene).assert_code(0).err(), "");
+    assert_eq!(scene.copy(&[]).assert_code(0).err(), "");
+}
+
+/// Somebody made up a manifest whose name sorts behind that of each run.
+#[test]
+fn a_manifest_of_the_future_hides_nothing_and_is_named() {
+    let planted = || {
+        let scene = copied();
+        let script =
+            "cd dst; printf Xne | sha256sum | sed 's/-$/a/' >dircopy-21000101T000000Z.sha256sum";
+        shell(&scene, script);
+        scene
+    };
+    let said = "dircopy-21000101T000000Z.sha256sum: its name is of the future";
+    // Whether there is a record or not.
+    for script in ["true", "rm -r dst/.dircopy"] {
+        let scene = planted();
+        shell(&scene, script);
+        rot(&scene, "dst/a", "X");
+        scene.copy(&[]).assert_code(0).assert_says("it is copied anew").assert_says(said);
+        assert_eq!(read(&scene, "a"), "one");
+        // It does not call what is good into question for ever.
+        let run = scene.copy(&["-v"]);
+        run.assert_code(0).assert_says(said);
+        assert_eq!(run.err().lines().count(), 1, "{}", run.err());
+    }
+}
