@@ -40,7 +40,7 @@ impl Exit {
     pub fn of(ending: &Ending, all_written: bool) -> Self {
         match ending {
             Ending::Complete if all_written => Exit::Complete,
-            Ending::Complete | Ending::Incomplete => Exit::Incomplete,
+            Ending::Complete | Ending::Incomplete | Ending::Nothing(_) => Exit::Incomplete,
             Ending::Unproven | Ending::Rotten => Exit::Untrue,
             Ending::Stopped(_) => Exit::Stopped,
             Ending::Interrupted(code) => Exit::of_stop(*code),

@@ -13,7 +13,7 @@ use crate::cluster::end_list::{EndEntry, FINISH, FurtherName, LINKS, order};
 use crate::cluster::linked_names::{LinkedKind, LinkedName, LinkedNames};
 use crate::cluster::pack::{Packer, ShardSize};
 use crate::cluster::walk_ahead::walk_ahead;
-use crate::copy::before::prepare::Prepared;
+use crate::copy::before::prepare::{Prepared, open_source};
 use crate::copy::before::reservation::Reservations;
 use crate::copy::job::CopyJob;
 use crate::copy::run::output_run::OutputRun;
@@ -70,6 +70,8 @@ impl PlanJob {
         let job = &self.job;
         let stop = &observer.stop.of_one();
         job.check_options()?;
+        let (source, file) = open_source(&job.source)?;
+        job.finds_nothing(&source, file.is_some())?.map_or(Ok(()), Err)?;
         let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
         let patience = Patience { wait: job.wait, deed: "plan a copy to", tell: &tell, stop };
         let reservations = Reservations::default();

@@ -78,9 +78,15 @@ pub struct CopyJob {
     pub sync: bool,
     /// Refuse a run for which the output has no room, before anything is touched.
     pub check_space: bool,
+    /// A source in which there is nothing to copy is as good as any other; without this its disk may not be mounted,
+    /// and the run ends with [`Ending::Nothing`](crate::copy::report::Ending::Nothing).
+    pub allow_empty: bool,
     /// Refuse an output that does not lie on a file system of its own: with a mount point that is not `/`, and
     /// that shows it from its top.
     pub require_mount: bool,
+    /// The output may be what the source is a copy of: without this such a run is refused, because the two may have been
+    /// exchanged by mistake.
+    pub restore: bool,
     /// What becomes of the beginning of a large file that a killed run left.
     pub resume: Resume,
     /// The most of a large file that is read again after a run was killed, and the size above which a
@@ -178,7 +184,9 @@ impl CopyJob {
             hard_links: false,
             sync: true,
             check_space: true,
+            allow_empty: false,
             require_mount: false,
+            restore: false,
             resume: Resume::default(),
             checkpoint: CHECKPOINT,
             verify: None,

@@ -197,6 +197,8 @@ pub enum Ending {
     /// gone where all is expected; or files that are only at the output are not what was recorded of them. They have
     /// rotted.
     Rotten,
+    /// The source has nothing to copy, which looks as if its disk were not there.
+    Nothing(Error),
     /// The run was given up: an output became unusable, the manifest could not be written, or the
     /// program broke.
     Stopped(Error),
@@ -257,6 +259,8 @@ pub struct Report {
     pub source_volume: VolumeDetails,
     /// … and of the output, when the run began.
     pub output_volume: VolumeDetails,
+    /// The number of the device that the output is on, while the system runs.
+    pub output_device: u64,
 }
 
 impl Report {
@@ -280,6 +284,7 @@ impl Report {
             lists: Vec::new(),
             source_volume: VolumeDetails::default(),
             output_volume: VolumeDetails::default(),
+            output_device: 0,
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod departing;
 pub mod knowledge;
 pub mod new_root;
 pub mod opened;
+pub mod other_outputs;
 pub mod private_dir;
 #[cfg(any(test, feature = "internals"))]
 pub mod probe;

@@ -72,9 +72,8 @@ impl Mark {
         let mut text = String::new();
         for dir in [root, private] {
             let separator = if text.is_empty() { "" } else { "/" };
-            // Writing to a string does not fail.
-            let _ = write!(text, "{separator}{:x}", dir.identity()?.ino);
-            text += &made_at(dir.birth());
+            text += separator;
+            text += &mark_of(dir)?;
         }
         Ok(Self(text))
     }
@@ -83,6 +82,11 @@ impl Mark {
     pub fn of_file(&self, file: &File) -> Self {
         Self(format!("{}/{}", self.0, made_at(Dir::birth_of(file))))
     }
+}
+
+/// By what a directory is known again on its file system: its inode number, and when it was made.
+pub(super) fn mark_of(dir: &Dir) -> io::Result<String> {
+    Ok(format!("{:x}{}", dir.identity()?.ino, made_at(dir.birth())))
 }
 
 /// When an entry was made; empty where that is not told.

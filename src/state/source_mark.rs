@@ -3,7 +3,7 @@
 //! A disk that is not mounted leaves an empty directory, or another one, in its place. A mirror that took it for
 //! the source would remove what is on the disk. So a run notes by what the source's file system is known, and
 //! those that were mounted below it, and a later mirror run compares. A sum closes the note: one that was damaged says
-//! nothing, and refuses no run.
+//! nothing, and refuses no run. By the root itself it is known when source and output have been exchanged.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -12,7 +12,7 @@ use std::io::{self, Read};
 
 use crate::hash::Sha256;
 use crate::path::RelPath;
-use crate::state::private_dir::PrivateDir;
+use crate::state::private_dir::{PrivateDir, mark_of};
 use crate::sys::{self, Dir, Uninterrupted};
 
 const HEAD: &str = "dircopy source 2";
@@ -24,6 +24,9 @@ const UNKNOWN: &str = "unknown";
 /// So many file systems below the source are noted, and so much is read.
 const MOST_MOUNTS: usize = 1000;
 const MOST_BYTES: u64 = 1 << 20;
+
+/// What the line begins with by which the root is known again.
+const DIR: &str = "dir ";
 
 /// What the last line of a note begins with.
 const SUM: &str = "= ";
@@ -90,6 +93,8 @@ impl Eq for VolumeMark {}
 pub struct SourceMark {
     /// That of its root.
     pub root: VolumeMark,
+    /// By what the root itself is known again there; older notes have none.
+    dir: Option<String>,
     pub mounts: Mounts,
 }
 
@@ -129,7 +134,13 @@ impl SourceMark {
 
     /// That of a source whose root is `root`, with these mounts below it.
     pub fn of(root: &Dir, mounts: Mounts) -> Self {
-        Self { root: VolumeMark::of(root), mounts }
+        Self { root: VolumeMark::of(root), dir: mark_of(root).ok(), mounts }
+    }
+
+    /// Whether `dir` is the source that was noted, and not only on the same file system.
+    pub fn is_of(&self, dir: &Dir) -> bool {
+        let now = Self::of(dir, Mounts::default());
+        self.is_known() && self.root == now.root && self.dir.is_some() && self.dir == now.dir
     }
 
     /// Whether it is known what file system the root is on.
@@ -147,16 +158,18 @@ impl SourceMark {
         if sum != sum_line(noted) {
             return None;
         }
-        let mut lines = noted.split('\n');
+        let mut lines = noted.split('\n').peekable();
         if lines.next()? != head {
             return None;
         }
         let root = lines.next()?.strip_prefix("root ").map(VolumeMark::parse)?;
+        let dir =
+            lines.next_if(|line| line.starts_with(DIR)).map(|line| line[DIR.len()..].to_owned());
         let mount = |line: &str| {
             let (id, path) = line.strip_prefix("mount ")?.split_once(' ')?;
             Some((RelPath::parse(&from_hex(path)?).ok()?, VolumeMark::parse(id)))
         };
-        Some(Self { root, mounts: Mounts(lines.map(mount).collect::<Option<_>>()?) })
+        Some(Self { root, dir, mounts: Mounts(lines.map(mount).collect::<Option<_>>()?) })
     }
 
     /// Notes it for later runs, on the device if `durable`.
@@ -165,6 +178,9 @@ impl SourceMark {
     /// It cannot be written.
     pub fn write(&self, private: &PrivateDir, durable: bool) -> io::Result<()> {
         let mut text = format!("root {}", self.root);
+        if let Some(dir) = &self.dir {
+            text = format!("{text}\n{DIR}{dir}");
+        }
         for (path, id) in &self.mounts.0 {
             // Writing to a string does not fail.
             let _ = write!(text, "\nmount {id} ");

@@ -17,7 +17,8 @@ Exit codes:
   0    everything asked for was done: every regular file of the source is at
        every output, byte-equal and listed in the manifest
   1    finished, but some entries failed, changed whenever they were read, or
-       were left different; or lines of --expect's manifest could not be used
+       were left different; or lines of --expect's manifest could not be used;
+       or there was nothing to copy (--allow-empty)
   2    usage error, or refused before anything was touched
   3    stopped early: the output became unusable (full, read-only, gone), or the
        manifest could not be written

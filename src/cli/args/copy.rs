@@ -117,6 +117,13 @@ pub struct CopyArgs {
           help_heading = "What is copied")]
     pub max_size: Option<u64>,
 
+    /// Take a source in which there is nothing to copy for a good one
+    ///
+    /// Without this the run says that nothing was copied, and exits with 1: an empty directory may be where a disk is
+    /// not mounted.
+    #[arg(long, hide_short_help = true, help_heading = "What is copied")]
+    pub allow_empty: bool,
+
     /// What happens to a file at the output that differs from the source
     #[arg(long, value_name = "POLICY", default_value = "default", value_parser = one_of::<Policy>())]
     pub overwrite_policy: Policy,
@@ -129,6 +136,12 @@ pub struct CopyArgs {
     /// For tests: the most of a large file that is read again after a kill
     #[arg(long, hide = true, value_name = "SIZE", value_parser = size::parse_block)]
     pub checkpoint: Option<usize>,
+
+    /// Copy back to what SRC was copied from
+    ///
+    /// Without this an output that SRC is a copy of is refused, unless it is empty: the two may have been exchanged.
+    #[arg(long, hide_short_help = true, help_heading = "Files at the output")]
+    pub restore: bool,
 
     /// Do not check first that the output has room: copy as much as fits
     #[arg(long, hide_short_help = true, help_heading = "Files at the output")]
@@ -297,6 +310,8 @@ fn job(args: &CopyArgs, matches: &ArgMatches) -> Result<CopyJob, String> {
     job.max_size = args.max_size;
     job.sync = !args.no_sync;
     job.check_space = !args.no_space_check;
+    job.allow_empty = args.allow_empty;
+    job.restore = args.restore;
     job.resume = args.resume;
     if let Some(checkpoint) = args.checkpoint {
         job.checkpoint = checkpoint as u64;

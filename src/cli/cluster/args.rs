@@ -209,6 +209,10 @@ pub struct PlanArgs {
     #[arg(long, value_name = "DIR", help_heading = "Files at the output")]
     pub state: Option<PathBuf>,
 
+    /// Plan an empty source too; without this it is refused, as its disk may not be mounted
+    #[arg(long, help_heading = "What is copied")]
+    pub allow_empty: bool,
+
     #[command(flatten)]
     pub verbosity: VerbosityArgs,
 }
@@ -286,6 +290,7 @@ impl PlanArgs {
         job.links = !self.no_links;
         job.hard_links = self.hard_links;
         job.check_space = !self.no_space_check;
+        job.allow_empty = self.allow_empty;
         job.verify = self.verify.then_some(Damaged::default());
         job.sync = !self.no_sync;
         job.reflink = self.reflink;

@@ -110,6 +110,9 @@ pub(crate) fn error(ran: &Result<Report>) -> Option<RecordEntry<'static>> {
         Ok(Report { ending: Ending::Stopped(error), .. }) => {
             Some(RecordEntry::error("stopped", error))
         }
+        Ok(Report { ending: Ending::Nothing(error), .. }) => {
+            Some(RecordEntry::error("failed", error))
+        }
         Ok(_) => None,
     }
 }

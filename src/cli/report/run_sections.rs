@@ -33,6 +33,9 @@ pub fn verdict(receipt: &Receipt) -> ShownVerdict {
                 format!("{} of {} outputs complete", complete(receipt), receipt.outputs.all);
             shown("bad", &title, "")
         }
+        (1, "incomplete") if receipt.error.is_some() => {
+            shown("bad", "Nothing copied", "There was nothing to copy.")
+        }
         (1, "incomplete") => {
             shown("bad", "Not complete", "Some entries failed, changed or were left different.")
         }

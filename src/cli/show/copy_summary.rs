@@ -1,5 +1,6 @@
 //! The closing summary of a copy: what happened at each output, a line for each, and the verdict over all.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -41,6 +42,10 @@ impl CopySummary<'_> {
                 Ok(Report { ending: Ending::Stopped(error), .. }) => {
                     let begin = format!("{}stopped early: ", begin(error));
                     console.error("stopped", &begin, error);
+                }
+                // It is the same at all outputs, and the verdict says it unless that is quiet.
+                Ok(Report { ending: Ending::Nothing(error), .. }) if self.args.verbosity.quiet => {
+                    console.error("failed", "", error);
                 }
                 Ok(_) => {}
             }
@@ -231,7 +236,7 @@ impl CopySummary<'_> {
         }
         let at = match self.outputs.len() {
             1 => "the output".to_owned(),
-            number => format!("all {number} outputs"),
+            number => format!("all {number} outputs{}", self.places()),
         };
         let is_complete = |report: &&Result<Report>| {
             matches!(report, Ok(Report { ending: Ending::Complete, .. }))
@@ -244,7 +249,7 @@ impl CopySummary<'_> {
             _ if complete == self.reports.len() => {
                 warn("NOT COMPLETE", exit, &format!("everything is at {at}, but {amiss}"))
             }
-            [Ok(report)] => {
+            [Ok(report), rest @ ..] if rest.is_empty() || self.is_of_nothing() => {
                 let (title, text) = ending(report);
                 warn(title, exit, &text)
             }
@@ -259,6 +264,22 @@ impl CopySummary<'_> {
                 warn(&title, exit, &others.map(text).collect::<Vec<_>>().join("; "))
             }
         }
+    }
+
+    /// That outputs are on one device, if they are: what one loss takes is one place.
+    fn places(&self) -> String {
+        let devices = self.reports.iter().flatten().map(|report| report.output_device);
+        match devices.collect::<BTreeSet<_>>().len() {
+            devices if devices >= self.outputs.len() => String::new(),
+            1 => ", on one device: one place".into(),
+            devices => format!(", on {devices} devices: {devices} places"),
+        }
+    }
+
+    /// Whether the source has nothing to copy, wherever to.
+    fn is_of_nothing(&self) -> bool {
+        let is_nothing = |report| matches!(report, &Ok(Report { ending: Ending::Nothing(_), .. }));
+        self.reports.iter().all(is_nothing)
     }
 
     fn dry_verdict(&self, exit: Exit) -> String {
@@ -276,6 +297,11 @@ impl CopySummary<'_> {
             parts.map(|(number, noun, what)| format!("{} {what}", count(*number, noun))).collect();
         match exit {
             Exit::Complete => "nothing was done: this was a dry run".into(),
+            _ if self.is_of_nothing() => {
+                let why = self.reports.iter().flatten().map(|report| ending(report).1).next();
+                let text = format!("this was a dry run; {}", why.unwrap_or_default());
+                warn("NOTHING WAS DONE", exit, &text)
+            }
             _ if parts.is_empty() => warn("NOTHING WAS DONE", exit, "this was a dry run"),
             _ => {
                 warn("NOTHING WAS DONE", exit, &format!("this was a dry run; {}", parts.join(", ")))
@@ -388,6 +414,7 @@ fn ending(report: &Report) -> (&'static str, String) {
             ("NOT COMPLETE", text.into())
         }
         Ending::Incomplete => ("NOT COMPLETE", differ),
+        Ending::Nothing(error) => ("NOTHING COPIED", error.reason()),
         Ending::Unproven => {
             ("NOT PROVEN", format!("the disk does not hold what was written to it; {differ}"))
         }

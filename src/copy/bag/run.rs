@@ -160,7 +160,10 @@ impl BagRun<'_> {
             Ok(false) => {
                 match (&report.ending, stop.requested()) {
                     (Ending::Complete, Some(code)) => report.ending = Ending::Interrupted(code),
-                    (Ending::Incomplete | Ending::Unproven | Ending::Rotten, _) => {
+                    (
+                        Ending::Incomplete | Ending::Nothing(_) | Ending::Unproven | Ending::Rotten,
+                        _,
+                    ) => {
                         warnings.push(self.not_finished(root, is_changed));
                     }
                     _ => {}

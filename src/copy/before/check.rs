@@ -38,7 +38,7 @@ impl CopyJob {
     }
 
     /// Where the output's private directory is.
-    fn private_place(&self) -> PrivatePlace<'_> {
+    pub(crate) fn private_place(&self) -> PrivatePlace<'_> {
         match (&self.payload, &self.state) {
             (Some(PayloadRole { private: Some(private), .. }), _) => PrivatePlace::Within(private),
             (Some(_), _) => PrivatePlace::Nowhere,
@@ -62,6 +62,7 @@ impl CopyJob {
         let demands = Demands {
             must_clone: self.reflink == Reflink::Always,
             must_be_mounted: self.require_mount,
+            restore: self.restore,
             longest_name: match (self.algorithm, &self.payload) {
                 (Algorithm::None, _) | (_, Some(_)) => 0,
                 (algorithm, None) => {

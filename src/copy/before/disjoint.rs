@@ -1,7 +1,7 @@
 //! The check before several outputs are written to: no two of them are one directory, and none is inside another
-//! or around the source.
+//! or around the source. Nor is one made below the mount point of a disk that is not there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::copy::before::mounted;
 use crate::copy::before::open::Opened;
@@ -9,6 +9,8 @@ use crate::copy::before::prepare::{is_inside, open_source};
 use crate::copy::job::CopyJob;
 use crate::error::{Error, Result};
 use crate::path::Shown;
+use crate::state::other_outputs::OtherOutputs;
+use crate::state::private_dir::{Missing, PrivateDir};
 use crate::sys::stat::Identity;
 
 /// An output as it was found.
@@ -17,6 +19,8 @@ struct FoundOutput<'a> {
     opened: Opened,
     /// Of its directory, or of the one that it is to be made in.
     id: Identity,
+    /// Where the last run there noted what other outputs it had, and what it noted.
+    others: Option<(PathBuf, OtherOutputs)>,
 }
 
 impl<'a> FoundOutput<'a> {
@@ -24,7 +28,32 @@ impl<'a> FoundOutput<'a> {
         let path = &*job.output;
         let opened = mounted::open(path, job.require_mount)?;
         let id = opened.dir().identity().map_err(|error| Error::io("look at", path, error))?;
-        Ok(Self { path, opened, id })
+        let private = match &opened {
+            // What cannot be opened is told when something is to be made.
+            Opened::There(dir) => {
+                PrivateDir::open_at(dir, path, job.private_place(), Missing::Leave).ok().flatten()
+            }
+            Opened::Parent(_) => None,
+        };
+        let noted = |private: PrivateDir| {
+            let others = OtherOutputs::read(&private)?;
+            Some((private.path().join(OtherOutputs::FILE), others))
+        };
+        Ok(Self { path, opened, id, others: private.and_then(noted) })
+    }
+
+    /// That the output at `path` is not on the device of its own that it was on when the last run wrote to both.
+    fn misses(&self, path: &Path) -> Option<Error> {
+        let (note, others) = self.others.as_ref()?;
+        let top = others.missing(path)?;
+        let finding = format!(
+            "its disk is not mounted: at the last run together with {} a disk was mounted at {}, and none is now; if it \
+             is to go without, remove {}, by which that is known",
+            Shown::path(self.path),
+            Shown::path(top),
+            Shown::path(note)
+        );
+        Some(Error::finding("copy to", path, finding))
     }
 
     fn is_there(&self) -> bool {
@@ -64,6 +93,11 @@ pub fn check(source: &Path, jobs: &[&CopyJob]) -> Result<Vec<Option<Error>>> {
                 found.push(output);
             }
             Err(error) => refused.push(Some(error)),
+        }
+    }
+    for (job, refused) in jobs.iter().zip(&mut refused) {
+        if refused.is_none() {
+            *refused = found.iter().find_map(|output| output.misses(&job.output));
         }
     }
     for (number, output) in found.iter().enumerate() {

@@ -4,6 +4,7 @@ mod check;
 pub mod disjoint;
 pub mod fit;
 pub mod mounted;
+mod nothing;
 pub mod open;
 pub mod prepare;
 pub mod reservation;

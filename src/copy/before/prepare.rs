@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::path::{DirPath, Shown, directory_of};
 use crate::state::new_root::NewRoot;
 use crate::state::private_dir::{Missing, NAME, PrivateDir, PrivatePlace, Secret};
+use crate::state::source_mark::SourceMark;
 use crate::sys::stat::{Identity, Kind, Stat};
 use crate::sys::{self, Attributes, Cloned, Dir, DirListing, Lock, PartOwner, Place, ShardTag};
 use crate::tree::dirs::{OutputDir, SourceDir};
@@ -58,6 +59,8 @@ pub struct Demands<'a> {
     pub must_clone: bool,
     /// An output that does not lie on a mount of its own is refused.
     pub must_be_mounted: bool,
+    /// An output that the source is a copy of is as good as any.
+    pub restore: bool,
     /// An output that cannot hold a name of so many bytes is refused: the manifest's.
     pub longest_name: usize,
     /// The output's directory where the run has it open already: then its path is for messages alone.
@@ -94,6 +97,9 @@ pub fn prepare(
     let pair = Pair { from, to, source: &source, source_stat: &source_stat };
     pair.refuse_overlap(&opened, file.is_some())?;
     refuse_short_names(opened.dir(), to, demands.longest_name)?;
+    if !demands.restore && file.is_none() {
+        pair.refuse_exchange(&opened, private)?;
+    }
     let may_share = pair.may_share(opened.dir(), must_clone)?;
     let is_tree = file.is_none();
     let Some(mut root) = Root::take(opened, to, is_tree, demands, patience)? else {
@@ -206,6 +212,33 @@ impl Pair<'_> {
             return overlap("it is inside the source; choose an output outside of");
         }
         Ok(())
+    }
+
+    /// Refuses an output that the source is a copy of: the two were probably exchanged. What is empty may be filled.
+    fn refuse_exchange(&self, output: &Opened, place: PrivatePlace<'_>) -> Result<()> {
+        let Self { from, to, source, .. } = *self;
+        let Opened::There(dir) = output else { return Ok(()) };
+        let place = match place {
+            PrivatePlace::Among(_) => place,
+            _ => PrivatePlace::InOutput,
+        };
+        // What is not this user's, or cannot be read, says nothing.
+        let noted = |root: &Dir, path: &Path| {
+            let private = PrivateDir::open_at(root, path, place, Missing::Leave).ok().flatten()?;
+            SourceMark::read(&private)
+        };
+        // After something was brought back both are copies of each other; then the output knows the source.
+        let is_exchanged = noted(source, from).is_some_and(|of_source| of_source.is_of(dir))
+            && !noted(dir, to).is_some_and(|of_output| of_output.is_of(source));
+        if !is_exchanged || is_empty(to).map_err(|error| cannot_look(to, error))? {
+            return Ok(());
+        }
+        let finding = format!(
+            "it is what {} was copied from: are source and output exchanged? to bring back what was copied, give \
+             --restore",
+            Shown::path(from)
+        );
+        Err(Error::finding("copy to", to, finding))
     }
 
     /// Whether files of both can share their data. If they `must_clone`, an output that never can is refused.

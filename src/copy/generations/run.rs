@@ -4,6 +4,7 @@
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use jiff::Timestamp;
 
@@ -70,9 +71,19 @@ impl GenerationRun<'_> {
                 "it is one file, and generations are of a directory; leave out --generations";
             return Err(Error::finding("copy", &job.source, finding));
         }
+        let set = match &prepared.output.handle {
+            Some(root) => GenerationSet::read(root, &job.output)?,
+            None => GenerationSet::default(),
+        };
+        // Where there was a generation the look says how much would be missing from the next one.
+        if set.newest().is_none()
+            && let Some(nothing) = job.of_nothing(Instant::now(), stop)?
+        {
+            return Ok(nothing);
+        }
         if job.dry_run {
             let last = match &prepared.output.handle {
-                Some(root) => GenerationSet::read(root, &job.output)?.last(root, &job.output)?,
+                Some(root) => set.last(root, &job.output)?,
                 None => None,
             };
             return match last {

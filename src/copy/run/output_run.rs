@@ -91,6 +91,13 @@ impl OutputRun<'_> {
     /// The job was refused and nothing was touched.
     pub fn run(&self) -> Result<Report> {
         let Self { job, observer, .. } = *self;
+        // A mirror is refused by its look where anything would go.
+        if job.mirror.is_none()
+            && job.shard.is_none()
+            && let Some(nothing) = job.of_nothing(Instant::now(), &observer.stop)?
+        {
+            return Ok(nothing);
+        }
         let report = match (&job.bag, job.media_format()) {
             (Some(bag), _) => BagRun { job, bag, observer, tree: self }.run()?,
             (None, Some(form)) => MediaRun { job, form, observer, tree: self }.run()?,
@@ -136,13 +143,19 @@ impl OutputRun<'_> {
         if job.dry_run {
             let walk = self.walk(&prepared, true, None);
             let follow = job.follows(&prepared);
+            let directory = prepared.file.is_none().then(|| Arc::clone(&prepared.source));
             let Prepared { source, output, .. } = &prepared;
             let content = &DryContent::new(job, follow, source, output, stop);
             let (policy, max_size) = (job.policy, job.max_size);
             let counts =
                 DryRun { policy, max_size, follow, content, observer, stop }.run(prepared, &walk);
             let counts = looked.map_or(counts, |looked| looked.tell(&observer.listen, counts));
-            return Ok(Report::dry(counts, stop, started.elapsed()));
+            let report = Report::dry(counts, stop, started.elapsed());
+            let tree = directory.as_ref().map(|source| &source.handle);
+            return Ok(match (&report.ending, job.found_nothing(&counts, tree)) {
+                (Ending::Complete, Some(why)) => Report { ending: Ending::Nothing(why), ..report },
+                _ => report,
+            });
         }
         let mut warnings = std::mem::take(&mut prepared.warnings);
         let is_later = matches!(space, SpaceAnswer::Later);
@@ -271,6 +284,7 @@ impl OutputRun<'_> {
         slot.iter().for_each(|slot| slot.begin(started, stop));
         let source_volume = sys::volume_details(&prepared.source.handle);
         let output_volume = prepared.output.handle.as_ref().map(sys::volume_details);
+        let output_device = prepared.output.volume.dev;
         let (source, parts) = (Arc::clone(&prepared.source), prepared.output.volume.parts);
         let tree = prepared.file.is_none().then(|| Arc::clone(&source));
         let kept_from =
@@ -300,7 +314,13 @@ impl OutputRun<'_> {
         Report {
             counts,
             methods: committer.accounting.methods(),
-            ending: Ending::of(&counts, stop, committer.accounting.into_broken()),
+            ending: match Ending::of(&counts, stop, committer.accounting.into_broken()) {
+                Ending::Complete => {
+                    let nothing = job.found_nothing(&counts, tree.as_deref().map(|it| &it.handle));
+                    nothing.map_or(Ending::Complete, Ending::Nothing)
+                }
+                ending => ending,
+            },
             elapsed: started.elapsed(),
             stages: Stages::of(timings),
             source_stayed: resident.source.sum(),
@@ -315,6 +335,7 @@ impl OutputRun<'_> {
             lists,
             source_volume,
             output_volume: output_volume.unwrap_or_default(),
+            output_device,
         }
     }
 

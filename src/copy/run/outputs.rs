@@ -14,11 +14,14 @@ use crate::copy::report::{Ending, Report};
 use crate::copy::run::means::Means;
 use crate::copy::run::output_run::OutputRun;
 use crate::error::{Error, Result};
-use crate::event::{EndState, EventObserver, Progress};
+use crate::event::{EndState, Event, EventObserver, Progress};
 use crate::fanout::hub::Hub;
 pub use crate::fanout::output_set::MOST_OUTPUTS;
 use crate::fanout::slot::Slot;
 use crate::io::block::SharedBlocks;
+use crate::state::other_outputs::OtherOutputs;
+use crate::state::private_dir::{Missing, PrivateDir};
+use crate::sys::Dir;
 
 /// The most that is held for outputs that are behind, by default; bytes. With the blocks that are on
 /// their way in the workers, two outputs stay below 64 MiB on a machine with four cores.
@@ -46,6 +49,45 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
         return Err(Error::finding("make a generation in", &job.output, finding));
     }
     let refused = check_disjoint(outputs.iter().map(|output| output.job))?;
+    let reports = run_all(outputs, job, refused, lag);
+    if !job.dry_run {
+        note_others(outputs, &reports);
+    }
+    Ok(reports)
+}
+
+/// Lets each output know the others, so that the disk of one can be missed by what is noted at another.
+fn note_others(outputs: &[OutputJob<'_>], reports: &[Result<Report>]) {
+    let ran = || outputs.iter().zip(reports);
+    for (OutputJob { job, observer }, report) in ran() {
+        let is_begun = matches!(report, Ok(report) if !matches!(report.ending, Ending::Nothing(_)));
+        let open = |root: &Dir| {
+            PrivateDir::open_at(root, &job.output, job.private_place(), Missing::Leave).ok()?
+        };
+        let private = Dir::open(&job.output).ok().filter(|_| is_begun);
+        let Some(private) = private.as_ref().and_then(open) else { continue };
+        let (mut others, earlier) =
+            (OtherOutputs::default(), OtherOutputs::read(&private).unwrap_or_default());
+        for (OutputJob { job: other, .. }, report) in ran() {
+            match report {
+                _ if other.output == job.output => {}
+                Ok(_) => others.add(&other.output),
+                Err(_) => others.keep(&earlier, &other.output),
+            }
+        }
+        if let Err(error) = others.write(&private, job.sync) {
+            let error = Error::io("note the other outputs in", private.path(), error);
+            (observer.listen)(&Event::Warning(&error));
+        }
+    }
+}
+
+fn run_all(
+    outputs: &[OutputJob<'_>],
+    job: &CopyJob,
+    refused: Vec<Option<Error>>,
+    lag: u64,
+) -> Vec<Result<Report>> {
     let in_flight = outputs.len() * job.most_workers() * job.blocks(outputs.len());
     let block_size = job.block_size.max(1);
     let held = usize::try_from(lag).unwrap_or(usize::MAX) / block_size;
@@ -54,11 +96,11 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
     let reservations = &Reservations::default();
     if !Means::suffice(outputs.iter().map(|output| output.job)) {
         let one = |(output, refused)| one_by_itself(output, refused, reservations);
-        return Ok(outputs.iter().zip(refused).map(one).collect());
+        return outputs.iter().zip(refused).map(one).collect();
     }
     // A dry run reads nothing.
     let slot = |number| Some(Slot::new(&hub, number)).filter(|_| !job.dry_run);
-    Ok(scope(|scope| {
+    scope(|scope| {
         let mut threads = Vec::new();
         for (number, (&output, refused)) in outputs.iter().zip(refused).enumerate() {
             let OutputJob { job, observer } = output;
@@ -87,7 +129,7 @@ pub fn copy_to_all(outputs: &[OutputJob<'_>], lag: u64) -> Result<Vec<Result<Rep
             })
         };
         threads.into_iter().zip(outputs).map(finish).collect()
-    }))
+    })
 }
 
 /// Runs the job of one of several outputs while no other's runs, unless it is refused: where memory or descriptors are

@@ -29,6 +29,7 @@ pub enum NameEnd {
 #[derive(Clone, Debug)]
 pub struct NameList {
     records: SortedRecords,
+    is_empty: bool,
     /// Of a list of a plan: where files are noted that are not what was planned.
     changed: Option<ChangedFiles>,
 }
@@ -60,7 +61,7 @@ impl NameList {
         let (mut input, mut sorter) =
             (BufReader::with_capacity(64 << 10, Uninterrupted(input)), Sorter::new(compare));
         let end = if separator == NameEnd::Nul { 0 } else { b'\n' };
-        let (mut name, mut number) = (Vec::new(), 0_u64);
+        let (mut name, mut number, mut is_empty) = (Vec::new(), 0_u64, true);
         loop {
             name.clear();
             let read = (&mut input).take(MOST_PATH + 1).read_until(end, &mut name).map_err(fail)?;
@@ -85,18 +86,24 @@ impl NameList {
             let checked = plain(&mut name)
                 .map_err(|fault| refuse(path, number, &name, &fault.to_string(), separator))?;
             sorter.add(checked.as_bytes()).map_err(fail)?;
+            is_empty = false;
         }
-        Ok(Self { records: sorter.finish().map_err(fail)?, changed: None })
+        Ok(Self { records: sorter.finish().map_err(fail)?, is_empty, changed: None })
     }
 
     /// The list of a shard: records of a plan, which are sorted and were looked through.
     pub(crate) fn planned(records: SortedRecords) -> Self {
-        Self { records, changed: Some(ChangedFiles::default()) }
+        Self { records, is_empty: false, changed: Some(ChangedFiles::default()) }
     }
 
     /// Where files are noted that are not what was planned; `None` for a list of the user's.
     pub(crate) fn changed(&self) -> Option<&ChangedFiles> {
         self.changed.as_ref()
+    }
+
+    /// Whether there is no name.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.is_empty
     }
 
     /// The names from the first to the last.

@@ -50,7 +50,7 @@ fn every_shape_of_the_pipeline_copies_the_same() {
 #[test]
 fn an_empty_source_is_done_at_once() {
     let scene = Scene::new();
-    let run = scene.copy(&[]);
+    let run = scene.copy(&["--allow-empty"]);
     run.assert_code(0);
     assert!(scene.dst.is_dir());
     scene.judge(&run).same_tree().no_leftovers();

@@ -48,7 +48,7 @@ fn a_complete_copy_says_no_more_than_was_proven() {
     run.assert_code(0).assert_prints(&["output", "quick", "not synced, not read back"]);
     let run = scene.bare(["src", "a", "b", "--verify"]).run();
     run.assert_code(0).assert_prints(&["output", "b", "2 files", "; read back"]);
-    assert_eq!(last_line(&run), "done: everything is at all 2 outputs");
+    assert_eq!(last_line(&run), "done: everything is at all 2 outputs, on one device: one place");
     // What is the same at all is said once, and an output takes a line of 80 columns.
     let run = scene.bare(["src", "o1", "o2", "o3", "o4", "o5", "o6"]).run();
     run.assert_code(0);

@@ -1,0 +1,154 @@
+//! Nothing to do is said as such: an empty source, an absent disk, outputs on one device, a source that is an output.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::harness::{Mount, NONE, Run, Scene, content, ctimes, inventory, need, shell};
+
+const EMPTY: &str = "the source is empty; is its disk mounted?";
+
+#[track_caller]
+fn copies_nothing(scene: &Scene, run: &Run, why: &str) {
+    run.assert_code(1).assert_prints(&["NOTHING COPIED (exit 1): ", why]);
+    assert!(!scene.dst.exists(), "{}", run.err());
+}
+
+/// The directory of a card that is not mounted was "done", with a green page.
+#[test]
+fn an_empty_source_is_no_copy() {
+    let scene = Scene::new();
+    scene.src.dir(".");
+    for args in [&[][..], &["--bag"], &["--format", "mhl"], &["--mirror"], &["--generations"]] {
+        let run = scene.copy(args);
+        run.assert_code(1).assert_prints(&["NOTHING COPIED (exit 1): ", EMPTY]);
+        let made = !scene.dst.exists() || args == ["--mirror"];
+        assert!(made, "{args:?}: {}", run.err());
+        let _ = fs::remove_dir_all(&scene.dst);
+    }
+    copies_nothing(&scene, &scene.copy(&["--report", "r.html"]), EMPTY);
+    let page = fs::read_to_string(scene.path("r.html")).unwrap();
+    assert!(page.contains("Nothing copied") && page.contains(EMPTY), "{page}");
+    assert!(!page.contains("verdict good"));
+    copies_nothing(&scene, &scene.copy(&["--report", "r.json"]), EMPTY);
+    let report: Value = serde_json::from_slice(&fs::read(scene.path("r.json")).unwrap()).unwrap();
+    assert_eq!((&report["exit_code"], &report["ending"]), (&1.into(), &"incomplete".into()));
+    assert!(report["error"]["text"].as_str().unwrap().contains(EMPTY), "{report}");
+    scene.copy(&["-q"]).assert_code(1).assert_says(EMPTY);
+    scene.copy(&["-n"]).assert_code(1).assert_prints(&["NOTHING WAS DONE (exit 1): ", EMPTY]);
+    let run = scene.bare(["src", "one", "two"]).run();
+    copies_nothing(&scene, &run, EMPTY);
+    assert!(!scene.path("one").exists() && !scene.path("two").exists());
+    let plan = |more: &[&str]| {
+        let plan = ["plan", "src", "dst", "--plan", "plan"];
+        scene.bare(plan.iter().chain(more)).run()
+    };
+    plan(&[]).assert_code(2).assert_says(EMPTY);
+    assert!(!scene.dst.exists());
+    plan(&["--allow-empty"]).assert_code(0);
+    scene.copy(&["--allow-empty"]).assert_code(0);
+    // What has directories is not empty.
+    scene.src.dir("a");
+    scene.copy(&[]).assert_code(0);
+}
+
+#[test]
+fn an_empty_source_leaves_an_archive_alone() {
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    scene.copy(&[]).assert_code(0);
+    scene.src.remove("a");
+    let before = ctimes(&scene.dst);
+    scene.copy(&[]).assert_code(1).assert_prints(&["NOTHING COPIED", EMPTY]);
+    assert_eq!(ctimes(&scene.dst), before);
+    scene.copy(&["--mirror"]).assert_code(2);
+    assert_eq!(ctimes(&scene.dst), before);
+}
+
+#[test]
+fn what_leaves_out_everything_says_so() {
+    let scene = Scene::new();
+    scene.src.file("a.raw", "a").file("d/b.raw", "b");
+    let why = "nothing in the source matches";
+    let run = scene.copy(&["--include", "*.jpg"]);
+    run.assert_code(1).assert_prints(&["NOTHING COPIED (exit 1): ", why]);
+    let run = scene.copy(&["--include", "*.jpg", "-n"]);
+    run.assert_code(1).assert_prints(&["NOTHING WAS DONE (exit 1): ", why]);
+    scene.copy(&["--include", "*.jpg", "--allow-empty"]).assert_code(0);
+    fs::write(scene.path("names"), "\n").unwrap();
+    let run = scene.copy(&["--files-from", "names"]);
+    run.assert_code(1).assert_prints(&["NOTHING COPIED (exit 1): ", "the list of names has none"]);
+    scene.copy(&["--files-from", "names", "--allow-empty"]).assert_code(0);
+}
+
+/// 1 GiB went to the system's disk, and was "at all 2 outputs".
+#[test]
+fn the_disk_of_one_of_two_outputs_is_missed() {
+    need!(Root);
+    Mount::privately();
+    let scene = Scene::new();
+    scene.src.file("a", content(5000));
+    let [one, two] = ["one", "two"].map(|name| scene.path(name));
+    let mount = Mount::tmpfs(&one, "4M");
+    let other = Mount::tmpfs(&two, "4M");
+    let copy = || scene.bare(["src", "one/copy", "two/copy"]).run();
+    let run = copy();
+    run.assert_code(0).assert_prints(&["done: everything is at all 2 outputs"]);
+    assert!(!run.out().contains("one place"), "{}", run.out());
+    drop(other);
+    scene.src.file("b", "b");
+    for _ in 0..2 {
+        let run = copy();
+        run.assert_code(1).assert_says("two/copy: its disk is not mounted");
+        run.assert_prints(&["1 OF 2 OUTPUTS COMPLETE", "nothing was copied to two/copy"]);
+        assert!(!two.join("copy").exists() && one.join("copy/b").exists());
+    }
+    // It is there again, and gone with its mount point.
+    let other = Mount::tmpfs(&two, "4M");
+    copy().assert_code(0);
+    drop(other);
+    let _ = fs::remove_dir(&two);
+    copy().assert_code(1);
+    assert!(!two.join("copy").exists());
+    // If that is meant, what knows it is removed.
+    fs::create_dir_all(&two).unwrap();
+    fs::remove_file(one.join("copy/.dircopy/others")).unwrap();
+    copy().assert_code(0);
+    drop(mount);
+}
+
+#[test]
+fn outputs_on_one_device_are_one_place() {
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    let run = scene.bare(["src", "one", "two"]).run();
+    run.assert_code(0).assert_prints(&["done: everything is at all 2 outputs", "one place"]);
+}
+
+/// Old manifests went into the source, and what was edited there was left or replaced.
+#[test]
+fn source_and_output_are_not_exchanged() {
+    let scene = Scene::new();
+    scene.src.file("d/a", "a");
+    scene.copy(&[]).assert_code(0);
+    scene.src.file("d/new", "new");
+    let before = inventory(scene.src.root());
+    for args in [NONE.to_vec(), vec!["-n"], vec!["--mirror"], vec!["--overwrite-policy", "update"]]
+    {
+        let run = scene.command_to(&scene.dst, scene.src.root(), args).run();
+        run.assert_code(2).assert_says("are source and output exchanged?").assert_says("--restore");
+        assert_eq!(inventory(scene.src.root()), before);
+    }
+    // Others may have what is archived, also where the source was; and it may come back on purpose.
+    scene.command_to(&scene.dst, scene.path("other"), NONE).run().assert_code(0);
+    scene.command_to(&scene.dst, scene.path("other"), NONE).run().assert_code(0);
+    scene.command_to(&scene.dst, scene.src.root(), ["--restore"]).run().assert_code(0);
+    assert!(scene.src.has("d/new"));
+    // Now each is a copy of the other, and the nights go on.
+    scene.copy(&["--overwrite-policy", "update"]).assert_code(0);
+    shell(&scene, "rm -rf src/* src/.dircopy");
+    scene.command_to(&scene.dst, scene.src.root(), NONE).run().assert_code(0);
+    assert!(scene.src.has("d/a"));
+    shell(&scene, "rm -rf src && mkdir src && touch src/x");
+    scene.command_to(&scene.dst, scene.src.root(), NONE).run().assert_code(0);
+}
