@@ -91,9 +91,25 @@ fn replay(scene: &Scene, block: &str, bless: bool) -> String {
             .output()
             .unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
-        shown += &format!("$ {command}\n{}", said.replace(root, ""));
+        shown += &format!("$ {command}\n{}", without_root(&said, root));
     }
     shown
+}
+
+/// What was said as it is where the places are the machine's. The names of outputs are padded to the longest, up to a
+/// width: how far depends on the length of the scene's path, so they are padded anew without it.
+fn without_root(said: &str, root: &str) -> String {
+    fn output(line: &str) -> Option<(&str, &str)> {
+        let (name, rest) = line.strip_prefix("output      ")?.split_once("  ")?;
+        Some((name, rest.trim_start()))
+    }
+    let said = said.replace(root, "");
+    let width = said.lines().filter_map(output).map(|(name, _)| name.len()).max().unwrap_or(0);
+    let lines = said.split_inclusive('\n').map(|line| match output(line) {
+        Some((name, rest)) => format!("output      {name:<width$}  {rest}"),
+        None => line.to_owned(),
+    });
+    lines.collect()
 }
 
 /// The text without what differs from run to run: times and rates, times in names, the order in which
