@@ -26,7 +26,7 @@ pub struct BadFile {
     /// The number of its tree.
     pub tree: usize,
     pub path: RelPath,
-    /// The digest that is listed.
+    /// The digest that is listed; of several, that of the strongest algorithm.
     pub digest: Digest,
     pub harm: Harm,
     /// So many lines of manifests list it.
@@ -69,6 +69,9 @@ impl BadFiles {
         let name = (path.clone(), tree);
         if let Some(known) = self.names.get(&name).and_then(|at| self.files.get_mut(*at)) {
             known.lines += 1;
+            if listed.algorithm() < known.digest.algorithm() {
+                (known.target, known.digest) = (Arc::clone(target), *listed);
+            }
             return;
         }
         let weight = 3 * path.as_bytes().len() + size_of::<(BadFile, RelPath, usize)>();

@@ -15,7 +15,8 @@ use crate::heal::unhealed::Unhealed;
 use crate::state::private_dir::Missing;
 use crate::tree::lock::Patience;
 use crate::verify::{
-    Finding, FindingListener, FindingObserver, ManifestAt, Mend, Target, VerifyJob, VerifyReport,
+    Bag, Expanded, Finding, FindingListener, FindingObserver, Findings, ManifestAt, Mend, Target,
+    VerifyJob, VerifyReport, expand,
 };
 
 /// Which trees to make whole, and from what. Make one with [`new`](Self::new) and change what should differ.
@@ -82,7 +83,7 @@ impl HealJob {
         };
         let (progress, stop_too) = (Arc::clone(progress), stop.clone());
         let checking = Observer { progress, stop: stop_too, listen: hear };
-        let mut report = self.check.run(&checking)?;
+        let mut report = self.check.run_on(self.lists()?, &checking)?;
         report.counts.repairable = 0;
         report.counts.not_healed = unhealed.count();
         report.counts.conflicting = told.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -117,6 +118,19 @@ impl HealJob {
         Ok(report)
     }
 
+    /// What is checked: the lists of the trees. A bag is healed by its lists; that it lacks files was told by these, so
+    /// what else it must have is told only where it has none.
+    fn lists(&self) -> Result<Expanded> {
+        let mut lists = expand(self.check.specs()?);
+        let bags = std::mem::take(&mut lists.bags);
+        let is_listed = |id| bags.iter().any(|bag: &Bag| bag.id == id && !bag.manifests.is_empty());
+        for Findings { target, found } in &mut lists.findings {
+            let is_listed = is_listed(target.root_id);
+            found.retain(|finding| !(is_listed && matches!(finding, Finding::Incomplete(_))));
+        }
+        Ok(lists)
+    }
+
     /// Opens the trees and keeps other runs away from those that are to be healed.
     fn open(&self, listen: &FindingListener<'_>, stop: &Stop) -> Result<OpenedTrees> {
         let refuse = |path: &PathBuf, finding| Err(Error::finding("heal", path, finding));
@@ -133,13 +147,16 @@ impl HealJob {
         }
         let mut opened = OpenedTrees { trees: Vec::new(), listed: Vec::new() };
         for (number, dir) in dirs.iter().chain(&self.from).enumerate() {
-            let (tree, listed) = Tree::open(dir.clone(), &self.check.specs_of(dir))?;
+            let lists = expand(self.check.specs_of(dir));
+            let (tree, listed) = Tree::open(dir.clone(), &lists.specs)?;
             if opened.trees.iter().any(|other| other.id == tree.id) {
                 return refuse(dir, "it is given twice");
             }
             opened.trees.push(tree);
             if number < dirs.len() {
-                opened.listed.extend(listed);
+                // The text files of a bag are its own: another date in one is no contradiction.
+                let is_shared = |it: &ListedTree| it.target.part.bag().is_none_or(|it| !it.is_tag);
+                opened.listed.extend(listed.into_iter().filter(is_shared));
             }
         }
         let tell = |text: &str| listen(&Target::none(), &Finding::Waiting(text.to_owned()));

@@ -1,4 +1,4 @@
-//! Bad files of archives, which are checked and not healed: why, and what makes them whole.
+//! Bad files of histories, which are checked and not healed: why, and what makes them whole.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -35,12 +35,9 @@ fn remedy(target: &Target) -> String {
         PartOf::Generation { .. } => format!(
             "nothing is healed by a history; give the one of its generations that is to hold, as in --manifest {list}"
         ),
-        PartOf::Bag(_) => "a bag is not healed; copy its payload from a good one into it, by dircopy -i GOOD/data -o \
-                           BAG --bag --verify"
-            .to_owned(),
         PartOf::Alone if is_chain(target.manifest.as_os_str().as_encoded_bytes()) => {
             "what its history consists of is not healed; put back the directory \"ascmhl\" of a good copy".to_owned()
         }
-        PartOf::Alone => format!("{list} could not be read once more"),
+        PartOf::Alone | PartOf::Bag(_) => format!("{list} could not be read once more"),
     }
 }

@@ -109,9 +109,21 @@ impl VerifyJob {
     /// The job makes no sense, or another run is at work on what is to be scrubbed. Everything that goes
     /// wrong later is told to `observer` and counted in the report.
     pub fn run(&self, observer: &FindingObserver<'_>) -> Result<VerifyReport> {
+        self.run_on(expand(self.specs()?), observer)
+    }
+
+    /// Runs the check of what was asked for, where archives are the lists that they have.
+    ///
+    /// # Errors
+    /// As of [`run`](Self::run).
+    pub(crate) fn run_on(
+        &self,
+        expanded: Expanded,
+        observer: &FindingObserver<'_>,
+    ) -> Result<VerifyReport> {
         let Observer { progress, stop, listen } = observer;
         let started = Instant::now();
-        let Expanded { specs, bags, findings } = expand(self.specs()?);
+        let Expanded { specs, bags, findings } = expanded;
         if self.budget.is_some() && (specs.len() != 1 || !bags.is_empty()) {
             return Err(only_as_a_whole("scrub", &specs, &bags));
         }

@@ -25,8 +25,11 @@ mod work;
 
 pub use crate::chain::damage::Damage;
 pub use crate::io::read_back::HashedFrom;
+pub(crate) use archive::expand::expand;
+pub(crate) use archive::expanded::{Bag, Expanded};
 pub use archive::part::PartOf;
 pub use choice::{Rival, has_own_manifest};
+pub(crate) use finding::Findings;
 pub use finding::{
     BagVerdict, Comparison, Finding, FindingListener, FindingObserver, Mend, TreeVerdict, Verdict,
 };

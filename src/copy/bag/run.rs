@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::copy::bag::fit::{OF_BAGS, refuse_strangers};
 use crate::copy::bag::options::{BagOptions, PayloadRole};
 use crate::copy::bag::place::{BagRoot, BagState};
-use crate::copy::bag::seal::BagSeal;
+use crate::copy::bag::seal::{BagSeal, tags_there};
 use crate::copy::before::fit::Fit;
 use crate::copy::before::prepare::Prepared;
 use crate::copy::before::tree_copy::{TreeCopy, go_on_unless};
@@ -126,6 +126,7 @@ impl BagRun<'_> {
     /// Copies the payload, and finishes the bag if it is complete.
     fn fill(&self, root: &BagRoot, stop: &Stop, warnings: &mut Vec<Error>) -> Result<Report> {
         let job = self.job;
+        let there = &tags_there(root, self.algorithms(), warnings)?;
         let payload = root.payload(job.sync)?;
         let mut report = self.tree.copy_tree(&self.payload_job(root, &payload)?)?;
         let counts = report.counts;
@@ -144,7 +145,7 @@ impl BagRun<'_> {
                     // It was closed to others until all of it is there.
                     self.label(&payload, warnings);
                 }
-                BagSeal { job, bag: self.bag, root, payload: &payload, stop }.run(manifest)
+                BagSeal { job, bag: self.bag, root, payload: &payload, there, stop }.run(manifest)
             }
             (Ending::Stopped(_), _) => Ok(false),
             _ if root.state == BagState::Finished && !is_changed => {

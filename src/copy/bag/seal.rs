@@ -1,6 +1,6 @@
 //! The end of a bag: its manifests, its tags, the lists of all these, and last the file that makes it a bag.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -16,10 +16,11 @@ use crate::hash::{Algorithm, Algorithms};
 use crate::manifest::ManifestName;
 use crate::manifest::archive::bag::{DECLARATION, DECLARED, INFO, PAYLOAD};
 use crate::manifest::archive::bag_info::{AGENT, DATE, InfoTag, OXUM};
+use crate::sys::stat::Kind;
 use crate::sys::{Dir, Uninterrupted};
 
-/// More is not read of the tags that are there.
-const MOST_INFO: u64 = 4 << 20;
+/// More is not read of a text file that is there.
+const MOST_TEXT: u64 = 4 << 20;
 
 /// A bag whose payload is complete.
 pub struct BagSeal<'a> {
@@ -27,6 +28,8 @@ pub struct BagSeal<'a> {
     pub bag: &'a BagOptions,
     pub root: &'a BagRoot,
     pub payload: &'a Dir,
+    /// The tags that the bag had before the run.
+    pub there: &'a [InfoTag],
     pub stop: &'a Stop,
 }
 
@@ -138,11 +141,10 @@ impl BagSeal<'_> {
 
     /// Writes the tags. Where nothing else is new, the date stays that of the bag. None if the run is to stop.
     fn info(&self, with: TagWriting<'_>, oxum: String, is_new: bool) -> Result<Option<WrittenTag>> {
-        let there = self.old_info().filter(|_| !is_new).unwrap_or_default();
-        let date_there = there.iter().find(|tag| tag.is(DATE)).map(|tag| tag.value().to_owned());
+        let date_there = self.there.iter().find(|tag| tag.is(DATE) && !is_new);
         let today = Timestamp::now().strftime("%Y-%m-%d").to_string();
         let text = |date: String| {
-            let mut tags = self.bag.tags.clone();
+            let mut tags = InfoTag::merged(self.there, &self.bag.tags);
             let agent = concat!("dircopy ", env!("CARGO_PKG_VERSION")).to_owned();
             for (label, value) in [(AGENT, agent), (DATE, date), (OXUM, oxum.clone())] {
                 if !tags.iter().any(|tag| tag.is(label)) {
@@ -151,17 +153,63 @@ impl BagSeal<'_> {
             }
             tags
         };
-        let same = date_there.map(text).filter(|tags| *tags == there);
-        let tags = same.unwrap_or_else(|| text(today));
+        let same = date_there.map(|tag| text(tag.value().to_owned()));
+        let tags = same.filter(|tags| *tags == self.there).unwrap_or_else(|| text(today));
         with.write(INFO, InfoTag::write_all(&tags).as_bytes())
     }
+}
 
-    /// The tags that are there.
-    fn old_info(&self) -> Option<Vec<InfoTag>> {
-        let file = self.root.dir.open_file(INFO.as_ref(), false).ok()?;
-        let mut text = String::new();
-        Uninterrupted(file).take(MOST_INFO).read_to_string(&mut text).ok()?;
-        InfoTag::read_written(&text)
+/// The tags of the bag at `root`, which has tag manifests of these algorithms; they stay when it is made again. What
+/// is to be told of them goes to `warnings`.
+///
+/// # Errors
+/// They cannot be read, so they would be lost.
+pub fn tags_there(
+    root: &BagRoot,
+    algorithms: Algorithms,
+    warnings: &mut Vec<Error>,
+) -> Result<Vec<InfoTag>> {
+    let path = root.path.join(INFO);
+    let keep = |why: String| Error::finding("keep the tags in", &path, why);
+    let Some(text) = read_file(root, INFO)? else { return Ok(Vec::new()) };
+    let tags = String::from_utf8(text.clone()).map_err(|_| "it is not UTF-8".to_owned());
+    let tags = tags.and_then(|text| InfoTag::read_all(&text));
+    let tags = tags.map_err(|why| keep(format!("{why}; mend it, or remove it")))?;
+    for algorithm in algorithms.iter() {
+        let name = format!("tagmanifest-{}.txt", algorithm.name());
+        let listed = read_file(root, &name)?.unwrap_or_default();
+        let of_info = format!("  {INFO}").into_bytes();
+        let mut listed =
+            listed.split(|byte| *byte == b'\n').filter(|line| line.ends_with(&of_info));
+        let (mut hasher, mut line) = (Algorithms::default().with(algorithm).start(), Vec::new());
+        hasher.update(&text);
+        let digests = hasher.finish_all(Algorithms::default().with(algorithm));
+        digests.and_then(|digests| digests.of(algorithm)).iter().for_each(|it| it.write(&mut line));
+        line.extend_from_slice(&of_info);
+        if listed.any(|listed| listed != line) {
+            warnings
+                .push(keep(format!("it is not what {name} lists; it stays, and is listed anew")));
+        }
+    }
+    Ok(tags)
+}
+
+/// What a text file of the bag has; none if there is no such file.
+fn read_file(root: &BagRoot, name: &str) -> Result<Option<Vec<u8>>> {
+    let path = root.path.join(name);
+    let fail = |error| Error::io("read", &path, error);
+    match root.dir.stat(name.as_ref(), false) {
+        Ok(stat) if stat.kind == Kind::File => {}
+        Ok(_) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(fail(error)),
+    }
+    let file = root.dir.open_file(name.as_ref(), false).map_err(fail)?;
+    let mut bytes = Vec::new();
+    Uninterrupted(file).take(MOST_TEXT + 1).read_to_end(&mut bytes).map_err(fail)?;
+    match bytes.len() as u64 > MOST_TEXT {
+        true => Err(Error::finding("read", &path, "it is too long to be one of a bag")),
+        false => Ok(Some(bytes)),
     }
 }
 

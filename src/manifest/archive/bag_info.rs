@@ -24,6 +24,13 @@ impl InfoTag {
     /// # Errors
     /// Such a tag cannot be written, or is not to be given.
     pub fn new(label: &str, value: &str) -> Result<Self, String> {
+        match label.trim().eq_ignore_ascii_case(OXUM) {
+            true => Err(format!("{OXUM} is computed, not given")),
+            false => Self::any(label, value),
+        }
+    }
+
+    fn any(label: &str, value: &str) -> Result<Self, String> {
         let (label, value) = (label.trim(), value.trim());
         let is_bad_label = |c: char| matches!(c, ':' | '\u{feff}') || c.is_control();
         if label.is_empty() || label.contains(is_bad_label) {
@@ -31,9 +38,6 @@ impl InfoTag {
         }
         if value.is_empty() || value.contains(is_bad) {
             return Err(format!("the value of {label} is empty, or is not one line of text"));
-        }
-        if label.eq_ignore_ascii_case(OXUM) {
-            return Err(format!("{OXUM} is computed, not given"));
         }
         Ok(Self { label: label.to_owned(), value: value.to_owned() })
     }
@@ -47,12 +51,24 @@ impl InfoTag {
         Self::new(label, value)
     }
 
-    /// Reads the text of a `bag-info.txt`: each line has a label, a colon and a value, or goes on with the value of the
-    /// line before if it begins with a blank.
+    /// Reads tags that are given, as a `bag-info.txt` has them: each line has a label, a colon and a value, or goes on
+    /// with the value of the line before if it begins with a blank.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read_given(text: &str) -> Result<Vec<Self>, String> {
+        Self::read(text, Self::new)
+    }
+
+    /// Reads the `bag-info.txt` of a bag, which has also what is computed.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn read_all(text: &str) -> Result<Vec<Self>, String> {
+        Self::read(text, Self::any)
+    }
+
+    fn read(text: &str, make: fn(&str, &str) -> Result<Self, String>) -> Result<Vec<Self>, String> {
         let mut tags: Vec<Self> = Vec::new();
         for (at, line) in lines(text.strip_prefix('\u{feff}').unwrap_or(text)).enumerate() {
             let fail = |why: String| format!("line {}: {why}", at + 1);
@@ -72,18 +88,29 @@ impl InfoTag {
             }
             let split = line.split_once(':');
             let (label, value) = split.ok_or_else(|| fail("it has no label".into()))?;
-            tags.push(Self::new(label, value).map_err(fail)?);
+            tags.push(make(label, value).map_err(fail)?);
         }
         Ok(tags)
     }
 
-    /// Reads what [`write_all`](Self::write_all) wrote; none if it is anything else.
-    pub fn read_written(text: &str) -> Option<Vec<Self>> {
-        let tag = |line: &str| {
-            let (label, value) = line.split_once(": ")?;
-            Some(Self { label: label.to_owned(), value: value.to_owned() })
-        };
-        text.strip_suffix('\n')?.split('\n').map(tag).collect()
+    /// The tags of a bag that has `there` and is given `given`: what is there stays, unless one of its label is given.
+    /// What a run computes is not among them.
+    pub fn merged(there: &[Self], given: &[Self]) -> Vec<Self> {
+        let mut tags: Vec<Self> = Vec::new();
+        for tag in there {
+            let is_computed = [OXUM, DATE, AGENT].iter().any(|label| tag.is(label));
+            match given.iter().any(|it| it.is(&tag.label)) {
+                // All of a label come in the place of the first.
+                true if !tags.iter().any(|it| it.is(&tag.label)) => {
+                    tags.extend(given.iter().filter(|it| it.is(&tag.label)).cloned());
+                }
+                false if !is_computed => tags.push(tag.clone()),
+                _ => {}
+            }
+        }
+        let is_new = |tag: &&Self| !tags.iter().any(|it| it.is(&tag.label));
+        let new: Vec<Self> = given.iter().filter(is_new).cloned().collect();
+        [tags, new].concat()
     }
 
     /// One that the program gives.
@@ -123,20 +150,34 @@ mod tests {
         assert_eq!(InfoTag::write_all(std::slice::from_ref(&tag)), "Contact-Name: A: b = c\n");
         assert!(tag.is("contact-name") && tag.value() == "A: b = c");
         let text = "Contact-Name: A\r\n  b\r\nNote: c\n\td\n";
-        let read = InfoTag::read_all(text).unwrap();
+        let read = InfoTag::read_given(text).unwrap();
         assert_eq!(InfoTag::write_all(&read), "Contact-Name: A b\nNote: c d\n");
         for bad in ["a", "=b", "a=", "a:b=c", "a\nb=c", "a=b\nc", "payload-oxum=1.1"] {
             assert!(InfoTag::parse(bad).is_err(), "{bad:?}");
         }
         for bad in [" a: b", "a", ": b", "a:", "Payload-Oxum: 1.1", "a: \0", "\u{feff}\u{feff}a: b"]
         {
-            assert!(InfoTag::read_all(bad).unwrap_err().starts_with("line 1: "), "{bad:?}");
+            assert!(InfoTag::read_given(bad).unwrap_err().starts_with("line 1: "), "{bad:?}");
         }
-        let folded = InfoTag::read_all("a: b\n c\n \u{1}d\n").unwrap_err();
+        let folded = InfoTag::read_given("a: b\n c\n \u{1}d\n").unwrap_err();
         assert!(folded.starts_with("line 3: "), "{folded}");
-        assert_eq!(InfoTag::read_written(&InfoTag::write_all(&read)), Some(read));
-        assert_eq!(InfoTag::read_written("a\n"), None);
+        assert_eq!(InfoTag::read_all(&InfoTag::write_all(&read)), Ok(read));
         let oxum = InfoTag::own(OXUM, "12.3".into());
+        let text = InfoTag::write_all(std::slice::from_ref(&oxum));
+        assert_eq!(InfoTag::read_all(&text), Ok(vec![oxum.clone()]));
         assert_eq!(payload_oxum(&InfoTag::write_all(&[oxum])), Ok(Some((12, 3))));
+    }
+
+    #[test]
+    fn tags_stay_unless_one_of_their_label_is_given() {
+        let tags = |text: &str| InfoTag::read_all(text).unwrap();
+        let merged = |there, given| {
+            InfoTag::write_all(&InfoTag::merged(&tags(there), &tags(given))).replace('\n', "; ")
+        };
+        let there = "A: 1\nB: 2\nA: 3\nBagging-Date: 2001-01-01\nPayload-Oxum: 1.1\n";
+        assert_eq!(merged(there, ""), "A: 1; B: 2; A: 3; ");
+        assert_eq!(merged(there, "a: 4\nC: 5\nA: 6\n"), "a: 4; A: 6; B: 2; C: 5; ");
+        assert_eq!(merged(there, "Bagging-Date: x\nb: 2\n"), "A: 1; b: 2; A: 3; Bagging-Date: x; ");
+        assert_eq!(merged("", "C: 5\nC: 6\n"), "C: 5; C: 6; ");
     }
 }

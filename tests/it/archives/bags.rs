@@ -188,6 +188,37 @@ fn a_second_run_changes_nothing_and_a_new_file_is_added() {
     is_valid(&scene, "dst");
 }
 
+/// Tags that were given once stay: a run that is not given them, as a job's next night, loses none.
+#[test]
+fn tags_stay_unless_they_are_replaced() {
+    let scene = scene();
+    let info = || tags(&scene.dst)["bag-info.txt"].clone();
+    bag(&scene, &["--bag-info", "Contact-Name=Ann", "--bag-info", "Note=one"]).assert_code(0);
+    let first = info();
+    bag(&scene, &[]).assert_code(0);
+    assert_eq!(info(), first);
+    scene.src.file("new", "new");
+    bag(&scene, &["--bag-info", "note=two", "--bag-info", "Source=here"]).assert_code(0);
+    is_valid(&scene, "dst");
+    assert!(info().starts_with("Contact-Name: Ann\nnote: two\nSource: here\n"), "{}", info());
+    // By hand: what is there stays, however it is folded, and that it is not what was listed is said.
+    let by_hand = info().replace("Ann\n", "Ann\n  of the library\n");
+    scene.output().file("bag-info.txt", by_hand);
+    let run = bag(&scene, &[]);
+    run.assert_code(0).assert_says("it is not what tagmanifest-sha256.txt lists; it stays");
+    is_valid(&scene, "dst");
+    assert!(info().starts_with("Contact-Name: Ann of the library\nnote: two\n"), "{}", info());
+    assert!(!bag(&scene, &[]).assert_code(0).err().contains("tagmanifest"));
+    // What cannot be read would be lost.
+    let before = tags(&scene.dst);
+    scene.output().file("bag-info.txt", "nothing of the kind\n");
+    let run = bag(&scene, &[]);
+    run.assert_code(2).assert_says("cannot keep the tags in").assert_says("it has no label");
+    scene.output().file("bag-info.txt", before["bag-info.txt"].clone());
+    assert_eq!(tags(&scene.dst), before);
+    is_valid(&scene, "dst");
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_and_nothing_is_touched() {
     let cases: [(&[&str], &str); 9] = [

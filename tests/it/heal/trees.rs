@@ -335,3 +335,46 @@ fn a_file_that_trees_share_is_healed_in_each_and_shared_no_more() {
         shell(&scene, &format!("cd {tree} && sha256sum -c --strict --quiet dircopy-*.sha256sum"));
     }
 }
+
+/// Bags are healed by all their lists, the text files too, and a bad file is one however many lists have it.
+#[test]
+fn bags_are_healed_whole() {
+    let scene = Scene::new();
+    fill(&scene.src);
+    copies(&scene, &["A", "B"], &["--bag", "--hash", "sha256,sha512"]);
+    rot(&scene, "A/data/dir/film.mov", &[7]);
+    rot(&scene, "A/bag-info.txt", &[3]);
+    rot(&scene, "B/data/even", &[9]);
+    rot(&scene, "B/manifest-sha256.txt", &[70]);
+    shell(&scene, "rm A/data/small");
+    let run = heal(&scene, &["A", "B"]);
+    let expected = [
+        "A/bag-info.txt: 151 B from B",
+        "A/data/dir/film.mov: 9 MiB from B",
+        "A/data/small: 5 B from B",
+        "B/data/even: 4 MiB from A",
+        "B/manifest-sha256.txt: 345 B from A",
+    ];
+    let without_sizes = |lines: &[String]| -> Vec<String> {
+        lines.iter().map(|line| line.split(": ").next().unwrap_or_default().to_owned()).collect()
+    };
+    let expected = without_sizes(&expected.map(str::to_owned));
+    assert_eq!(without_sizes(&healed(&run)), expected, "{}", run.err());
+    heal(&scene, &["A", "B"]).assert_code(0);
+    for bag in ["A", "B"] {
+        let run = scene.bare(["verify", bag]).run();
+        run.assert_code(0).assert_prints(&[&format!("{bag} is a valid bag")]);
+    }
+    // What no bag has good is one file, not one for each list.
+    for bag in ["A", "B"] {
+        rot(&scene, &format!("{bag}/data/even"), &[5]);
+    }
+    let run = heal(&scene, &["A", "B"]);
+    run.assert_code(4).assert_prints(&["not healed", "2 bad files"]);
+    // Another date in a text file is no contradiction of the trees.
+    shell(&scene, "rm -r B");
+    let other = ["-q", "--bag", "--hash", "sha256,sha512", "--bag-info", "Note=other"];
+    scene.command_to(scene.src.root(), scene.path("B"), other).run().assert_code(0);
+    heal(&scene, &["A", "B"]).assert_code(0);
+    scene.bare(["verify", "A", "B"]).run().assert_code(0);
+}

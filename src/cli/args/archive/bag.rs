@@ -22,6 +22,8 @@ pub struct BagArgs {
     pub bag: bool,
 
     /// With --bag: a tag for bag-info.txt, as in Contact-Name=Ann; may be given more than once
+    ///
+    /// A tag that the bag has stays, unless one of its label is given.
     #[arg(long, value_name = "LABEL=VALUE", value_parser = InfoTag::parse, requires = "bag",
           hide_short_help = true)]
     pub bag_info: Vec<InfoTag>,
@@ -57,5 +59,5 @@ fn read(path: &Path) -> Result<Vec<InfoTag>, String> {
     if text.len() as u64 > MOST_TAGS {
         return Err("it is larger than 1 MiB".into());
     }
-    InfoTag::read_all(&text)
+    InfoTag::read_given(&text)
 }
