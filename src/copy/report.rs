@@ -199,7 +199,7 @@ pub enum Ending {
     Rotten,
     /// The source has nothing to copy, which looks as if its disk were not there.
     Nothing(Error),
-    /// The run was given up: an output became unusable, the manifest could not be written, or the
+    /// The run was given up: an output became unusable, the source is gone, the manifest could not be written, or the
     /// program broke.
     Stopped(Error),
     /// The run was asked to stop, with this code.

@@ -81,8 +81,10 @@ fn replay(scene: &Scene, block: &str, bless: bool) -> String {
         if bless {
             std::thread::sleep(Duration::from_secs(1));
         }
+        // What pages name as disks are directories of the scene.
+        let typed = here(command).replace(" --require-mount", "");
         let output = Command::new("bash")
-            .args(["-c", &format!("exec 2>&1; {}", here(command))])
+            .args(["-c", &format!("exec 2>&1; {typed}")])
             .current_dir(scene.path("srv"))
             .env("PATH", &path)
             .env("XDG_CONFIG_HOME", scene.path("etc"))

@@ -20,8 +20,8 @@ Exit codes:
        were left different; or lines of --expect's manifest could not be used;
        or there was nothing to copy (--allow-empty)
   2    usage error, or refused before anything was touched
-  3    stopped early: the output became unusable (full, read-only, gone), or the
-       manifest could not be written
+  3    stopped early: the output became unusable (full, read-only, gone), the
+       source is gone, or the manifest could not be written
   4    verify: a listed file is missing or differs (or, when asked, an unlisted
        file is there); --verify: the disk did not hold a copy as it was written,
        twice; or files of the source have rotted and were not copied (--expect),

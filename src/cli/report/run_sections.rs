@@ -40,7 +40,9 @@ pub fn verdict(receipt: &Receipt) -> ShownVerdict {
             shown("bad", "Not complete", "Some entries failed, changed or were left different.")
         }
         (2, "refused") => shown("bad", "Refused", "Nothing was touched."),
-        (3, "stopped") => shown("bad", "Stopped early", "An output could not be used any more."),
+        (3, "stopped") => {
+            shown("bad", "Stopped early", "The source or an output could not be used any more.")
+        }
         (4, "untrue") => {
             shown("bad", "Not as it should be", "Files differ from what was written or listed.")
         }
@@ -212,6 +214,8 @@ fn results(receipt: &Receipt) -> Markup {
                 } }
                 tbody {
                     @for output in &receipt.outputs.kept {
+                        // What is known of a disk that is gone is neither a rate nor a proof.
+                        @let is_stopped = ending(output) == "stopped";
                         @let seconds = output.elapsed_seconds.unwrap_or(receipt.elapsed_seconds);
                         tr {
                             th scope="row" { (name(&output.name())) }
@@ -220,8 +224,12 @@ fn results(receipt: &Receipt) -> Markup {
                                 td .number data-label="Copied" { (number(counts.copied.saturating_add(counts.replaced))) }
                                 td .number data-label="Bytes" { (size(counts.bytes)) }
                                 td .number data-label="Time" { (duration(seconds)) }
-                                td .number data-label="Rate" { (rate(counts.bytes as f64, seconds)) }
-                                td data-label="Read back" { (proof(counts)) }
+                                td .number data-label="Rate" {
+                                    @if !is_stopped { (rate(counts.bytes as f64, seconds)) }
+                                }
+                                td data-label="Read back" {
+                                    @if is_stopped { "stopped early" } @else { (proof(counts)) }
+                                }
                                 td .number data-label="Unchanged" { (number(counts.unchanged)) }
                                 td .number data-label="Failed or left" { (number(counts.failed.saturating_add(counts.left))) }
                             } @else {

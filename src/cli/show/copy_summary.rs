@@ -1,14 +1,12 @@
-//! The closing summary of a copy: what happened at each output, a line for each, and the verdict over all.
+//! The closing summary of a copy: what happened at each output, and a line for each. The verdict over all is beside it.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::cli::args::copy::CopyArgs;
-use crate::cli::exit::{Exit, TIME_IS_UP};
 use crate::cli::show::console::Console;
 use crate::cli::show::line::count;
-use crate::cli::show::rows::{Counted, Rows, brief, files, per_second, proven, size, span, warn};
+use crate::cli::show::rows::{Counted, Rows, brief, files, per_second, proven, size, span};
 use crate::cli::show::stages::{busy, limit, waiting};
 use crate::copy::report::{Counts, Ending, Report};
 use crate::error::{Error, Result};
@@ -31,6 +29,7 @@ pub struct CopySummary<'a> {
 impl CopySummary<'_> {
     /// Prints why outputs were refused or stopped, and, unless quiet, the rows of each and a line for each.
     pub fn print(&self, console: &Console) {
+        let mut told = Vec::new();
         for (output, report) in self.outputs.iter().zip(self.reports) {
             // An error at the output itself names it.
             let begin = |error: &Error| match self.is_single() || error.path().starts_with(output) {
@@ -40,8 +39,14 @@ impl CopySummary<'_> {
             match report {
                 Err(refused) => console.error("refused", &begin(refused), refused),
                 Ok(Report { ending: Ending::Stopped(error), .. }) => {
-                    let begin = format!("{}stopped early: ", begin(error));
-                    console.error("stopped", &begin, error);
+                    // What ends the run for all outputs, as a source that is gone, is said once.
+                    let is_of_one = error.path().starts_with(output);
+                    let is_told = !is_of_one && told.contains(&error.to_string());
+                    told.push(error.to_string());
+                    if !is_told {
+                        let begin = if is_of_one { begin(error) } else { String::new() };
+                        console.error("stopped", &format!("{begin}stopped early: "), error);
+                    }
                 }
                 // It is the same at all outputs, and the verdict says it unless that is quiet.
                 Ok(Report { ending: Ending::Nothing(error), .. }) if self.args.verbosity.quiet => {
@@ -98,8 +103,10 @@ impl CopySummary<'_> {
         }
         let mut manifests: Vec<_> = self.reports.iter().flatten().filter_map(manifest).collect();
         manifests.dedup_by_key(|path| path.file_name());
+        let has_one =
+            |report: &Result<Report>| report.as_ref().ok().is_some_and(|it| it.manifest.is_some());
         match *manifests {
-            [only] if each.len() > 1 => {
+            [only] if self.reports.iter().all(has_one) => {
                 let name = Shown::path(Path::new(only.file_name().unwrap_or_default())).to_string();
                 all.row("manifest", format!("{name} at each output"));
             }
@@ -138,6 +145,10 @@ impl CopySummary<'_> {
             );
         }
         count_rows(&mut rows, counts);
+        if is_cut_short(report) {
+            let left = counts.seen.saturating_sub(counts.settled());
+            rows.counted(&[Counted("not reached", left, "entry", "of those found so far")]);
+        }
         if report.expected {
             expected_rows(&mut rows, counts);
         }
@@ -208,6 +219,10 @@ impl CopySummary<'_> {
         let copied = counts.copied + counts.replaced;
         let new_bytes = counts.bytes.saturating_sub(counts.resumed_bytes);
         let copy = format!("{}, {}", count(copied, "file"), brief(counts.bytes));
+        // What is known of a disk that is gone, or was read from one, is neither a rate nor a proof of all.
+        if let Ending::Stopped(_) = report.ending {
+            return format!("{copy} in {}; stopped early", span(report.elapsed));
+        }
         let rate = match new_bytes {
             0 => String::new(),
             bytes => format!(", {}/s", brief(per_second(bytes, report.elapsed))),
@@ -217,7 +232,10 @@ impl CopySummary<'_> {
 
     fn proof(&self, counts: &Counts) -> String {
         match (counts.from_device, counts.from_cache) {
-            (0, 0) if counts.copied + counts.replaced == 0 => "nothing written".into(),
+            (0, 0) if counts.copied + counts.replaced == 0 => match counts.suspended_bytes {
+                0 => "nothing written".into(),
+                bytes => format!("no file finished, {} kept for the next run", size(bytes)),
+            },
             (0, 0) if self.args.no_sync => "written, not synced, not read back".into(),
             (0, 0) => proven(None).into(),
             (_, 0) => proven(Some(HashedFrom::Device)).into(),
@@ -227,95 +245,15 @@ impl CopySummary<'_> {
             }
         }
     }
-
-    /// The last line: the verdict over every output, refused ones included, of a run that ends with `exit`. `amiss`
-    /// says what was at its end, if nothing else.
-    pub fn verdict(&self, exit: Exit, amiss: &str) -> String {
-        if self.args.dry_run {
-            return self.dry_verdict(exit);
-        }
-        let at = match self.outputs.len() {
-            1 => "the output".to_owned(),
-            number => format!("all {number} outputs{}", self.places()),
-        };
-        let is_complete = |report: &&Result<Report>| {
-            matches!(report, Ok(Report { ending: Ending::Complete, .. }))
-        };
-        let complete = self.reports.iter().filter(is_complete).count();
-        match self.reports {
-            _ if complete == self.reports.len() && exit == Exit::Complete => {
-                format!("done: everything is at {at}")
-            }
-            _ if complete == self.reports.len() => {
-                warn("NOT COMPLETE", exit, &format!("everything is at {at}, but {amiss}"))
-            }
-            [Ok(report), rest @ ..] if rest.is_empty() || self.is_of_nothing() => {
-                let (title, text) = ending(report);
-                warn(title, exit, &text)
-            }
-            reports => {
-                let others = self.outputs.iter().zip(reports);
-                let others = others.filter(|(_, report)| !is_complete(report));
-                let text = |(output, report): (&PathBuf, &Result<Report>)| match report {
-                    Err(_) => format!("nothing was copied to {}", Shown::path(output)),
-                    Ok(report) => format!("{}: {}", Shown::path(output), ending(report).1),
-                };
-                let title = format!("{complete} OF {} OUTPUTS COMPLETE", reports.len());
-                warn(&title, exit, &others.map(text).collect::<Vec<_>>().join("; "))
-            }
-        }
-    }
-
-    /// That outputs are on one device, if they are: what one loss takes is one place.
-    fn places(&self) -> String {
-        let devices = self.reports.iter().flatten().map(|report| report.output_device);
-        match devices.collect::<BTreeSet<_>>().len() {
-            devices if devices >= self.outputs.len() => String::new(),
-            1 => ", on one device: one place".into(),
-            devices => format!(", on {devices} devices: {devices} places"),
-        }
-    }
-
-    /// Whether the source has nothing to copy, wherever to.
-    fn is_of_nothing(&self) -> bool {
-        let is_nothing = |report| matches!(report, &Ok(Report { ending: Ending::Nothing(_), .. }));
-        self.reports.iter().all(is_nothing)
-    }
-
-    fn dry_verdict(&self, exit: Exit) -> String {
-        let sum = |of: fn(&Counts) -> u64| -> u64 {
-            self.reports.iter().flatten().map(|report| of(&report.counts)).sum()
-        };
-        let refused = self.reports.iter().filter(|report| report.is_err()).count() as u64;
-        let parts = [
-            (sum(|counts| counts.failed), "entry", "would fail"),
-            (sum(|counts| counts.left), "entry", "would be left as it is at the output"),
-            (refused, "output", "would be refused"),
-        ];
-        let parts = parts.iter().filter(|(number, ..)| *number > 0);
-        let parts: Vec<_> =
-            parts.map(|(number, noun, what)| format!("{} {what}", count(*number, noun))).collect();
-        match exit {
-            Exit::Complete => "nothing was done: this was a dry run".into(),
-            _ if self.is_of_nothing() => {
-                let why = self.reports.iter().flatten().map(|report| ending(report).1).next();
-                let text = format!("this was a dry run; {}", why.unwrap_or_default());
-                warn("NOTHING WAS DONE", exit, &text)
-            }
-            _ if parts.is_empty() => warn("NOTHING WAS DONE", exit, "this was a dry run"),
-            _ => {
-                warn("NOTHING WAS DONE", exit, &format!("this was a dry run; {}", parts.join(", ")))
-            }
-        }
-    }
 }
 
 fn manifest(report: &Report) -> Option<&PathBuf> {
     report.manifest.as_ref()
 }
 
-fn missing(report: &Report) -> u64 {
-    report.counts.failed + report.counts.left
+/// Whether the run did not come to its end, so that what it found is not all, nor all accounted for.
+fn is_cut_short(report: &Report) -> bool {
+    matches!(report.ending, Ending::Stopped(_) | Ending::Interrupted(_))
 }
 
 /// What became of the entries.
@@ -381,60 +319,4 @@ fn expected_rows(rows: &mut Rows, counts: &Counts) {
     let text = format!("{as_expected} as listed, {edited} edited since, {gone} gone");
     rows.row("expected", text);
     rows.counted(&[Counted("unusable", *unusable_lines, "line", "of the expected manifest")]);
-}
-
-/// How the copy to an output ended that is not complete, as a title and a sentence.
-fn ending(report: &Report) -> (&'static str, String) {
-    let missing = missing(report);
-    let differ = match missing {
-        1 => "1 entry is not at the output as in the source".to_owned(),
-        missing => format!("{missing} entries are not at the output as in the source"),
-    };
-    let again = "finished files are recorded; the same command continues, and copies again what was not \
-                 on the disk yet";
-    match &report.ending {
-        Ending::Complete => ("done", "everything is at the output".into()),
-        Ending::Incomplete if missing == 0 && report.counts.not_departed > 0 => {
-            let text =
-                "everything is at the output, but not all that has left the source was moved away";
-            ("NOT COMPLETE", text.into())
-        }
-        Ending::Incomplete if missing == 0 && report.counts.closed > 0 => {
-            let text = "everything is at the output, but not every directory is open to those who may enter its \
-                        counterpart";
-            ("NOT COMPLETE", text.into())
-        }
-        Ending::Incomplete if missing == 0 && report.counts.unlisted > 0 => {
-            let text =
-                "everything is at the output, but not in all of the lists beside the manifest";
-            ("NOT COMPLETE", text.into())
-        }
-        Ending::Incomplete if missing == 0 => {
-            let text = "everything is at the output, but not all of it was held against the expected manifest";
-            ("NOT COMPLETE", text.into())
-        }
-        Ending::Incomplete => ("NOT COMPLETE", differ),
-        Ending::Nothing(error) => ("NOTHING COPIED", error.reason()),
-        Ending::Unproven => {
-            ("NOT PROVEN", format!("the disk does not hold what was written to it; {differ}"))
-        }
-        Ending::Rotten if report.counts.rotten == 0 && report.counts.lost > 0 => {
-            let lost = count(report.counts.lost, "file");
-            ("NOT COMPLETE", format!("{lost} that is listed: not in the source"))
-        }
-        Ending::Rotten if report.counts.rotten == 0 => (
-            "ROTTEN",
-            format!(
-                "not what was recorded of them is in {} at the output",
-                count(report.counts.decayed, "file")
-            ),
-        ),
-        Ending::Rotten => (
-            "ROTTEN",
-            format!("files of the source are not as expected and were not copied; {differ}"),
-        ),
-        Ending::Stopped(error) => ("STOPPED EARLY", error.to_string()),
-        Ending::Interrupted(TIME_IS_UP) => ("TIME IS UP", again.into()),
-        Ending::Interrupted(_) => ("INTERRUPTED", again.into()),
-    }
 }

@@ -4,6 +4,7 @@ pub mod compared;
 pub mod console;
 pub mod copy_messages;
 pub mod copy_summary;
+mod copy_verdict;
 pub mod gathered;
 pub mod healed;
 pub mod line;

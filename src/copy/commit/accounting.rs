@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use crate::copy::commit::output_health::Health;
+use crate::copy::commit::source_health::SourceHealth;
 use crate::copy::mirror::departures::DepartedItem;
 use crate::copy::record::published::Published;
 use crate::copy::record::rotation::Rotation;
@@ -23,8 +24,8 @@ use crate::state::row::Row;
 use crate::state::source_mark::Mounts;
 use crate::transfer::context::Context;
 use crate::transfer::existing::labels::Labels;
-use crate::transfer::outcome::KeptRow;
-use crate::tree::dirs::OutputDir;
+use crate::transfer::outcome::{KeptRow, Outcome, TransferResult};
+use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
 
 /// Why a file with the source's content is left.
@@ -49,6 +50,7 @@ pub struct Accounting<'a> {
     /// What is mounted in the source.
     pub mounts: Mounts,
     health: Health,
+    source: SourceHealth,
     broken: Option<Error>,
 }
 
@@ -91,10 +93,11 @@ impl Events<'_> {
 }
 
 impl<'a> Accounting<'a> {
-    /// No entry is accounted for yet at the output whose root is `root`.
+    /// No entry of `source` is accounted for yet at the output whose root is `root`.
     pub fn new(
         context: &'a Context<'a>,
         listen: &'a EventListener<'a>,
+        source: Arc<SourceDir>,
         root: Arc<OutputDir>,
     ) -> Self {
         Self {
@@ -109,6 +112,7 @@ impl<'a> Accounting<'a> {
             listed: None,
             mounts: Mounts::default(),
             health: Health::default(),
+            source: SourceHealth::new(source),
             broken: None,
         }
     }
@@ -306,9 +310,10 @@ impl<'a> Accounting<'a> {
         self.counts.failed += 1;
         self.context.control.progress.failed.fetch_add(1, Relaxed);
         let is_of_output = error.path().starts_with(&self.root.root);
+        let is_of_source = !is_of_output && error.path().starts_with(&self.source.root().root);
         match error.cause() {
             // It has been said why the run ends: that others fail too is of one piece with it.
-            Cause::Io(cause) if is_of_output && self.is_broken() => {
+            Cause::Io(cause) if (is_of_output || is_of_source) && self.is_broken() => {
                 let same = Error::io(error.deed(), error.path(), copy_of(cause));
                 let same = same.with_note(error.note()).of_all();
                 self.events.tell(&Event::Failed(&same));
@@ -318,9 +323,35 @@ impl<'a> Accounting<'a> {
                 if is_of_output && self.health.is_lost(&self.root, cause) {
                     self.give_up(Error::io("go on writing to", self.root.path(), copy_of(cause)));
                 }
+                if is_of_source && self.source.is_gone(cause) {
+                    self.give_up(self.source_gone());
+                }
             }
             Cause::Finding(_) => self.events.tell(&Event::Failed(error)),
         }
+    }
+
+    /// Notes what of the source could be read, before those are dealt with that could not.
+    pub fn was_read(&mut self, result: &TransferResult) {
+        let TransferResult { transfer, outcome, .. } = result;
+        if matches!(outcome, Outcome::Written(_) | Outcome::Published { .. }) {
+            let SourceEntry { name, stat } = transfer.entry();
+            self.source.good(&transfer.source, name, stat.size);
+        }
+    }
+
+    /// Gives the run up if nothing of the source could be read: a finished manifest of nothing would say that it is
+    /// empty.
+    pub fn settle_source(&mut self) {
+        let Counts { failed, .. } = self.counts;
+        if self.counts.settled() == failed && self.source.was_never_there(failed) {
+            self.give_up(self.source_gone());
+        }
+    }
+
+    fn source_gone(&self) -> Error {
+        let gone = "the source is gone: its disk was pulled out, or it was unmounted, moved or replaced meanwhile";
+        Error::finding("go on reading", self.source.root().path(), gone)
     }
 
     /// When what waits should be listed; `None` while nothing does.

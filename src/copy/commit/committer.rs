@@ -121,6 +121,7 @@ impl<'a> Committer<'a> {
             self.timer.switch(&clock.busy);
             match came {
                 CommitterWake::Message(CommitterMessage::Results(results)) => {
+                    results.iter().for_each(|result| self.accounting.was_read(result));
                     results.into_iter().for_each(|result| self.settle(result));
                 }
                 CommitterWake::Message(CommitterMessage::Warning(warning)) => {
@@ -201,8 +202,10 @@ impl<'a> Committer<'a> {
                 self.publish(file);
             }
             ReadBackVerdict::Bad(error) => {
-                self.accounting.counts.damaged += 1;
                 self.failed(&file.target, &error);
+                // A disk that is gone does not say what it holds.
+                let is_unknown = error.kind().is_some() && self.accounting.is_broken();
+                self.accounting.counts.damaged += u64::from(!is_unknown);
             }
             ReadBackVerdict::Failed(error) => self.failed(&file.target, &error),
             ReadBackVerdict::Abandoned => self.abandoned(&file.target),

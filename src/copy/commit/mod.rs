@@ -9,4 +9,5 @@ pub mod group;
 mod output_health;
 pub mod read_back_queue;
 mod settled;
+mod source_health;
 mod sync_state;

@@ -1,6 +1,7 @@
 //! Whether an output is still of use after errors on it.
 
 use std::io;
+use std::path::Path;
 
 use crate::sys::{self, Dir, PartOwner};
 use crate::tree::dirs::OutputDir;
@@ -57,8 +58,13 @@ impl Health {
 /// Whether the output's root is still what its path leads to. Handles go on working after an
 /// unmount, so without this a run could end well in a file system that no path leads to any more.
 pub fn is_in_place(root: &OutputDir) -> bool {
-    let Some(handle) = &root.handle else { return true };
-    match (Dir::open(&root.root).and_then(|dir| dir.identity()), handle.identity()) {
+    root.handle.as_ref().is_none_or(|handle| leads_to(&root.root, handle))
+}
+
+/// Whether a path leads to this directory.
+pub fn leads_to(path: &Path, handle: &Dir) -> bool {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    match (Dir::open(path).and_then(|dir| dir.identity()), handle.identity()) {
         (Ok(there), Ok(here)) => there == here,
         (Err(error), _) => {
             use io::ErrorKind::{NotADirectory, NotFound};

@@ -298,6 +298,7 @@ impl OutputRun<'_> {
             committer.withdraw();
         }
         self.check_account(found, stop, &mut committer);
+        committer.accounting.settle_source();
         committer.settle_expected(tree.as_deref());
         earlier.settle_departures(&mut committer.accounting);
         let removal = earlier.removal(job, &committer, &source, walk.cleanup, stop);
@@ -351,8 +352,8 @@ impl OutputRun<'_> {
         Self: 'a,
     {
         let Self { job, observer, .. } = *self;
-        let mut accounting =
-            Accounting::new(context, &observer.listen, Arc::clone(&prepared.output));
+        let (source, output) = (Arc::clone(&prepared.source), Arc::clone(&prepared.output));
+        let mut accounting = Accounting::new(context, &observer.listen, source, output);
         let EarlierRecords { known, private, warnings, .. } = earlier;
         warnings.iter().for_each(|warning| accounting.warn(warning));
         let newest = known.as_ref().and_then(Knowledge::newest);

@@ -11,6 +11,7 @@ use crate::harness::{
 };
 
 const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
+const ENOTCONN: i32 = rustix::io::Errno::NOTCONN.raw_os_error();
 const EINTR: i32 = rustix::io::Errno::INTR.raw_os_error();
 const ENOSPC: i32 = rustix::io::Errno::NOSPC.raw_os_error();
 
@@ -423,4 +424,67 @@ fn killed_at_any_call() {
         }
     }
     eprintln!("killed at {kills} calls");
+}
+
+/// A disk that is pulled out is not as many bad files as are left on it, and what was copied of it is not all: the run
+/// says so once, ends early, and finishes no manifest. One bad file stays one.
+#[test]
+fn a_source_that_is_gone_ends_the_run() {
+    need!(Fuse);
+    let scene = Scene::new();
+    for number in 0..300 {
+        scene.src.file(format!("file {number:03}"), content(20_000 + number));
+    }
+    for (deeds, errno) in [(&[Deed::Read][..], EIO), (&[Deed::Read, Deed::List], ENOTCONN)] {
+        let shown = scene.path("shown");
+        let mut read = 0;
+        let mirror = Mirror::mount(scene.src.root(), &shown, move |call| {
+            read += u32::from(call.deed == Deed::Read);
+            match read > 60 && deeds.contains(&call.deed) {
+                true => Act::Fail(errno),
+                false => Act::Pass,
+            }
+        });
+        let to = ["-i", "shown", "-o", "dst", "-o", "two", "--report", "report.html", "-j", "2"];
+        let run = scene.bare(to).run();
+        assert!(mirror.fired() > 0);
+        drop(mirror);
+        run.assert_code(3).assert_says("the source is gone");
+        assert_eq!(run.err().matches("the source is gone").count(), 1, "{}", run.err());
+        // Of what is left then there is one line for each output. Of 600 reads most came later.
+        run.assert_says("more like one above");
+        assert!(run.err().lines().count() < 300, "{}", run.err());
+        assert!(run.out().ends_with("unmounted, moved or replaced meanwhile\n"), "{}", run.out());
+        assert!(!run.out().contains("/s;"), "{}", run.out());
+        let page = std::fs::read_to_string(scene.path("report.html")).unwrap();
+        assert!(page.contains("the source is gone") && page.contains(">stopped early<"), "{page}");
+        for output in ["dst", "two"] {
+            let names = names_below(&scene.path(output), "f");
+            let finished = names.iter().filter(|name| name.ends_with(b".sha256sum")).count();
+            assert_eq!(finished, 0, "{names:?}");
+        }
+        // The same command goes on.
+        scene.command_to("src", &scene.dst, ["-o", "two"]).run().assert_code(0);
+        scene.judge(&run).verifies();
+        crate::harness::shell(&scene, "rm -r dst two");
+    }
+}
+
+/// … however many bad files there are, while others can be read.
+#[test]
+fn many_bad_files_are_no_source_that_is_gone() {
+    need!(Fuse);
+    let scene = Scene::new();
+    scene.src.file("a", content(5000));
+    for number in 0..60 {
+        scene.src.file(format!("bad {number:02}"), content(5000));
+    }
+    scene.src.file("z", content(5000));
+    let (run, fired) = copy_from(&scene, |call| match call.deed {
+        Deed::Read if call.path.to_string_lossy().contains("bad") => Act::Fail(EIO),
+        _ => Act::Pass,
+    });
+    assert!(fired >= 60);
+    run.assert_code(1).assert_prints(&["failed", "60 entries"]);
+    scene.judge(&run).lists(&["a", "z"]).verifies();
 }

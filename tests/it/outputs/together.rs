@@ -349,6 +349,10 @@ fn a_signal_stops_all() {
     running.signal(Signal::INT);
     let run = running.wait();
     run.assert_code(130).assert_no_crash();
+    // The verdict says so once.
+    let last = run.out().lines().last().unwrap_or_default().to_owned();
+    assert!(last.starts_with("INTERRUPTED (exit 130): 0 of 2 outputs complete: "), "{last}");
+    assert_eq!(last.matches("finished files are recorded").count(), 1, "{last}");
     for name in ["a", "b"] {
         judge(&scene, name, &run).only_kept_beginnings().lacks("endless");
     }
@@ -458,4 +462,18 @@ fn a_link_that_is_turned_meanwhile_brings_no_other_file() {
     for name in ["a", "b"] {
         shell(&scene, &format!("cmp {name}/link files/one"));
     }
+}
+
+/// What one output has is not said of each.
+#[test]
+fn a_manifest_that_one_output_lacks_is_not_at_each() {
+    let scene = scene();
+    let run = command(&scene, &["a", "b", "c"], &[]).run();
+    run.assert_code(0).assert_prints(&["at each output"]);
+    std::fs::write(scene.path("none"), "").unwrap();
+    scene.src.file("more", "more");
+    let run = command(&scene, &["a", "b", "none/c"], &[]).run();
+    assert_ne!(run.code, Some(0));
+    assert!(!run.out().contains("at each output"), "{}", run.out());
+    assert_eq!(run.out().lines().filter(|line| line.starts_with("manifest ")).count(), 2);
 }
