@@ -236,9 +236,9 @@ fn with_labels(
         match existing.bring_over_labels(&stands, labelled, read_back, warnings) {
             Err(error) => return Action::Settled(Outcome::Failed(error)),
             Ok(Break(action)) => return action,
-            Ok(Continue(Labels::Same)) => (stands, row, before),
-            Ok(Continue(Labels::Differ)) => (stands, row, Labels::Differ),
-            Ok(Continue(Labels::Set(now))) => {
+            Ok(Continue((Labels::Same, _))) => (stands, row, before),
+            Ok(Continue((Labels::Differ, _))) => (stands, row, Labels::Differ),
+            Ok(Continue((Labels::Set, now))) => {
                 let Transfer { target, .. } = existing.transfer;
                 let output = &target.output;
                 let trace = output.trace_of(&target.entry.stat, &now);
@@ -247,7 +247,7 @@ fn with_labels(
                     let sure = row.sure && output.volume.with_root;
                     KeptRow::New(Row { trace, sure, labelled: warnings.len() == told, ..row })
                 });
-                (now, row, Labels::Set(now))
+                (now, row, Labels::Set)
             }
         };
     Action::Settled(Outcome::Kept { stands, row, proof, labels })

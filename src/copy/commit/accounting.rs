@@ -215,7 +215,7 @@ impl<'a> Accounting<'a> {
                 }
                 return self.left(output, &entry.name, LABELS_DIFFER);
             }
-            Labels::Set(_) => Done::Relabelled,
+            Labels::Set => Done::Relabelled,
             Labels::Same => Done::Kept,
         };
         self.counts.unchanged_bytes = self.counts.unchanged_bytes.saturating_add(entry.stat.size);

@@ -29,8 +29,8 @@ use crate::tree::overwrite::Policy;
 pub enum Labels {
     /// They are alike, or the output cannot hold those of the source.
     Same,
-    /// The source's were brought over, and the file is this now.
-    Set(Stat),
+    /// The source's were brought over.
+    Set,
     /// They differ, and the policy replaces nothing that looks alike.
     Differ,
 }
@@ -39,8 +39,8 @@ pub enum Labels {
 const ANEW: Action = Action::Copy { replaces: true, warning: None };
 
 impl ExistingFile<'_> {
-    /// Brings over what differs, if the policy is to follow the source; or says what else is to be done. The kept file
-    /// stands so, and an earlier run `labelled` it unless it told that it could not. What could not be done is told in
+    /// Brings over what differs, if the policy is to follow the source, and says as what the file stands then; or says
+    /// what else is to be done. The kept file stands so, and an earlier run `labelled` it unless it told that it could not. What could not be done is told in
     /// `warnings`.
     ///
     /// # Errors
@@ -51,10 +51,10 @@ impl ExistingFile<'_> {
         labelled: bool,
         read_back: &mut ReadBack,
         warnings: &mut Vec<Error>,
-    ) -> Result<ControlFlow<Action, Labels>> {
+    ) -> Result<ControlFlow<Action, (Labels, Stat)>> {
         let Self { context, transfer: Transfer { source, target }, .. } = *self;
         let (name, stat) = (&target.entry.name, &target.entry.stat);
-        let same = Ok(Continue(Labels::Same));
+        let same = Ok(Continue((Labels::Same, *stands)));
         if labelled && !Attributes::may_differ(stands, stat) {
             return same;
         }
@@ -86,7 +86,7 @@ impl ExistingFile<'_> {
             return same;
         }
         match context.options.policy {
-            Policy::Default | Policy::Never => return Ok(Continue(Labels::Differ)),
+            Policy::Default | Policy::Never => return Ok(Continue((Labels::Differ, now))),
             Policy::Update | Policy::Always if now.links > 1 => return Ok(Break(ANEW)),
             Policy::Update | Policy::Always => {}
         }
@@ -111,7 +111,7 @@ impl ExistingFile<'_> {
             let fail = |error| Error::io("make durable", target.path(), error);
             sys::persist_file(&kept).map_err(fail)?;
         }
-        Ok(Continue(Labels::Set(Dir::stat_file(&kept).map_err(at_output)?)))
+        Ok(Continue((Labels::Set, Dir::stat_file(&kept).map_err(at_output)?)))
     }
 
     /// Reads both files to their ends; what is to be done if they are not the same, or the run is to stop.

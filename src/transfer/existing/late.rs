@@ -97,9 +97,9 @@ pub fn mend(
     if can_have_time && !context.control.gate.lets_pass() {
         return abandoned;
     }
-    let labels = match can_have_time {
-        true => Labels::Set(set_time(existing)?),
-        false => Labels::Same,
+    let (stands, labels) = match can_have_time {
+        true => (set_time(existing)?, Labels::Set),
+        false => (*there, Labels::Same),
     };
     if output.keeps_times() && !can_have_time {
         warnings.push(lost(&transfer.target));
@@ -108,8 +108,7 @@ pub fn mend(
         warnings.push(existing.is_new());
     }
     let (digest, origin, late) = (found, Origin::Source, !can_have_time);
-    let stands = if let Labels::Set(now) = &labels { now } else { there };
-    let (stands, stat) = (*stands, &transfer.entry().stat);
+    let stat = &transfer.entry().stat;
     let trace = output.trace_of(stat, &stands);
     let given = output.time_to_record(stat.mtime, stands.mtime).filter(|_| !late);
     let sure = !late && output.volume.with_root;
