@@ -226,8 +226,8 @@ fn listed_by_others(
     listed
 }
 
-/// The manifests in the root of an output, the newest first and those of the future last. One is known to be the manifest of its run where it is
-/// `recorded`.
+/// The manifests in the root of an output, the newest first and those of the future last. One is known to be the
+/// manifest of its run where it is `recorded`.
 pub fn ours(
     root: &Dir,
     is_in_source: impl Fn(&OsStr) -> bool,

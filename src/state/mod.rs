@@ -4,6 +4,7 @@
 //! there from a source. What a later run believes therefore stands in a directory that only this user can
 //! open, and speaks of this output and no other; see `docs/design/private-record.md`.
 
+pub mod belief;
 pub mod departing;
 pub mod knowledge;
 pub mod new_root;

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::hash::Sha256;
-use crate::state::knowledge::{Belief, Knowledge};
+use crate::state::belief::Belief;
+use crate::state::knowledge::Knowledge;
 use crate::state::private_dir::{Missing, PrivateDir};
 use crate::state::record::closed::{FINISHED, FinishedManifest};
 use crate::state::record::record_file::RecordFile;

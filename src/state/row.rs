@@ -60,7 +60,8 @@ impl Trace {
         there.kind == Kind::File && *self == Self::of(there)
     }
 
-    /// Whether what is there may be the file of this trace: it has the size and the modification time, if these are known.
+    /// Whether what is there may be the file of this trace: it has the size and the modification time, if these are
+    /// known.
     pub fn looks_like(&self, there: &Stat) -> bool {
         let is_alike = (self.size, self.mtime) == (there.size, there.mtime);
         there.kind == Kind::File && (is_alike || *self == Self::UNKNOWN)

@@ -9,7 +9,7 @@ use crate::io::read_back::HashedFrom;
 use crate::part::method::Method;
 use crate::part::part_file::{self, PartName};
 use crate::part::transfer::{CopyTarget, Transfer};
-use crate::state::knowledge::RowPlace;
+use crate::state::belief::RowPlace;
 use crate::state::row::Row;
 use crate::sys::stat::{Inode, Stat};
 use crate::transfer::existing::labels::Labels;

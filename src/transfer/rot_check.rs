@@ -16,7 +16,7 @@ use crate::io::watched_file::WatchedFile;
 use crate::manifest::index::{Lookup, NextLine};
 use crate::part::transfer::{CopyTarget, Transfer};
 use crate::path::{RelPath, Shown};
-use crate::state::knowledge::{Belief, Remembered};
+use crate::state::belief::{Belief, Remembered};
 use crate::state::row::Row;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Medium};

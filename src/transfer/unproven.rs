@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::io;
 
 use crate::error::{Error, Result};
-use crate::state::knowledge::Belief;
+use crate::state::belief::Belief;
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Attributes, Dir};
 use crate::transfer::context::Context;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::path::{DirPath, RelPath};
-use crate::state::knowledge::{Belief, Remembered};
+use crate::state::belief::{Belief, Remembered};
 use crate::state::row::{Origin, Trace};
 use crate::sys::stat::{Kind, Stat, Time};
 use crate::sys::{self, Attributes, Dir, Place};

@@ -4,8 +4,8 @@
 //! come. The private record of this user names the manifest that it was finished with, and has its digest: that one
 //! holds, as long as it is what was written. A record that was copied along with its output still knows as much.
 //! Without a record it is the one with the latest name of those that no other lists: what a manifest lists came from a
-//! source, and no two can list each other's digests. One of the future is not taken while there is another. Where two may
-//! be taken for it, that is said; also that another one lists what this one does not.
+//! source, and no two can list each other's digests. One of the future is not taken while there is another. Where two
+//! may be taken for it, that is said; also that another one lists what this one does not.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -58,7 +58,8 @@ pub struct ValidManifest {
 
 /// The manifests of dircopy in a directory.
 pub struct OwnManifests {
-    /// The regular files among them that have the name of a finished one, the latest first and those of the future last.
+    /// The regular files among them that have the name of a finished one, the latest first and those of the future
+    /// last.
     finished: Vec<ManifestName>,
     /// Those that have the name of an unfinished one.
     unfinished: Vec<ManifestName>,

@@ -23,7 +23,7 @@ use crate::manifest::archive::mhl::is_chain;
 use crate::manifest::line;
 use crate::manifest::readers::Readers;
 use crate::path::RelPath;
-use crate::state::knowledge::{Remembered, Unsettled};
+use crate::state::belief::{Remembered, Unsettled};
 use crate::state::row::{Row, Trace};
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Dir, Medium};
@@ -369,8 +369,8 @@ impl<'a> CarriedLines<'a> {
         self.last.stat(root, path, false)
     }
 
-    /// Reads a file by what this run lists and by the algorithms of what is known; twice where times do not tell that it
-    /// is being changed.
+    /// Reads a file by what this run lists and by the algorithms of what is known; twice where times do not tell that
+    /// it is being changed.
     fn read(
         &mut self,
         path: &RelPath,
@@ -426,8 +426,8 @@ impl<'a> CarriedLines<'a> {
     }
 }
 
-/// Whether a file that was read is what is remembered of it. Where a newer manifest lists another digest than the record,
-/// and the source is not there to tell, the record is right only about a file that is untouched since.
+/// Whether a file that was read is what is remembered of it. Where a newer manifest lists another digest than the
+/// record, and the source is not there to tell, the record is right only about a file that is untouched since.
 fn is_as_remembered(
     all: &Digests,
     remembered: &Remembered,

@@ -1,5 +1,5 @@
-//! What closes the rows of a private record: sums, and the names of the manifest that it was finished with and of a later
-//! one of this user's runs that left it no rows.
+//! What closes the rows of a private record: sums, and the names of the manifest that it was finished with and of a
+//! later one of this user's runs that left it no rows.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -140,8 +140,8 @@ impl Closed {
 }
 
 impl FinishedManifest {
-    /// The last one that the finished record in `private` names at its end, of which no sum is looked at; `None` also for a
-    /// record that does not end so.
+    /// The last one that the finished record in `private` names at its end, of which no sum is looked at; `None` also
+    /// for a record that does not end so.
     pub fn last_named(private: &PrivateDir) -> Option<Self> {
         let file = private.dir().open_file(FINISHED.as_ref(), false).ok()?;
         let stat = Dir::stat_file(&file).ok().filter(|stat| stat.kind == Kind::File)?;

@@ -14,9 +14,9 @@
 //! has the number of rows before it, and the SHA-256 of everything before it in the file. Only what a good sum closes
 //! counts; so a torn end, a hole after a power cut or a flipped bit costs a reading and never a wrong answer. A
 //! record that is finished ends with the name of the manifest that was written with it and the SHA-256 of that, and a
-//! sum. Behind it may stand the manifest of a later run of this user, which left no rows here: the end of a plan, or a run
-//! that keeps its records elsewhere. Checks go by it; to a run it is in the open, and raises doubt. Earlier versions end
-//! the record before that line.
+//! sum. Behind it may stand the manifest of a later run of this user, which left no rows here: the end of a plan, or a
+//! run that keeps its records elsewhere. Checks go by it; to a run it is in the open, and raises doubt. Earlier
+//! versions end the record before that line.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};

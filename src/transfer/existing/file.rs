@@ -16,7 +16,7 @@ use crate::io::options::Durability;
 use crate::io::read_back::{FileDigest, HashedFrom, ReadBack};
 use crate::io::watched_file::WatchedFile;
 use crate::part::transfer::Transfer;
-use crate::state::knowledge::{Belief, Remembered, RowPlace};
+use crate::state::belief::{Belief, Remembered, RowPlace};
 use crate::state::row::{Origin, Row};
 use crate::sys::{self, Medium, stat::Stat};
 use crate::transfer::context::Context;

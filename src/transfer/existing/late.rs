@@ -12,7 +12,7 @@ use crate::hash::Algorithm;
 use crate::io::options::Durability;
 use crate::io::read_back::ReadBack;
 use crate::part::transfer::CopyTarget;
-use crate::state::knowledge::Belief;
+use crate::state::belief::Belief;
 use crate::state::row::{Origin, Row, Trace};
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, Dir};
