@@ -206,12 +206,12 @@ impl<'a> WatchedFile<'a> {
     pub fn check(&self, read: u64) -> Result<()> {
         self.finish();
         let now = Dir::stat_file(&self.file).map_err(|error| self.error("look at", error))?;
-        let finding = |what: &'static str| {
+        let finding = |what| {
             self.changed.set(true);
             Err(Error::finding("copy", (self.path)(), what))
         };
         if now.kind != Kind::File || now.id != self.before.id {
-            return finding("another file took its name before it was read");
+            return finding("another file took its name before it was read".into());
         }
         let as_told = match self.times_tell {
             true => now,
@@ -223,12 +223,10 @@ impl<'a> WatchedFile<'a> {
         if (changed.is_none() && is_as_stated) || sys::is_synthetic(&self.file) {
             return Ok(());
         }
-        if let Some(change) = changed {
-            return finding(change);
-        }
-        // Its file system contradicts itself. A second try may go well by showing zeros up to the size, as FUSE does.
-        let contradiction = format!("its size is {} bytes, but {read} could be read", now.size);
-        Err(Error::finding("copy", (self.path)(), contradiction))
+        finding(match changed {
+            Some(change) => change.into(),
+            None => format!("its size is {} bytes, but {read} could be read", now.size),
+        })
     }
 
     /// An error if what was opened is another file than the one that was listed.

@@ -72,10 +72,15 @@ fn less_than_is_stated_is_found_at_each_of_several_outputs() {
         run.assert_code_in(&[0, 1]).assert_says("small").assert_says("large");
         for output in ["a", "b"] {
             judge(&scene, output, &run).no_leftovers();
-            // A short read tells the kernel the size, so that a second look may find all to be right.
-            for (name, size) in [("small", 3000), ("large", 131_000)] {
+            // A short read tells the kernel the size, so that a second look may find all to be right. If the kernel asks
+            // for the size again before that, it has zeros in memory up to what is stated, and shows them to everybody.
+            for (name, size, stated) in [("small", 3000, 4000), ("large", 131_000, 131_072)] {
+                let mut shown = content(size);
                 let is_there = scene.path(output).join(name).exists();
-                assert!(!is_there || scene.tree(output).read(name) == content(size), "{name}");
+                let is_whole = is_there && scene.tree(output).read(name) == shown;
+                shown.resize(stated, 0);
+                let is_shown = is_there && scene.tree(output).read(name) == shown;
+                assert!(!is_there || is_whole || is_shown, "{name}");
             }
             assert!(scene.tree(output).read("good") == content(5000), "{args:?}");
         }
