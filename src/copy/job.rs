@@ -84,8 +84,8 @@ pub struct CopyJob {
     /// Refuse an output that does not lie on a file system of its own: with a mount point that is not `/`, and
     /// that shows it from its top.
     pub require_mount: bool,
-    /// The output may be what the source is a copy of: without this such a run is refused, because the two may have been
-    /// exchanged by mistake.
+    /// The output may be what the source is a copy of: without this such a run is refused, because the two may have
+    /// been exchanged by mistake.
     pub restore: bool,
     /// What becomes of the beginning of a large file that a killed run left.
     pub resume: Resume,

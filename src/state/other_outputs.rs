@@ -1,7 +1,7 @@
 //! Which devices the other outputs of a run were on: `others` in the private directory.
 //!
-//! Where a disk is not mounted, its output would be made on the disk below the mount point. What knew better lies on the
-//! disk that is not there; so the outputs of a run know it of each other.
+//! Where a disk is not mounted, its output would be made on the disk below the mount point. What knew better lies on
+//! the disk that is not there; so the outputs of a run know it of each other.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

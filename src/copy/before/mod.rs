@@ -6,6 +6,7 @@ pub mod fit;
 pub mod mounted;
 mod nothing;
 pub mod open;
+mod pair;
 pub mod prepare;
 pub mod reservation;
 pub mod space;

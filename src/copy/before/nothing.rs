@@ -10,6 +10,7 @@ use crate::copy::report::{Counts, Ending, Report};
 use crate::error::{Error, Result};
 use crate::event::Stop;
 use crate::sys::{Dir, DirListing};
+use crate::tree::dirs::SourceDir;
 
 impl CopyJob {
     /// The report of a run whose source is empty although that was not allowed; it makes nothing.
@@ -38,8 +39,9 @@ impl CopyJob {
         Ok(Some(Error::finding("copy anything of", &self.source, finding)))
     }
 
-    /// That a whole run came upon nothing that it was to copy, if that was not allowed. Directories alone are something.
-    pub(crate) fn found_nothing(&self, counts: &Counts, source: Option<&Dir>) -> Option<Error> {
+    /// That a whole run came upon nothing that it was to copy, if that was not allowed. Directories alone are
+    /// something.
+    fn found_nothing(&self, counts: &Counts, source: Option<&Dir>) -> Option<Error> {
         let source = source.filter(|_| !self.allow_empty && self.shard.is_none())?;
         if counts.seen > 0 || !counts.is_whole() {
             return None;
@@ -55,5 +57,20 @@ impl CopyJob {
             _ => return self.finds_nothing(source, false).ok().flatten(),
         };
         Some(Error::finding("copy anything of", &self.source, finding))
+    }
+
+    /// How a whole run of `source`, if that is a directory, ended that was given up because it is `broken`, or was not.
+    pub(crate) fn ending(
+        &self,
+        counts: &Counts,
+        stop: &Stop,
+        broken: Option<Error>,
+        source: Option<&SourceDir>,
+    ) -> Ending {
+        let ending = Ending::of(counts, stop, broken);
+        match (ending, self.found_nothing(counts, source.map(|source| &source.handle))) {
+            (Ending::Complete, Some(nothing)) => Ending::Nothing(nothing),
+            (ending, _) => ending,
+        }
     }
 }

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::copy::before::open::{Opened, another, make_output, new_name};
+use crate::copy::before::pair::{Pair, is_empty};
 use crate::copy::before::{mounted, volume};
 use crate::error::{Error, Result};
-use crate::path::{DirPath, Shown, directory_of};
+use crate::path::{DirPath, directory_of};
 use crate::state::new_root::NewRoot;
 use crate::state::private_dir::{Missing, NAME, PrivateDir, PrivatePlace, Secret};
-use crate::state::source_mark::SourceMark;
 use crate::sys::stat::{Identity, Kind, Stat};
-use crate::sys::{self, Attributes, Cloned, Dir, DirListing, Lock, PartOwner, Place, ShardTag};
+use crate::sys::{self, Attributes, Dir, Lock, PartOwner, Place, ShardTag};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
 use crate::tree::lock::{LockShare, Patience};
@@ -138,14 +138,7 @@ pub fn prepare(
     }
     let is_labelled_last = root.fresh || root.is_to_be_labelled();
     if is_labelled_last && is_tree {
-        let attributes = Attributes::read(&source).unwrap_or_else(|error| {
-            warnings.push(Error::io("read the attributes of", from, error));
-            Attributes::default()
-        });
-        let shed = root.handle.as_ref().map_or(Ok(()), |made| attributes.shed_inherited(made));
-        if let Err(error) = shed {
-            warnings.push(Error::io("set the permissions of", to, error));
-        }
+        let attributes = labels_of(&source, from, &root, to, &mut warnings);
         output.finish = Some((source_stat, attributes));
     }
     let Root { handle, fresh, parent, private, lock, .. } = root;
@@ -170,6 +163,25 @@ pub fn prepare(
     })
 }
 
+/// What the output's root is given in the end; it loses at once what it inherited and the source does not have.
+fn labels_of(
+    source: &Dir,
+    from: &Path,
+    root: &Root,
+    to: &Path,
+    warnings: &mut Vec<Error>,
+) -> Attributes {
+    let attributes = Attributes::read(source).unwrap_or_else(|error| {
+        warnings.push(Error::io("read the attributes of", from, error));
+        Attributes::default()
+    });
+    let shed = root.handle.as_ref().map_or(Ok(()), |made| attributes.shed_inherited(made));
+    if let Err(error) = shed {
+        warnings.push(Error::io("set the permissions of", to, error));
+    }
+    attributes
+}
+
 /// Refuses an output whose file system would cut off a name of `longest` bytes, or not take it (HFS: 31).
 fn refuse_short_names(output: &Dir, to: &Path, longest: usize) -> Result<()> {
     match sys::longest_name(output) {
@@ -184,76 +196,8 @@ fn refuse_short_names(output: &Dir, to: &Path, longest: usize) -> Result<()> {
     }
 }
 
-fn cannot_look(path: &Path, error: io::Error) -> Error {
+pub(super) fn cannot_look(path: &Path, error: io::Error) -> Error {
     Error::io("look at", path, error)
-}
-
-/// The two sides while they are compared.
-struct Pair<'a> {
-    from: &'a Path,
-    to: &'a Path,
-    source: &'a Dir,
-    source_stat: &'a Stat,
-}
-
-impl Pair<'_> {
-    /// Refuses an output that is the source or inside it; in a source that is one file the output may lie.
-    fn refuse_overlap(&self, output: &Opened, is_file: bool) -> Result<()> {
-        let Self { from, to, source, source_stat } = *self;
-        let overlap = |what: &str| {
-            Err(Error::finding("copy to", to, format!("{what} {}", Shown::path(from))))
-        };
-        if let Opened::There(dir) = output
-            && dir.identity().map_err(|error| cannot_look(to, error))? == source_stat.id
-        {
-            return overlap("it is the same directory as the source, or holds the source file");
-        }
-        if !is_file && is_inside(output.dir(), source, source_stat.id, to)? {
-            return overlap("it is inside the source; choose an output outside of");
-        }
-        Ok(())
-    }
-
-    /// Refuses an output that the source is a copy of: the two were probably exchanged. What is empty may be filled.
-    fn refuse_exchange(&self, output: &Opened, place: PrivatePlace<'_>) -> Result<()> {
-        let Self { from, to, source, .. } = *self;
-        let Opened::There(dir) = output else { return Ok(()) };
-        let place = match place {
-            PrivatePlace::Among(_) => place,
-            _ => PrivatePlace::InOutput,
-        };
-        // What is not this user's, or cannot be read, says nothing.
-        let noted = |root: &Dir, path: &Path| {
-            let private = PrivateDir::open_at(root, path, place, Missing::Leave).ok().flatten()?;
-            SourceMark::read(&private)
-        };
-        // After something was brought back both are copies of each other; then the output knows the source.
-        let is_exchanged = noted(source, from).is_some_and(|of_source| of_source.is_of(dir))
-            && !noted(dir, to).is_some_and(|of_output| of_output.is_of(source));
-        if !is_exchanged || is_empty(to).map_err(|error| cannot_look(to, error))? {
-            return Ok(());
-        }
-        let finding = format!(
-            "it is what {} was copied from: are source and output exchanged? to bring back what was copied, give \
-             --restore",
-            Shown::path(from)
-        );
-        Err(Error::finding("copy to", to, finding))
-    }
-
-    /// Whether files of both can share their data. If they `must_clone`, an output that never can is refused.
-    fn may_share(&self, output: &Dir, must_clone: bool) -> Result<bool> {
-        let cloned = output.try_clone_within();
-        let may_share = matches!(cloned, Some(Cloned::Yes));
-        if let Some(Cloned::No { cause, ever: true }) = cloned
-            && must_clone
-        {
-            let error = Error::io("clone to", self.to, cause);
-            return Err(error.with_note("; its file system cannot share data between files"));
-        }
-        let id = output.identity().map_err(|error| cannot_look(self.to, error))?;
-        Ok(may_share && id.dev == self.source_stat.id.dev)
-    }
 }
 
 /// The output's directory as the run takes it.
@@ -418,16 +362,6 @@ pub(crate) fn open_source(from: &Path) -> Result<(Dir, Option<SourceEntry>)> {
         return Err(Error::finding("copy", from, finding));
     }
     Ok((parent, Some(SourceEntry { name: name.into(), stat })))
-}
-
-/// Whether nothing but a private directory is in the directory at `path`; a handle's own position stays where it is.
-fn is_empty(path: &Path) -> io::Result<bool> {
-    for entry in DirListing::of(&Dir::open(path)?)? {
-        if *entry?.name != *NAME {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Whether `dir` is the source or below it: by the directories above it, and by its place in the

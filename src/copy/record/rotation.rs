@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::chain::side_file::SideFile;
+use crate::copy::job::CopyJob;
 use crate::copy::record::beside::{self, is_made_here};
 use crate::error::{Error, Result};
 use crate::manifest::carry::ours;
@@ -33,6 +34,12 @@ pub struct Rotation {
 }
 
 impl Rotation {
+    /// What a job asks for, if it does; `source` is the root of its source.
+    pub fn of(job: &CopyJob, source: &Arc<SourceDir>) -> Option<Self> {
+        let source = Arc::clone(source);
+        job.keep_manifests.map(|keep| Self { keep, source, in_generation: job.pruned })
+    }
+
     /// Removes old manifests from the root of the output; `newest` is the path of the one just
     /// published there. Returns the names of those removed.
     pub fn run(&self, output: &OutputDir, newest: &Path) -> (Vec<ManifestName>, Option<Error>) {

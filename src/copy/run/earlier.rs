@@ -5,7 +5,6 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 
 use crate::copy::before::prepare::Prepared;
-use crate::copy::commit::accounting::Accounting;
 use crate::copy::commit::committer::Committer;
 use crate::copy::job::CopyJob;
 use crate::copy::mirror::beside::LookBeside;
@@ -69,10 +68,13 @@ impl EarlierRecords {
         last.is_none_or(|last| last.mounts != Mounts::default())
     }
 
-    /// That the trees could not be compared is something that was asked for and not done.
-    pub fn settle_departures(&self, accounting: &mut Accounting<'_>) {
+    /// Tells what only shows when all entries of `source`, if that is a directory, have been met.
+    pub fn settle(&self, committer: &mut Committer<'_>, source: Option<&SourceDir>) {
+        committer.accounting.settle_source();
+        committer.settle_expected(source);
+        // That the trees could not be compared is something that was asked for and not done.
         if let Some(Looked::Unknown(error)) = self.looked.get() {
-            accounting.not_departed(1, error);
+            committer.accounting.not_departed(1, error);
         }
     }
 

@@ -151,11 +151,8 @@ impl OutputRun<'_> {
                 DryRun { policy, max_size, follow, content, observer, stop }.run(prepared, &walk);
             let counts = looked.map_or(counts, |looked| looked.tell(&observer.listen, counts));
             let report = Report::dry(counts, stop, started.elapsed());
-            let tree = directory.as_ref().map(|source| &source.handle);
-            return Ok(match (&report.ending, job.found_nothing(&counts, tree)) {
-                (Ending::Complete, Some(why)) => Report { ending: Ending::Nothing(why), ..report },
-                _ => report,
-            });
+            let ending = job.ending(&counts, stop, None, directory.as_deref());
+            return Ok(Report { ending, ..report });
         }
         let mut warnings = std::mem::take(&mut prepared.warnings);
         let is_later = matches!(space, SpaceAnswer::Later);
@@ -287,9 +284,7 @@ impl OutputRun<'_> {
         let output_device = prepared.output.volume.dev;
         let (source, parts) = (Arc::clone(&prepared.source), prepared.output.volume.parts);
         let tree = prepared.file.is_none().then(|| Arc::clone(&source));
-        let kept_from =
-            |keep| Rotation { keep, source: Arc::clone(&source), in_generation: job.pruned };
-        let rotation = job.keep_manifests.map(kept_from);
+        let rotation = Rotation::of(job, &source);
         let all = CopyThreads::new(job, &context, &walk, workers);
         let ThreadResults { workers, found } = all.run(prepared, verifier_threads, &mut committer);
         let is_all = committer.accounting.counts.unchanged == found && !gate.was_asked();
@@ -298,9 +293,7 @@ impl OutputRun<'_> {
             committer.withdraw();
         }
         self.check_account(found, stop, &mut committer);
-        committer.accounting.settle_source();
-        committer.settle_expected(tree.as_deref());
-        earlier.settle_departures(&mut committer.accounting);
+        earlier.settle(&mut committer, tree.as_deref());
         let removal = earlier.removal(job, &committer, &source, walk.cleanup, stop);
         let media = MediaSeal::of(job, stop, parts, secret.as_ref());
         let (source, removal, rotation) = (tree.as_deref(), removal.as_ref(), rotation.as_ref());
@@ -315,13 +308,7 @@ impl OutputRun<'_> {
         Report {
             counts,
             methods: committer.accounting.methods(),
-            ending: match Ending::of(&counts, stop, committer.accounting.into_broken()) {
-                Ending::Complete => {
-                    let nothing = job.found_nothing(&counts, tree.as_deref().map(|it| &it.handle));
-                    nothing.map_or(Ending::Complete, Ending::Nothing)
-                }
-                ending => ending,
-            },
+            ending: job.ending(&counts, stop, committer.accounting.into_broken(), tree.as_deref()),
             elapsed: started.elapsed(),
             stages: Stages::of(timings),
             source_stayed: resident.source.sum(),

@@ -40,8 +40,8 @@ const ANEW: Action = Action::Copy { replaces: true, warning: None };
 
 impl ExistingFile<'_> {
     /// Brings over what differs, if the policy is to follow the source, and says as what the file stands then; or says
-    /// what else is to be done. The kept file stands so, and an earlier run `labelled` it unless it told that it could not. What could not be done is told in
-    /// `warnings`.
+    /// what else is to be done. The kept file stands so, and an earlier run `labelled` it unless it told that it could
+    /// not. What could not be done is told in `warnings`.
     ///
     /// # Errors
     /// The source's file or its copy cannot be opened or read, so that it is not known what may be given.
