@@ -81,7 +81,7 @@ fn replay(scene: &Scene, block: &str, bless: bool) -> String {
         if bless {
             std::thread::sleep(Duration::from_secs(1));
         }
-        // What pages name as disks are directories of the scene.
+        // What pages name as disks are directories of the scene, on one device.
         let typed = here(command).replace(" --require-mount", "");
         let output = Command::new("bash")
             .args(["-c", &format!("exec 2>&1; {typed}")])
@@ -93,6 +93,7 @@ fn replay(scene: &Scene, block: &str, bless: bool) -> String {
             .output()
             .unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
+        let said = said.replace(", on one device: one place", "");
         shown += &format!("$ {command}\n{}", without_root(&said, root));
     }
     shown
