@@ -1,5 +1,8 @@
 //! What every thread of a run has at hand: what was asked, what is shared, and what controls it.
 
+use std::ffi::OsStr;
+use std::sync::{Arc, OnceLock};
+
 use crate::chain::states::StatesFile;
 use crate::fanout::slot::Slot;
 use crate::hash::chain::ChainHasher;
@@ -12,6 +15,7 @@ use crate::state::knowledge::Knowledge;
 use crate::transfer::baseline::Baseline;
 use crate::transfer::kernel::copy_methods::CopyMethods;
 use crate::transfer::renamed::tree::RenamedFiles;
+use crate::tree::dirs::SourceDir;
 use crate::tree::names::changed::ChangedFiles;
 
 /// What the workers of a run have in common.
@@ -43,14 +47,19 @@ pub struct Shared<'a> {
     pub renamed: Option<&'a RenamedFiles<'a>>,
     /// Where files are noted that are not what a plan says, if there is one.
     pub changed: Option<&'a ChangedFiles>,
+    /// A file of the source that was read, with its directory and its name, to tell a bad file from a bad source.
+    pub read: Option<&'a FirstRead>,
 }
+
+/// The first file that a run read.
+pub type FirstRead = OnceLock<(Arc<SourceDir>, Arc<OsStr>)>;
 
 impl<'a> Shared<'a> {
     /// Of a transfer that stands alone: nothing is known from before, and its bytes are read for it alone.
     pub fn alone(methods: &'a CopyMethods) -> Self {
         let (known, baseline, slot, states) = (None, None, None, None);
-        let (further, renamed, changed) = (None, None, None);
-        Self { known, baseline, methods, slot, states, further, renamed, changed }
+        let (further, renamed, changed, read) = (None, None, None, None);
+        Self { known, baseline, methods, slot, states, further, renamed, changed, read }
     }
 }
 

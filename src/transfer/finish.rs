@@ -1,5 +1,7 @@
 //! The end of a part file whose content is complete: its attributes, and its name if it need not wait for it.
 
+use std::sync::Arc;
+
 use crate::error::Error;
 use crate::hash::Digest;
 use crate::part::part_file::Part;
@@ -34,7 +36,11 @@ pub fn complete(
     digest: Option<Digest>,
     warnings: &mut Vec<Error>,
 ) -> Outcome {
-    let Context { options, control, .. } = context;
+    let Context { options, control, shared, .. } = context;
+    let entry = transfer.entry();
+    if let Some(read) = shared.read.filter(|_| entry.stat.size > 0) {
+        read.get_or_init(|| (Arc::clone(&transfer.source), Arc::clone(&entry.name)));
+    }
     match part.finish(options, control, &transfer.target, attributes, warnings) {
         Ok(Complete { part: Some((part, made)), method, .. }) => {
             Outcome::Written(WrittenPart { part, made, digest, method })

@@ -24,7 +24,7 @@ use crate::state::row::Row;
 use crate::state::source_mark::Mounts;
 use crate::transfer::context::Context;
 use crate::transfer::existing::labels::Labels;
-use crate::transfer::outcome::{KeptRow, Outcome, TransferResult};
+use crate::transfer::outcome::KeptRow;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
 
@@ -50,7 +50,7 @@ pub struct Accounting<'a> {
     /// What is mounted in the source.
     pub mounts: Mounts,
     health: Health,
-    source: SourceHealth,
+    source: SourceHealth<'a>,
     broken: Option<Error>,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Accounting<'a> {
             listed: None,
             mounts: Mounts::default(),
             health: Health::default(),
-            source: SourceHealth::new(source),
+            source: SourceHealth::new(source, context.shared.read),
             broken: None,
         }
     }
@@ -331,13 +331,9 @@ impl<'a> Accounting<'a> {
         }
     }
 
-    /// Notes what of the source could be read, before those are dealt with that could not.
-    pub fn was_read(&mut self, result: &TransferResult) {
-        let TransferResult { transfer, outcome, .. } = result;
-        if matches!(outcome, Outcome::Written(_) | Outcome::Published { .. }) {
-            let SourceEntry { name, stat } = transfer.entry();
-            self.source.good(&transfer.source, name, stat.size);
-        }
+    /// A file of the source was read.
+    pub fn was_read(&mut self) {
+        self.source.good();
     }
 
     /// Gives the run up if nothing of the source could be read: a finished manifest of nothing would say that it is

@@ -121,7 +121,6 @@ impl<'a> Committer<'a> {
             self.timer.switch(&clock.busy);
             match came {
                 CommitterWake::Message(CommitterMessage::Results(results)) => {
-                    results.iter().for_each(|result| self.accounting.was_read(result));
                     results.into_iter().for_each(|result| self.settle(result));
                 }
                 CommitterWake::Message(CommitterMessage::Warning(warning)) => {
@@ -257,8 +256,11 @@ impl<'a> Committer<'a> {
         self.context.control.progress.handled.fetch_add(1, Relaxed);
         self.lists(&entry.stat);
         warnings.iter().for_each(|warning| self.accounting.warn(warning));
-        if resumed > 0 && matches!(outcome, Outcome::Written(_) | Outcome::Published { .. }) {
-            self.accounting.resumed(output, &entry.name, resumed);
+        if matches!(outcome, Outcome::Written(_) | Outcome::Published { .. }) {
+            self.accounting.was_read();
+            if resumed > 0 {
+                self.accounting.resumed(output, &entry.name, resumed);
+            }
         }
         match outcome {
             Outcome::Written(written) => {

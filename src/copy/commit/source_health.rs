@@ -12,6 +12,7 @@ use crate::copy::commit::output_health::leads_to;
 use crate::hash::Algorithm;
 use crate::io::read_back::ReadBack;
 use crate::sys::{self, Dir, DirListing, Medium};
+use crate::transfer::context::FirstRead;
 use crate::tree::dirs::SourceDir;
 
 /// At the first error of the device, and after so many more in a row, it is tried whether it gives anything at all.
@@ -19,28 +20,25 @@ const BAD_STREAK: u64 = 16;
 
 /// What is known of a source's health.
 #[derive(Debug)]
-pub struct SourceHealth {
+pub struct SourceHealth<'a> {
     root: Arc<SourceDir>,
-    /// A file that this run read.
-    read: Option<(Arc<SourceDir>, Arc<OsStr>)>,
+    /// A file that this run read, as soon as there is one.
+    read: Option<&'a FirstRead>,
     bad_streak: u64,
 }
 
-impl SourceHealth {
-    pub fn new(root: Arc<SourceDir>) -> Self {
-        Self { root, read: None, bad_streak: 0 }
+impl<'a> SourceHealth<'a> {
+    pub fn new(root: Arc<SourceDir>, read: Option<&'a FirstRead>) -> Self {
+        Self { root, read, bad_streak: 0 }
     }
 
     pub fn root(&self) -> &SourceDir {
         &self.root
     }
 
-    /// A file of so many bytes was read.
-    pub fn good(&mut self, dir: &Arc<SourceDir>, name: &Arc<OsStr>, size: u64) {
+    /// A file was read.
+    pub fn good(&mut self) {
         self.bad_streak = 0;
-        if self.read.is_none() && size > 0 {
-            self.read = Some((Arc::clone(dir), Arc::clone(name)));
-        }
     }
 
     /// Something could not be read for this reason; whether nothing of the source can be read any more.
@@ -59,12 +57,16 @@ impl SourceHealth {
 
     /// Whether all of so many entries failed, none was read before, and that was no matter of a few files.
     pub fn was_never_there(&self, failed: u64) -> bool {
-        self.read.is_none() && self.bad_streak == failed && failed >= BAD_STREAK
+        self.read().is_none() && self.bad_streak == failed && failed >= BAD_STREAK
+    }
+
+    fn read(&self) -> Option<&'a (Arc<SourceDir>, Arc<OsStr>)> {
+        self.read.and_then(FirstRead::get)
     }
 
     /// Reads from the device a little of what was read before.
     fn gives_bytes(&self) -> io::Result<()> {
-        let Some((dir, name)) = &self.read else {
+        let Some((dir, name)) = self.read() else {
             let root = self.root.handle.open_dir(".".as_ref(), false)?;
             return DirListing::of(&root)?.next().transpose().map(drop);
         };

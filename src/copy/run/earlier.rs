@@ -70,7 +70,6 @@ impl EarlierRecords {
 
     /// Tells what only shows when all entries of `source`, if that is a directory, have been met.
     pub fn settle(&self, committer: &mut Committer<'_>, source: Option<&SourceDir>) {
-        committer.accounting.settle_source();
         committer.settle_expected(source);
         // That the trees could not be compared is something that was asked for and not done.
         if let Some(Looked::Unknown(error)) = self.looked.get() {

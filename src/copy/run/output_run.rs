@@ -47,7 +47,7 @@ use crate::manifest::writer::ManifestFile;
 use crate::state::knowledge::Knowledge;
 use crate::sys::{self, Dir};
 use crate::transfer::baseline::Baseline;
-use crate::transfer::context::{Context, Shared};
+use crate::transfer::context::{Context, FirstRead, Shared};
 use crate::transfer::kernel::copy_methods::CopyMethods;
 use crate::tree::filter::Pattern;
 use crate::tree::lock::Patience;
@@ -256,7 +256,7 @@ impl OutputRun<'_> {
         let rate = slot.map_or(own_rate.as_ref(), Slot::rate);
         let EarlierRecords { baseline, known, .. } = earlier;
         let (methods, baseline) = (&CopyMethods::new(&options), baseline.as_ref());
-        let states = StatesFile::default();
+        let (states, read) = (StatesFile::default(), &FirstRead::default());
         let states = job.keeps_states().then_some(&states);
         let expected = job.besides(baseline.map(Baseline::algorithms).unwrap_or_default());
         let (further, options) = FurtherDigests::of_run(options, expected, job.lists());
@@ -264,7 +264,8 @@ impl OutputRun<'_> {
         let renamed = earlier.renamed(job, &prepared.source, &prepared.output, stop);
         let (known, renamed) = (known.as_ref(), renamed.as_ref());
         let changed = job.names.as_ref().and_then(NameList::changed);
-        let shared = Shared { known, baseline, methods, slot, states, further, renamed, changed };
+        let alone = Shared { read: Some(read), ..Shared::alone(methods) };
+        let shared = Shared { known, baseline, slot, states, further, renamed, changed, ..alone };
         let progress = &*observer.progress;
         let control = Control { progress, stop, rate, timings, resident: &resident, helpers, gate };
         let context = Context { options, shared, control };
@@ -386,6 +387,7 @@ impl OutputRun<'_> {
 
     /// Gives the run up if not everything that was found is accounted for: something was lost on the way.
     fn check_account(&self, found: u64, stop: &Stop, committer: &mut Committer<'_>) {
+        committer.accounting.settle_source();
         let settled = committer.accounting.counts.settled();
         if stop.is_requested() || found == settled {
             return;
