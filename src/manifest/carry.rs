@@ -61,12 +61,14 @@ impl Carry {
             Vec::new()
         });
         let newest = names.first().copied();
+        // Those that are known already were left by killed runs as well.
+        let is_unfinished = |name: &ManifestName| !name.is_finished();
+        let mut unfinished: Vec<_> = names.iter().copied().filter(is_unfinished).collect();
         // What came from a source is known by the record; what came later, or without one, by being listed here.
         names.retain(|name| Some(*name) > covered);
         let listed = listed_by_others(root, &names, is_to_stop);
         let is_listed = |name: &ManifestName| listed.contains(name);
-        let mut unfinished: Vec<ManifestName> =
-            names.iter().copied().filter(|name| !name.is_finished() && !is_listed(name)).collect();
+        unfinished.retain(|name| !is_listed(name));
         // Those of runs do not list each other. Where nothing else is there, each may be the one that holds.
         let is_finished = |name: &&ManifestName| name.is_finished();
         let are_all_listed = names.iter().filter(is_finished).all(is_listed) && !listed.is_empty();

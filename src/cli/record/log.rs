@@ -1,6 +1,7 @@
 //! The log: a line for each event, in a file or on standard error, as text or as JSON.
 
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -10,11 +11,13 @@ use serde::Serialize;
 use crate::cli::record::json;
 use crate::error::{Error, Result};
 use crate::path::directory_of;
-use crate::sys::{self, PlainUse};
+use crate::sys::{self, Dir, PlainUse};
 
 /// The version of the lines; it counts up when one changes in a way that may break a reader. Fields and
 /// events may be added without.
 const VERSION: u32 = 2;
+
+const DEED: &str = "open the log";
 
 /// A line with the members that all lines have.
 #[derive(Serialize)]
@@ -61,20 +64,17 @@ pub struct Log {
 impl Log {
     /// Appends to the file at `path`, which is made if it is missing.
     pub fn open(path: &Path, json: bool) -> Result<Self> {
-        let file = sys::open_plain(path, PlainUse::Append);
-        let file = file.map_err(|error| Error::io("open the log", path, error))?;
+        let file = open(path)?;
         let (file, path) = (Mutex::new(file), path.to_path_buf());
         Ok(Self { file, path, json, lost: OnceLock::new() })
     }
 
     /// Looks whether it could be opened, and makes nothing.
     pub fn look(path: &Path) -> Result<()> {
-        let fail = |error| Error::io("open the log", path, error);
-        let looked = match path.symlink_metadata() {
-            Ok(_) => sys::open_plain(path, PlainUse::Append).map(drop),
-            Err(_) => directory_of(path).metadata().map(drop),
-        };
-        looked.map_err(fail)
+        match path.symlink_metadata() {
+            Ok(_) => open(path).map(drop),
+            Err(_) => directory_of(path).metadata().map(drop).map_err(|error| cannot(path, error)),
+        }
     }
 
     /// Writes a line: the text, or its subject as JSON.
@@ -96,4 +96,20 @@ impl Log {
     pub fn lost(&self) -> Option<&Error> {
         self.lost.get()
     }
+}
+
+/// Opens the file at `path` for appending. One that has further names is refused: it may be a file of the source, or a
+/// copy.
+fn open(path: &Path) -> Result<File> {
+    let file = sys::open_plain(path, PlainUse::Append).map_err(|error| cannot(path, error))?;
+    let stat = Dir::stat_file(&file).map_err(|error| cannot(path, error))?;
+    if stat.links > 1 {
+        let finding = "it has further names (hard links), so another file would change with it";
+        return Err(Error::finding(DEED, path, finding));
+    }
+    Ok(file)
+}
+
+fn cannot(path: &Path, error: io::Error) -> Error {
+    Error::io(DEED, path, error)
 }

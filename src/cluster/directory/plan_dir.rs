@@ -148,7 +148,13 @@ impl PlanDir {
     pub fn create(path: &Path, plan: FrozenPlan) -> Result<Self> {
         let fail = |error| Error::io("make the plan", path, error);
         match fs::create_dir(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // Who made the link chose which directory is closed and filled.
+                if path.symlink_metadata().map_err(fail)?.is_symlink() {
+                    let finding = "it is a symbolic link; name the directory itself";
+                    return Err(Error::finding("make the plan", path, finding));
+                }
+            }
             made => made.map_err(fail)?,
         }
         let dir = Dir::open(path).map_err(fail)?;

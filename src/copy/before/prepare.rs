@@ -264,7 +264,11 @@ impl Root {
             if let Some(private) = root.private.as_ref().filter(|_| fresh && is_tree)
                 && let Err(error) = NewRoot::note(private)
             {
-                root.warnings.push(Error::io("note a new output in", private.path(), error));
+                root.warnings.push(Error::io(
+                    "write the private note of a new output in",
+                    private.path(),
+                    error,
+                ));
             }
         }
         Ok(Some(root))

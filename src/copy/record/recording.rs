@@ -178,11 +178,13 @@ pub(crate) fn row_of(
     let time = entry.stat.mtime;
     let late = output.compare_times(time, stands.mtime, None) == TimeMatch::Other;
     let sure = !late && output.volume.with_root;
+    // What only stood there need not be the content of that time.
+    let is_of_source = origin == Origin::Source;
     Some(Row {
         digest,
         origin,
         trace: output.trace_of(&entry.stat, stands),
-        given: output.time_to_record(time, stands.mtime).filter(|_| !late),
+        given: output.time_to_record(time, stands.mtime).filter(|_| !late && is_of_source),
         sure,
         late,
         labelled: true,

@@ -86,7 +86,7 @@ impl EarlierRecords {
         if let Err(error) = NewRoot::forget(private) {
             let path = private.path();
             committer.accounting.warn(&Error::io(
-                "remove the note of a new output in",
+                "remove the private note of a new output in",
                 path,
                 error,
             ));

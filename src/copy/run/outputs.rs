@@ -76,7 +76,8 @@ fn note_others(outputs: &[OutputJob<'_>], reports: &[Result<Report>]) {
             }
         }
         if let Err(error) = others.write(&private, job.sync) {
-            let error = Error::io("note the other outputs in", private.path(), error);
+            let error =
+                Error::io("write the private note of the other outputs in", private.path(), error);
             (observer.listen)(&Event::Warning(&error));
         }
     }

@@ -173,3 +173,11 @@ fn a_directory_of_another_user_becomes_no_plan() {
     cluster.plan();
     assert_eq!(shell(&cluster.scene, "stat -c '%U %a' plan").trim(), "root 700");
 }
+
+#[test]
+fn a_link_to_a_directory_becomes_no_plan() {
+    let cluster = Cluster::new(1);
+    shell(&cluster.scene, "mkdir -m 755 elsewhere; ln -s elsewhere plan");
+    cluster.plan_with(&[]).assert_code(2).assert_says("it is a symbolic link");
+    assert_eq!(shell(&cluster.scene, "stat -c %a elsewhere; ls -A elsewhere").trim(), "755");
+}

@@ -160,7 +160,8 @@ proptest! {
                 scene.src.dir(".in").file([b".in/", &dir[..], b"/", name].concat(), content(*len / 2));
             }
         }
-        let run = scene.copy(&[]);
+        // There may be none.
+        let run = scene.copy(&["--allow-empty"]);
         run.assert_code(0);
         scene.judge(&run).same_tree().lists_all().verifies().no_leftovers();
     }

@@ -337,7 +337,7 @@ sweeps! {
 const EXEMPT: &str = "access arch_prctl brk clock_nanosleep execve exit exit_group fadvise64 futex getcwd getegid geteuid \
     getrandom gettid ioctl madvise mmap mprotect munmap poll prctl pread64 prlimit64 readlink rseq \
     rt_sigaction rt_sigprocmask rt_sigreturn sched_getaffinity sched_yield set_robust_list \
-    set_tid_address sigaltstack uname";
+    set_tid_address sigaltstack umask uname";
 
 /// A call that is added to the copy is added to the sweep as well.
 #[test]

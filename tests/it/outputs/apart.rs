@@ -92,7 +92,9 @@ fn what_only_looks_like_a_part_file_stays() {
     let of_ours = leftover_name(&scene.dst);
     shell(&scene, &format!("echo left >dst/dir/{of_ours}; chmod 600 dst/dir/{of_ours}"));
     let run = scene.copy(&args);
-    run.assert_code(0).assert_says(&of_ours).assert_says(".a1B2c3D4e5.dircopy-part");
+    // The directory of the killed run is still closed, and has files that are not the source's.
+    run.assert_code(1).assert_says("stays closed to others");
+    run.assert_says(&of_ours).assert_says(".a1B2c3D4e5.dircopy-part");
     let mut expected = theirs.map(str::to_owned).to_vec();
     expected.sort_unstable();
     let mut found = left();

@@ -1,6 +1,6 @@
 //! What a record must never take the place of: files of the source, copies, and files that no run wrote.
 
-use crate::harness::{Scene, inventory, names_below};
+use crate::harness::{Scene, inventory, names_below, shell};
 
 const RECORDS: [&str; 3] = ["--report", "--metrics", "--log"];
 
@@ -133,4 +133,15 @@ fn what_tells_names_is_closed_to_others() {
     ["r.json", "log"].iter().for_each(|name| open(name, 0o640));
     scene.command(args).after("umask 022").run().assert_code(0);
     ["r.json", "log"].iter().for_each(|name| assert_eq!(mode(name), 0o640, "{name}"));
+}
+
+/// A log is appended to: under another name the file may be one of the source, or a copy.
+#[test]
+fn a_log_with_further_names_is_refused() {
+    let scene = Scene::new();
+    scene.src.file("a", "a");
+    shell(&scene, "ln src/a log");
+    scene.copy(&["--log", "log"]).assert_code(2).assert_says("it has further names (hard links)");
+    assert_eq!(scene.src.read("a"), b"a");
+    assert!(!scene.path("dst").exists());
 }

@@ -496,3 +496,32 @@ fn a_delivery_is_expected_as_its_list_came() {
     let scene = scene();
     scene.copy(&["--expect-all"]).assert_code(2).assert_says("--expect <MANIFEST>");
 }
+
+/// What a run left because of the list keeps the time that it was given, whatever the source has by now.
+#[test]
+fn what_was_left_as_not_listed_is_copied_by_the_next_run() {
+    for policy in ["update", "default"] {
+        for (before, after) in
+            [("@1700000000", "@1700000001"), ("@1700000000.1", "@1700000000.100001")]
+        {
+            let scene = scene();
+            let put = |text: &str, time: &str| {
+                scene.src.file("other", text);
+                shell(&scene, &format!("touch -d {time} src/other"));
+            };
+            put("one", before);
+            shell(&scene, "cd src && find . -type f -exec sha256sum {} + > ../list");
+            scene.copy(&[]).assert_code(0);
+            put("two", after);
+            let run = expect(&scene, &["--expect-all", "--overwrite-policy", policy]);
+            run.assert_code(4).assert_says("src/other: it is not what list lists");
+            let run = scene.copy(&["--overwrite-policy", policy]);
+            if policy == "update" {
+                run.assert_code(0);
+                scene.judge(&run).same_tree();
+            } else {
+                run.assert_code(1).assert_says("left as it is: other: it differs");
+            }
+        }
+    }
+}
