@@ -15,8 +15,8 @@ use crate::heal::unhealed::Unhealed;
 use crate::state::private_dir::Missing;
 use crate::tree::lock::Patience;
 use crate::verify::{
-    Bag, Expanded, Finding, FindingListener, FindingObserver, Findings, ManifestAt, Mend, Target,
-    VerifyJob, VerifyReport, expand,
+    Bag, Expanded, Finding, FindingListener, FindingObserver, Findings, ManifestAt, Mend, PartOf,
+    Target, VerifyJob, VerifyReport, expand,
 };
 
 /// Which trees to make whole, and from what. Make one with [`new`](Self::new) and change what should differ.
@@ -147,8 +147,12 @@ impl HealJob {
         }
         let mut opened = OpenedTrees { trees: Vec::new(), listed: Vec::new() };
         for (number, dir) in dirs.iter().chain(&self.from).enumerate() {
-            let lists = expand(self.check.specs_of(dir));
-            let (tree, listed) = Tree::open(dir.clone(), &lists.specs)?;
+            let mut specs = expand(self.check.specs_of(dir)).specs;
+            // Nothing is healed by a history.
+            if specs.iter().any(|spec| matches!(spec.part, PartOf::Generation { .. })) {
+                specs = self.check.specs_of(dir);
+            }
+            let (tree, listed) = Tree::open(dir.clone(), &specs)?;
             if opened.trees.iter().any(|other| other.id == tree.id) {
                 return refuse(dir, "it is given twice");
             }

@@ -181,7 +181,7 @@ fn a_generation_of_an_empty_source_is_good() {
     let scene = Scene::new();
     scene.src.dir("");
     let night = || {
-        scene.copy(&["-q", "--generations"]).assert_code(0);
+        scene.copy(&["-q", "--generations", "--allow-empty"]).assert_code(0);
     };
     night();
     // It is all there is.
