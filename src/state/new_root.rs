@@ -45,10 +45,7 @@ impl NewRoot {
     /// # Errors
     /// The note cannot be removed.
     pub fn forget(private: &PrivateDir) -> io::Result<()> {
-        match private.dir().remove(FILE.as_ref()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        private.forget(FILE)
     }
 }
 

@@ -69,10 +69,7 @@ impl OpenedDir {
     /// # Errors
     /// The note cannot be removed.
     pub fn forget(private: &PrivateDir) -> io::Result<()> {
-        match private.dir().remove(FILE.as_ref()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        private.forget(FILE)
     }
 
     /// Gives the directory below `root` back what it was, unless it was given other permissions meanwhile.

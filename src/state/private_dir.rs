@@ -237,6 +237,17 @@ impl PrivateDir {
         &self.dir
     }
 
+    /// Removes the note of this name, if there is one.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn forget(&self, note: &str) -> io::Result<()> {
+        match self.dir.remove(note.as_ref()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Where it is, for messages.
     pub fn path(&self) -> &Path {
         &self.path
