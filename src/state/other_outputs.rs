@@ -118,8 +118,10 @@ mod tests {
         let mut others = OtherOutputs::default();
         others.write(&private, true).unwrap();
         assert_eq!(OtherOutputs::read(&private), None);
-        others.0.insert("/mnt/a b\n/out".into(), root.path().join("gone"));
-        others.0.insert("/other".into(), "/".into());
+        // With a drive's letter on Windows.
+        let absolute = |path: &str| std::path::absolute(path).unwrap();
+        others.0.insert(absolute("/mnt/a b\n/out"), root.path().join("gone"));
+        others.0.insert(absolute("/other"), "/".into());
         others.write(&private, true).unwrap();
         let read = OtherOutputs::read(&private).unwrap();
         assert_eq!(read, others);
