@@ -3,6 +3,9 @@
 //! A manifest in the open proves nothing: it may have been copied there, or written by hand. Its lines are
 //! reasons to read a file and compare, and never to leave it unread. One whose name is of the future may have been made
 //! up to hide the others: it is asked last.
+//!
+//! The newest finished manifest is of the whole output, but what it does not list may have been left out because it had
+//! rotted. So a file that it does not list is looked for in the older ones, if this user's runs wrote them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -19,11 +22,13 @@ use crate::sys::stat::Kind;
 use crate::sys::{Dir, DirListing};
 
 /// The lines of the earlier manifests of an output: the newest finished one, unfinished ones
-/// that are newer still, and those of the future.
+/// that are newer still, and those of the future; and what older ones list besides.
 #[derive(Debug, Default)]
 pub struct Carry {
     /// The newest first, and those of the future last.
     earlier: Vec<EarlierManifest>,
+    /// Those before them, the newest first: each with the lines of files that no newer one lists.
+    older: Vec<EarlierManifest>,
     unfinished: Vec<ManifestName>,
     newest: Option<ManifestName>,
 }
@@ -70,6 +75,7 @@ impl Carry {
         let is_listed = |name: &ManifestName| listed.contains(name);
         unfinished.retain(|name| !is_listed(name));
         // Those of runs do not list each other. Where nothing else is there, each may be the one that holds.
+        let mut before = Vec::new();
         let is_finished = |name: &&ManifestName| name.is_finished();
         let are_all_listed = names.iter().filter(is_finished).all(is_listed) && !listed.is_empty();
         if covered.is_none() && are_all_listed {
@@ -80,31 +86,44 @@ impl Carry {
             let (ahead, mut of_runs): (Vec<_>, Vec<_>) =
                 names.into_iter().partition(ManifestName::is_ahead);
             if let Some(newest) = of_runs.iter().position(ManifestName::is_finished) {
-                of_runs.truncate(newest + 1);
+                before = of_runs.split_off(newest + 1);
             }
             warnings.extend(ahead.iter().map(|name| of_the_future(path, name)));
             names = [of_runs, ahead].concat();
         }
+        let mut failed = |name: ManifestName, error| {
+            unfinished.retain(|other| *other != name);
+            let path = path.join(name.to_string());
+            warnings.push(Error::io("read the earlier manifest", path, error));
+        };
         for name in names {
             match EarlierManifest::open(root, name, is_to_stop) {
                 Ok(Some(opened)) => earlier.push(opened),
                 // What is no regular file is none of ours.
                 Ok(None) => {}
-                Err(error) => {
-                    unfinished.retain(|other| *other != name);
-                    let path = path.join(name.to_string());
-                    warnings.push(Error::io("read the earlier manifest", path, error));
-                }
+                Err(error) => failed(name, error),
             }
         }
-        (Self { earlier, unfinished, newest }, warnings)
+        let mut older: Vec<EarlierManifest> = Vec::new();
+        for name in before {
+            let is_new = |path: &[u8]| !earlier.iter().chain(&older).any(|it| it.index.lists(path));
+            match EarlierManifest::open_older(root, name, &is_new, is_to_stop) {
+                Ok(opened) => older.extend(opened.filter(|opened| !opened.index.is_empty())),
+                Err(error) => failed(name, error),
+            }
+        }
+        (Self { earlier, older, unfinished, newest }, warnings)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &EarlierManifest> {
+        self.earlier.iter().chain(&self.older)
     }
 
     /// The digest that the newest manifest has for the file at `path`. Whatever the answer, the path's
     /// lines are settled.
     pub fn listed(&self, path: &[u8]) -> Option<OpenDigest> {
         let mut found = None;
-        for earlier in &self.earlier {
+        for earlier in self.all() {
             // A manifest that cannot be read back is as good as none.
             let listed = earlier.index.lookup(path).ok().flatten();
             let of_it = |digest| OpenDigest {
@@ -116,14 +135,15 @@ impl Carry {
         found
     }
 
-    /// Whether a manifest lists a file at `path`.
+    /// Whether one of the newest manifests lists a file at `path`. What only older ones list may have left since, and
+    /// another file have its name.
     pub fn lists(&self, path: &[u8]) -> bool {
         self.earlier.iter().any(|earlier| earlier.index.lists(path))
     }
 
     /// The lines of the file at `path` are settled: something else is known about it.
     pub fn settle(&self, path: &[u8]) {
-        for earlier in &self.earlier {
+        for earlier in self.all() {
             // A manifest that cannot be read back is found out when what is unasked is read.
             let _ = earlier.index.visit(path);
         }
@@ -131,19 +151,19 @@ impl Carry {
 
     /// The lines of the file at `path` are not settled, whatever was asked before.
     pub fn reopen(&self, path: &[u8]) {
-        for earlier in &self.earlier {
+        for earlier in self.all() {
             let _ = earlier.index.forget_visit(path);
         }
     }
 
-    /// Hands to `keep` every line that is not settled: its path and its digest; of several lines for a
-    /// path, the newest. They end early once `is_to_stop` says so.
+    /// Hands to `keep` every line that is not settled: its path, its digest, and whether a newer manifest left it out;
+    /// of several lines for a path, the newest. They end early once `is_to_stop` says so.
     pub fn unasked(
         &self,
         is_to_stop: &dyn Fn() -> bool,
-        mut keep: impl FnMut(&RelPath, &Digest) -> Result<()>,
+        mut keep: impl FnMut(&RelPath, &Digest, bool) -> Result<()>,
     ) -> Result<()> {
-        for (at, earlier) in self.earlier.iter().enumerate() {
+        for (at, earlier) in self.all().enumerate() {
             let failed =
                 |error| Error::io("read the earlier manifest", earlier.name.to_string(), error);
             for record in earlier.index.unvisited(is_to_stop) {
@@ -151,10 +171,10 @@ impl Carry {
                     return Ok(());
                 }
                 let (path, digest) = record.map_err(failed)?;
-                for older in &self.earlier[at + 1..] {
+                for older in self.earlier.iter().skip(at + 1) {
                     older.index.visit(path.as_bytes()).map_err(failed)?;
                 }
-                keep(&path, &earlier.meaning_of(digest))?;
+                keep(&path, &earlier.meaning_of(digest), at >= self.earlier.len())?;
             }
         }
         Ok(())
@@ -188,6 +208,27 @@ impl EarlierManifest {
         }
         let file = root.open_file(file_name.as_ref(), false)?;
         let index = Index::build(file, is_to_stop)?;
+        Ok(Some(Self { name, index }))
+    }
+
+    /// One that newer ones took the place of, with the lines whose names are `wanted`. It is believed only if no other
+    /// user can have written it: nothing newer speaks against what it says.
+    fn open_older(
+        root: &Dir,
+        name: ManifestName,
+        wanted: &dyn Fn(&[u8]) -> bool,
+        is_to_stop: &dyn Fn() -> bool,
+    ) -> io::Result<Option<Self>> {
+        let file_name = name.to_string();
+        if root.stat(file_name.as_ref(), false)?.kind != Kind::File {
+            return Ok(None);
+        }
+        let file = root.open_file(file_name.as_ref(), false)?;
+        let stat = Dir::stat_file(&file)?;
+        if stat.kind != Kind::File || !Dir::is_kept_by_us(&stat) {
+            return Ok(None);
+        }
+        let index = Index::build_of(file, wanted, is_to_stop)?;
         Ok(Some(Self { name, index }))
     }
 }

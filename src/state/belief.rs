@@ -86,12 +86,15 @@ pub struct Unsettled {
     pub further: Vec<Digest>,
     /// What a manifest in the open lists that is newer than the record.
     pub listed: Option<Digest>,
+    /// Whether a later manifest left it out, and that was told by its run.
+    pub was_left_out: bool,
 }
 
 impl Unsettled {
     pub fn in_the_open(digest: Digest) -> Self {
         let remembered = Remembered::in_the_open(digest);
-        Self { remembered, trusted: false, further: Vec::new(), listed: None }
+        let (trusted, was_left_out) = (false, false);
+        Self { remembered, trusted, further: Vec::new(), listed: None, was_left_out }
     }
 }
 

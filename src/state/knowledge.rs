@@ -7,6 +7,7 @@
 //!
 //! A record may be older than what is in the open: it was put back, could not be written, or runs kept theirs
 //! elsewhere. So where a newer manifest lists another digest than the record, both count, and only the source tells.
+//! What the newest manifest left out, because it had rotted, is known by the older ones that no record covers.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -311,12 +312,14 @@ impl Knowledge {
                     let remembered = Remembered::by_record(by_proof.unwrap_or(row), newer);
                     let trusted = record.trusted && by_proof.is_some();
                     let listed = listed.map(|listed| listed.digest);
-                    Unsettled { remembered, trusted, further, listed }
+                    Unsettled { remembered, trusted, further, listed, was_left_out: false }
                 });
                 keep(&path, unsettled.unwrap_or_else(|| Unsettled::in_the_open(digest)))?;
             }
         }
-        self.open.unasked(is_to_stop, |path, digest| keep(path, Unsettled::in_the_open(*digest)))
+        self.open.unasked(is_to_stop, |path, digest, was_left_out| {
+            keep(path, Unsettled { was_left_out, ..Unsettled::in_the_open(*digest) })
+        })
     }
 
     /// Hands to `see` the rows that stand in records of this very output and are not settled, by the digest that the

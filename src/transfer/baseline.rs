@@ -372,6 +372,6 @@ fn is_payload(path: &[u8], payload: &str) -> bool {
 }
 
 /// Whether an error says that there is nothing of the name.
-fn is_absent(error: &io::Error) -> bool {
+pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

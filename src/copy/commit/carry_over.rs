@@ -27,6 +27,7 @@ use crate::state::belief::{Remembered, Unsettled};
 use crate::state::row::{Row, Trace};
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Dir, Medium};
+use crate::transfer::baseline::is_absent;
 use crate::transfer::context::Context;
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::last_dir::LastDir;
@@ -97,9 +98,15 @@ impl Committer<'_> {
                 self.accounting.counts.dropped_lines += 1;
                 return Ok(());
             }
+            let was_left_out = unsettled.was_left_out;
+            // Of a mirror it left the output, and what has its name is a file of others.
+            if was_left_out && self.is_mirror && !carried.is_in_source(path) {
+                return Ok(());
+            }
             carried.goes = fate == Fate::Goes;
             match carried.carry(path, unsettled) {
                 CarryResult::Settled if fate == Fate::Stays => {}
+                CarryResult::Gone if was_left_out => {}
                 CarryResult::Settled | CarryResult::Gone => {
                     self.accounting.counts.dropped_lines += 1;
                 }
@@ -148,6 +155,7 @@ struct CarriedLines<'a> {
     number: u64,
     read_back: ReadBack,
     last: LastDir,
+    source: Option<&'a SourceDir>,
     /// What the source has in other spellings.
     spellings: Option<OtherSpellings<'a>>,
     /// Whether everything that is in the source is listed.
@@ -175,45 +183,43 @@ impl<'a> CarriedLines<'a> {
     fn new(context: &'a Context<'a>, root: &'a OutputDir, source: Option<&'a SourceDir>) -> Self {
         let spellings =
             source.map(|source| OtherSpellings::new(&source.handle, context.options.follow));
-        let (lists, lacking) = (Vec::new(), Vec::new());
-        let (lines, rows, read_back) = (Vec::new(), PendingRows::default(), ReadBack::new());
-        let (last, readers) = (LastDir::default(), Readers::default());
         Self {
             context,
             root,
-            lines,
-            lists,
-            lacking,
-            rows,
+            lines: Vec::new(),
+            lists: Vec::new(),
+            lacking: Vec::new(),
+            rows: PendingRows::default(),
             number: 0,
-            read_back,
-            last,
+            read_back: ReadBack::new(),
+            last: LastDir::default(),
+            source,
             spellings,
             is_all_listed: false,
             goes: false,
-            readers,
+            readers: Readers::default(),
             way: None,
         }
     }
 
     /// Takes over what is remembered of the file at `path`, if it still holds.
     fn carry(&mut self, path: &RelPath, unsettled: Unsettled) -> CarryResult {
-        let Unsettled { mut remembered, trusted, further, listed } = unsettled;
+        let Unsettled { mut remembered, trusted, further, listed, was_left_out } = unsettled;
         let goes = self.goes;
         let error = |finding: &'static str| {
             Error::finding("list any longer", self.root.path_below(path), finding)
         };
-        let dropped = |finding| match goes {
+        let dropped = |finding| match goes || was_left_out {
             true => CarryResult::Gone,
             false => CarryResult::Dropped(error(finding)),
         };
         let there = match self.stat(path) {
             Ok(there) if there.kind == Kind::File => there,
             Ok(_) => return dropped("an earlier run recorded it, and it is no longer a file"),
-            Err(error) if is_gone(&error) && self.context.options.pruned => {
+            Err(error) if is_absent(&error) && self.context.options.pruned => {
                 return CarryResult::Gone;
             }
-            Err(error) if is_gone(&error) => {
+            Err(error) if is_absent(&error) => {
                 return dropped("an earlier run recorded it, and it is no longer there");
             }
             Err(error) => return CarryResult::Dropped(self.kept_in_mind(path, remembered, &error)),
@@ -275,6 +281,11 @@ impl<'a> CarriedLines<'a> {
                 CarryResult::Dropped(error)
             }
         }
+    }
+
+    fn is_in_source(&self, path: &RelPath) -> bool {
+        let (mut last, follow) = (LastDir::default(), self.context.options.follow);
+        self.source.is_some_and(|source| last.stat(&source.handle, path, follow).is_ok())
     }
 
     /// Whether the source has what is at `path` by another spelling, which this output takes for the same: by that it
@@ -436,9 +447,4 @@ fn is_as_remembered(
     let is = |digest: Digest| all.of(digest.algorithm()) == Some(digest);
     remembered.digests().all(is)
         || is(remembered.digest) && remembered.row.is_some_and(|row| is_untouched(&row))
-}
-
-/// Whether nothing is at a path, as far as an error tells.
-fn is_gone(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -59,12 +59,28 @@ impl Index {
     /// `is_to_stop` says so, what there is of it is left out.
     ///
     /// # Errors
-    ///
     /// What reading failed with; [`FileTooLarge`](io::ErrorKind::FileTooLarge) for a file of 256 TiB,
     /// [`OutOfMemory`](io::ErrorKind::OutOfMemory) where there is not enough for the lines.
     pub fn build(file: File, is_to_stop: &dyn Fn() -> bool) -> io::Result<Self> {
         let len = file.metadata()?.len();
-        Self::build_with(file, Hashing::new(IndexSlot::HASH_MASK), len, own::plain, is_to_stop)
+        let hashing = Hashing::new(IndexSlot::HASH_MASK);
+        Self::build_with(file, hashing, len, own::plain, &|_| true, is_to_stop)
+    }
+
+    /// The same, of the lines alone whose names are `wanted`.
+    ///
+    /// # Errors
+    /// As of [`build`](Self::build).
+    pub fn build_of(
+        file: File,
+        wanted: &dyn Fn(&[u8]) -> bool,
+        is_to_stop: &dyn Fn() -> bool,
+    ) -> io::Result<Self> {
+        let len = file.metadata()?.len();
+        let hashing = Hashing::new(IndexSlot::HASH_MASK);
+        let index = Self::build_with(file, hashing, len, own::plain, wanted, is_to_stop)?;
+        // That a line was not visited does not say that it is indexed: its name is looked up.
+        Ok(Self { distinct: false, ..index })
     }
 
     /// An index of the lines in `builder`, of the first `len` bytes of a file whose lines are those of a
@@ -84,6 +100,7 @@ impl Index {
         hashing: Hashing,
         len: u64,
         strip: Strip,
+        wanted: &dyn Fn(&[u8]) -> bool,
         is_to_stop: &dyn Fn() -> bool,
     ) -> io::Result<Self> {
         let window = Window::new(file);
@@ -96,7 +113,7 @@ impl Index {
         let mut algorithms = Algorithms::default();
         let mut add = |offset, record: Record| {
             algorithms = algorithms.with(record.digest.algorithm());
-            builder.add(record.name, offset)
+            !wanted(record.name) || builder.add(record.name, offset)
         };
         // There is room for all unless the file grew meanwhile. Short of that, all of it is read: unusable
         // lines count to its end.
@@ -173,7 +190,6 @@ impl Index {
     /// lines of that name are now visited.
     ///
     /// # Errors
-    ///
     /// What reading the manifest failed with.
     pub fn lookup(&self, path: &[u8]) -> io::Result<Option<Digest>> {
         Ok(self
@@ -257,7 +273,6 @@ impl Index {
     /// of them was not.
     ///
     /// # Errors
-    ///
     /// What reading the manifest failed with.
     pub fn visit(&self, path: &[u8]) -> io::Result<bool> {
         let mut first = false;
@@ -268,7 +283,6 @@ impl Index {
     /// What the lines of that name say, which are not visited by it.
     ///
     /// # Errors
-    ///
     /// What reading the manifest failed with.
     pub fn peek(&self, path: &[u8]) -> io::Result<Lookup> {
         self.find(path, |_, _, _| ())
@@ -313,7 +327,6 @@ impl Index {
     /// The lines of that name are not visited, whatever was asked before.
     ///
     /// # Errors
-    ///
     /// What reading the manifest failed with.
     pub(crate) fn forget_visit(&self, path: &[u8]) -> io::Result<()> {
         self.each_line_of(path, |bit| self.visited.clear(bit))
@@ -322,7 +335,6 @@ impl Index {
     /// Tells `each` the bits of the lines of that name.
     ///
     /// # Errors
-    ///
     /// What reading the manifest failed with.
     pub(crate) fn each_line_of(&self, path: &[u8], mut each: impl FnMut(usize)) -> io::Result<()> {
         self.find(path, |place, _, _| each(place.bit)).map(drop)
@@ -332,7 +344,6 @@ impl Index {
     /// order of the file. Reads the file once more.
     ///
     /// # Errors
-    ///
     /// What reading the file failed with, and those of `see`.
     pub(crate) fn chosen(
         &self,
@@ -356,7 +367,6 @@ impl Index {
     /// What `see` makes of the line at `offset`, as it stands in the file.
     ///
     /// # Errors
-    ///
     /// What reading the manifest failed with.
     pub(crate) fn line_at<T>(
         &self,
@@ -369,7 +379,6 @@ impl Index {
     /// The name and the digest on the line at `offset`, if a tree can hold a file of that name.
     ///
     /// # Errors
-    ///
     /// What reading the manifest failed with.
     pub(crate) fn record_at(&self, offset: u64) -> io::Result<Option<(RelPath, Digest)>> {
         let read = |line: &[u8]| {
@@ -520,7 +529,8 @@ mod tests {
             let (bytes, hashing) = (manifest(&records), Hashing::new(mask));
             let len = bytes.len() as u64;
             let index =
-                Index::build_with(file(&bytes), hashing, len, own::plain, &|| false).unwrap();
+                Index::build_with(file(&bytes), hashing, len, own::plain, &|_| true, &|| false)
+                    .unwrap();
             for (name, seed) in records.iter().step_by(2) {
                 assert_eq!(index.lookup(name.as_bytes()).unwrap(), Some(digest(*seed)));
             }

@@ -231,3 +231,84 @@ fn a_manifest_of_the_future_hides_nothing_and_is_named() {
         assert_eq!(run.err().lines().count(), 1, "{}", run.err());
     }
 }
+
+/// What a run left out of its manifest, because it had rotted, stays known where its record does not.
+#[test]
+fn what_was_left_out_stays_known_without_the_record() {
+    let forget = "rm -r dst/.dircopy";
+    let ways: [(&str, &[&str]); 3] =
+        [("", &["--state", "st"]), (forget, &[]), (forget, &["--state", "st"])];
+    for (how, elsewhere) in ways {
+        let with = |args: &[&'static str]| [args, elsewhere].concat();
+        let begun = |policy: &[&str], code| {
+            let scene = copied();
+            rot(&scene, "dst/a", "X");
+            scene.copy(policy).assert_code(code);
+            assert!(!listed(&scene).contains("  a\n"), "{how}");
+            shell(&scene, how);
+            scene
+        };
+        let never = ["--overwrite-policy", "never"];
+        // Left, and left again.
+        let scene = begun(&never, 1);
+        for _ in 0..2 {
+            scene.copy(&with(&never)).assert_code(1).assert_says("its content differs");
+            assert!(!listed(&scene).contains("  a\n"), "{how}");
+        }
+        // Left, and mended by a run that may.
+        let scene = begun(&never, 1);
+        scene.copy(&with(&[])).assert_code(0).assert_says("it is copied anew");
+        assert_eq!(read(&scene, "a"), "one", "{how}");
+        assert_eq!(scene.copy(&with(&[])).assert_code(0).err(), "", "{how}");
+        // And by a mirror.
+        let scene = begun(&never, 1);
+        scene.copy(&with(&["--mirror"])).assert_code(0).assert_says("it is copied anew");
+
+        // Of three contents nobody knows which is right.
+        let scene = copied();
+        rot(&scene, "dst/a", "X");
+        rot(&scene, "src/a", "Y");
+        scene.copy(&[]).assert_code(1);
+        shell(&scene, how);
+        for _ in 0..2 {
+            scene.copy(&with(&["--mirror"])).assert_code(1).assert_says("although size and time");
+            assert!(!listed(&scene).contains("  a\n"), "{how}");
+        }
+
+        // The source has it no more, and it comes back.
+        let scene = copied();
+        shell(&scene, "mv src/a kept");
+        rot(&scene, "dst/a", "X");
+        scene.copy(&[]).assert_code(4);
+        shell(&scene, how);
+        for _ in 0..2 {
+            let run = scene.copy(&with(&[]));
+            run.assert_code(4).assert_says("is not what an earlier run recorded");
+            assert!(!listed(&scene).contains("  a\n"), "{how}");
+        }
+        shell(&scene, "mv kept src/a");
+        scene.copy(&with(&[])).assert_code(0).assert_says("it is copied anew");
+    }
+}
+
+/// What has left the source and the output is told once, and a file of others that takes its name stays in a mirror.
+#[test]
+fn what_older_manifests_list_and_is_gone_is_not_told_again() {
+    for args in [&[][..], &["--mirror"]] {
+        let scene = copied();
+        scene.src.remove("a");
+        scene.copy(args).assert_code(0);
+        shell(&scene, "rm -f dst/a");
+        scene.copy(args).assert_code(0);
+        shell(&scene, "rm -r dst/.dircopy");
+        assert_eq!(scene.copy(args).assert_code(0).err(), "", "{args:?}");
+    }
+    let scene = copied();
+    scene.src.remove("a");
+    scene.copy(&["--mirror"]).assert_code(0);
+    shell(&scene, "rm -r dst/.dircopy; echo mine >dst/a");
+    for _ in 0..2 {
+        scene.copy(&["--mirror"]);
+        assert_eq!(read(&scene, "a"), "mine\n");
+    }
+}
