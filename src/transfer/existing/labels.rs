@@ -7,7 +7,8 @@
 //!
 //! A label says of a content who may use it and what it may do: a program that root owns and that is set-user-ID is
 //! what its content makes of that. So a kept file is given a label only if nobody else could have written to it and it
-//! is read, and is what the source is now; any other is copied anew. What only takes permissions away needs no reading.
+//! is read, and is what the source is now; any other is copied anew. What only takes permissions away needs no reading,
+//! but who could write to the file before may hold it open, and would go on writing to one that looks closed.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
@@ -93,9 +94,14 @@ impl ExistingFile<'_> {
         if !context.control.gate.lets_pass() {
             return same;
         }
-        if attributes.widen(&now, &kept, stat) {
-            let is_ours = sys::is_ours_alone(&kept, &now).map_err(at_output)?;
-            if !is_ours || context.options.algorithm == Algorithm::None {
+        let widens = attributes.widen(&now, &kept, stat);
+        if (widens || !Attributes::are_labelled(&now, stat))
+            && !sys::is_ours_alone(&kept, &now).map_err(at_output)?
+        {
+            return Ok(Break(ANEW));
+        }
+        if widens {
+            if context.options.algorithm == Algorithm::None {
                 return Ok(Break(ANEW));
             }
             let copy = Medium::any(&kept);

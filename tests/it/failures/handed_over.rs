@@ -1,7 +1,8 @@
 //! What another user put, moved or left in a directory is not handed over with it, and nothing of a closed source is
 //! open while it is copied.
 
-use std::os::unix::fs::MetadataExt;
+use std::fs::OpenOptions;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use crate::harness::{NONE, Run, Scene, Strace, content, need, shell};
@@ -186,5 +187,39 @@ fn an_output_that_a_killed_run_made_is_opened_by_the_next() {
         shell(&scene, "chmod 700 dst");
         scene.copy(&[]).assert_code(0);
         assert_eq!(label(&scene.dst).1, 0o700);
+    }
+}
+
+/// Who could write to a copy may hold it open: taking permissions from it took nothing from who wrote to it already.
+#[test]
+fn a_copy_that_others_could_write_to_is_not_closed_but_copied_anew() {
+    need!(Attr);
+    let ways = [
+        ("chmod 666 src/key", "chmod 600 src/key", 0o600),
+        ("chmod 660 src/key", "chmod 640 src/key", 0o640),
+        ("setfacl -m u:1001:rw src/key", "setfacl -b src/key; chmod 644 src/key", 0o644),
+        // It was closed meanwhile, by hand and at the output alone.
+        ("chmod 666 src/key", "chmod 600 src/key; chmod 644 dst/key", 0o600),
+    ];
+    for (open, close, mode) in ways {
+        let scene = Scene::on_disk();
+        scene.src.file("key", "secret").file("zz", "zz");
+        shell(&scene, open);
+        scene.copy(&[]).assert_code(0);
+        let copy = scene.dst.join("key");
+        // Nothing changed, so nothing is to be done, whoever may write to it.
+        let run = scene.copy(&["--overwrite-policy=update"]);
+        run.assert_code(0).assert_prints(&["unchanged", "2 files"]);
+        let held = OpenOptions::new().write(true).open(&copy).unwrap();
+        shell(&scene, close);
+        let run = scene.copy(&["--overwrite-policy=update"]);
+        scene.judge(&run).complete();
+        assert_eq!(label(&copy).1, mode, "{open}");
+        held.write_all_at(b"forged", 0).unwrap();
+        assert_eq!(std::fs::read(&copy).unwrap(), b"secret", "{open}; {close}");
+        drop(held);
+        let run = scene.copy(&["--overwrite-policy=update"]);
+        scene.judge(&run).complete();
+        run.assert_prints(&["unchanged", "2 files"]);
     }
 }
