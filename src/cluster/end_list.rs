@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use crate::path::RelPath;
 use crate::sys::stat::{Identity, Kind, Stat, Time};
 use crate::tree::names::order::compare;
+use crate::tree::way::Ways;
 
 /// The list of links and directories.
 pub const FINISH: &str = "finish";
@@ -17,12 +18,9 @@ pub const LINKS: &str = "links";
 #[derive(Clone, Debug)]
 pub enum EndEntry {
     /// A directory, whose attributes are set; it is `fresh` if the plan made it.
-    Dir {
-        path: RelPath,
-        stat: Stat,
-        fresh: bool,
-    },
-    Symlink(RelPath),
+    Dir { path: RelPath, stat: Stat, fresh: bool, ways: Ways },
+    /// A symbolic link, and the ways to the directory that it is in.
+    Symlink(RelPath, Ways),
     /// A further name of a symbolic link, and the first.
     FurtherSymlink(RelPath, RelPath),
 }
@@ -34,16 +32,20 @@ impl EndEntry {
     /// Appends the entry without what ends a record.
     pub fn write(&self, out: &mut Vec<u8>) {
         match self {
-            EndEntry::Dir { path, stat, fresh } => {
+            EndEntry::Dir { path, stat, fresh, ways } => {
                 let Stat { mode, uid, gid, mtime, .. } = stat;
                 let Time { secs, nanos } = mtime;
                 let kind = if *fresh { 'D' } else { 'd' };
                 let text = format!("{kind} {mode:o} {uid} {gid} {secs}.{nanos:09} ");
                 out.extend_from_slice(text.as_bytes());
+                ways.write(out);
+                out.push(b' ');
                 out.extend_from_slice(path.as_bytes());
             }
-            EndEntry::Symlink(path) => {
+            EndEntry::Symlink(path, ways) => {
                 out.extend_from_slice(b"l ");
+                ways.write(out);
+                out.push(b' ');
                 out.extend_from_slice(path.as_bytes());
             }
             EndEntry::FurtherSymlink(path, first) => {
@@ -58,7 +60,7 @@ impl EndEntry {
         let (kind, rest) = record.split_at_checked(2)?;
         match kind {
             b"D " | b"d " => {
-                let mut parts = rest.splitn(5, |&byte| byte == b' ');
+                let mut parts = rest.splitn(6, |&byte| byte == b' ');
                 let mut text = || std::str::from_utf8(parts.next()?).ok();
                 let mode = u32::from_str_radix(text()?, 8).ok().filter(|mode| *mode <= 0o7777)?;
                 let (uid, gid) = (text()?.parse().ok()?, text()?.parse().ok()?);
@@ -76,10 +78,15 @@ impl EndEntry {
                     uid,
                     gid,
                 };
+                let ways = Ways::parse(parts.next()?)?;
                 let path = path_or_root(parts.next()?)?;
-                Some(EndEntry::Dir { path, stat, fresh: kind == b"D " })
+                Some(EndEntry::Dir { path, stat, fresh: kind == b"D ", ways })
             }
-            b"l " => Some(EndEntry::Symlink(RelPath::parse(rest).ok()?)),
+            b"l " => {
+                let at = memchr::memchr(b' ', rest)?;
+                let (ways, path) = (Ways::parse(&rest[..at])?, &rest[at + 1..]);
+                Some(EndEntry::Symlink(RelPath::parse(path).ok()?, ways))
+            }
             b"h " => {
                 let (first, path) = split(rest)?;
                 Some(EndEntry::FurtherSymlink(path, first))
@@ -134,9 +141,13 @@ mod tests {
 
     #[test]
     fn entries_come_back_and_forged_ones_do_not() {
-        for text in
-            ["d 755 1 2 -5.000000007 a b/c", "D 7777 0 0 5.000000000 ", "l a b", "h a/b//c d"]
-        {
+        let ways = "0123456789abcdef:fedcba9876543210";
+        for text in [
+            format!("d 755 1 2 -5.000000007 {ways} a b/c"),
+            format!("D 7777 0 0 5.000000000 {ways} "),
+            format!("l {ways} a b"),
+            "h a/b//c d".to_owned(),
+        ] {
             let entry = EndEntry::parse(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
             let mut again = Vec::new();
             entry.write(&mut again);
@@ -144,15 +155,18 @@ mod tests {
         }
         for text in [
             "",
-            "l ../x",
-            "l /x",
+            "l 1:2 ../x",
+            "l 1:2 /x",
+            "l 1:2 ",
+            "l a",
             "l ",
             "h a//../b",
             "h a",
             "x a",
-            "d 755 1 2 5 a",
-            "d 77777 1 2 5.0 a",
-            "d 755 1 2 5.0 a/../b",
+            "d 755 1 2 5.0 a",
+            "d 755 1 2 5 1:2 a",
+            "d 77777 1 2 5.0 1:2 a",
+            "d 755 1 2 5.0 1:2 a/../b",
         ] {
             assert!(EndEntry::parse(text.as_bytes()).is_none(), "{text}");
         }

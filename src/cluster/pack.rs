@@ -84,7 +84,7 @@ impl<'a> Packer<'a> {
     pub fn add(&mut self, dir: &OutputDir, entry: &SourceEntry) -> Result<u32> {
         let stat = &entry.stat;
         let dev = dir.finish.as_ref().map(|(stat, _)| stat.id.dev);
-        let planned = PlannedStat::of(stat, dev);
+        let planned = PlannedStat::of(stat, dev, dir.ways);
         let cost = self.cost(stat.size);
         self.files += 1;
         self.bytes = self.bytes.saturating_add(stat.size);

@@ -214,7 +214,7 @@ impl Planner<'_> {
             WalkEvent::Item(WalkItem::Symlink(_, output, entry)) => {
                 self.seal.symlinks += 1;
                 self.remember(&output, &entry, LinkedKind::FirstSymlink)?;
-                self.write(&EndEntry::Symlink(output.rel.join(&entry.name)))
+                self.write(&EndEntry::Symlink(output.rel.join(&entry.name), output.ways))
             }
             WalkEvent::Item(WalkItem::Done(output)) => self.directory(&output),
             WalkEvent::Item(WalkItem::Failed(error)) => {
@@ -304,8 +304,8 @@ impl Planner<'_> {
     fn directory(&mut self, output: &Arc<OutputDir>) -> Result<()> {
         self.seal.directories += 1;
         if let Some((stat, _)) = &output.finish {
-            let (path, stat) = (output.rel.path(), *stat);
-            self.write(&EndEntry::Dir { path, stat, fresh: output.fresh })?;
+            let (path, stat, ways) = (output.rel.path(), *stat, output.ways);
+            self.write(&EndEntry::Dir { path, stat, fresh: output.fresh, ways })?;
         }
         if !(self.at_once && output.volume.with_root) {
             let persisted = output.persist();

@@ -9,6 +9,7 @@ use crate::sys::stat::{Kind, Stat};
 use crate::transfer::context::Context;
 use crate::tree::names::planned::PlannedStat;
 use crate::tree::overwrite::{Decision, SourceStat, decide};
+use crate::tree::way::Ways;
 
 /// What the file is now, if it is worth a second try: it is still there, and the same is to be done
 /// about it as before.
@@ -31,7 +32,7 @@ pub fn look_again(context: &Context<'_>, transfer: &Transfer) -> Option<Stat> {
     };
     if same
         && let Some(changed) = context.shared.changed
-        && !PlannedStat::of(&before.stat, None).is(&now)
+        && !PlannedStat::of(&before.stat, None, Ways::default()).is(&now)
     {
         changed.note(&transfer.target.rel_path(), now.size);
     }

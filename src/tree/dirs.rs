@@ -14,6 +14,7 @@ use crate::sys::stat::{Kind, Stat, Time};
 use crate::sys::{self, Attributes, Dir, Place};
 use crate::tree::hand_over::HandOver;
 use crate::tree::overwrite::DestinationStat;
+use crate::tree::way::Ways;
 use crate::volume::output_volume::OutputVolume;
 use crate::volume::times::TimeMatch;
 
@@ -44,6 +45,8 @@ pub struct OutputDir {
     pub root: Arc<Path>,
     /// Where below the root this directory is.
     pub rel: DirPath,
+    /// The directories on the way to it, and to its counterpart.
+    pub ways: Ways,
     /// Whether this run made it, so that nothing can be in it yet.
     pub fresh: bool,
     /// Whether nothing was in it when this attempt at a shard came to it. What appears there since, another attempt's,
@@ -129,6 +132,7 @@ impl OutputDir {
             handle: None,
             root,
             rel: DirPath::root(),
+            ways: Ways::default(),
             fresh: true,
             bare: false,
             gid: 0,
@@ -142,6 +146,7 @@ impl OutputDir {
     pub fn below(parent: &OutputDir, name: &OsStr, source: &Stat) -> Self {
         Self {
             rel: parent.rel.below(name),
+            ways: parent.ways.into_source(source),
             gid: source.gid,
             volume: parent.volume.of_subdir(),
             ..Self::absent(Arc::clone(&parent.root))

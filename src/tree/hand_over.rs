@@ -115,6 +115,34 @@ impl LabelChange {
     }
 }
 
+/// That [others may](lets_others_in) enter a directory.
+pub const OPEN_TO_OTHERS: &str = "at the output its directory is another user's, or more open than the source's, and it was not \
+                                  when it was planned: move it away, and make a new plan";
+
+/// Whether others may enter the directory `output` who could not enter its counterpart `source`: it is not this user's
+/// alone, and more open than that, or, where owners are kept, not of its owner. No plan leaves a directory so.
+///
+/// # Errors
+/// It cannot be looked at.
+pub fn lets_others_in(output: &OutputDir, source: &Stat) -> io::Result<bool> {
+    let traits = output.volume.tried.traits;
+    let Some(handle) = output.handle.as_ref().filter(|_| traits.permissions) else {
+        return Ok(false);
+    };
+    if handle.is_private()? {
+        return Ok(false);
+    }
+    let may_close = sys::may_give_away();
+    if !may_close && !handle.is_ours()? {
+        // It is as it was when the plan could not close it either, as any run takes such a directory.
+        return Ok(false);
+    }
+    let there = handle.stat_self()?;
+    let is_same = (there.uid, there.gid) == (source.uid, source.gid);
+    let keeps_owners = traits.owners && may_close;
+    Ok(keeps_owners && !is_same || there.mode & !source.mode & 0o077 != 0)
+}
+
 impl HandOver {
     /// Closes the directory `output`, which is `there` and in `parent`, if it is to get another label. `None` if it
     /// has that label and is not below one that gets opened. `may_change` is asked before anything is changed.

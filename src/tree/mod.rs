@@ -16,3 +16,4 @@ mod output_entry;
 pub mod overwrite;
 mod parallel_stat;
 pub mod walk;
+pub mod way;

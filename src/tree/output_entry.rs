@@ -32,6 +32,7 @@ impl Walk<'_> {
     ) -> Result<(), Error> {
         let to = output.path();
         let there = handle.stat_self().map_err(|error| Error::io("look at", &to, error))?;
+        output.ways = output.ways.into_output(&there);
         if is_source(there.id) {
             return Err(Error::finding("write to", to, "it is a directory of the source"));
         }
@@ -99,7 +100,7 @@ impl Walk<'_> {
     }
 
     /// The directory `name` at the output and whether it was made now; `None` in a dry run that
-    /// would make it.
+    /// would make it. A shard makes none: who took away that of the plan could have put its own there as well.
     pub(crate) fn open_output(
         &self,
         parent: &OutputDir,
@@ -113,6 +114,10 @@ impl Walk<'_> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(in_the_way(above, name, path(), error)),
             }
+        }
+        if self.leaves_dirs {
+            let finding = "the directory that the plan made is gone: make a new plan";
+            return Err(Error::finding("open directory", path(), finding));
         }
         // A run that is refused is over.
         if self.dry || !self.may_make() {

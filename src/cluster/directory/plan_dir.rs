@@ -18,7 +18,7 @@ use crate::tree::filter::Pattern;
 use crate::tree::overwrite::Policy;
 
 /// The version of all formats in the directory.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// No file but a list is longer; bytes.
 const MOST_JSON: u64 = 16 << 20;

@@ -20,9 +20,10 @@ use crate::path::{DirPath, RelPath, Shown};
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, Dir, DirReader};
 use crate::tree::cleanup::{self, Cleanup, Protected};
-use crate::tree::dirs::{OutputDir, SourceDir, open_source_below};
+use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
-use crate::tree::hand_over::{LabelChange, first_unknown};
+use crate::tree::hand_over::{LabelChange, OPEN_TO_OTHERS, first_unknown, lets_others_in};
+use crate::tree::way::Ways;
 
 /// The permissions without which its owner cannot go through a directory.
 const SEARCHABLE: u32 = 0o500;
@@ -48,6 +49,32 @@ struct DirPair {
     output: Arc<OutputDir>,
 }
 
+/// A directory of the plan.
+struct PlannedDir {
+    path: RelPath,
+    stat: Stat,
+    fresh: bool,
+    ways: Ways,
+}
+
+fn cannot_label(output: &OutputDir, why: &'static str) -> Error {
+    Error::finding("give its owner and permissions to", output.path(), why)
+}
+
+/// Refuses a directory that is to be as `stat` where it, or its source, has a `difference` from what was planned.
+fn refuse_difference(
+    output: &OutputDir,
+    difference: Option<&'static str>,
+    stat: &Stat,
+) -> Result<()> {
+    let open = || match lets_others_in(output, stat) {
+        Ok(is_open) => Ok(is_open.then_some(OPEN_TO_OTHERS)),
+        Err(error) => Err(Error::io("look at", output.path(), error)),
+    };
+    let why = if difference.is_some() { difference } else { open()? };
+    why.map_or(Ok(()), |why| Err(cannot_label(output, why)))
+}
+
 impl<'a> FinishTree<'a> {
     pub fn new(plan: &'a PlanDir, prepared: &'a Prepared, observer: &'a EventObserver<'a>) -> Self {
         Self { plan, prepared, observer, last: None, unmade: BTreeSet::new(), root: None }
@@ -67,8 +94,8 @@ impl<'a> FinishTree<'a> {
         while let Some(record) = ends.next_record()? {
             let (path, made, done) = match EndEntry::parse(record) {
                 Some(EndEntry::Dir { .. }) => continue,
-                Some(EndEntry::Symlink(path)) => {
-                    let made = self.symlink(&path);
+                Some(EndEntry::Symlink(path, ways)) => {
+                    let made = self.symlink(&path, &ways);
                     (path, made, Done::Symlinked)
                 }
                 Some(EndEntry::FurtherSymlink(path, first)) => {
@@ -93,9 +120,11 @@ impl<'a> FinishTree<'a> {
         let next = || {
             while let Some(record) = ends.next_record()? {
                 match EndEntry::parse(record) {
-                    Some(EndEntry::Dir { path, stat, .. }) if path.is_root() => root = Some(stat),
-                    Some(EndEntry::Dir { path, stat, fresh }) => {
-                        return Ok(Some((path, stat, fresh)));
+                    Some(EndEntry::Dir { path, stat, ways, .. }) if path.is_root() => {
+                        root = Some((stat, ways));
+                    }
+                    Some(EndEntry::Dir { path, stat, fresh, ways }) => {
+                        return Ok(Some(PlannedDir { path, stat, fresh, ways }));
                     }
                     Some(_) => {}
                     None => {
@@ -106,32 +135,42 @@ impl<'a> FinishTree<'a> {
             Ok(None)
         };
         // The way to what is below such a directory is closed afterwards.
-        let closes = |(_, stat, _): &(RelPath, Stat, bool)| stat.mode & SEARCHABLE != SEARCHABLE;
-        side_by_side::for_each(next, closes, &|(path, stat, fresh)| {
-            if let Err(error) = self.finish_directory(&path, &stat, fresh, is_clean) {
-                let mut unmade = unmade.lock().unwrap_or_else(PoisonError::into_inner);
-                unmade.insert(path.as_bytes().to_vec());
-                (self.observer.listen)(&Event::Failed(&error));
-            }
+        let closes = |dir: &PlannedDir| dir.stat.mode & SEARCHABLE != SEARCHABLE;
+        let failed = |path: &RelPath, error: Error| {
+            let mut unmade = unmade.lock().unwrap_or_else(PoisonError::into_inner);
+            unmade.insert(path.as_bytes().to_vec());
+            (self.observer.listen)(&Event::Failed(&error));
+        };
+        side_by_side::for_each(next, closes, &|dir: PlannedDir| {
+            let finished = self.finish_directory(&dir, is_clean);
+            finished.unwrap_or_else(|error| failed(&dir.path, error));
         })?;
+        if let Some((stat, ways)) = root {
+            match self.prepared.output.ways.difference(&ways) {
+                None => self.root = Some(stat),
+                Some(why) => failed(&RelPath::root(), cannot_label(&self.prepared.output, why)),
+            }
+        }
         self.unmade.append(&mut unmade.into_inner().unwrap_or_else(PoisonError::into_inner));
-        (self.root, self.last) = (root, None);
+        self.last = None;
         Ok(())
     }
 
-    fn finish_directory(
-        &self,
-        path: &RelPath,
-        stat: &Stat,
-        fresh: bool,
-        is_clean: bool,
-    ) -> Result<()> {
-        let output = Arc::new(self.enter_output(path)?);
-        let source = self.enter_source(path, &output);
+    /// Gives a directory its attributes if it is what was planned, and so is its source, or that is gone.
+    fn finish_directory(&self, dir: &PlannedDir, is_clean: bool) -> Result<()> {
+        let PlannedDir { path, stat, fresh, ways } = dir;
+        let mut output = self.enter_output(path)?;
+        let source = self.enter_source(path, &mut output);
+        let output = Arc::new(output);
+        let difference = match &source {
+            Ok(_) => output.ways.difference(ways),
+            Err(_) => output.ways.difference_at_output(ways),
+        };
+        refuse_difference(&output, difference, stat)?;
         if let (Ok(source), false) = (&source, is_clean) {
             self.clean_up(source, &output, &mut DirReader::default());
         }
-        if !fresh {
+        if !*fresh {
             self.look_for_strangers(source.as_ref().ok(), &output, stat)?;
         }
         // Without its source it gets what is known of it all the same: as the plan made it it is closed to others.
@@ -166,16 +205,24 @@ impl<'a> FinishTree<'a> {
         if let Some(last) = self.last.as_ref().filter(|last| last.path == *path) {
             return Ok(last.clone());
         }
-        let output = Arc::new(self.enter_output(path)?);
-        let source = Arc::new(self.enter_source(path, &output)?);
+        let mut output = self.enter_output(path)?;
+        let source = Arc::new(self.enter_source(path, &mut output)?);
+        let output = Arc::new(output);
         Ok(self.last.insert(DirPair { path: path.clone(), source, output }).clone())
     }
 
-    /// Opens the directory of the source that is `output`.
-    fn enter_source(&self, path: &RelPath, output: &OutputDir) -> Result<SourceDir> {
+    /// Opens the directory of the source that `output` is the copy of.
+    fn enter_source(&self, path: &RelPath, output: &mut OutputDir) -> Result<SourceDir> {
         let source = &self.prepared.source;
         let follow = self.plan.plan.options.follow_links;
-        let handle = open_source_below(&source.handle, path, follow)
+        let enter = |dir: Dir, name: &[u8]| {
+            let dir = dir.open_dir(sys::name_from_bytes(name)?, follow)?;
+            output.ways = output.ways.into_source(&dir.stat_self()?);
+            Ok(dir)
+        };
+        let root = source.handle.try_clone();
+        let handle = root
+            .and_then(|root| path.components().try_fold(root, enter))
             .map_err(|error| Error::io("open directory", source.path_below(path), error))?;
         let (root, rel) = (Arc::clone(&source.root), output.rel.clone());
         Ok(SourceDir { handle, root, rel })
@@ -190,11 +237,18 @@ impl<'a> FinishTree<'a> {
         let fail = |error| Error::io("open directory", output.path_below(path), error);
         let rel = rel.map_err(fail)?;
         let missing = || fail(io::ErrorKind::NotFound.into());
-        let root = output.handle.as_ref().ok_or_else(missing)?;
-        let handle = root.open_below(path).map_err(fail)?;
+        let root = output.handle.as_ref().ok_or_else(missing)?.try_clone();
+        let mut ways = output.ways;
+        let enter = |dir: Dir, name: &[u8]| {
+            let dir = dir.open_dir(sys::name_from_bytes(name)?, false)?;
+            ways = ways.into_output(&dir.stat_self()?);
+            Ok(dir)
+        };
+        let handle = root.and_then(|root| path.components().try_fold(root, enter));
         Ok(OutputDir {
-            handle: Some(handle),
+            handle: Some(handle.map_err(fail)?),
             rel,
+            ways,
             fresh: false,
             gid: output.gid,
             volume: output.volume.of_subdir(),
@@ -209,13 +263,20 @@ impl<'a> FinishTree<'a> {
         let pair = self.enter(&above)?;
         let fail = |error| Error::io("look at", pair.source.path(), error);
         let name = sys::name_from_bytes(name).map_err(fail)?;
+        let above = pair.source.handle.stat_self().map_err(fail)?;
+        if !pair.path.is_root() && lets_others_in(&pair.output, &above).map_err(fail)? {
+            return Err(Error::finding("make", pair.output.path_of(name), OPEN_TO_OTHERS));
+        }
         let stat = pair.source.handle.stat(name, false);
         let stat = stat.map_err(|error| Error::io("look at", pair.source.path_of(name), error))?;
         Ok((pair, SourceEntry { name: name.into(), stat }))
     }
 
-    fn symlink(&mut self, path: &RelPath) -> Result<LinkOutcome> {
+    fn symlink(&mut self, path: &RelPath, ways: &Ways) -> Result<LinkOutcome> {
         let (DirPair { source, output, .. }, entry) = self.entry(path)?;
+        if let Some(why) = output.ways.difference(ways) {
+            return Err(Error::finding("make", output.path_of(&entry.name), why));
+        }
         let policy = self.plan.plan.options.policy;
         let (outcome, warning) = symlink::copy(&source, &output, &entry, policy, &Gate::default())?;
         warning.iter().for_each(|warning| (self.observer.listen)(&Event::Warning(warning)));

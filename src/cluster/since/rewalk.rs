@@ -161,7 +161,7 @@ impl RewalkJob {
         let (ends, header) = end(FINISH);
         self.each(ends, &header, rewalk, &mut look, |record| match EndEntry::parse(record)? {
             EndEntry::Dir { path, .. }
-            | EndEntry::Symlink(path)
+            | EndEntry::Symlink(path, _)
             | EndEntry::FurtherSymlink(path, _) => Some(path),
         })
     }

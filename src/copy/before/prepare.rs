@@ -16,6 +16,7 @@ use crate::sys::{self, Attributes, Dir, Lock, PartOwner, Place, ShardTag};
 use crate::tree::dirs::{OutputDir, SourceDir};
 use crate::tree::found::SourceEntry;
 use crate::tree::lock::{LockShare, Patience};
+use crate::tree::way::Ways;
 use crate::volume::output_volume::UntriedNames;
 
 /// Both sides, opened and found to be disjoint.
@@ -106,7 +107,8 @@ pub fn prepare(
         // Another run made the output meanwhile.
         return prepare(from, to, demands, patience);
     };
-    let mut output = OutputDir { gid: source_stat.gid, ..OutputDir::absent(to.into()) };
+    let ways = Ways::default().into_source(&source_stat);
+    let mut output = OutputDir { ways, gid: source_stat.gid, ..OutputDir::absent(to.into()) };
     let (mut output_id, mut warnings) = (None, std::mem::take(&mut root.warnings));
     let secret = root.secret(demands, &mut warnings)?;
     let tag = secret.as_ref().map(Secret::of_parts);
@@ -127,6 +129,7 @@ pub fn prepare(
             }
         }
         (output.gid, output.volume.dev) = (stat.gid, stat.id.dev);
+        output.ways = output.ways.into_output(&stat);
         output.volume.tried = Arc::new(match dry {
             true => volume::look_at(handle, to, private, names),
             false => {

@@ -4,6 +4,7 @@
 //! still what was planned shows by the look at it when it was read, which every copy takes.
 
 use crate::sys::stat::{Identity, Kind, Stat, Time};
+use crate::tree::way::Ways;
 
 /// What a plan says of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub struct PlannedStat {
     pub size: u64,
     pub mtime: Time,
     pub ino: u64,
+    /// The ways to its directory.
+    pub ways: Ways,
     labels: Option<PlannedLabels>,
 }
 
@@ -25,13 +28,13 @@ struct PlannedLabels {
 }
 
 impl PlannedStat {
-    /// What is said of a file in a directory on the file system `dev`.
-    pub fn of(stat: &Stat, dev: Option<u64>) -> Self {
+    /// What is said of a file in a directory on the file system `dev`, to which these `ways` lead.
+    pub fn of(stat: &Stat, dev: Option<u64>, ways: Ways) -> Self {
         let Stat { size, mtime, ctime, id, mode, uid, gid, .. } = *stat;
         let labels = PlannedLabels { mode, uid, gid, ctime, is_sparse: stat.is_sparse() };
         // The numbers of file systems differ from machine to machine, so none is written down.
         let is_told = stat.links == 1 && dev == Some(id.dev);
-        Self { size, mtime, ino: id.ino, labels: is_told.then_some(labels) }
+        Self { size, mtime, ino: id.ino, ways, labels: is_told.then_some(labels) }
     }
 
     /// Whether a file is what was planned, as far as its content goes.
@@ -41,7 +44,7 @@ impl PlannedStat {
 
     /// What the system said of the file, if the plan has all of it; its directory is on the file system `dev`.
     pub fn stat(&self, dev: u64) -> Option<Stat> {
-        let Self { size, mtime, ino, labels } = *self;
+        let Self { size, mtime, ino, labels, .. } = *self;
         let PlannedLabels { mode, uid, gid, ctime, is_sparse } = labels?;
         let allocated = if is_sparse { 0 } else { size };
         let (kind, id) = (Kind::File, Identity { dev, ino });
@@ -73,12 +76,14 @@ impl PlannedStat {
             }
         }
         out.push(b' ');
+        self.ways.write(out);
+        out.push(b' ');
         out.extend_from_slice(path);
     }
 
     /// Takes a record of a plan apart; `None` if it is not one that [`write`](Self::write) makes.
     pub fn parse(record: &[u8]) -> Option<(Self, &[u8])> {
-        let mut parts = record.splitn(5, |&byte| byte == b' ');
+        let mut parts = record.splitn(6, |&byte| byte == b' ');
         let size = read_number(parts.next()?)?;
         let mtime = read_time(parts.next()?)?;
         let ino = read_number(parts.next()?)?;
@@ -86,7 +91,8 @@ impl PlannedStat {
             b"-" => None,
             text => Some(PlannedLabels::parse(text, mtime)?),
         };
-        Some((Self { size, mtime, ino, labels }, parts.next()?))
+        let ways = Ways::parse(parts.next()?)?;
+        Some((Self { size, mtime, ino, ways, labels }, parts.next()?))
     }
 }
 
@@ -108,10 +114,10 @@ impl PlannedLabels {
 }
 
 /// A record has at most so many bytes before its path.
-pub const MOST_BEFORE_PATH: usize = 160;
+pub const MOST_BEFORE_PATH: usize = 200;
 
 /// So many blanks stand between the size and the path.
-const BLANKS: u8 = 3;
+const BLANKS: u8 = 4;
 
 /// The size and the path that a record of a plan states; the rest of it is not looked at.
 pub fn planned_size(record: &[u8]) -> Option<(u64, &[u8])> {
@@ -187,12 +193,13 @@ mod tests {
     #[test]
     fn records_come_back() {
         let time = |secs, nanos| Time { secs, nanos };
+        let ways = Ways::parse(b"ffffffffffffffff:0").unwrap();
         for (size, allocated) in [(0, 0), (5, 4096), (u64::MAX, 0)] {
             for mtime in [time(0, 0), time(-5, 7), time(i64::MIN, 999_999_999), time(i64::MAX, 1)] {
                 for ctime in [mtime, time(1, 2)] {
                     let stat = stat(size, allocated, mtime, ctime);
                     for (dev, links) in [(Some(7), 1), (Some(8), 1), (None, 1), (Some(7), 2)] {
-                        let planned = PlannedStat::of(&Stat { links, ..stat }, dev);
+                        let planned = PlannedStat::of(&Stat { links, ..stat }, dev, ways);
                         let mut record = Vec::new();
                         planned.write(b"a b/c  d", &mut record);
                         let path = &b"a b/c  d"[..];
@@ -218,16 +225,17 @@ mod tests {
     fn what_is_no_record_is_refused() {
         for record in [
             "",
-            "1 2.3 4 a",
-            "1 2.3 4 - ",
-            "+1 2.3 4 - a",
-            "1 2 4 - a",
-            "1 2.1000000000 4 - a",
-            "1 2.3 x - a",
             "1 2.3 4 1:2 a",
-            "1 2.3 4 99999:0:0: a",
-            "1 2.3 4 1:0:0::dense a",
-            "1 2.3 4 1:0:0:5 a",
+            "1 2.3 4 - 1:2 ",
+            "1 2.3 4 - 1 a",
+            "+1 2.3 4 - 1:2 a",
+            "1 2 4 - 1:2 a",
+            "1 2.1000000000 4 - 1:2 a",
+            "1 2.3 x - 1:2 a",
+            "1 2.3 4 1:2 1:2 a",
+            "1 2.3 4 99999:0:0: 1:2 a",
+            "1 2.3 4 1:0:0::dense 1:2 a",
+            "1 2.3 4 1:0:0:5 1:2 a",
         ] {
             let found = PlannedStat::parse(record.as_bytes());
             assert!(found.is_none_or(|(_, path)| path.is_empty()), "{record:?}: {found:?}");

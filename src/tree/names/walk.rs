@@ -13,6 +13,7 @@ use crate::sys::stat::Stat;
 use crate::sys::{self, ListedEntry};
 use crate::tree::classify::{Classifier, Subdir, Unclassified};
 use crate::tree::found::{Batch, Emit, SourceEntry, WalkEvent, WalkItem};
+use crate::tree::hand_over::{OPEN_TO_OTHERS, lets_others_in};
 use crate::tree::names::changed::ChangedFiles;
 use crate::tree::names::list::{NameList, NamedEntry};
 use crate::tree::names::order::is_within;
@@ -25,8 +26,8 @@ const TOGETHER: usize = 4096;
 /// Where in the list the walk is.
 #[derive(Default)]
 struct Position {
-    /// The directory whose names come.
-    dir: Vec<u8>,
+    /// The directory whose names come, if any came.
+    dir: Option<Vec<u8>>,
     /// Names in it that are not looked at yet, …
     waiting: Vec<ListedEntry>,
     /// … and what they were when they were planned.
@@ -70,14 +71,21 @@ impl Walk<'_> {
                 return self.walk_down_to(0, descent, emit, defer);
             }
             let (dir, base) = split(name);
-            if dir != position.dir || position.waiting.len() + position.told.len() >= TOGETHER {
+            let is_other = position.dir.as_deref() != Some(dir);
+            if is_other || position.waiting.len() + position.told.len() >= TOGETHER {
                 self.look_at_waiting(&mut position, names, descent, emit, defer)?;
             }
             if position.whole.as_ref().is_some_and(|whole| is_within(name, whole)) {
                 continue;
             }
-            if dir != position.dir {
+            if is_other {
                 self.go_to(dir, &mut position, descent, emit)?;
+                let is_in = position.closed.is_none();
+                if let Some(why) =
+                    planned.filter(|_| is_in).and_then(|it| not_planned(&it, descent))
+                {
+                    (position.closed, position.why) = (Some(dir.to_vec()), Some(why));
+                }
             }
             let told = planned.and_then(|planned| self.told(&planned, descent));
             if let (Some(stat), None, Ok(base)) =
@@ -201,7 +209,7 @@ impl Walk<'_> {
         descent: &mut Descent,
         emit: &mut impl Emit,
     ) -> ControlFlow<()> {
-        position.dir = dir.to_vec();
+        position.dir = Some(dir.to_vec());
         if position.closed.as_ref().is_some_and(|closed| is_within(dir, closed)) {
             return ControlFlow::Continue(());
         }
@@ -263,6 +271,24 @@ impl Walk<'_> {
             Some(top) => self.clean_up(&top.source, &top.output, reader, emit).map_continue(drop),
             None => ControlFlow::Continue(()),
         }
+    }
+}
+
+/// Why files that were `planned` are not copied from the directory that the walk is in to its counterpart: one of
+/// these is not the one that was planned, or has another label.
+fn not_planned(planned: &PlannedStat, descent: &Descent) -> Option<String> {
+    let top = descent.stack.last()?;
+    if let Some(why) = top.output.ways.difference(&planned.ways) {
+        return Some(why.to_owned());
+    }
+    if top.output.rel.is_root() {
+        return None;
+    }
+    // A directory that is removed leaves its inode number to the next.
+    match top.source.handle.stat_self().and_then(|source| lets_others_in(&top.output, &source)) {
+        Ok(false) => None,
+        Ok(true) => Some(OPEN_TO_OTHERS.to_owned()),
+        Err(error) => Some(format!("its directory cannot be looked at: {error}")),
     }
 }
 

@@ -4,6 +4,7 @@ mod changed;
 mod chaos;
 mod departed;
 mod engines;
+mod exchanged;
 mod lists;
 mod obstacles;
 mod records;

@@ -1,0 +1,148 @@
+//! Directories that another user exchanges between a plan, its shards and its end, on either side: nothing is copied from
+//! one that was not planned, nor into one that the plan did not have, and none gets the label of another.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::Cluster;
+use crate::harness::{Run, Scene, content, need, shell};
+
+/// The other user, who owns what the directories are in.
+const OTHER: &str = "1001:1001";
+
+/// Owner and permissions.
+fn label(path: &Path) -> (u32, u32) {
+    let stat = path.symlink_metadata().unwrap();
+    (stat.uid(), stat.mode() & 0o7777)
+}
+
+/// A directory `d` of the other user's beside a closed one with an open file in it, and an open one of a third user.
+fn cluster() -> Cluster {
+    let scene = Scene::new();
+    scene.src.file("d/key", "mine").file("closed/key", "secret").file("open/deep/key", "open");
+    scene.src.symlink("d/link", "mine").symlink("closed/link", "secret");
+    shell(&scene, "chmod 755 . && chmod 777 src && chmod 700 src/closed");
+    shell(&scene, &format!("chown -R {OTHER} src/d && chown -R 1002:1002 src/closed src/open"));
+    Cluster { scene }
+}
+
+#[track_caller]
+fn are_refused(run: &Run, why: &str) {
+    run.assert_code(1).assert_says(why).assert_says("make a new plan");
+}
+
+const AT_SOURCE: &str = "at the source its directory";
+
+#[test]
+fn nothing_is_copied_from_a_directory_that_was_not_planned() {
+    need!(Root);
+    let exchanges = [
+        ("mv d .mine && mv closed d", "d/key"),
+        // What is in it is closed since.
+        ("chmod 700 d && echo since >d/key", "d/key"),
+        ("chown 1002 d", "d/key"),
+        ("chmod 700 open", "open/deep/key"),
+    ];
+    for (exchange, name) in exchanges {
+        let cluster = cluster();
+        cluster.plan_with(&[]).assert_code(0);
+        shell(&cluster.scene, &format!("cd src && {exchange}"));
+        let run = cluster.shard(0);
+        are_refused(&run, AT_SOURCE);
+        run.assert_says(name);
+        assert!(!cluster.out().join(name).exists(), "{exchange}");
+        // The others are copied.
+        let stays = if name == "d/key" { "open/deep/key" } else { "d/key" };
+        assert!(cluster.out().join(stays).exists(), "{exchange}");
+        cluster.finish().assert_code(1).assert_says("shard 0 is not done");
+        let dir = name.split('/').next().unwrap();
+        assert_eq!(label(&cluster.out().join(dir)), (0, 0o700), "{exchange}");
+    }
+}
+
+/// What its permissions were when it was planned does not hold for what is in it now.
+#[test]
+fn a_directory_that_is_exchanged_or_closed_before_the_end_stays_closed() {
+    need!(Root, Attr);
+    let exchanges = [
+        "mkdir other && setfacl -m u:1001:rwx other && mv d .mine && mv other d",
+        "mv d .mine && mv closed d",
+        "chmod 700 d",
+    ];
+    for exchange in exchanges {
+        let cluster = cluster();
+        cluster.plan_with(&[]).assert_code(0);
+        cluster.shard(0).assert_code(0);
+        shell(&cluster.scene, &format!("cd src && {exchange}"));
+        let run = cluster.finish();
+        are_refused(&run, AT_SOURCE);
+        run.assert_says("out/d");
+        assert_eq!(label(&cluster.out().join("d")), (0, 0o700), "{exchange}");
+        assert!(!cluster.out().join("d/link").is_symlink(), "{exchange}");
+        assert_eq!(label(&cluster.out().join("open/deep")), (1002, 0o755), "{exchange}");
+    }
+}
+
+/// Who may write to the directory that it is in can move away what the plan made.
+#[test]
+fn nothing_is_copied_into_a_directory_that_the_plan_did_not_have() {
+    need!(Root);
+    let exchanges = [
+        "mv closed .theirs && mkdir -m 777 closed && chown 1001:1001 closed",
+        // An inode number may be given again.
+        "rmdir closed && mkdir -m 777 closed && chown 1001:1001 closed",
+        "chmod 777 closed && chown 1001:1001 closed",
+        "mv closed .theirs && mv d closed && mkdir d",
+        "rmdir closed",
+    ];
+    for exchange in exchanges {
+        let cluster = cluster();
+        cluster.plan_with(&[]).assert_code(0);
+        shell(&cluster.scene, &format!("cd out && {exchange}"));
+        let run = cluster.shard(0);
+        run.assert_code(1).assert_says("closed/key").assert_says("make a new plan");
+        assert!(!cluster.out().join("closed/key").exists(), "{exchange}");
+        let run = cluster.finish();
+        run.assert_code(1);
+        assert!(!cluster.out().join("closed/link").is_symlink(), "{exchange}");
+    }
+}
+
+/// A directory that has the place of another when the end comes has something else in it.
+#[test]
+fn no_directory_gets_the_label_of_another() {
+    need!(Root);
+    let cluster = cluster();
+    cluster.plan_with(&[]).assert_code(0);
+    cluster.shard(0).assert_code(0);
+    shell(&cluster.scene, "cd out && mv d .mine && mv closed d && mv .mine closed");
+    let run = cluster.finish();
+    are_refused(&run, "at the output its directory");
+    for name in ["d", "closed"] {
+        assert_eq!(label(&cluster.out().join(name)), (0, 0o700), "{name}");
+    }
+    shell(&cluster.scene, "cd out && mv d .theirs && mv closed d && mv .theirs closed");
+    cluster.finish().assert_code(0);
+    assert_eq!(label(&cluster.out().join("d")), (1001, 0o755));
+    assert_eq!(label(&cluster.out().join("closed")), (1002, 0o700));
+}
+
+/// Nothing stands in the way of a plan over what an earlier run left, whatever labels that has.
+#[test]
+fn what_was_there_before_the_plan_is_filled_and_labelled() {
+    need!(Root);
+    let cluster = cluster();
+    cluster.plan_with(&[]).assert_code(0);
+    cluster.shard(0).assert_code(0);
+    cluster.finish().assert_code(0);
+    cluster.is_as_a_single_run();
+    cluster.scene.src.file("d/new", content(3000)).file("open/deep/new", content(70_000));
+    shell(&cluster.scene, "rm -r plan; chmod 750 src/open; chmod 755 src/closed; chown 1002 src/d");
+    cluster.plan_with(&["--overwrite-policy", "update"]).assert_code(0);
+    cluster.shard(0).assert_code(0);
+    cluster.finish().assert_code(0);
+    for (name, is) in [("d", (1002, 0o755)), ("closed", (1002, 0o755)), ("open", (1002, 0o750))] {
+        assert_eq!(label(&cluster.out().join(name)), is, "{name}");
+    }
+    shell(&cluster.scene, "diff -r --no-dereference -x 'dircopy-*' -x .dircopy src out");
+}
