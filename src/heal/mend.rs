@@ -144,8 +144,10 @@ impl Mender<'_> {
         let mut mend = self.mend_of(case, taken.iter().map(|taken| taken.copy));
         mend.bytes = if case.own().is_some() { bytes } else { content.size };
         let mut ready = None;
-        if !self.dry_run {
-            let good = taken.iter().filter_map(|taken| case.copies.get(taken.copy)).collect();
+        let good: Vec<_> = taken.iter().filter_map(|taken| case.copies.get(taken.copy)).collect();
+        if self.dry_run {
+            self.look(case, base, &good)?;
+        } else {
             let (filled, file) = self.fill(case, base, good, |new| {
                 let is_cloned = new.clone_of(&base.file)?;
                 new.look_for_room(if is_cloned { bytes } else { base.stat.allocated.max(bytes) })?;
@@ -209,10 +211,11 @@ impl Mender<'_> {
             let mut mend = self.mend_of(case, std::iter::once(at));
             mend.bytes = copy.stat.size;
             if self.dry_run {
-                match self.is_good(case, copy)? {
-                    true => return Ok(Mended { mend, ready: None }),
-                    false => continue,
+                if self.is_good(case, copy)? {
+                    self.look(case, case.own().unwrap_or(copy), &[copy])?;
+                    return Ok(Mended { mend, ready: None });
                 }
+                continue;
             }
             let like = case.own().unwrap_or(copy);
             let filled = self.fill(case, like, vec![copy], |new| {
@@ -277,6 +280,26 @@ impl Mender<'_> {
         Mend { path, from, bytes: 0, is_cloned: false, dry_run: self.dry_run }
     }
 
+    /// The trees that a file is made from, but its own; that which it is to look `like` first.
+    fn sources(&self, case: &Case<'_>, like: &FileCopy, good: &[&FileCopy]) -> Vec<&Tree> {
+        let mut numbers: Vec<usize> = Vec::new();
+        for copy in std::iter::once(&like).chain(good) {
+            if copy.tree != case.bad.tree && !numbers.contains(&copy.tree) {
+                numbers.push(copy.tree);
+            }
+        }
+        numbers.into_iter().filter_map(|number| self.trees.get(number)).collect()
+    }
+
+    /// Whether a file that a dry run does not make could be put in its place.
+    fn look(&self, case: &Case<'_>, like: &FileCopy, good: &[&FileCopy]) -> Result<(), Unmended> {
+        let Case { bad, path, .. } = case;
+        let own = self.trees.get(bad.tree).ok_or(Unmended::Nowhere)?;
+        let (above, _) = bad.path.split().ok_or(Unmended::Nowhere)?;
+        let place = DirPlace { tree: own, below: &above, path: path.parent().unwrap_or(path) };
+        Parents::look(place, &self.sources(case, like, good))
+    }
+
     /// Makes a new file, which `fill` fills and which gets what `like` has beside its content, but no more than the
     /// copies have that are `good`; and proves it.
     fn fill(
@@ -288,12 +311,12 @@ impl Mender<'_> {
     ) -> Result<(Filled, ReadyFile), Unmended> {
         let Case { bad, path, .. } = case;
         let own = self.trees.get(bad.tree).ok_or(Unmended::Nowhere)?;
-        let good_tree = self.trees.get(like.tree).filter(|_| like.tree != bad.tree);
         let (above, name) = bad.path.split().ok_or(Unmended::Nowhere)?;
         let name = sys::name_from_bytes(name).map_err(|error| Error::io("open", path, error))?;
         let dir_path = path.parent().unwrap_or(path);
-        let place = DirPlace { root: &own.dir, below: &above, path: dir_path };
-        let parents = Parents::open(place, good_tree.map(|tree| &tree.dir), own.private())?;
+        let place = DirPlace { tree: own, below: &above, path: dir_path };
+        let sources = self.sources(case, like, &good);
+        let parents = Parents::open(place, &sources, like.tree != bad.tree)?;
         let is_data = |name: &OsStr| own.lists(&above.join(name));
         let filled = match parents.dir() {
             None => Err(Unmended::Nowhere),

@@ -1,16 +1,19 @@
 //! The directories on the way to a file that is made whole: those that are missing are made as a good tree has
-//! them, and what their times were is what they are afterwards.
+//! them, and what their times were is what they are afterwards. Nothing is put where more users may enter than in a
+//! good tree.
 
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::path::RelPath;
+use crate::heal::case::Unmended;
+use crate::heal::trees::Tree;
+use crate::path::{RelPath, Shown};
 use crate::state::opened::OpenedDir;
 use crate::state::private_dir::PrivateDir;
 use crate::sys::stat::{Kind, Stat};
-use crate::sys::{self, Attributes, Dir};
+use crate::sys::{self, Attributes, Dir, PartOwner};
 
 /// A directory that is changed by what is made in it.
 struct HeldDir {
@@ -31,68 +34,167 @@ pub struct Parents(Vec<HeldDir>);
 /// Which directory is meant.
 #[derive(Clone, Copy)]
 pub struct DirPlace<'a> {
-    pub root: &'a Dir,
+    pub tree: &'a Tree,
     pub below: &'a RelPath,
     /// Where it is, for messages.
     pub path: &'a Path,
 }
 
-impl Parents {
-    /// Opens a directory; what is missing of it is made as it is below `good`, if that is given. That it was made
-    /// writable is noted in `private`.
-    ///
-    /// # Errors
-    /// It cannot be opened or made.
-    pub fn open(
-        place: DirPlace<'_>,
-        good: Option<&Dir>,
-        private: Option<&PrivateDir>,
-    ) -> Result<Self> {
-        let DirPlace { root, below, path } = place;
-        let opened = match root.open_below(below) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => match good {
-                Some(good) => Self::make(root, below, good, private),
-                None => Err(error),
-            },
-            Err(error) => Err(error),
-            Ok(dir) => HeldDir::of(dir, below, private).map(|held| Self(vec![held])),
+/// The way down to a directory, as far as it is there, beside the same way in the trees that content is taken from.
+struct Way<'a> {
+    /// The last directory that is there, which alone is changed.
+    there: Dir,
+    below: RelPath,
+    /// What is missing below it.
+    missing: Vec<&'a OsStr>,
+    /// The counterparts of that directory.
+    good: Vec<GoodDir<'a>>,
+    /// The first that lets in more than its counterpart, in words.
+    wider: Option<String>,
+}
+
+/// A directory of a tree that content is taken from.
+struct GoodDir<'a> {
+    tree: &'a Tree,
+    dir: Dir,
+}
+
+impl GoodDir<'_> {
+    /// Whether users may enter `other` who may not enter this one.
+    fn is_closed_to_some_in(&self, other: &Dir) -> io::Result<bool> {
+        let Told { owners, modes } = Told::of(&self.dir, &self.tree.dir)?;
+        Ok((owners || modes) && other.lets_in_more_than(&self.dir, owners)?)
+    }
+}
+
+/// What the labels of a directory tell: nothing where all entries have those of the root, because the file system has
+/// no others.
+struct Told {
+    owners: bool,
+    modes: bool,
+}
+
+impl Told {
+    fn of(dir: &Dir, root: &Dir) -> io::Result<Self> {
+        let (now, root) = (dir.stat_self()?, root.stat_self()?);
+        let is_all = !sys::may_lack_owners(dir);
+        let owners = is_all || (now.uid, now.gid) != (root.uid, root.gid);
+        Ok(Self { owners, modes: is_all || now.mode != root.mode })
+    }
+}
+
+impl<'a> Way<'a> {
+    /// Another user may have put a directory of his on the way: what is good must not get into it. The roots are what
+    /// the user gave, and are not compared.
+    fn go(place: DirPlace<'a>, good: &[&'a Tree]) -> io::Result<Self> {
+        let open = |tree: &&'a Tree| Ok(GoodDir { tree, dir: tree.dir.try_clone()? });
+        let mut way = Self {
+            there: place.tree.dir.try_clone()?,
+            below: RelPath::root(),
+            missing: Vec::new(),
+            good: good.iter().map(open).collect::<io::Result<_>>()?,
+            wider: None,
         };
-        opened.map_err(|error| Error::io("open the directory", path, error))
+        for name in place.below.components() {
+            let name: &OsStr = sys::name_from_bytes(name)?;
+            if !way.missing.is_empty() {
+                way.missing.push(name);
+                continue;
+            }
+            match way.there.open_dir(name, false) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => way.missing.push(name),
+                opened => way.enter(opened?, name, place.tree)?,
+            }
+        }
+        Ok(way)
     }
 
-    fn make(
-        root: &Dir,
-        path: &RelPath,
-        good: &Dir,
-        private: Option<&PrivateDir>,
-    ) -> io::Result<Self> {
-        let (mut held, mut good) = (Vec::<HeldDir>::new(), good.try_clone()?);
-        // The last that was there, which alone is changed.
-        let (mut there, mut below) = (root.try_clone()?, RelPath::root());
-        for name in path.components() {
-            let name: &OsStr = sys::name_from_bytes(name)?;
-            good = good.open_dir(name, false)?;
-            if held.is_empty() {
-                match there.open_dir(name, false) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                        held.push(HeldDir::of(there.try_clone()?, &below, private)?);
-                    }
-                    opened => {
-                        (there, below) = (opened?, below.join(name));
-                        continue;
-                    }
-                }
+    fn enter(&mut self, dir: Dir, name: &OsStr, tree: &Tree) -> io::Result<()> {
+        (self.there, self.below) = (dir, self.below.join(name));
+        self.descend(name)?;
+        for good in &self.good {
+            if self.wider.is_none() && good.is_closed_to_some_in(&self.there)? {
+                let path = |tree: &Tree| Shown::path(&self.below.full_path(&tree.root)).to_string();
+                self.wider = Some(format!(
+                    "{} may be entered by users who may not enter {}, or belongs to another; give it that one's owner \
+                     and permissions if all in it is yours, or else move it away, and heal again",
+                    path(tree),
+                    path(good.tree)
+                ));
             }
+        }
+        Ok(())
+    }
+
+    /// Goes on to what is called so in the good trees.
+    fn descend(&mut self, name: &OsStr) -> io::Result<()> {
+        for good in &mut self.good {
+            good.dir = good.dir.open_dir(name, false)?;
+        }
+        Ok(())
+    }
+
+    /// The counterpart that lets in no more than the others: a directory is made like this one.
+    fn narrowest(&self) -> io::Result<&GoodDir<'a>> {
+        for (at, one) in self.good.iter().enumerate() {
+            let mut others = self.good.iter().enumerate().filter(|(other, _)| *other != at);
+            if others.try_fold(true, |narrow, (_, other)| {
+                Ok::<_, io::Error>(narrow && !other.is_closed_to_some_in(&one.dir)?)
+            })? {
+                return Ok(one);
+            }
+        }
+        let finding = "the good trees do not agree who may enter it";
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, finding))
+    }
+}
+
+impl Parents {
+    /// Opens a directory; what is missing of it is made as it is in the trees `good`, if it `may_be_made`. That it was
+    /// made writable is noted.
+    ///
+    /// # Errors
+    /// It cannot be opened or made; or it is [open to more](Unmended::Barrier) than in a good tree.
+    pub fn open(place: DirPlace<'_>, good: &[&Tree], may_be_made: bool) -> Result<Self, Unmended> {
+        let fail = |error| Error::io("open the directory", place.path, error);
+        let mut way = Way::go(place, good).map_err(fail)?;
+        // A file that is made for this user only shows whether owners and permissions are kept. It is looked at as it
+        // was made: whose directory it is, cannot have it look otherwise.
+        if way.wider.is_some() && !way.there.keeps_labels(PartOwner::default()).unwrap_or(true) {
+            way.wider = None;
+        }
+        match way {
+            Way { wider: Some(why), .. } => Err(Unmended::Barrier(why)),
+            Way { missing, .. } if !missing.is_empty() && !may_be_made => {
+                Err(fail(io::ErrorKind::NotFound.into()).into())
+            }
+            way => Ok(Self::make(way, place.tree.private()).map_err(fail)?),
+        }
+    }
+
+    /// The same of what cannot be made now, because this is a dry run.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn look(place: DirPlace<'_>, good: &[&Tree]) -> Result<(), Unmended> {
+        let fail = |error| Error::io("open the directory", place.path, error);
+        let Way { wider, there, .. } = Way::go(place, good).map_err(fail)?;
+        let tells = Told::of(&there, &place.tree.dir).map_err(fail)?.owners;
+        wider.filter(|_| tells).map_or(Ok(()), |why| Err(Unmended::Barrier(why)))
+    }
+
+    fn make(mut way: Way<'_>, private: Option<&PrivateDir>) -> io::Result<Self> {
+        let mut held = vec![HeldDir::of(way.there.try_clone()?, &way.below, private)?];
+        for name in std::mem::take(&mut way.missing) {
+            way.descend(name)?;
+            let good = way.narrowest()?;
             let above = held.last().ok_or(io::ErrorKind::NotFound)?;
             // Until it has the permissions of the copy, only its owner may enter it.
             above.dir.make_dir(name, true)?;
             let dir = above.dir.open_dir(name, false)?;
-            let (like, made) = (good.stat_self()?, Some(Attributes::read(&good)?));
+            let (like, made) = (good.dir.stat_self()?, Some(Attributes::read(&good.dir)?));
             let gid = above.like.gid;
             held.push(HeldDir { dir, like, made, gid, opened_up: false });
-        }
-        if held.is_empty() {
-            held.push(HeldDir::of(there, &below, private)?);
         }
         Ok(Self(held))
     }

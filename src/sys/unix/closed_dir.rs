@@ -4,7 +4,9 @@ use std::io;
 
 use rustix::fs::{Gid, Mode, Uid};
 
+use crate::sys::part_name::PartOwner;
 use crate::sys::stat::Stat;
+use crate::sys::unix::attributes::Attributes;
 use crate::sys::unix::dir::Dir;
 use crate::sys::unix::process::{acting_as, is_root};
 
@@ -61,6 +63,35 @@ impl Dir {
         let (uid, gid) = acting_as();
         let others = if stat.gid == gid && gid == uid { 0o002 } else { 0o022 };
         stat.uid == uid && stat.mode & others == 0
+    }
+
+    /// Whether users may enter or list this directory for whom `like` is closed: its owner, if that is neither this
+    /// user, root nor the other's owner; its group; everyone; or who its access lists name. Without `owners`, of which
+    /// `like` may tell nothing, permissions alone are compared.
+    ///
+    /// # Errors
+    /// One of them cannot be looked at.
+    pub fn lets_in_more_than(&self, like: &Dir, owners: bool) -> io::Result<bool> {
+        let (now, other) = (self.stat_self()?, like.stat_self()?);
+        let (everyone, us) = (other.mode & 0o005, acting_as().0);
+        // What root copies keeps its group; of others it may be that of the directory that it was made in.
+        let is_same_group = !owners || now.gid == other.gid || !is_root();
+        let group = if is_same_group { other.mode >> 3 & 0o005 } else { everyone };
+        let is_owner_known = !owners || [us, 0, other.uid].contains(&now.uid);
+        let is_wider = now.mode & 0o005 & !everyone != 0 || now.mode >> 3 & 0o005 & !group != 0;
+        let is_open_to_owner = is_owner_known || everyone == 0o005;
+        Ok(is_wider || !is_open_to_owner || Attributes::read(self)?.open_more_than(like))
+    }
+
+    /// Whether a file that is made here for this user only shows that it is.
+    ///
+    /// # Errors
+    /// It cannot be tried.
+    pub fn keeps_labels(&self, owner: PartOwner) -> io::Result<bool> {
+        let (file, name) = self.create_part(owner)?;
+        let made = Dir::stat_file(&file);
+        self.remove_trial(file, &name)?;
+        made.map(|made| made.uid == acting_as().0 && made.mode & 0o077 == 0)
     }
 
     /// Whether a directory that is `now` is what [`open_up`](Self::open_up) made of one of the permissions `mode`.

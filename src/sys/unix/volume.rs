@@ -219,6 +219,34 @@ pub(super) fn is_kernel_fat(at: impl AsFd) -> bool {
     }
 }
 
+/// Whether the file system `at` lies on is of a kind that may have one owner, or one mode, for all its entries.
+pub fn may_lack_owners(at: impl AsFd) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        // From linux/magic.h, and the file systems' own sources.
+        const KINDS: [u32; 12] = [
+            0x4d44,      // FAT
+            0x2011_bab0, // exFAT
+            0x5346_544e, // NTFS
+            0x7366_746e, // NTFS, ntfs3
+            0x4244,      // HFS
+            0x482b,      // HFS+
+            0x6573_5546, // FUSE
+            0x6969,      // NFS, where the server gives all to one user
+            0x517b,      // SMB
+            0xff53_4d42, // CIFS
+            0xfe53_4d42, // SMB2
+            0x0102_1997, // 9P
+        ];
+        rustix::fs::fstatfs(at).map_or(true, |fs| KINDS.contains(&(fs.f_type as u32)))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = at;
+        true
+    }
+}
+
 /// What the file system `at` lies on can still hold; an error where it does not tell.
 pub fn room(at: impl AsFd) -> io::Result<FreeSpace> {
     let at = at.as_fd();

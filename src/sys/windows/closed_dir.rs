@@ -3,6 +3,7 @@
 
 use std::io;
 
+use crate::sys::part_name::PartOwner;
 use crate::sys::stat::Stat;
 use crate::sys::windows::dir::Dir;
 
@@ -30,6 +31,19 @@ impl Dir {
     /// What is told of a directory does not say whose it is.
     pub fn is_kept_by_us(_: &Stat) -> bool {
         true
+    }
+
+    /// No: who may enter a directory comes from the one that it is in.
+    pub fn lets_in_more_than(&self, _: &Dir, _: bool) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// What is told of a file does not say whose it is.
+    ///
+    /// # Errors
+    /// None.
+    pub fn keeps_labels(&self, _: PartOwner) -> io::Result<bool> {
+        Ok(false)
     }
 
     /// No.

@@ -109,6 +109,11 @@ pub fn longest_name(_: impl AsHandle) -> Option<usize> {
     None
 }
 
+/// What is told of an entry does not say whose it is.
+pub fn may_lack_owners(_: impl AsHandle) -> bool {
+    true
+}
+
 /// What the file system is called.
 pub fn file_system(at: impl AsHandle) -> Option<String> {
     const LEN: usize = std::mem::offset_of!(FILE_FS_ATTRIBUTE_INFORMATION, FileSystemNameLength);

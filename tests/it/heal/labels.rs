@@ -1,6 +1,6 @@
 //! What a file has beside its content when it is healed: owners, permissions, access lists, attributes, times.
 
-use crate::harness::{Mount, Scene, content, need, shell};
+use crate::harness::{Act, Habit, Mirror, Mount, Scene, content, need, shell};
 
 use super::{MIB, copies, heal, healed, is_whole, rot};
 
@@ -104,4 +104,102 @@ fn a_bad_file_of_another_user_gets_no_more_than_the_good_copy_has() {
         assert_eq!(shell(&scene, look), "1001:1001 600\n0:0 644\n", "{}", run.err());
         is_whole(&scene.path("A"));
     }
+}
+
+/// Makes two copies of a directory that is closed to others, `d` of the user 1001, which holds `key` and `large`.
+fn copies_of_a_closed_directory(scene: &Scene) {
+    scene.src.file("d/key", "bob's").file("d/large", content(2 * MIB + 5)).file("e/open", "open");
+    shell(scene, "chmod a+rx .; chmod 777 src; chown -R 1001:1001 src/d; chmod 700 src/d");
+    shell(scene, "chmod 644 src/d/*; chmod 755 src/e");
+    copies(scene, &["A", "B"], &[]);
+}
+
+/// Who may write to the tree moves a closed directory away, and puts one of his there that he can look into.
+#[test]
+fn nothing_good_gets_into_a_directory_that_is_open_to_more_than_the_good_one() {
+    need!(Root);
+    let bad = "printf x > A/d/key; chmod 644 A/d/key";
+    for (dir, owner, mode) in [
+        // Of another user, with files of his or without.
+        ("mkdir A/d", 1002, "755"),
+        ("mkdir A/d; printf x > A/d/key; chmod 644 A/d/key; cp A/.old/large A/d", 1002, "700"),
+        // One of the tree, moved.
+        ("mv A/e A/d", 0, "755"),
+        ("mkdir A/d", 1001, "711"),
+        ("mkdir A/d", 1001, "750"),
+    ] {
+        let scene = Scene::new();
+        copies_of_a_closed_directory(&scene);
+        shell(
+            &scene,
+            &format!("mv A/d A/.old; {dir}; chown {owner}:{owner} A/d; chmod {mode} A/d"),
+        );
+        for args in [
+            &["heal", "-n", "A", "B"][..],
+            &["heal", "A", "B"],
+            &["verify", "A", "--heal-from", "B"],
+        ] {
+            let run = scene.bare(args).run();
+            run.assert_code(4).assert_says(
+                "not healed: A/d/key: A/d may be entered by users who may not enter B/d",
+            );
+            assert!(!run.err().contains("healed: A/d/large: 2 MiB from B"), "{}", run.err());
+            assert_eq!(
+                shell(&scene, "cat A/d/* 2>/dev/null | grep -c bob || true"),
+                "0\n",
+                "{dir}"
+            );
+        }
+        // As the message says.
+        shell(&scene, "mv A/d A/.new");
+        heal(&scene, &["A", "B"]).assert_code(0);
+        assert_eq!(
+            shell(&scene, "stat -c '%u:%g %a' A/d A/d/key"),
+            "1001:1001 700\n1001:1001 644\n"
+        );
+        is_whole(&scene.path("A"));
+        shell(&scene, &format!("{bad}; chmod 755 A/d"));
+        heal(&scene, &["A", "B"]).assert_code(4);
+        shell(&scene, "chmod 700 A/d");
+        heal(&scene, &["A", "B"]).assert_code(0);
+        is_whole(&scene.path("A"));
+    }
+}
+
+/// A tree that gives but a part lends a missing directory no more than the narrowest has.
+#[test]
+fn a_missing_directory_is_made_as_the_narrowest_good_one() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("d/large", content(2 * MIB + 5));
+    shell(&scene, "chown -R 1001:1001 src/d; chmod 700 src/d; chmod 644 src/d/large");
+    copies(&scene, &["A", "B", "C"], &[]);
+    rot(&scene, "B/d/large", &[7]);
+    rot(&scene, "C/d/large", &[2 * MIB]);
+    shell(&scene, "rm -r A/d; chown 1002:1002 B/d B/d/large; chmod 755 B/d");
+    let run = heal(&scene, &["A", "--from-tree", "B", "--from-tree", "C"]);
+    run.assert_code(0);
+    assert_eq!(shell(&scene, "stat -c '%u:%g %a' A/d"), "1001:1001 700\n", "{}", run.err());
+    is_whole(&scene.path("A"));
+}
+
+/// Where everything belongs to everybody, owners and permissions say nothing.
+#[test]
+fn where_there_are_no_owners_files_are_healed_as_ever() {
+    need!(Root, Fuse);
+    let scene = Scene::new();
+    copies_of_a_closed_directory(&scene);
+    shell(&scene, "mkdir state; printf x > A/d/key; printf x > B/d/large");
+    let _mirror = Mirror::with_habits(
+        &scene.path("A"),
+        &scene.path("disk"),
+        &[Habit::HasNoPermissions],
+        |_| Act::Pass,
+    );
+    let run = scene.bare(["heal", "disk", "--from-tree", "B", "--state", "state"]).run();
+    run.assert_code(0).assert_says("healed: disk/d/key");
+    let run = heal(&scene, &["B", "--from-tree", "disk"]);
+    run.assert_code(0).assert_says("healed: B/d/large");
+    is_whole(&scene.path("A"));
+    is_whole(&scene.path("B"));
 }
