@@ -27,7 +27,7 @@ pub enum Exit {
     /// A check found files that are not as listed, a copy could not be made that the disk holds as it
     /// was written, or files of the source have rotted.
     Untrue,
-    /// A check had no manifest that could be read whole.
+    /// A check had no manifest that could be read whole and lists files.
     Unusable,
     /// The time that was set was over before the run was.
     TimeIsUp,

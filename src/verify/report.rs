@@ -146,9 +146,14 @@ impl Checked {
         wrong + self.unlisted + self.conflicting > 0
     }
 
-    /// Whether a manifest could not be read as one, or there was none.
+    /// Whether a manifest could not be read as one or has nothing to check, or there was none.
     pub fn is_unusable(&self) -> bool {
         self.malformed + self.refused + self.empty + self.unusable > 0
+    }
+
+    /// Whether manifests could be read, and all that was amiss with any of them is that it has nothing to check.
+    pub fn is_empty(&self) -> bool {
+        self.empty > 0 && self.malformed + self.refused + self.unusable == 0
     }
 
     /// Whether something could not be found out.

@@ -19,7 +19,8 @@ const PLAN_CODES: &str = "\
 Exit codes:
   0    the plan is complete: every shard can be run
   1    … but for entries that could not be planned, which are named
-  2    usage error, or refused: nothing was planned
+  2    usage error, or refused: nothing was planned, as of an empty source
+       (--allow-empty), and there is no shard to run
   3    the output or the plan's directory became unusable
   130, 143
        ended by a signal; remove the plan's directory and plan anew

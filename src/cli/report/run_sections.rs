@@ -47,7 +47,7 @@ pub fn verdict(receipt: &Receipt) -> ShownVerdict {
             shown("bad", "Not as it should be", "Files differ from what was written or listed.")
         }
         (5, "unusable") => {
-            shown("bad", "Not proven", "There was no manifest that could be read whole.")
+            shown("bad", "Not proven", "No manifest that lists files could be read whole.")
         }
         (6, "time-is-up") => shown("warn", "Time was up", "The next run goes on."),
         (128.., _) => {

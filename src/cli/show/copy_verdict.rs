@@ -29,7 +29,11 @@ impl CopySummary<'_> {
             matches!(report, Ok(Report { ending: Ending::Complete, .. }))
         };
         let complete = self.reports.iter().filter(is_complete).count();
+        let has_none = self.reports.iter().flatten().all(|report| report.counts.seen == 0);
         match self.reports {
+            _ if complete == self.reports.len() && exit == Exit::Complete && has_none => {
+                "done: no file was copied, as none was found in the source".into()
+            }
             _ if complete == self.reports.len() && exit == Exit::Complete => {
                 format!("done: everything is at {at}")
             }

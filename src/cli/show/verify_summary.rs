@@ -12,7 +12,6 @@ pub fn summary(report: &VerifyReport) -> Rows {
     let counts = &report.counts;
     let read = counts.from_device + counts.from_cache;
     let taken = format!("made whole with {}", size(counts.healed_bytes));
-    let unusable = counts.unusable + counts.empty;
     let reads = report.shard.is_none_or(|shard| shard.index.is_some());
     let mut rows = Rows::default();
     let shared = format!("{}: data of a file that was read", size(counts.shared_bytes));
@@ -50,7 +49,8 @@ pub fn summary(report: &VerifyReport) -> Rows {
         Counted("refused", counts.refused, "name", "outside the directory"),
         Counted("repeated", counts.repeated, "line", "for a name that was listed before"),
         Counted("converted", counts.converted, "name", "found under another spelling"),
-        Counted("unusable", unusable, "place", "without a manifest that could be used"),
+        Counted("empty", counts.empty, "manifest", "that lists no file that can be checked"),
+        Counted("unusable", counts.unusable, "place", "without a manifest that could be used"),
     ]);
     if read > 0 {
         let device = format!("{} from the device", counts.from_device);
@@ -96,6 +96,9 @@ pub fn verdict(report: &VerifyReport, exit: Exit, amiss: &str) -> String {
         ("INTERRUPTED", "not everything was checked")
     } else if counts.is_untrue() {
         ("FAILED", "the files are not as listed")
+    } else if counts.is_empty() {
+        let title = if counts.good == 0 { "NOTHING TO VERIFY" } else { "NOT PROVEN" };
+        (title, "a manifest lists no file that can be checked")
     } else if counts.is_unusable() {
         ("NOT PROVEN", "there is no manifest that could be read whole")
     } else if counts.is_incomplete() {

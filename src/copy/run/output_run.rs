@@ -91,11 +91,17 @@ impl OutputRun<'_> {
     /// The job was refused and nothing was touched.
     pub fn run(&self) -> Result<Report> {
         let Self { job, observer, .. } = *self;
-        // A mirror is refused by its look where anything would go.
-        if job.mirror.is_none()
-            && job.shard.is_none()
+        if job.shard.is_none()
             && let Some(nothing) = job.of_nothing(Instant::now(), &observer.stop)?
         {
+            let tell = |text: &str| (observer.listen)(&Event::Waiting(text));
+            let (wait, stop) = (job.wait && !job.dry_run, &observer.stop.of_one());
+            let patience = Patience { wait, deed: "copy to", tell: &tell, stop };
+            // A mirror is refused where anything would go.
+            if job.mirror.is_some() {
+                patience.until_free(&job.output, job.state.as_deref())?;
+                self.look_for_departures(patience)?;
+            }
             return Ok(nothing);
         }
         let report = match (&job.bag, job.media_format()) {

@@ -22,9 +22,7 @@ fn an_empty_source_is_no_copy() {
     for args in [&[][..], &["--bag"], &["--format", "mhl"], &["--mirror"], &["--generations"]] {
         let run = scene.copy(args);
         run.assert_code(1).assert_prints(&["NOTHING COPIED (exit 1): ", EMPTY]);
-        let made = !scene.dst.exists() || args == ["--mirror"];
-        assert!(made, "{args:?}: {}", run.err());
-        let _ = fs::remove_dir_all(&scene.dst);
+        assert!(!scene.dst.exists(), "{args:?}: {}", run.err());
     }
     copies_nothing(&scene, &scene.copy(&["--report", "r.html"]), EMPTY);
     let page = fs::read_to_string(scene.path("r.html")).unwrap();
@@ -46,10 +44,56 @@ fn an_empty_source_is_no_copy() {
     plan(&[]).assert_code(2).assert_says(EMPTY);
     assert!(!scene.dst.exists());
     plan(&["--allow-empty"]).assert_code(0);
-    scene.copy(&["--allow-empty"]).assert_code(0);
+    scene.copy(&["--allow-empty"]).assert_code(0).assert_prints(&[NO_FILE]);
     // What has directories is not empty.
     scene.src.dir("a");
     scene.copy(&[]).assert_code(0);
+}
+
+const NO_FILE: &str = "done: no file was copied, as none was found in the source";
+
+/// A mirror, too, makes nothing; where there is something that would go it is refused.
+#[test]
+fn a_mirror_of_an_empty_source_leaves_an_archive_alone() {
+    let scene = Scene::new();
+    scene.src.dir(".");
+    scene.copy(&["--allow-empty"]).assert_code(0);
+    let before = ctimes(&scene.dst);
+    for args in [&["--mirror"][..], &["--mirror", "-n"]] {
+        let title = if args.len() == 1 { "NOTHING COPIED" } else { "NOTHING WAS DONE" };
+        scene.copy(args).assert_code(1).assert_prints(&[title, EMPTY]);
+        assert_eq!(ctimes(&scene.dst), before);
+    }
+}
+
+/// Directories alone may be archived, and what is no file is skipped: the source is there. But no file was copied.
+#[test]
+fn a_source_without_files_is_done_and_says_that_it_has_none() {
+    for has_directories in [true, false] {
+        let scene = Scene::new();
+        match has_directories {
+            true => scene.src.dir("a/b"),
+            false => scene.src.fifo("fifo"),
+        };
+        for _ in 0..2 {
+            let run = scene.copy(&[]);
+            run.assert_code(0).assert_prints(&[NO_FILE]);
+            assert!(!run.out().contains("everything"), "{}", run.out());
+        }
+        let run = scene.bare(["src", "one", "two"]).run();
+        run.assert_code(0).assert_prints(&[NO_FILE]);
+        // The manifest says what the run found, and there is nothing to prove by it.
+        let run = scene.bare(["verify", "dst"]).run();
+        run.assert_code(5).assert_says("lists no file");
+        run.assert_prints(&["empty", "1 manifest"]);
+        run.assert_prints(&["NOTHING TO VERIFY (exit 5): a manifest lists no file"]);
+        assert!(!run.out().contains("unusable"), "{}", run.out());
+        scene.src.file("a/file", "x");
+        let run = scene.copy(&[]);
+        run.assert_code(0).assert_prints(&["done: everything is at the output"]);
+        let run = scene.bare(["verify", "dst"]).run();
+        run.assert_code(0).assert_prints(&["good"]);
+    }
 }
 
 #[test]
