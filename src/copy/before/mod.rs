@@ -2,6 +2,7 @@
 
 mod check;
 pub mod disjoint;
+mod exchange;
 pub mod fit;
 pub mod mounted;
 mod nothing;

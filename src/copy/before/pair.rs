@@ -3,12 +3,12 @@
 use std::io;
 use std::path::Path;
 
+use crate::copy::before::exchange::{Exchange, Side};
 use crate::copy::before::open::Opened;
 use crate::copy::before::prepare::{cannot_look, is_inside};
 use crate::error::{Error, Result};
 use crate::path::Shown;
-use crate::state::private_dir::{Missing, NAME, PrivateDir, PrivatePlace};
-use crate::state::source_mark::SourceMark;
+use crate::state::private_dir::{NAME, PrivatePlace};
 use crate::sys::stat::Stat;
 use crate::sys::{Cloned, Dir, DirListing};
 
@@ -42,19 +42,9 @@ impl Pair<'_> {
     pub fn refuse_exchange(&self, output: &Opened, place: PrivatePlace<'_>) -> Result<()> {
         let Self { from, to, source, .. } = *self;
         let Opened::There(dir) = output else { return Ok(()) };
-        let place = match place {
-            PrivatePlace::Among(_) => place,
-            _ => PrivatePlace::InOutput,
-        };
-        // What is not this user's, or cannot be read, says nothing.
-        let noted = |root: &Dir, path: &Path| {
-            let private = PrivateDir::open_at(root, path, place, Missing::Leave).ok().flatten()?;
-            SourceMark::read(&private)
-        };
-        // After something was brought back both are copies of each other; then the output knows the source.
-        let is_exchanged = noted(source, from).is_some_and(|of_source| of_source.is_of(dir))
-            && !noted(dir, to).is_some_and(|of_output| of_output.is_of(source));
-        if !is_exchanged || is_empty(to).map_err(|error| cannot_look(to, error))? {
+        let (source, output) = (Side { root: source, path: from }, Side { root: dir, path: to });
+        let exchange = Exchange { source, output, place };
+        if is_empty(to).map_err(|error| cannot_look(to, error))? || !exchange.is_likely() {
             return Ok(());
         }
         let finding = format!(

@@ -196,3 +196,45 @@ fn source_and_output_are_not_exchanged() {
     shell(&scene, "rm -rf src && mkdir src && touch src/x");
     scene.command_to(&scene.dst, scene.src.root(), NONE).run().assert_code(0);
 }
+
+/// Also where the runs keep their records elsewhere, where the record is gone, and where the archive itself was copied.
+#[test]
+fn an_exchange_is_known_wherever_the_records_are() {
+    let none = Vec::new;
+    let elsewhere = || vec!["--state", "st"];
+    let other = || vec!["--state", "other"];
+    let ways: [(Vec<&str>, &str, &str, Vec<&str>); 6] = [
+        (elsewhere(), "", "dst", none()),
+        (elsewhere(), "", "dst", other()),
+        (none(), "", "dst", elsewhere()),
+        (none(), "cp -a dst archive", "archive", none()),
+        (none(), "cp -a dst archive", "archive", elsewhere()),
+        (none(), "rm -r dst/.dircopy", "dst", none()),
+    ];
+    for (first, between, archive, then) in ways {
+        let scene = Scene::new();
+        scene.src.file("d/a", "a").file("b", "b");
+        shell(&scene, "mkdir st other");
+        scene.copy(&first).assert_code(0);
+        scene.src.file("d/new", "new").file("b", "edited");
+        shell(&scene, between);
+        let (from, before) = (scene.path(archive), inventory(scene.src.root()));
+        let back = |more: &[&str]| {
+            let args = [&then[..], more].concat();
+            scene.command_to(&from, scene.src.root(), args).run()
+        };
+        for more in [&[][..], &["-n"], &["--mirror"], &["--overwrite-policy", "always"]] {
+            let run = back(more);
+            run.assert_code(2).assert_says("are source and output exchanged?");
+            assert_eq!(inventory(scene.src.root()), before, "{between} {more:?}");
+        }
+        // Others may have the archive, night after night.
+        scene.command_to(&from, scene.path("next"), &then).run().assert_code(0);
+        scene.copy(&[&first[..], &["--overwrite-policy", "update"]].concat()).assert_code(0);
+        let nightly = [&then[..], &["--overwrite-policy", "update"]].concat();
+        for _ in 0..2 {
+            scene.command_to(&from, scene.path("next"), &nightly).run().assert_code(0);
+        }
+        back(&["--restore", "--overwrite-policy", "always"]).assert_code(0);
+    }
+}
