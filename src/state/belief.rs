@@ -63,6 +63,11 @@ impl Remembered {
         self.newer.unwrap_or(self.digest)
     }
 
+    /// Whether a run that held the source against a list found that it was edited to this content.
+    pub fn is_edit(&self, content: Digest) -> bool {
+        self.origin == Origin::Edited && self.digest == content && self.newer.is_none()
+    }
+
     /// Whether no record says that the file lacks permissions or attributes.
     pub fn is_labelled(&self) -> bool {
         self.row.is_none_or(|row| row.labelled)

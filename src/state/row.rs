@@ -7,7 +7,7 @@
 //!
 //! | place | letter | meaning |
 //! |---|---|---|
-//! | 1 | `s` `t` | the digest is of what was read from the source, or only of what stood there |
+//! | 1 | `s` `e` `t` | the digest is of what was read from the source; which was an edit; or only of what stood there |
 //! | 2 | `=` `?` | any later change shows in the change time, or one in the same clock tick may not |
 //! | 3 | `-` `m` `l` `b` | nothing is missing; or the modification time could not be set, or labels, or both |
 //!
@@ -26,6 +26,8 @@ use crate::sys::stat::{Kind, Stat, Time};
 pub enum Origin {
     /// From the source, which was read.
     Source,
+    /// The same, and it was not as expected: it had been edited.
+    Edited,
     /// Only from what stood at the output.
     There,
 }
@@ -112,7 +114,11 @@ impl Row {
 
     fn write_fields(&self, out: &mut Vec<u8>, further: &[Digest]) {
         let Trace { ino, size, mtime, ctime } = self.trace;
-        out.push(if self.origin == Origin::Source { b's' } else { b't' });
+        out.push(match self.origin {
+            Origin::Source => b's',
+            Origin::Edited => b'e',
+            Origin::There => b't',
+        });
         out.push(if self.sure { b'=' } else { b'?' });
         out.push(match (self.late, self.labelled) {
             (false, true) => b'-',
@@ -183,6 +189,7 @@ impl Row {
             digest,
             origin: match origin {
                 b's' => Origin::Source,
+                b'e' => Origin::Edited,
                 b't' => Origin::There,
                 _ => return None,
             },
@@ -200,7 +207,7 @@ const GIVEN: &[u8] = b",of:";
 
 /// What of a line of a record is the line of a manifest; `None` if it is no line of a file.
 pub fn strip(line: &[u8]) -> Option<&[u8]> {
-    if !matches!(line.first(), Some(b's' | b't')) {
+    if !matches!(line.first(), Some(b's' | b'e' | b't')) {
         return None;
     }
     let end = memchr::memchr_iter(b' ', line).nth(FIELDS - 1)?;

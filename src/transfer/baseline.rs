@@ -1,6 +1,7 @@
 //! What the source should hold, by an earlier manifest (`--expect`): what it lists of each file, and which
 //! of its files were come upon.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ pub struct Baseline {
     as_listed: AtomicU64,
     edited: AtomicU64,
     /// Where the lines of these stand.
-    edited_lines: Mutex<Vec<u64>>,
+    edited_lines: Mutex<BTreeSet<u64>>,
     /// Files that are as listed by the algorithm that the list was not taken to be of.
     alike: AtomicU64,
     /// Listed files that were come upon.
@@ -285,9 +286,17 @@ impl Baseline {
     /// The file `path` was edited since.
     pub fn count_edited(&self, path: &[u8]) -> Result<()> {
         if let Lookup::Agreed { last, .. } = self.listed(path)? {
-            self.edited_lines.lock().unwrap_or_else(PoisonError::into_inner).push(last);
+            self.edited_lines.lock().unwrap_or_else(PoisonError::into_inner).insert(last);
         }
         self.count(path, Some(&self.edited))
+    }
+
+    /// Whether the file `path` was found to be edited since.
+    pub fn has_edited(&self, path: &[u8]) -> bool {
+        let lines = self.edited_lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_line =
+            |listed| matches!(listed, Lookup::Agreed { last, .. } if lines.contains(&last));
+        !lines.is_empty() && self.listed(path).is_ok_and(is_line)
     }
 
     /// Hands to `tell` the files that were edited since, in the order of the list.
@@ -295,10 +304,7 @@ impl Baseline {
     /// # Errors
     /// The manifest could not be read.
     pub fn each_edited(&self, mut tell: impl FnMut(&RelPath)) -> Result<()> {
-        let mut lines = self.edited_lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.sort_unstable();
-        // A file may have been read again.
-        lines.dedup();
+        let lines = self.edited_lines.lock().unwrap_or_else(PoisonError::into_inner);
         for line in lines.iter() {
             let found = self.index.record_at(*line).map_err(|error| self.unreadable(error))?;
             found.iter().for_each(|(path, _)| tell(path));

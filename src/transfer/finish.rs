@@ -55,7 +55,9 @@ pub fn complete(
 /// Removes the part file of a file that comes to `outcome` instead.
 fn discard(part: Part, outcome: Outcome, warnings: &mut Vec<Error>) -> Outcome {
     match outcome {
-        Outcome::Rotten { error, stands } => Outcome::Rotten { error: part.discard(error), stands },
+        Outcome::Rotten { error, stands, origin } => {
+            Outcome::Rotten { error: part.discard(error), stands, origin }
+        }
         Outcome::Failed(error) => Outcome::Failed(part.discard(error)),
         other => {
             part.abandon(warnings);

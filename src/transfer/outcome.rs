@@ -10,7 +10,7 @@ use crate::part::method::Method;
 use crate::part::part_file::{self, PartName};
 use crate::part::transfer::{CopyTarget, Transfer};
 use crate::state::belief::RowPlace;
-use crate::state::row::Row;
+use crate::state::row::{Origin, Row};
 use crate::sys::stat::{Inode, Stat};
 use crate::transfer::existing::labels::Labels;
 use crate::tree::dirs::SourceDir;
@@ -78,6 +78,8 @@ pub enum Outcome {
         error: Error,
         /// The digest of what is at the output in its place, and stays, and as what it stands, if that is known.
         stands: Option<(Digest, Stat)>,
+        /// Where that digest is from.
+        origin: Origin,
     },
     /// Something else is there and stays, for this reason.
     Left(&'static str),

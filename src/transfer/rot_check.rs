@@ -5,6 +5,9 @@
 //! the size and time that the file had then, where it is clear which time it was given. Otherwise the manifest
 //! itself: a file that has another digest, and was not modified since the manifest was written, was changed by no
 //! program that sets times. What has rotted is not copied, and whatever is at the output stays.
+//!
+//! Once an edit was copied the first witness is gone. So the record says of its content that it was one, and a later
+//! run comes to the same end.
 
 use std::path::PathBuf;
 
@@ -17,7 +20,7 @@ use crate::manifest::index::{Lookup, NextLine};
 use crate::part::transfer::{CopyTarget, Transfer};
 use crate::path::{RelPath, Shown};
 use crate::state::belief::{Belief, Remembered};
-use crate::state::row::Row;
+use crate::state::row::{Origin, Row};
 use crate::sys::stat::{Kind, Stat};
 use crate::sys::{self, Medium};
 use crate::transfer::baseline::Baseline;
@@ -58,7 +61,8 @@ pub fn check(
             baseline.count_as_listed(path.as_bytes()).map(|()| None)
         }
         Ok(Lookup::Agreed { digest: listed, .. }) => {
-            let differing = DifferingFile { context, baseline, transfer, path: &path, listed };
+            let path = &path;
+            let differing = DifferingFile { context, baseline, transfer, path, listed, digest };
             match differing.is_as_listed_otherwise() {
                 Ok(true) => baseline.count_alike(path.as_bytes()).map(|()| None),
                 Ok(false) => differing.check(),
@@ -148,12 +152,16 @@ struct DifferingFile<'a> {
     /// Its path below the source, by which it is listed.
     path: &'a RelPath,
     listed: Digest,
+    /// What it has, by the algorithm that the run proves with.
+    digest: Digest,
 }
 
 /// What is at the output in place of a file.
 struct ExistingCopy {
     /// By the algorithm that the run proves with.
     digest: Digest,
+    /// Whether it is an edit of the source's file, or is only known to be there.
+    origin: Origin,
     is_as_listed: bool,
     /// Whether it is what an earlier run recorded; `None` where none did.
     is_as_known: Option<bool>,
@@ -176,6 +184,9 @@ impl DifferingFile<'_> {
         let there = transfer.target.look()?.filter(|there| there.kind == Kind::File);
         let is_there = there.is_some();
         let stat = there;
+        if !baseline.expects_all() && there.is_some_and(|there| self.was_edited(&there)) {
+            return baseline.count_edited(self.path.as_bytes()).map(|()| None);
+        }
         // A copy that cannot be read tells nothing.
         let witness = there.and_then(|there| self.witness(&there).ok().flatten());
         if context.control.stop.is_urgent() {
@@ -214,8 +225,24 @@ impl DifferingFile<'_> {
         let error = Error::finding("copy", transfer.source_path(), finding);
         // A digest that is known is not replaced by that of what may have rotted as well.
         let is_good = |it: &ExistingCopy| it.is_as_known.unwrap_or(it.is_as_listed);
-        let stands = witness.filter(is_good).map(|witness| witness.digest).zip(stat);
-        Ok(Some(Outcome::Rotten { error, stands }))
+        let witness = witness.filter(is_good);
+        let origin = witness.as_ref().map_or(Origin::There, |witness| witness.origin);
+        let stands = witness.map(|witness| witness.digest).zip(stat);
+        Ok(Some(Outcome::Rotten { error, stands, origin }))
+    }
+
+    /// What earlier runs found out of its copy at the output, which is `there`.
+    fn belief(&self, there: &Stat) -> Option<Belief> {
+        let Self { context, transfer, path, .. } = *self;
+        let (source, next) = (SourceStat(&transfer.entry().stat), &mut NextLine::default());
+        let known = context.shared.known?;
+        Some(belief(known, &transfer.target.output, path.as_bytes(), source, there, next))
+    }
+
+    /// Whether an earlier run found it edited to what it is now.
+    fn was_edited(&self, there: &Stat) -> bool {
+        let remembered = self.belief(there).and_then(Belief::remembered);
+        remembered.is_some_and(|known| known.is_edit(self.digest))
     }
 
     /// What the file's copy at the output holds. It is read only if no record tells or that is to be proven, and if it
@@ -225,10 +252,7 @@ impl DifferingFile<'_> {
         let stat = &transfer.entry().stat;
         let target = &transfer.target;
         let known = context.shared.known;
-        let belief = known.map(|known| {
-            let path = self.path.as_bytes();
-            belief(known, &target.output, path, SourceStat(stat), there, &mut NextLine::default())
-        });
+        let belief = self.belief(there);
         let given = belief.and_then(|belief| target.output.time_given(&belief));
         let time = match stat.size == there.size {
             true => target.output.compare_times(stat.mtime, there.mtime, given),
@@ -280,6 +304,8 @@ impl DifferingFile<'_> {
         let is_as_listed = is_as_listed(self.listed, |algorithm| all.of(algorithm));
         let is = |digest: Digest| all.of(digest.algorithm()) == Some(digest);
         let is_as_known = recorded.map(|known| known.digests().all(is));
-        ExistingCopy { digest: all.proof, is_as_listed, is_as_known, time }
+        let is_edit = recorded.is_some_and(|known| known.is_edit(all.proof));
+        let origin = if is_edit { Origin::Edited } else { Origin::There };
+        ExistingCopy { digest: all.proof, origin, is_as_listed, is_as_known, time }
     }
 }

@@ -229,7 +229,7 @@ impl OutputDir {
             Belief::Doubtful(_) | Belief::Nothing => return None,
         };
         // Of a file that was found here nothing tells which time it was given elsewhere.
-        let is_told = is_of_here && !row.late && row.origin == Origin::Source;
+        let is_told = is_of_here && !row.late && row.origin != Origin::There;
         let shown = row.trace.mtime;
         row.given.or((is_told && self.volume.tried.times.are_exact_at(shown)).then_some(shown))
     }

@@ -5,12 +5,18 @@ use crate::copy::record::recording::row_of;
 use crate::error::Error;
 use crate::hash::Digest;
 use crate::part::transfer::CopyTarget;
-use crate::state::row::Origin;
+use crate::state::row::{Origin, Row};
 use crate::sys::stat::Stat;
 use crate::transfer::baseline::UnmetFiles;
 use crate::tree::dirs::SourceDir;
 
 impl Committer<'_> {
+    /// What the record is to say of a content that was read from the source's file `path`.
+    pub(crate) fn origin_of(&self, path: &[u8]) -> Origin {
+        let is_edited = self.context.shared.baseline.is_some_and(|it| it.has_edited(path));
+        if is_edited { Origin::Edited } else { Origin::Source }
+    }
+
     /// The source's file has rotted. What was read in its place at the output, has this digest and stood so, stays and
     /// is listed.
     pub(crate) fn rotten(
@@ -18,6 +24,7 @@ impl Committer<'_> {
         target: &CopyTarget,
         error: &Error,
         stands: Option<(Digest, Stat)>,
+        origin: Origin,
     ) {
         let CopyTarget { output, entry, .. } = target;
         self.accounting.rotten(error);
@@ -28,6 +35,7 @@ impl Committer<'_> {
         };
         self.will_be_synced(output);
         let row = row_of(output, entry, &stands, digest, Origin::There);
+        let row = row.map(|row| Row { origin, ..row });
         self.accounting.list(output, entry, &digest, row);
         let stands = self.look_again(target, &stands);
         self.done(target, Some(digest), stands.as_ref());

@@ -28,7 +28,7 @@ use crate::manifest::writer::ManifestFile;
 use crate::part::method::Method;
 use crate::part::part_file;
 use crate::part::transfer::{CopyTarget, Transfer};
-use crate::state::row::{Origin, Row};
+use crate::state::row::Row;
 use crate::sys;
 use crate::sys::stat::Inode;
 use crate::transfer::context::Context;
@@ -291,7 +291,9 @@ impl<'a> Committer<'a> {
                 let is_left = matches!(labels, Labels::Differ);
                 self.done_as(&target, digest, stands.as_ref(), is_left);
             }
-            Outcome::Rotten { error, stands } => self.rotten(&target, &error, stands),
+            Outcome::Rotten { error, stands, origin } => {
+                self.rotten(&target, &error, stands, origin);
+            }
             Outcome::Left(why) => {
                 self.accounting.left(output, &entry.name, why);
                 self.reopen(output, &entry.name);
@@ -409,9 +411,10 @@ impl<'a> Committer<'a> {
         self.accounting.count_bytes(method, entry.stat.size);
         let done = if *replaces { Done::Replaced } else { Done::Copied };
         let recorded = digest.filter(|_| self.recording.is_some());
+        let origin = self.origin_of(output.rel.join(&entry.name).as_bytes());
         let row = recorded
             .zip(stands)
-            .and_then(|(digest, it)| row_of(output, entry, &it.stat, digest, Origin::Source))
+            .and_then(|(digest, it)| row_of(output, entry, &it.stat, digest, origin))
             .map(|row| Row { labelled: *labelled, ..row });
         if row.is_some_and(|row| row.late) && output.loses_time(entry.stat.mtime) {
             self.accounting.warn(&late::lost(target));

@@ -179,7 +179,7 @@ pub(crate) fn row_of(
     let late = output.compare_times(time, stands.mtime, None) == TimeMatch::Other;
     let sure = !late && output.volume.with_root;
     // What only stood there need not be the content of that time.
-    let is_of_source = origin == Origin::Source;
+    let is_of_source = origin != Origin::There;
     Some(Row {
         digest,
         origin,

@@ -134,7 +134,8 @@ impl Committer<'_> {
         let Some(Inode { stat, .. }) = now.ok().filter(is_it) else { return };
         let late = root.compare_times(time, stat.mtime, None) == TimeMatch::Other;
         let given = root.time_to_record(time, stat.mtime).filter(|_| !late);
-        let (origin, trace) = (Origin::Source, Trace::of(&stat));
+        let path = first.dir.join(&first.name);
+        let (origin, trace) = (self.origin_of(path.as_bytes()), Trace::of(&stat));
         let row = Row {
             digest: digests.proof,
             origin,
@@ -144,7 +145,6 @@ impl Committer<'_> {
             late,
             labelled: first.labelled,
         };
-        let path = first.dir.join(&first.name);
         if let Some(known) = self.context.shared.known {
             known.supersede(path.as_bytes());
         }

@@ -117,7 +117,7 @@ impl Closed {
         see: impl FnOnce(&[u8]) -> bool,
     ) -> bool {
         match text.first() {
-            Some(b's' | b't') if number > 1 => {
+            Some(b's' | b'e' | b't') if number > 1 => {
                 self.rows += 1;
                 strip(text).is_some_and(see)
             }

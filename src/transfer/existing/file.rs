@@ -19,6 +19,7 @@ use crate::part::transfer::Transfer;
 use crate::state::belief::{Belief, Remembered, RowPlace};
 use crate::state::row::{Origin, Row};
 use crate::sys::{self, Medium, stat::Stat};
+use crate::transfer::baseline::Baseline;
 use crate::transfer::context::Context;
 use crate::transfer::existing::labels::Labels;
 use crate::transfer::locate::{ChainedCopy, CheckControl};
@@ -89,13 +90,23 @@ impl ExistingFile<'_> {
             Some(_) if self.is_known() && !is_as_newest => warnings.push(self.is_new()),
             _ => {}
         }
-        let origin = match (self.belief, source) {
-            (Belief::Untouched(row, _), None) => row.origin,
-            (Belief::Doubtful(remembered), None) => remembered.origin,
-            (_, Some(_)) => Origin::Source,
-            (Belief::Nothing, None) => Origin::There,
+        let origin = match (self.belief.remembered(), source) {
+            (Some(remembered), None) => remembered.origin,
+            (_, Some(_)) => self.origin_of(found),
+            (None, None) => Origin::There,
         };
         kept(Some(self.row(found, origin)), verify.then_some(proof))
+    }
+
+    /// What the record is to say of a content that the source has, too.
+    pub fn origin_of(&self, content: Digest) -> Origin {
+        let path = self.transfer.target.rel_path();
+        let is_edited = |it: &Baseline| it.has_edited(path.as_bytes());
+        let was_edited = self.belief.remembered().is_some_and(|known| known.is_edit(content));
+        match was_edited || self.context.shared.baseline.is_some_and(is_edited) {
+            true => Origin::Edited,
+            false => Origin::Source,
+        }
     }
 
     /// Whether an earlier run recorded a digest.

@@ -13,7 +13,7 @@ use crate::io::options::Durability;
 use crate::io::read_back::ReadBack;
 use crate::part::transfer::CopyTarget;
 use crate::state::belief::Belief;
-use crate::state::row::{Origin, Row, Trace};
+use crate::state::row::{Row, Trace};
 use crate::sys::stat::Stat;
 use crate::sys::{self, Attributes, Dir};
 use crate::transfer::existing::file::{CopyRead, ExistingFile, ReadCopy};
@@ -107,7 +107,7 @@ pub fn mend(
     if existing.is_known() && !is_as_newest {
         warnings.push(existing.is_new());
     }
-    let (digest, origin, late) = (found, Origin::Source, !can_have_time);
+    let (digest, origin, late) = (found, existing.origin_of(found), !can_have_time);
     let stat = &transfer.entry().stat;
     let trace = output.trace_of(stat, &stands);
     let given = output.time_to_record(stat.mtime, stands.mtime).filter(|_| !late);

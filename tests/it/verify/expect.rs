@@ -115,6 +115,34 @@ fn an_edited_file_is_copied() {
     run.assert_prints(&["expected", "1 file as listed, 2 edited since, 0 gone"]);
 }
 
+/// Once the edit was copied nothing at the output is of the time of the list any more.
+#[test]
+fn the_same_command_has_the_same_verdict_again() {
+    for args in [&[][..], &["--verify"], &["--hash", "sha256,md5"]] {
+        let scene = scene();
+        scene.copy(&[]).assert_code(0);
+        // Restored from elsewhere: older than the list, but not as old as the copy.
+        scene.src.file("other", "rehto");
+        shell(&scene, "touch -d 2025-02-01 src/other");
+        let args = [&["--overwrite-policy", "update"], args].concat();
+        for _ in 0..3 {
+            let run = expect(&scene, &args);
+            run.assert_code(0).assert_prints(&["2 files as listed, 1 edited since, 0 gone"]);
+            scene.copy(&args[..2]).assert_code(0);
+        }
+        // It is that content that was an edit, and no other.
+        rot(&scene, "src", "other");
+        for _ in 0..2 {
+            expect(&scene, &args).assert_code(4).assert_says("src/other: it is not what list");
+            assert_eq!(scene.output().read("other"), b"rehto");
+        }
+        rot(&scene, "src", "other");
+        expect(&scene, &args).assert_code(0);
+        // Where all is expected as it is listed there is no edit.
+        expect(&scene, &[&args[..], &["--expect-all"]].concat()).assert_code(4);
+    }
+}
+
 #[test]
 fn a_file_that_is_gone_is_told() {
     let scene = scene();
