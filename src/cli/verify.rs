@@ -13,6 +13,7 @@ use crate::cli::args::verbosity::VerbosityArgs;
 use crate::cli::args::verify::VerifyArgs;
 use crate::cli::exit::Exit;
 use crate::cli::record::entry::RecordEntry;
+use crate::cli::record::files::destination::cannot;
 use crate::cli::record::options::{Content, RecordOptions};
 use crate::cli::record::task::{RunResult, Task};
 use crate::cli::session::{Session, Setup};
@@ -24,6 +25,7 @@ use crate::copy::generations::set::{GenerationSet, latest, path_of};
 use crate::error::{Error, Result};
 use crate::event::{Observer, Progress, Stop};
 use crate::manifest::read::escape;
+use crate::path::directory_of;
 use crate::sys::{self, Dir, PlainUse, Uninterrupted};
 use crate::verify::{
     Finding, FindingObserver, Target, Verdict, VerifyJob, VerifyReport, has_own_manifest,
@@ -157,7 +159,7 @@ impl Checking<'_> {
         };
         let create = |path: &Path| {
             let list = FailedList::create(path, self.null);
-            list.map_err(|error| Error::io("make", path, error))
+            list.map_err(|error| cannot("make", path, directory_of(path), error))
         };
         let failed = match list.map(create).transpose() {
             Ok(failed) => failed,

@@ -8,6 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use jiff::{Timestamp, Unit};
 use serde::Serialize;
 
+use crate::cli::record::files::destination;
 use crate::cli::record::json;
 use crate::error::{Error, Result};
 use crate::path::directory_of;
@@ -111,5 +112,5 @@ fn open(path: &Path) -> Result<File> {
 }
 
 fn cannot(path: &Path, error: io::Error) -> Error {
-    Error::io(DEED, path, error)
+    destination::cannot(DEED, path, directory_of(path), error)
 }

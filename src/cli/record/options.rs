@@ -17,7 +17,9 @@ use crate::copy::job::CopyJob;
 use crate::error::{Error, Result};
 use crate::manifest::ManifestName;
 use crate::path::{RelPath, directory_of};
+use crate::state::private_dir::{NAME, PrivateDir};
 use crate::stream::Endpoint;
+use crate::sys::Dir;
 use crate::tree::filter::Filter;
 use crate::verify::VerifyJob;
 
@@ -95,6 +97,11 @@ impl RecordOptions<'_> {
     /// Refuses `path`, one of these, if it is also the path of something else in the run.
     pub(crate) fn refuse_conflict(&self, path: &Path, task: &Task<'_>) -> Result<()> {
         let own = full(path);
+        if path == Path::new("-") {
+            let finding =
+                "a record is a file, and never standard output; ./- is a file of this name";
+            return Err(Error::finding("write to", path, finding));
+        }
         if is_device(&own) {
             return Ok(());
         }
@@ -105,6 +112,11 @@ impl RecordOptions<'_> {
         }
         if own.file_name().and_then(ManifestName::of_any).is_some() {
             return Err(Error::finding("write to", path, "it has the name of a manifest"));
+        }
+        if own.ancestors().any(|above| is_private(above, task)) {
+            let finding =
+                "it is in a private directory of runs, in which they alone write; put it elsewhere";
+            return Err(Error::finding("write to", path, finding));
         }
         match task.files().into_iter().find(|(taken, _)| *taken == own && !is_directory(path)) {
             Some((_, what)) => Err(Error::finding("write to", path, what)),
@@ -157,6 +169,19 @@ impl Content {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a directory is private to runs: that of an output, or one that a run made somewhere.
+fn is_private(path: &Path, task: &Task<'_>) -> bool {
+    let is_output = |above: &Path| match task {
+        Task::Copy { outputs, .. } => outputs.iter().any(|output| full(output) == above),
+        Task::Check(dirs) => dirs.iter().any(|dir| full(dir) == above),
+        Task::Stream { .. } => false,
+    };
+    let has_name = path.file_name().is_some_and(|name| name == NAME);
+    has_name && path.parent().is_some_and(is_output)
+        || Dir::open(path)
+            .is_ok_and(|dir| dir.stat_self().is_ok_and(|there| PrivateDir::is_one(&dir, &there)))
 }
 
 /// The place of the canonical path `file` below the directory `root`, if it is below.

@@ -193,6 +193,42 @@ fn a_full_output_is_reported() {
     assert!(sample(&scene, "m.prom", "dircopy_exit_code") == 3.0);
 }
 
+/// Nothing is made where a record can have no place, and it is said why.
+#[test]
+fn a_record_has_a_place_of_its_own() {
+    let scene = Scene::new();
+    scene.src.file("a", "x");
+    let refused = |option: &str, path: &str, says: &str| {
+        let run = scene.copy(&[option, path]);
+        run.assert_code(2).assert_says(says);
+    };
+    for option in ["--report", "--metrics", "--log"] {
+        refused(option, "-", "./- is a file of this name");
+        refused(option, "dst/x", "the directory dst does not exist");
+        refused(option, "dst/.dircopy/x", "the directory dst/.dircopy does not exist");
+        assert!(!scene.dst.exists() && !scene.path("-").exists(), "{option}");
+    }
+    refused("--report", "dst/", "the directory dst/ does not exist");
+    std::fs::create_dir(scene.path("st")).unwrap();
+    scene.copy(&["--state", "st"]).assert_code(0);
+    let inside = std::fs::read_dir(scene.path("st")).unwrap().next().unwrap().unwrap().path();
+    let inside = inside.to_str().unwrap();
+    let before = names_below(&scene.path("."), "f");
+    for option in ["--report", "--metrics", "--log"] {
+        for name in ["record", "x", "secret"] {
+            refused(option, &format!("{inside}/{name}"), "private directory of runs");
+            refused(option, &format!("dst/.dircopy/{name}"), "private directory of runs");
+        }
+        let run = scene.bare(["verify", "dst", option, "dst/.dircopy/x"]).run();
+        run.assert_code(2).assert_says("private directory of runs");
+    }
+    let run = scene.bare(["verify", "dst", "--list-failed", "dst/.dircopy/x"]).run();
+    run.assert_code(2).assert_says("private directory of runs");
+    assert_eq!(names_below(&scene.path("."), "f"), before);
+    scene.copy(&["--report", "./-"]).assert_code(0);
+    assert!(scene.path("-").exists());
+}
+
 /// A report that cannot be written costs the exit code, and nothing else.
 #[test]
 fn what_cannot_be_written_is_said() {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::report::page::MARK;
 use crate::cli::report::render::is_page;
 use crate::error::{Error, Result};
-use crate::path::directory_of;
+use crate::path::{Shown, directory_of};
 use crate::sys::stat::Kind;
 use crate::sys::{Dir, Uninterrupted};
 
@@ -54,6 +54,18 @@ impl RecordKind {
     }
 }
 
+/// That a record at `path`, which is to lie in `dir`, cannot be made: that directory may be missing.
+pub fn cannot(deed: &'static str, path: &Path, dir: &Path, error: io::Error) -> Error {
+    let is_missing = || dir.metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    if error.kind() != io::ErrorKind::NotFound || !is_missing() {
+        return Error::io(deed, path, error);
+    }
+    let dir = Shown::path(dir);
+    let finding =
+        format!("the directory {dir} does not exist, and no run makes it for this; make it first");
+    Error::finding(deed, path, finding)
+}
+
 impl Destination {
     /// Opens the directory of the file.
     ///
@@ -65,7 +77,7 @@ impl Destination {
             return Err(Error::finding(kind.deed(), path, finding));
         };
         let dir = Dir::open(directory_of(path));
-        let dir = dir.map_err(|error| Error::io(kind.deed(), path, error))?;
+        let dir = dir.map_err(|error| cannot(kind.deed(), path, directory_of(path), error))?;
         let place = Self { dir, name: name.to_os_string(), path: path.to_path_buf(), kind };
         place.refuse_foreign()?;
         Ok(place)

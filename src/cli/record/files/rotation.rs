@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cli::record::files::destination::{Destination, RecordKind};
+use crate::cli::record::files::destination::{Destination, RecordKind, cannot};
 use crate::error::{Error, Result};
 use crate::manifest::Stamp;
 use crate::sys::stat::Kind;
@@ -80,7 +80,7 @@ impl ReportDestination {
             }
             return Destination::new(RecordKind::of_report(path), path).map(Self::File);
         }
-        let dir = Dir::open(path).map_err(|error| Error::io(WRITE, path, error))?;
+        let dir = Dir::open(path).map_err(|error| cannot(WRITE, path, path, error))?;
         let own = Mutex::new(OwnReport { stamp: Stamp::new(started), written: false });
         Ok(Self::Directory(ReportDirectory { dir, path: path.to_path_buf(), kind, keep, own }))
     }
