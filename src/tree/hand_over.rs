@@ -9,12 +9,13 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::path::RelPath;
-use crate::sys::stat::Stat;
-use crate::sys::{self, Attributes, Dir, DirListing, name_from_bytes};
+use crate::sys::stat::{Kind, Stat};
+use crate::sys::{self, Attributes, Dir, DirListing, ListedEntry};
 use crate::tree::dirs::OutputDir;
 
 /// What must be known before a directory of the output gets the label of its counterpart.
@@ -242,16 +243,47 @@ impl HandOver {
     }
 }
 
-/// The first of what `output` has and `source`, its counterpart, has not.
+/// So deep it is looked for what a source has not.
+const MOST_LEVELS: usize = 250;
+
+/// The first of what `output` has and `source`, its counterpart, has not, also in the directories below that others may
+/// enter; a directory that is too deep is taken for that. Links at the source are followed to directories if `follow`.
 ///
 /// # Errors
 /// One of them cannot be looked at.
-pub fn first_unknown(output: &Dir, source: &Dir) -> io::Result<Option<OsString>> {
-    for name in listed(output)? {
-        let name = name?;
-        match source.stat(name_from_bytes(name.as_encoded_bytes())?, false) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(name)),
+pub fn first_unknown(output: &Dir, source: &Dir, follow: bool) -> io::Result<Option<PathBuf>> {
+    first_unknown_within(MOST_LEVELS, output, source, follow)
+}
+
+fn first_unknown_within(
+    levels: usize,
+    output: &Dir,
+    source: &Dir,
+    follow: bool,
+) -> io::Result<Option<PathBuf>> {
+    for entry in DirListing::of(output)? {
+        let ListedEntry { name, kind, .. } = entry?;
+        match source.stat(&name, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Some(name.to_os_string().into()));
+            }
             found => drop(found?),
+        }
+        if kind.is_some_and(|kind| kind != Kind::Dir) {
+            continue;
+        }
+        let there = output.stat(&name, false)?;
+        if there.kind != Kind::Dir || there.mode & 0o077 == 0 {
+            continue;
+        }
+        let path = PathBuf::from(name.to_os_string());
+        let counterpart = source.open_dir(&name, follow);
+        let (Some(levels), Ok(counterpart)) = (levels.checked_sub(1), counterpart) else {
+            return Ok(Some(path));
+        };
+        let below = output.open_dir(&name, false)?;
+        if let Some(unknown) = first_unknown_within(levels, &below, &counterpart, follow)? {
+            return Ok(Some(path.join(unknown)));
         }
     }
     Ok(None)

@@ -348,13 +348,14 @@ impl<'a> FinishTree<'a> {
         let Some(source) = source.filter(|_| change.is_some_and(|change| change.opens)) else {
             return Ok(());
         };
-        let Some(name) = first_unknown(handle, &source.handle).map_err(fail)? else {
+        let follow = self.plan.plan.options.follow_links;
+        let Some(name) = first_unknown(handle, &source.handle, follow).map_err(fail)? else {
             return Ok(());
         };
         let finding = format!(
             "it has {}, which the source has not; move that away, or give the directory its owner and permissions \
              yourself (chown, chmod)",
-            Shown::path(&output.path_of(&name))
+            Shown::path(&output.path_of(name.as_os_str()))
         );
         Err(Error::finding("give its owner and permissions to", output.path(), finding))
     }

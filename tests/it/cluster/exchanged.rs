@@ -146,3 +146,21 @@ fn what_was_there_before_the_plan_is_filled_and_labelled() {
     }
     shell(&cluster.scene, "diff -r --no-dereference -x 'dircopy-*' -x .dircopy src out");
 }
+
+/// What lies below a directory was as closed as that.
+#[test]
+fn a_directory_is_not_opened_over_what_lies_below() {
+    need!(Root);
+    let cluster = cluster();
+    cluster.scene.src.file("closed/sub/deep/old", "secret").file("closed/sub/stays", "stays");
+    shell(&cluster.scene, "chown -R 1002:1002 src/closed");
+    cluster.scene.bare(["src", "out"]).run().assert_code(0);
+    shell(&cluster.scene, "rm src/closed/sub/deep/old; chmod 755 src/closed");
+    cluster.plan_with(&[]).assert_code(0);
+    cluster.claim().assert_code(0);
+    cluster.finish().assert_code(1).assert_says("closed/sub/deep/old, which the source has not");
+    assert_eq!(label(&cluster.out().join("closed")), (0, 0o700));
+    shell(&cluster.scene, "rm out/closed/sub/deep/old");
+    cluster.finish().assert_code(0);
+    assert_eq!(label(&cluster.out().join("closed")), (1002, 0o755));
+}
