@@ -1,16 +1,17 @@
 //! Directories of both trees, held open while anything in them is on its way.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::AcqRel, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::error::{Error, Result};
 use crate::path::{DirPath, RelPath};
 use crate::state::belief::{Belief, Remembered};
 use crate::state::row::{Origin, Trace};
-use crate::sys::stat::{Kind, Stat, Time};
+use crate::sys::stat::{Identity, Kind, Stat, Time};
 use crate::sys::{self, Attributes, Dir, Place};
 use crate::tree::hand_over::HandOver;
 use crate::tree::overwrite::DestinationStat;
@@ -74,6 +75,60 @@ pub struct OpenWork {
     pub pending: AtomicUsize,
     /// What must be known before it gets its label, if that is another than it has.
     pub hand_over: Option<HandOver>,
+    /// That it is the directory of this path and of no other, as long as this is held.
+    pub claim: Option<Arc<DirPath>>,
+}
+
+/// What is told of an output of which another user may write to a directory.
+pub const OTHERS_MAY_WRITE: &str = "other users may write to it: what they move, replace or remove there is not noticed once this \
+                                  run has looked at it, but by the next check";
+
+/// The directories of the output that the run is in, each with the path that it was met under.
+#[derive(Debug, Default)]
+pub struct LiveDirs {
+    met: Mutex<HashMap<Identity, Weak<DirPath>>>,
+    /// Whether others may write to one need not be told any more.
+    is_told: AtomicBool,
+}
+
+impl LiveDirs {
+    /// So many are looked through for those that the run has left.
+    const FEW: usize = 256;
+
+    /// Notes that the directory of this number is at `path`, until what is returned is dropped.
+    ///
+    /// # Errors
+    /// The path that it was met under before.
+    pub fn claim(&self, id: Identity, path: &DirPath) -> Result<Arc<DirPath>, Arc<DirPath>> {
+        let mut live = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        let met = live.get(&id).and_then(Weak::upgrade);
+        if let Some(other) = met.filter(|other| other.path() != path.path()) {
+            return Err(other);
+        }
+        if live.len() >= Self::FEW && live.len() == live.capacity() {
+            live.retain(|_, path| path.strong_count() > 0);
+        }
+        let claim = Arc::new(path.clone());
+        live.insert(id, Arc::downgrade(&claim));
+        Ok(claim)
+    }
+
+    /// Whether `output` is the first directory that others may write to. Of the `root` that is told beforehand; where
+    /// they may not enter that, they come to none.
+    pub fn is_first_open(&self, output: &OutputDir, root: Option<&OutputDir>) -> bool {
+        if output.fresh || self.is_told.load(Relaxed) {
+            return false;
+        }
+        let may_enter = |root: &Dir| root.stat_self().is_ok_and(|stat| stat.mode & 0o011 != 0);
+        let is_entered = |root: &OutputDir| {
+            !root.others_may_write() && root.handle.as_ref().is_some_and(may_enter)
+        };
+        if !root.is_some_and(is_entered) {
+            self.is_told.store(true, Relaxed);
+            return false;
+        }
+        output.others_may_write() && !self.is_told.swap(true, Relaxed)
+    }
 }
 
 impl Default for OpenWork {
@@ -84,6 +139,7 @@ impl Default for OpenWork {
             left_open: AtomicBool::new(false),
             pending: AtomicUsize::new(1),
             hand_over: None,
+            claim: None,
         }
     }
 }
@@ -311,6 +367,13 @@ impl OutputDir {
         }
         *made_in = None;
         Ok(())
+    }
+
+    /// Whether other users may write to it, or might when the run came to it.
+    pub fn others_may_write(&self) -> bool {
+        let before = self.work.hand_over.as_ref().map(|over| over.before);
+        let now = self.handle.as_ref().and_then(|handle| handle.stat_self().ok());
+        before.iter().chain(&now).any(|stat| !Dir::is_kept_by_us(stat))
     }
 
     /// Notes that something which belongs here is missing: the directory must stay writable for its owner.

@@ -5,10 +5,11 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use crate::error::Error;
+use crate::path::Shown;
 use crate::state::private_dir::PrivateDir;
 use crate::state::reference_time::MovedTimes;
 use crate::sys::stat::{Identity, Stat};
-use crate::sys::{Attributes, Dir};
+use crate::sys::{Attributes, Dir, DirListing};
 use crate::tree::dirs::{OutputDir, in_the_way};
 use crate::tree::found::{Emit, WalkItem};
 use crate::tree::hand_over::HandOver;
@@ -36,6 +37,9 @@ impl Walk<'_> {
         if is_source(there.id) {
             return Err(Error::finding("write to", to, "it is a directory of the source"));
         }
+        if !self.dry {
+            self.claim(output, parent, &there)?;
+        }
         if fresh
             && parent.gives_lists()
             && let Err(error) = Attributes::default().shed_inherited(&handle)
@@ -57,6 +61,26 @@ impl Walk<'_> {
         if is_of_others && !self.dry {
             let over = HandOver::begin(output, parent, &there, || self.may_make());
             output.work.hand_over = over.map_err(|error| Error::io("list", &to, error))?;
+        }
+        Ok(())
+    }
+
+    /// The directory `output`, which is `there`, is that of its counterpart in the source, and of no other: whoever may
+    /// write to `parent` can give one directory two names in turn, and each of them would get what is in the other.
+    fn claim(&self, output: &mut OutputDir, parent: &OutputDir, there: &Stat) -> Result<(), Error> {
+        match self.live.claim(there.id, &output.rel) {
+            Ok(claim) => output.work.claim = Some(claim),
+            Err(other) if parent.others_may_write() => {
+                let finding = format!(
+                    "it is the directory that this run took for {}: another user gave it this name meanwhile; let nobody \
+                     else write to {}, and run again",
+                    Shown::path(&output.path_below(&other.path())),
+                    Shown::path(&parent.path())
+                );
+                return Err(Error::finding("write to", output.path(), finding));
+            }
+            // Not every file system gives each directory a number of its own.
+            Err(_) => {}
         }
         Ok(())
     }
@@ -134,6 +158,14 @@ impl Walk<'_> {
         let handle = above
             .open_dir(name, false)
             .map_err(|error| Error::io("open directory", path(), error))?;
-        Ok(Some((handle, true)))
+        // Who may write there can have put another in its place since.
+        let is_doubtful = !parent.fresh && parent.others_may_write();
+        let fresh = !is_doubtful
+            || (handle.is_private().and_then(|private| {
+                let is_ours = private || !parent.volume.tried.traits.permissions;
+                Ok(is_ours && DirListing::is_empty(&handle)?)
+            }))
+            .map_err(|error| Error::io("look at", path(), error))?;
+        Ok(Some((handle, fresh)))
     }
 }

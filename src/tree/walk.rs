@@ -19,7 +19,7 @@ use crate::sys::stat::{Identity, Kind};
 use crate::sys::{self, Attributes, DirReader, ListedEntry};
 use crate::tree::classify::{Classifier, DirMemory, PendingLinks, Subdir, Unclassified};
 use crate::tree::cleanup::{self, Cleanup, Leftovers, Protected};
-use crate::tree::dirs::{OutputDir, SourceDir};
+use crate::tree::dirs::{LiveDirs, OTHERS_MAY_WRITE, OutputDir, SourceDir};
 use crate::tree::filter::Inclusion;
 use crate::tree::found::{Emit, WalkItem};
 use crate::tree::name_count::NameCount;
@@ -69,6 +69,8 @@ pub struct Walk<'a> {
     pub is_ours_alone: bool,
     /// Asked before anything is made or changed at the output.
     pub gate: Option<&'a Gate<'a>>,
+    /// The directories of the output that it is in.
+    pub live: Arc<LiveDirs>,
     /// Where the names on both sides are counted, if they are.
     pub names_met: Option<&'a NameCount<'a>>,
 }
@@ -351,6 +353,9 @@ impl Walk<'_> {
         {
             // That the walk is to end shows at its next item.
             let _ = emit.item(WalkItem::Limits(Arc::clone(&output), limits));
+        }
+        if self.live.is_first_open(&output, stack.first().map(|root| &*root.output)) {
+            let _ = emit.item(WalkItem::Limits(Arc::clone(&output), OTHERS_MAY_WRITE.to_owned()));
         }
         let source = Arc::new(SourceDir { handle, root, rel });
         if stat.id.dev != parent.id.dev && !self.classifier.one_file_system {

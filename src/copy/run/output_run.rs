@@ -49,6 +49,7 @@ use crate::sys::{self, Dir};
 use crate::transfer::baseline::Baseline;
 use crate::transfer::context::{Context, FirstRead, Shared};
 use crate::transfer::kernel::copy_methods::CopyMethods;
+use crate::tree::dirs::OTHERS_MAY_WRITE;
 use crate::tree::filter::Pattern;
 use crate::tree::lock::Patience;
 use crate::tree::name_count::NameCount;
@@ -69,10 +70,6 @@ impl CopyJob {
         OutputRun { job: self, observer, slot: None, reservations: &Reservations::default() }.run()
     }
 }
-
-/// What is told of an output whose root another user may write to.
-const OPEN_TO_OTHERS: &str = "other users may write to it: what they move, replace or remove there is not noticed once this \
-                              run has looked at it, but by the next check";
 
 /// A copy to one output, which may be one of several.
 pub struct OutputRun<'a> {
@@ -144,7 +141,7 @@ impl OutputRun<'_> {
             (observer.listen)(&Event::Limits(&job.output, &limits));
         }
         if !prepared.output.fresh && prepared.is_open_to_others() {
-            (observer.listen)(&Event::Limits(&job.output, OPEN_TO_OTHERS));
+            (observer.listen)(&Event::Limits(&job.output, OTHERS_MAY_WRITE));
         }
         if job.dry_run {
             let walk = self.walk(&prepared, true, None);

@@ -1,5 +1,7 @@
 //! What a run is set up with, by its job and both sides: its walk, its workers, and how it makes things durable.
 
+use std::sync::Arc;
+
 use crate::copy::before::prepare::Prepared;
 use crate::copy::job::CopyJob;
 use crate::copy::run::means::Means;
@@ -40,6 +42,7 @@ impl CopyJob {
             leaves_dirs: self.shard.is_some(),
             is_ours_alone: self.pruned,
             gate: None,
+            live: Arc::default(),
             names_met: None,
             most_levels: most_levels(sys::open_file_limit() / outputs as u64),
         }

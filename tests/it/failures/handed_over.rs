@@ -223,3 +223,90 @@ fn a_copy_that_others_could_write_to_is_not_closed_but_copied_anew() {
         run.assert_prints(&["unchanged", "2 files"]);
     }
 }
+
+/// Two new directories of the source, in the order in which a run enters them.
+fn two_directories(scene: &Scene) -> [&'static str; 2] {
+    scene.src.dir("a").dir("b");
+    let number = |name: &&str| scene.src.path(name).metadata().unwrap().ino();
+    let mut names = ["a", "b"];
+    names.sort_by_key(number);
+    names
+}
+
+/// Who may write to the output's root exchanges the directories in it: the one that was closed for a closed directory
+/// got the name of an open one, and with that its label, and all that was in it.
+#[test]
+fn a_directory_is_taken_for_one_of_the_source_only() {
+    need!(Root, Strace);
+    let scene = Scene::new();
+    let [closed, open] = two_directories(&scene);
+    shell(
+        &scene,
+        &format!(
+            "chmod 777 src; chmod 700 src/{closed}; chown 1001:1001 src/{closed}; chmod 755 src/{open}"
+        ),
+    );
+    scene.copy(&["--allow-empty"]).assert_code(0);
+    scene
+        .src
+        .file(&format!("{closed}/key"), content(400_000))
+        .mode(&format!("{closed}/key"), 0o644);
+    scene.src.file(&format!("{open}/page"), content(1_200_000));
+    let exchange = format!("cd dst; mv {closed} x; mv {open} {closed}; mv x {open}");
+    let strace = Strace::inject(&scene, "getdents64", "signal=SIGSTOP:when=1");
+    let slowly = scene.command(["--limit-rate", "400K"]);
+    let run = strace.exactly_on(scene.dst.join(closed)).run_stopped(slowly, || {
+        shell(&scene, &exchange);
+    });
+    run.assert_code(1).assert_says(&format!("dst/{open}: it is the directory that this run took"));
+    assert_eq!(label(&scene.dst.join(open)), (1001, 0o700), "{}", run.err());
+    assert!(scene.dst.join(open).join("key").exists());
+    assert!(!scene.dst.join(open).join("page").exists());
+    shell(&scene, &exchange);
+    scene.copy(&[]).assert_code(0);
+    assert_eq!(label(&scene.dst.join(open)), (0, 0o755));
+    assert_eq!(label(&scene.dst.join(closed)), (1001, 0o700));
+}
+
+/// … or puts one of his in the place of a directory that was just made.
+#[test]
+fn a_directory_that_took_the_place_of_a_new_one_is_not_new() {
+    need!(Root, Strace);
+    let scene = Scene::new();
+    shell(&scene, "chmod 777 src");
+    scene.src.file("first", "first");
+    scene.copy(&[]).assert_code(0);
+    // The thread that walks makes two directories there, and no other more than one.
+    let [_, closed] = two_directories(&scene);
+    let key = format!("{closed}/key");
+    scene.src.file(&key, "key").mode(&key, 0o644).mode(closed, 0o700);
+    shell(&scene, &format!("chown -R 1001:1001 src/{closed}"));
+    let strace = Strace::inject(&scene, "mkdir,mkdirat", "signal=SIGSTOP:when=2");
+    let run = strace.exactly_on(&scene.dst).run_stopped(scene.command(NONE), || {
+        let hers = "mkdir -m 777 $d; echo hers > $d/planted; chown -R 1002:1002 $d";
+        shell(&scene, &format!("cd dst; d={closed}; mv $d old; {hers}"));
+    });
+    run.assert_code(1).assert_says(&format!("dst/{closed}/planted")).assert_says("stays closed");
+    assert_eq!(label(&scene.dst.join(closed)), (0, 0o700));
+}
+
+/// Of an output whose root is this user's alone, a directory below may be open.
+#[test]
+fn that_others_may_write_to_a_directory_is_told_once() {
+    need!(Root);
+    let scene = Scene::new();
+    scene.src.file("d/file", "d").file("e/sub/file", "e");
+    shell(&scene, "chmod 755 src; chmod 777 src/d src/e/sub");
+    let told = "other users may write to it";
+    scene.copy(&[]).assert_code(0);
+    let run = scene.copy(&[]);
+    run.assert_code(0).assert_says(told);
+    assert_eq!(run.err().matches(told).count(), 1, "{}", run.err());
+    assert!(run.err().contains("dst/d: ") || run.err().contains("dst/e/sub: "), "{}", run.err());
+    shell(&scene, "chmod 700 src dst");
+    assert!(!scene.copy(&[]).err().contains(told));
+    shell(&scene, "chmod 777 src dst");
+    let run = scene.copy(&[]);
+    assert_eq!(run.err().matches(told).count(), 1, "{}", run.err());
+    assert!(run.err().contains("dst: other users"), "{}", run.err());
+}
